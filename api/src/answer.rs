@@ -1,0 +1,141 @@
+//! The one shape of every answer and every error (docs/api.md, Errors). The only place where an error meets an HTTP status.
+
+use std::borrow::Cow;
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use common::accounts::AuthError;
+use common::error::Error;
+use serde::Serialize;
+
+/// An answer, or a refusal.
+pub(crate) type Answer<T = Response> = Result<T, Refusal>;
+
+/// 200 with an object.
+pub(crate) fn ok(body: impl Serialize) -> Response {
+    Json(body).into_response()
+}
+
+/// 201 with the object made.
+pub(crate) fn created(body: impl Serialize) -> Response {
+    (StatusCode::CREATED, Json(body)).into_response()
+}
+
+/// An error as the client sees it.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    status: StatusCode,
+    code: &'static str,
+    message: Cow<'static, str>,
+    param: Option<Cow<'static, str>>,
+    capability: Option<&'static str>,
+}
+
+impl Refusal {
+    fn new(status: StatusCode, code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { status, code, message: message.into(), param: None, capability: None }
+    }
+
+    /// 401: the key, the origin or the signature is not accepted.
+    pub(crate) fn unauthenticated(message: &'static str) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "authentication_failed", message)
+    }
+
+    /// 401: a checkout session asked for by no page.
+    pub(crate) fn no_origin() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "no_origin_header", "an Origin header is required")
+    }
+
+    /// 403: a valid key, and the wrong kind for this route.
+    pub(crate) fn wrong_kind(message: &'static str) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "permission_denied", message)
+    }
+
+    /// 404: no such path.
+    pub(crate) fn no_route() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", "no such path")
+    }
+
+    /// 405: not with this method. The router adds `Allow`.
+    pub(crate) fn wrong_method() -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "invalid_request", "this path does not take this method")
+    }
+
+    /// 413: the body is over the limit.
+    pub(crate) fn too_large(limit: usize) -> Self {
+        let message = format!("the body is larger than {limit} bytes");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "invalid_request", message)
+    }
+
+    /// 500: our fault, and safe to try again.
+    pub(crate) fn fault() -> Self {
+        let message = "something went wrong on our side; nothing was done, and trying again is safe";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "api_error", message)
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Invalid { param, message } => {
+                let mut refusal = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", message);
+                refusal.param = Some(param).filter(|param| !param.is_empty());
+                refusal
+            }
+            Error::NotFound(_) => Self::new(StatusCode::NOT_FOUND, "not_found", error.to_string()),
+            Error::Conflict(message) => Self::new(StatusCode::CONFLICT, "conflict", message),
+            Error::NotEntitled(capability) => {
+                let mut refusal = Self::new(StatusCode::FORBIDDEN, "capability_not_enabled", error.to_string());
+                refusal.capability = Some(capability);
+                refusal
+            }
+            Error::NotSupported(capability) => {
+                let message = "the provider of this account cannot do this";
+                let mut refusal = Self::new(StatusCode::NOT_IMPLEMENTED, "capability_not_supported", message);
+                refusal.capability = Some(capability);
+                refusal
+            }
+            Error::Database(_) | Error::Internal(_) => {
+                tracing::error!(%error, "the request failed; the client is told to try again");
+                Self::fault()
+            }
+        }
+    }
+}
+
+impl From<AuthError> for Refusal {
+    fn from(error: AuthError) -> Self {
+        match error {
+            AuthError::Refused => Self::unauthenticated("the API key is not valid"),
+            AuthError::Database(cause) => Error::Database(cause).into(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ErrorBody<'a> {
+    error: ErrorView<'a>,
+}
+
+#[derive(Serialize)]
+struct ErrorView<'a> {
+    code: &'a str,
+    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    param: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capability: Option<&'a str>,
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let error = ErrorView {
+            code: self.code,
+            message: &self.message,
+            param: self.param.as_deref(),
+            capability: self.capability,
+        };
+        (self.status, Json(ErrorBody { error })).into_response()
+    }
+}

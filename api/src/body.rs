@@ -1,0 +1,216 @@
+//! Request bodies: JSON objects of bounded size, read field by field, each error naming its field.
+//!
+//! Every field type here reads itself strictly and says what it wants, without repeating what was sent.
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Request};
+use axum::http::header::CONTENT_TYPE;
+use common::checkout::Intent;
+use common::error::Error;
+use common::money::{Currency, MAX_AMOUNT};
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _};
+use serde_json::Value;
+
+use crate::answer::Refusal;
+
+/// Bytes of a body at most.
+pub(crate) const MAX_BODY: usize = 64 * 1024;
+
+/// A body as JSON and as what the route takes. An empty body is an empty object.
+pub(crate) struct Body<T> {
+    /// The fields of the route.
+    pub(crate) fields: T,
+    /// The whole, unknown fields included.
+    pub(crate) json: Value,
+}
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
+        let content_type = request.headers().get(CONTENT_TYPE).cloned();
+        let bytes = read(request).await?;
+        let json = if bytes.is_empty() {
+            Value::Object(serde_json::Map::new())
+        } else {
+            if !content_type.is_some_and(|value| is_json(value.as_bytes())) {
+                return Err(Error::invalid("Content-Type", "Content-Type must be application/json").into());
+            }
+            serde_json::from_slice(&bytes).map_err(|error| {
+                Error::invalid("", format!("the body is not JSON: line {}, column {}", error.line(), error.column()))
+            })?
+        };
+        if !json.is_object() {
+            return Err(Error::invalid("", "the body must be a JSON object").into());
+        }
+        refuse_nul(&json, &mut String::new())?;
+        let fields = serde_path_to_error::deserialize(&json).map_err(|error| {
+            let param = error.path().to_string();
+            let message = format!("{param} {}", error.inner());
+            Error::invalid(param, message)
+        })?;
+        Ok(Self { fields, json })
+    }
+}
+
+async fn read(request: Request) -> Result<Bytes, Refusal> {
+    axum::body::to_bytes(request.into_body(), MAX_BODY).await.map_err(|error| {
+        let cause: &(dyn std::error::Error + 'static) = &error;
+        let over = std::iter::successors(Some(cause), |cause| cause.source())
+            .any(|cause| cause.to_string().contains("length limit exceeded"));
+        if over { Refusal::too_large(MAX_BODY) } else { Error::invalid("", "the body could not be read").into() }
+    })
+}
+
+fn is_json(content_type: &[u8]) -> bool {
+    let essence = content_type.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
+    essence.eq_ignore_ascii_case(b"application/json")
+}
+
+/// Postgres keeps no NUL in a text, so one is refused here, by the name of its field.
+fn refuse_nul(value: &Value, path: &mut String) -> Result<(), Refusal> {
+    let within = |value: &Value, path: &mut String, step: String| {
+        let length = path.len();
+        path.push_str(&step);
+        refuse_nul(value, path)?;
+        path.truncate(length);
+        Ok(())
+    };
+    match value {
+        Value::String(text) if text.contains('\0') => {
+            let message = format!("{path} must not contain the character U+0000");
+            Err(Error::invalid(std::mem::take(path), message).into())
+        }
+        Value::Array(items) => items.iter().enumerate().try_for_each(|(i, item)| within(item, path, format!("[{i}]"))),
+        Value::Object(fields) => fields.iter().try_for_each(|(key, item)| {
+            let step = if path.is_empty() { key.clone() } else { format!(".{key}") };
+            within(item, path, step)
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
+    }
+}
+
+/// A field that the route cannot do without.
+///
+/// # Errors
+/// 422 naming the field.
+pub(crate) fn required<T>(name: &'static str, value: Option<T>) -> Result<T, Error> {
+    value.ok_or_else(|| Error::invalid(name, format!("{name} is required")))
+}
+
+/// Tells a field that is absent (`None`) from one that is `null` (`Some(None)`). For `#[serde(default, deserialize_with)]`.
+pub(crate) fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<Option<T>>, D::Error> {
+    Option::<T>::deserialize(from).map(Some)
+}
+
+/// Reads a value of any JSON type and keeps what `read` makes of it; otherwise says what was wanted.
+fn strict<'de, T, D: Deserializer<'de>>(
+    from: D,
+    wanted: &'static str,
+    read: impl FnOnce(&Value) -> Option<T>,
+) -> Result<T, D::Error> {
+    let value = Value::deserialize(from)?;
+    read(&value).ok_or_else(|| D::Error::custom(format_args!("must be {wanted}")))
+}
+
+/// What a checkout session is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CheckoutIntent(pub(crate) Intent);
+
+impl<'de> Deserialize<'de> for CheckoutIntent {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        strict(from, "one of one_time, store", |value| match value.as_str()? {
+            "one_time" => Some(Self(Intent::OneTime)),
+            "store" => Some(Self(Intent::Store)),
+            _ => None,
+        })
+    }
+}
+
+/// A positive amount in minor units. `10.0`, `1e3`, `"10"` and `true` are none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Amount(pub(crate) i64);
+
+impl<'de> Deserialize<'de> for Amount {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let wanted = "a whole number of minor units from 1 to 9007199254740991";
+        strict(from, wanted, |value| value.as_i64().filter(|n| (1..=MAX_AMOUNT).contains(n)).map(Self))
+    }
+}
+
+/// `true` or `false`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flag(pub(crate) bool);
+
+impl<'de> Deserialize<'de> for Flag {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        strict(from, "true or false", |value| value.as_bool().map(Self))
+    }
+}
+
+/// A currency's code, in any case.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CurrencyCode(pub(crate) Currency);
+
+impl<'de> Deserialize<'de> for CurrencyCode {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        strict(from, "a currency code of ISO 4217, such as USD", |value| value.as_str()?.parse().ok().map(Self))
+    }
+}
+
+/// A text of 1 to 255 characters, none of them a control character.
+#[derive(Clone, Debug)]
+pub(crate) struct Text(pub(crate) String);
+
+fn text(value: &Value) -> Option<&str> {
+    let text = value.as_str()?;
+    let length = text.chars().count();
+    ((1..=common::customers::MAX_TEXT).contains(&length) && !text.chars().any(char::is_control)).then_some(text)
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let wanted = "a text of 1 to 255 characters without control characters";
+        strict(from, wanted, |value| text(value).map(|text| Self(text.to_owned())))
+    }
+}
+
+/// An e-mail address: something before and something after an `@`, and no space.
+#[derive(Clone, Debug)]
+pub(crate) struct Email(pub(crate) String);
+
+impl<'de> Deserialize<'de> for Email {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        strict(from, "an e-mail address of up to 255 characters", |value| {
+            let (local, domain) = text(value)?.rsplit_once('@')?;
+            let whole = !local.is_empty() && !domain.is_empty();
+            let spaced = local.contains(char::is_whitespace) || domain.contains(char::is_whitespace);
+            (whole && !spaced).then(|| Self(format!("{local}@{domain}")))
+        })
+    }
+}
+
+/// The text of an id, token or session. What it names is for the rules to say, and its length is bounded by the body's.
+#[derive(Clone, Debug)]
+pub(crate) struct Reference(pub(crate) String);
+
+impl<'de> Deserialize<'de> for Reference {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        strict(from, "a text", |value| value.as_str().map(|text| Self(text.to_owned())))
+    }
+}
+
+/// An http(s) URL of up to 2,048 characters.
+#[derive(Clone, Debug)]
+pub(crate) struct WebUrl(pub(crate) String);
+
+impl<'de> Deserialize<'de> for WebUrl {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        strict(from, "an http(s) URL of up to 2048 characters", |value| {
+            let text = value.as_str().filter(|text| text.len() <= 2048)?;
+            let uri = text.parse::<axum::http::Uri>().ok()?;
+            let web = matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
+            web.then(|| Self(text.to_owned()))
+        })
+    }
+}

@@ -1,0 +1,63 @@
+//! What surrounds every request: its id, its log line, its metrics, and a stop to panics.
+
+use std::any::Any;
+use std::time::Instant;
+
+use axum::extract::{FromRequestParts, MatchedPath, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderName, HeaderValue};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use common::id;
+use tracing::Instrument;
+
+use crate::answer::Refusal;
+use crate::app::App;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
+
+/// The id of this request, in its answer and in every log line of it, here and in the worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestId(pub(crate) id::RequestId);
+
+impl<S: Send + Sync> FromRequestParts<S> for RequestId {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+        // Every request passes `wrap` before it comes to a handler.
+        parts.extensions.get::<Self>().copied().ok_or_else(Refusal::fault)
+    }
+}
+
+/// Names the request, logs it, and counts it.
+pub(crate) async fn wrap(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let id = RequestId(id::RequestId::new(app.clock.now()));
+    request.extensions_mut().insert(id);
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
+    let span = tracing::info_span!("request", request_id = %id.0);
+    async {
+        let began = Instant::now();
+        let mut response = next.run(request).await;
+        let (status, took) = (response.status().as_u16(), began.elapsed());
+        tracing::info!(%method, route, status, duration_ms = took.as_millis(), "answered");
+        let labels = [("method", method.as_str().to_owned()), ("route", route), ("status", status.to_string())];
+        metrics::counter!("http_requests_total", &labels).increment(1);
+        metrics::histogram!("http_request_duration_seconds", &labels[..2]).record(took.as_secs_f64());
+        if let Ok(value) = HeaderValue::try_from(id.0.to_string()) {
+            response.headers_mut().insert(REQUEST_ID, value);
+        }
+        response
+    }
+    .instrument(span)
+    .await
+}
+
+/// A panic is a bug of ours: the client gets the one error shape, the log gets where it was.
+#[expect(clippy::needless_pass_by_value, reason = "the signature that the layer calls")]
+pub(crate) fn panicked(cause: Box<dyn Any + Send>) -> Response {
+    let what =
+        cause.downcast_ref::<&str>().map(ToString::to_string).or_else(|| cause.downcast_ref::<String>().cloned());
+    tracing::error!(what, "a handler panicked; the client is told to try again");
+    Refusal::fault().into_response()
+}

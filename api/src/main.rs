@@ -1,0 +1,55 @@
+//! The API process: stateless, any number of them behind any balancer. It writes intents to Postgres, hands their ids to
+//! Redis, and waits a while for a worker's word.
+
+mod answer;
+mod app;
+mod body;
+mod envelope;
+mod guard;
+mod query;
+mod routes;
+mod waiting;
+
+use anyhow::{Context, Result};
+use common::clock::Clock;
+use common::{config, db, telemetry};
+use queue::{Publisher, Replies};
+use tokio::net::TcpListener;
+
+use crate::app::App;
+
+/// Connections to Postgres per process: requests need one for moments, and none while they wait for a worker.
+const DATABASE_POOL: u32 = 16;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    telemetry::init_logs();
+    let metrics = telemetry::init_metrics()?;
+    let redis_url = config::redis_url()?;
+    let db = db::pool(&config::database_url()?, config::database_pool(DATABASE_POOL)?, "api")?;
+    let clock = Clock::system();
+    let reply_channel = format!("api-{}", common::crypto::random_hex(8));
+    let app = App {
+        db: db.clone(),
+        clock,
+        pepper: config::pepper()?,
+        public_url: config::public_url()?.into(),
+        publisher: Publisher::connect(redis_url.expose())?,
+        replies: Replies::start(redis_url.expose(), &reply_channel)?,
+        reply_channel: reply_channel.into(),
+    };
+
+    let internal = telemetry::Internal::new(db, metrics);
+    let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;
+    let listener = TcpListener::bind(config::api_bind()?).await.context("API_BIND")?;
+    tracing::info!(address = %listener.local_addr()?, metrics = %metrics_address, "api is listening");
+
+    let draining = async move {
+        telemetry::shutdown_signal().await;
+        tracing::info!("api is stopping: requests in flight are answered, new ones are not taken");
+        internal.drain();
+    };
+    axum::serve(listener, routes::router(app)).with_graceful_shutdown(draining).await?;
+    tracing::info!("api has stopped");
+    Ok(())
+}

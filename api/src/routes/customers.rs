@@ -1,0 +1,94 @@
+//! /v1/customers
+
+use axum::extract::{Path, State};
+use common::customers::{self, CustomFields, CustomerChange, CustomerView, NewCustomer};
+use common::error::Error;
+use common::id::CustomerId;
+use common::page::ListView;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::answer::{Answer, created, ok};
+use crate::app::App;
+use crate::body::{Body, Email, Text, nullable, required};
+use crate::guard::Authenticated;
+use crate::query::Params;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct CustomerFields {
+    email: Option<Email>,
+    name: Option<Text>,
+    phone: Option<Text>,
+    #[serde(default, deserialize_with = "nullable")]
+    external_id: Option<Option<Text>>,
+    #[serde(default, deserialize_with = "nullable")]
+    custom_fields: Option<Option<Value>>,
+}
+
+/// `null` clears the list, as an empty one does.
+fn custom_fields(sent: Option<Option<Value>>) -> Result<Option<CustomFields>, Error> {
+    sent.map(|value| value.map_or_else(|| Ok(CustomFields::default()), |rows| CustomFields::parse(&rows))).transpose()
+}
+
+pub(super) async fn create(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Body { fields, .. }: Body<CustomerFields>,
+) -> Answer {
+    let new = NewCustomer {
+        email: required("email", fields.email)?.0,
+        name: fields.name.map(|text| text.0),
+        phone: fields.phone.map(|text| text.0),
+        external_id: fields.external_id.flatten().map(|text| text.0),
+        custom_fields: custom_fields(fields.custom_fields)?.unwrap_or_default(),
+    };
+    let customer = customers::create(&app.db, &caller, new, app.clock.now()).await?;
+    Ok(created(CustomerView::new(&customer, caller.livemode())))
+}
+
+pub(super) async fn update(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+    Body { fields, .. }: Body<CustomerFields>,
+) -> Answer {
+    let change = CustomerChange {
+        email: fields.email.map(|text| text.0),
+        name: fields.name.map(|text| text.0),
+        phone: fields.phone.map(|text| text.0),
+        external_id: fields.external_id.map(|sent| sent.map(|text| text.0)),
+        custom_fields: custom_fields(fields.custom_fields)?,
+    };
+    let customer = customers::update(&app.db, &caller, customer_id(&id)?, change, app.clock.now()).await?;
+    Ok(ok(CustomerView::new(&customer, caller.livemode())))
+}
+
+pub(super) async fn retrieve(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+) -> Answer {
+    let customer = customers::retrieve(&app.db, caller.account_id, customer_id(&id)?).await?;
+    Ok(ok(CustomerView::new(&customer, caller.livemode())))
+}
+
+pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> Answer {
+    let page = params.page()?;
+    let external_id = params.get("externalId");
+    if external_id == Some("") {
+        return Err(Error::invalid("externalId", "externalId must not be empty").into());
+    }
+    let rows = customers::list(&app.db, caller.account_id, external_id, page).await?;
+    let livemode = caller.livemode();
+    let views = common::page::Page {
+        data: rows.data.iter().map(|c| CustomerView::new(c, livemode)).collect(),
+        has_more: rows.has_more,
+    };
+    Ok(ok(ListView::new(views, |view| view.id.to_string())))
+}
+
+/// An id of another form names nothing: the same answer as for one that is unknown.
+pub(super) fn customer_id(text: &str) -> Result<CustomerId, Error> {
+    text.parse().map_err(|_| Error::NotFound("customer"))
+}

@@ -1,0 +1,80 @@
+//! /v1/payment_methods
+
+use axum::extract::{Path, State};
+use common::customers;
+use common::error::Error;
+use common::flows::{self, NewCard};
+use common::operations::Origin;
+use common::page::ListView;
+use common::payment_methods::{self, PaymentMethod, PaymentMethodView, Status};
+use common::queues;
+use queue::Wake;
+use serde::Deserialize;
+
+use super::customers::customer_id;
+use crate::answer::{Answer, created, ok};
+use crate::app::App;
+use crate::body::{Body, Reference, required};
+use crate::envelope::RequestId;
+use crate::guard::Authenticated;
+use crate::query::Params;
+use crate::waiting::Waiting;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct NewCardFields {
+    customer_id: Option<Reference>,
+    payment_token: Option<Reference>,
+}
+
+pub(super) async fn create(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    RequestId(request_id): RequestId,
+    Body { fields, .. }: Body<NewCardFields>,
+) -> Answer {
+    let customer = required("customerId", fields.customer_id)?.0;
+    let payment_token = required("paymentToken", fields.payment_token)?.0;
+    let new = NewCard { customer_id: customer_id(&customer)?, payment_token };
+    let origin = Origin { reply_to: Some(app.reply_channel.to_string()), request_id: Some(request_id.to_string()) };
+    let (id, operation) = flows::save_card(&app.db, &caller, &new, &origin, app.clock.now()).await?;
+
+    let waiter = app.replies.register(id.uuid());
+    app.push(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id }).await;
+    let mut waiting = Waiting::new(waiter);
+    let mut card = PaymentMethod::processing(id, &caller, new.customer_id, app.clock.now());
+    while waiting.worth_a_look().await {
+        match payment_methods::retrieve_from(&app.db, caller.account_id, id).await {
+            Ok(read) => card = read,
+            Err(error) => tracing::warn!(%error, payment_method = %id, "the card could not be read; waiting on"),
+        }
+        if card.status != Status::Processing {
+            break;
+        }
+    }
+    if card.status == Status::Failed {
+        return Err(Error::invalid("paymentToken", "the provider would not save this card").into());
+    }
+    Ok(created(PaymentMethodView::new(&card)))
+}
+
+pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> Answer {
+    let page = params.page()?;
+    let id = required("customerId", params.get("customerId"))?;
+    let customer = customers::retrieve(&app.db, caller.account_id, customer_id(id)?).await?;
+    let default = customer.default_payment_method_id;
+    let rows = payment_methods::list(&app.db, caller.account_id, customer.id, default, page).await?;
+    let views =
+        common::page::Page { data: rows.data.iter().map(PaymentMethodView::new).collect(), has_more: rows.has_more };
+    Ok(ok(ListView::new(views, |view| view.id.to_string())))
+}
+
+pub(super) async fn set_default(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+) -> Answer {
+    let id = id.parse().map_err(|_| Error::NotFound("payment method"))?;
+    let card = flows::set_default(&app.db, &caller, id).await?;
+    Ok(ok(PaymentMethodView::new(&card)))
+}

@@ -1,0 +1,148 @@
+//! /v1/payments
+
+use axum::extract::{Path, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use common::accounts::Caller;
+use common::capabilities::Operation;
+use common::error::Error;
+use common::flows::{self, Funding, PaymentRequest, Taken};
+use common::id::PaymentId;
+use common::money::Money;
+use common::operations::Origin;
+use common::page::{ListView, Page};
+use common::payments::idempotency::{self, IdempotencyKey};
+use common::payments::{self, Payment, PaymentView, Status};
+use common::queues;
+use queue::Wake;
+use serde::Deserialize;
+
+use crate::answer::{Answer, created, ok};
+use crate::app::App;
+use crate::body::{Amount, Body, CurrencyCode, Flag, Reference, WebUrl, required};
+use crate::envelope::RequestId;
+use crate::guard::Authenticated;
+use crate::query::Params;
+use crate::waiting::Waiting;
+
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+const REPLAYED: &str = "idempotent-replayed";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PaymentFields {
+    amount: Option<Amount>,
+    currency: Option<CurrencyCode>,
+    payment_token: Option<Reference>,
+    payment_method_id: Option<Reference>,
+    capture: Option<Flag>,
+    return_url: Option<WebUrl>,
+}
+
+pub(super) async fn create(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    RequestId(request_id): RequestId,
+    headers: HeaderMap,
+    Body { fields, json }: Body<PaymentFields>,
+) -> Answer {
+    let key = headers.get(IDEMPOTENCY_KEY).map(|key| IdempotencyKey::parse(key.as_bytes(), &json)).transpose()?;
+    let keyed = key.is_some();
+    let request = payment_request(fields, key)?;
+    if !request.capture {
+        caller.require(Operation::PaymentsAuthorize)?;
+    }
+    let origin = Origin { reply_to: Some(app.reply_channel.to_string()), request_id: Some(request_id.to_string()) };
+    match flows::take_payment(&app.db, &caller, &request, &origin, app.clock.now()).await? {
+        Taken::New(payment, operation) => {
+            let waiter = app.replies.register(payment.id.uuid());
+            app.push(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id }).await;
+            let payment = outcome(&app, Waiting::new(waiter), *payment).await;
+            if keyed {
+                return Ok(answer_kept(&app, &caller, &payment).await);
+            }
+            Ok(created(PaymentView::new(&payment)))
+        }
+        Taken::Earlier(id) => replay(&app, &caller, id).await,
+    }
+}
+
+/// Both funding sources or none, and a card's id that is none, are told apart here; everything else by the fields' types.
+fn payment_request(fields: PaymentFields, idempotency_key: Option<IdempotencyKey>) -> Result<PaymentRequest, Error> {
+    let minor = required("amount", fields.amount)?.0;
+    let currency = required("currency", fields.currency)?.0;
+    let funding = match (fields.payment_token, fields.payment_method_id) {
+        (Some(token), None) => Funding::Token(token.0),
+        (None, Some(id)) => Funding::PaymentMethod(id.0.parse().map_err(|_| Error::NotFound("payment method"))?),
+        (Some(_), Some(_)) => {
+            return Err(Error::invalid("paymentMethodId", "send paymentToken or paymentMethodId, not both"));
+        }
+        (None, None) => return Err(Error::invalid("paymentToken", "paymentToken or paymentMethodId is required")),
+    };
+    Ok(PaymentRequest {
+        money: Money { minor, currency },
+        funding,
+        capture: fields.capture.is_none_or(|flag| flag.0),
+        return_url: fields.return_url.map(|url| url.0),
+        idempotency_key,
+    })
+}
+
+/// The payment once its outcome is known, or as it stands when patience ends. The intent exists by now, so nothing that goes
+/// wrong here may become an error.
+async fn outcome(app: &App, mut waiting: Waiting, mut payment: Payment) -> Payment {
+    while waiting.worth_a_look().await {
+        match payments::retrieve(&app.db, payment.account_id, payment.id).await {
+            Ok(read) => payment = read,
+            Err(error) => tracing::warn!(%error, payment = %payment.id, "the payment could not be read; waiting on"),
+        }
+        if payment.status != Status::Processing {
+            break;
+        }
+    }
+    payment
+}
+
+/// Answers as the first request with this key was or will be answered.
+async fn replay(app: &App, caller: &Caller, id: PaymentId) -> Answer {
+    let waiting = Waiting::new(app.replies.register(id.uuid()));
+    let mut payment = payments::retrieve(&app.db, caller.account_id, id).await?;
+    if payment.status == Status::Processing {
+        payment = outcome(app, waiting, payment).await;
+    }
+    let mut response = answer_kept(app, caller, &payment).await;
+    response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    Ok(response)
+}
+
+/// The answer that was kept with the outcome, byte for byte; before there is one, the payment as it stands.
+async fn answer_kept(app: &App, caller: &Caller, payment: &Payment) -> Response {
+    if payment.status == Status::Processing {
+        return created(PaymentView::new(payment));
+    }
+    let kept = idempotency::kept_answer(&app.db, caller.account_id, payment.id).await.unwrap_or_else(|error| {
+        tracing::warn!(%error, payment = %payment.id, "the kept answer could not be read; answering with the payment");
+        None
+    });
+    kept.map_or_else(|| created(PaymentView::new(payment)), as_json)
+}
+
+fn as_json(kept: String) -> Response {
+    (StatusCode::CREATED, [(CONTENT_TYPE, "application/json")], kept).into_response()
+}
+
+pub(super) async fn retrieve(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+) -> Answer {
+    let id = id.parse().map_err(|_| Error::NotFound("payment"))?;
+    Ok(ok(PaymentView::new(&payments::retrieve(&app.db, caller.account_id, id).await?)))
+}
+
+pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> Answer {
+    let rows = payments::list(&app.db, caller.account_id, params.page()?).await?;
+    let views = Page { data: rows.data.iter().map(PaymentView::new).collect(), has_more: rows.has_more };
+    Ok(ok(ListView::new(views, |view| view.id.to_string())))
+}

@@ -1,0 +1,263 @@
+//! What an operator does to accounts. Only the operator's command line calls these.
+
+use sqlx::{PgPool, Postgres, Transaction};
+
+use super::Mode;
+use crate::capabilities::Operation;
+use crate::db;
+use crate::error::{Error, Result};
+use crate::id::{AccountId, MerchantId, ProviderAccountId};
+use crate::providers::ProviderKind;
+use crate::time::Timestamp;
+
+/// What may be set on an account; `None` leaves it as it is, or at its default.
+#[derive(Debug, Default)]
+pub struct AccountSettings {
+    /// Shown to people.
+    pub name: Option<String>,
+    /// IANA time zone name, in which its days begin.
+    pub timezone: Option<String>,
+    /// Who settles new money. Old cards and payments stay where they are.
+    pub provider: Option<ProviderKind>,
+    /// Whether less than all of an authorization may be captured.
+    pub partial_capture: Option<bool>,
+    /// Whether less than all may be refunded.
+    pub partial_refund: Option<bool>,
+    /// `{surcharge?, tax?, tip?}`, each `{type: "percent"|"fixed", value}`; percent in basis points.
+    pub modifiers: Option<serde_json::Value>,
+    /// Origins allowed to use the publishable keys; replaces the list.
+    pub allowed_origins: Option<Vec<String>>,
+    /// Requests per second of each key, and its burst.
+    pub rate_limit: Option<(i32, i32)>,
+}
+
+impl AccountSettings {
+    fn check(&self) -> Result<()> {
+        if let Some(name) = &self.name
+            && name.trim().is_empty()
+        {
+            return Err(Error::invalid("name", "name must not be empty"));
+        }
+        if let Some(zone) = &self.timezone {
+            jiff::tz::TimeZone::get(zone)
+                .map_err(|_| Error::invalid("timezone", format!("{zone} is not a time zone's name")))?;
+        }
+        if let Some(origins) = &self.allowed_origins {
+            origins.iter().try_for_each(|origin| check_origin(origin))?;
+        }
+        self.modifiers.as_ref().map_or(Ok(()), check_modifiers)
+    }
+}
+
+/// An origin as a browser sends it: scheme, host and perhaps a port, and nothing after.
+fn check_origin(origin: &str) -> Result<()> {
+    let host = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
+    match host {
+        Some(host) if !host.is_empty() && !host.contains(['/', '?', '#', '@', '*', ' ']) => Ok(()),
+        _ => Err(Error::invalid("origin", format!("{origin} is not an origin such as https://shop.example"))),
+    }
+}
+
+fn check_modifiers(modifiers: &serde_json::Value) -> Result<()> {
+    let wrong = |message: String| Err(Error::invalid("modifiers", message));
+    let Some(object) = modifiers.as_object() else { return wrong("modifiers must be a JSON object".into()) };
+    for (name, modifier) in object {
+        if !["surcharge", "tax", "tip"].contains(&name.as_str()) {
+            return wrong(format!("{name} is not one of surcharge, tax, tip"));
+        }
+        let kind = modifier["type"].as_str();
+        if !matches!(kind, Some("percent" | "fixed")) || modifier["value"].as_i64().is_none_or(|value| value < 0) {
+            return wrong(format!("{name} must be {{\"type\": \"percent\"|\"fixed\", \"value\": whole number ≥ 0}}"));
+        }
+    }
+    Ok(())
+}
+
+/// An account as an operator sees it.
+#[derive(Debug)]
+pub struct AccountRow {
+    /// The account.
+    pub id: AccountId,
+    /// Its merchant.
+    pub merchant_id: MerchantId,
+    /// Test or live.
+    pub mode: Mode,
+    /// Shown to people.
+    pub name: String,
+    /// IANA time zone name.
+    pub timezone: String,
+    /// Who settles its new money.
+    pub provider: ProviderKind,
+    /// Whether less than all of an authorization may be captured.
+    pub partial_capture: bool,
+    /// Whether less than all may be refunded.
+    pub partial_refund: bool,
+    /// Surcharge, tax and tip.
+    pub modifiers: serde_json::Value,
+    /// Origins allowed to use its publishable keys.
+    pub allowed_origins: Vec<String>,
+    /// Requests per second of each key, if set.
+    pub rate_limit: Option<i32>,
+    /// Burst of each key, if set.
+    pub burst: Option<i32>,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// Makes an account, and its merchant unless one is named.
+///
+/// # Errors
+/// [`Error::Invalid`] for a bad setting, [`Error::NotFound`] for an unknown merchant, [`Error::Conflict`] if the merchant
+/// has an account in this mode.
+pub async fn create(
+    db: &PgPool,
+    now: Timestamp,
+    merchant: Option<MerchantId>,
+    mode: Mode,
+    settings: &AccountSettings,
+) -> Result<AccountId> {
+    settings.check()?;
+    let name = settings.name.as_deref().ok_or_else(|| Error::invalid("name", "name is required"))?;
+    let provider = settings.provider.ok_or_else(|| Error::invalid("provider", "provider is required"))?;
+    let (id, provider_account) = (AccountId::new(now), ProviderAccountId::new(now));
+    let mut tx = db.begin().await?;
+    let merchant_id = match merchant {
+        Some(id) => id,
+        None => {
+            let id = MerchantId::new(now);
+            sqlx::query!("INSERT INTO merchants (id, name, created_at) VALUES ($1, $2, $3)", id.uuid(), name, now)
+                .execute(&mut *tx)
+                .await?;
+            id
+        }
+    };
+    sqlx::query!(
+        "INSERT INTO accounts (id, merchant_id, mode, name, timezone, provider_account_id, created_at)
+         VALUES ($1, $2, $3, $4, 'UTC', $5, $6)",
+        id.uuid(),
+        merchant_id.uuid(),
+        mode as Mode,
+        name,
+        provider_account.uuid(),
+        now,
+    )
+    .execute(&mut *tx)
+    .await
+    .map_err(|error| match db::violated(&error) {
+        Some("accounts_one_per_mode") => Error::conflict(format!("the merchant has a {} account", mode.name())),
+        Some("accounts_merchant_id_fkey") => Error::NotFound("merchant"),
+        _ => error.into(),
+    })?;
+    insert_provider_account(&mut tx, id, provider_account, provider, now).await?;
+    apply(&mut tx, id, settings).await?;
+    tx.commit().await?;
+    Ok(id)
+}
+
+/// Changes an account.
+///
+/// # Errors
+/// [`Error::Invalid`] for a bad setting, [`Error::NotFound`] for an unknown account.
+pub async fn set(db: &PgPool, now: Timestamp, id: AccountId, settings: &AccountSettings) -> Result<()> {
+    settings.check()?;
+    let mut tx = db.begin().await?;
+    apply(&mut tx, id, settings).await?;
+    if let Some(provider) = settings.provider {
+        let made = sqlx::query_scalar!(
+            "SELECT id FROM provider_accounts WHERE account_id = $1 AND provider = $2",
+            id.uuid(),
+            provider as ProviderKind,
+        )
+        .fetch_optional(&mut *tx)
+        .await?;
+        let provider_account = made.unwrap_or_else(|| ProviderAccountId::new(now));
+        if made.is_none() {
+            insert_provider_account(&mut tx, id, provider_account, provider, now).await?;
+        }
+        sqlx::query!("UPDATE accounts SET provider_account_id = $2 WHERE id = $1", id.uuid(), provider_account.uuid())
+            .execute(&mut *tx)
+            .await?;
+    }
+    tx.commit().await?;
+    Ok(())
+}
+
+async fn insert_provider_account(
+    tx: &mut Transaction<'_, Postgres>,
+    account: AccountId,
+    id: ProviderAccountId,
+    provider: ProviderKind,
+    now: Timestamp,
+) -> Result<()> {
+    sqlx::query!(
+        "INSERT INTO provider_accounts (id, account_id, provider, created_at) VALUES ($1, $2, $3, $4)",
+        id.uuid(),
+        account.uuid(),
+        provider as ProviderKind,
+        now,
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+async fn apply(tx: &mut Transaction<'_, Postgres>, id: AccountId, settings: &AccountSettings) -> Result<()> {
+    let done = sqlx::query!(
+        "UPDATE accounts SET
+            name = coalesce($2, name), timezone = coalesce($3, timezone), partial_capture = coalesce($4, partial_capture),
+            partial_refund = coalesce($5, partial_refund), modifiers = coalesce($6, modifiers),
+            allowed_origins = coalesce($7, allowed_origins), rate_limit = coalesce($8, rate_limit), burst = coalesce($9, burst)
+         WHERE id = $1",
+        id.uuid(),
+        settings.name.as_deref(),
+        settings.timezone.as_deref(),
+        settings.partial_capture,
+        settings.partial_refund,
+        settings.modifiers.as_ref(),
+        settings.allowed_origins.as_deref(),
+        settings.rate_limit.map(|(rate, _)| rate),
+        settings.rate_limit.map(|(_, burst)| burst),
+    )
+    .execute(&mut **tx)
+    .await?;
+    if done.rows_affected() == 0 { Err(Error::NotFound("account")) } else { Ok(()) }
+}
+
+/// Every account, newest first.
+///
+/// # Errors
+/// Only the database's.
+pub async fn list(db: &PgPool) -> Result<Vec<AccountRow>> {
+    let rows = sqlx::query_as!(
+        AccountRow,
+        "SELECT a.id, a.merchant_id, a.mode, a.name, a.timezone, p.provider, a.partial_capture, a.partial_refund,
+                a.modifiers, a.allowed_origins, a.rate_limit, a.burst, a.created_at
+         FROM accounts a JOIN provider_accounts p ON p.id = a.provider_account_id ORDER BY a.id DESC",
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows)
+}
+
+/// Says what one provider account cannot do, beside what its provider never can. Answers that provider account.
+///
+/// # Errors
+/// [`Error::NotFound`] if the account has none at this provider.
+pub async fn set_unsupported(
+    db: &PgPool,
+    account: AccountId,
+    provider: ProviderKind,
+    unsupported: Option<&[Operation]>,
+) -> Result<ProviderAccountId> {
+    let names = unsupported.map(|list| list.iter().map(|o| o.name().to_owned()).collect::<Vec<_>>());
+    sqlx::query_scalar!(
+        "UPDATE provider_accounts SET unsupported = coalesce($3, unsupported) WHERE account_id = $1 AND provider = $2
+         RETURNING id",
+        account.uuid(),
+        provider as ProviderKind,
+        names.as_deref(),
+    )
+    .fetch_optional(db)
+    .await?
+    .ok_or(Error::NotFound("account at this provider"))
+}

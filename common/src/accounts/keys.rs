@@ -1,0 +1,230 @@
+//! API keys: `svc_sk_test_` + the key's public id + 64 hexadecimal digits of secret. Looked up by the id, compared by hash.
+
+use sqlx::PgPool;
+
+use super::{Caller, KeyKind, Mode};
+use crate::capabilities::{Grants, Operation};
+use crate::crypto::{EncryptionKey, Pepper, Secret, random_hex};
+use crate::error::{Error, Result};
+use crate::id::{AccountId, KeyId};
+use crate::time::Timestamp;
+
+const SECRET_BYTES: usize = 32;
+const ULID_CHARS: usize = 26;
+
+fn prefix(kind: KeyKind, mode: Mode) -> String {
+    let kind = match kind {
+        KeyKind::Secret => "sk",
+        KeyKind::Publishable => "pk",
+    };
+    format!("svc_{kind}_{}_", mode.name())
+}
+
+/// The public id inside a key; none if the text is not formed like a key.
+fn key_id(text: &str) -> Option<KeyId> {
+    let rest = [KeyKind::Secret, KeyKind::Publishable]
+        .into_iter()
+        .flat_map(|kind| [Mode::Test, Mode::Live].map(|mode| prefix(kind, mode)))
+        .find_map(|prefix| text.strip_prefix(prefix.as_str()))?;
+    let (ulid, secret) = rest.split_at_checked(ULID_CHARS)?;
+    (secret.len() == SECRET_BYTES * 2).then(|| format!("{}{ulid}", KeyId::PREFIX).parse().ok())?
+}
+
+/// A key just issued: the only time that it is shown whole.
+#[derive(Debug)]
+pub struct IssuedKey {
+    /// Its public id, which signatures name.
+    pub id: KeyId,
+    /// The key itself.
+    pub key: Secret<String>,
+    /// What a live secret key signs its requests with.
+    pub signing_secret: Option<Secret<String>>,
+}
+
+/// A key as an operator sees it.
+#[derive(Debug)]
+pub struct KeyRow {
+    /// Its public id.
+    pub id: KeyId,
+    /// Whose it is.
+    pub account_id: AccountId,
+    /// Its kind.
+    pub kind: KeyKind,
+    /// The whole key, of a publishable one.
+    pub key_text: Option<String>,
+    /// `None` is every entitlement.
+    pub entitlements: Option<Vec<String>>,
+    /// When it was issued.
+    pub created_at: Timestamp,
+    /// Since when it is refused.
+    pub revoked_at: Option<Timestamp>,
+}
+
+async fn mode_of(db: &PgPool, account: AccountId) -> Result<Mode> {
+    sqlx::query_scalar!("SELECT mode FROM accounts WHERE id = $1", account.uuid())
+        .fetch_optional(db)
+        .await?
+        .ok_or(Error::NotFound("account"))
+}
+
+fn names(entitlements: Option<&[Operation]>) -> Option<Vec<String>> {
+    entitlements.map(|list| list.iter().map(|operation| operation.name().to_owned()).collect())
+}
+
+/// Issues a secret key, with a signing secret if the account is live.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown account.
+pub async fn issue_secret(
+    db: &PgPool,
+    pepper: &Pepper,
+    encryption: &EncryptionKey,
+    now: Timestamp,
+    account: AccountId,
+    entitlements: Option<&[Operation]>,
+) -> Result<IssuedKey> {
+    let mode = mode_of(db, account).await?;
+    let (id, key) = make(now, KeyKind::Secret, mode);
+    let signing_secret = (mode == Mode::Live).then(|| format!("svc_ss_{}", random_hex(SECRET_BYTES)));
+    let (hash, entitlements) = (pepper.hash(&key), names(entitlements));
+    let sealed = signing_secret.as_deref().map(|secret| encryption.seal(secret, &id.to_string()));
+    sqlx::query!(
+        "INSERT INTO api_keys (id, account_id, kind, key_hash, entitlements, signing_secret, created_at)
+         VALUES ($1, $2, 'secret', $3, $4, $5, $6)",
+        id.uuid(),
+        account.uuid(),
+        &hash[..],
+        entitlements.as_deref(),
+        sealed,
+        now,
+    )
+    .execute(db)
+    .await?;
+    Ok(IssuedKey { id, key: Secret::new(key), signing_secret: signing_secret.map(Secret::new) })
+}
+
+/// Issues a publishable key. It is kept whole, for it may be seen again.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown account.
+pub async fn issue_publishable(
+    db: &PgPool,
+    pepper: &Pepper,
+    now: Timestamp,
+    account: AccountId,
+    entitlements: Option<&[Operation]>,
+) -> Result<IssuedKey> {
+    let (id, key) = make(now, KeyKind::Publishable, mode_of(db, account).await?);
+    let (hash, entitlements) = (pepper.hash(&key), names(entitlements));
+    sqlx::query!(
+        "INSERT INTO api_keys (id, account_id, kind, key_hash, key_text, entitlements, created_at)
+         VALUES ($1, $2, 'publishable', $3, $4, $5, $6)",
+        id.uuid(),
+        account.uuid(),
+        &hash[..],
+        key,
+        entitlements.as_deref(),
+        now,
+    )
+    .execute(db)
+    .await?;
+    Ok(IssuedKey { id, key: Secret::new(key), signing_secret: None })
+}
+
+fn make(now: Timestamp, kind: KeyKind, mode: Mode) -> (KeyId, String) {
+    let id = KeyId::new(now);
+    let text = id.to_string();
+    let ulid = text.strip_prefix(KeyId::PREFIX).expect("an id begins with its prefix");
+    (id, format!("{}{ulid}{}", prefix(kind, mode), random_hex(SECRET_BYTES)))
+}
+
+/// Every key of an account, or of all accounts; newest first.
+///
+/// # Errors
+/// Only the database's.
+pub async fn list(db: &PgPool, account: Option<AccountId>) -> Result<Vec<KeyRow>> {
+    let rows = sqlx::query_as!(
+        KeyRow,
+        "SELECT id, account_id, kind, key_text, entitlements, created_at, revoked_at FROM api_keys
+         WHERE $1::uuid IS NULL OR account_id = $1 ORDER BY id DESC",
+        account.map(AccountId::uuid),
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows)
+}
+
+/// Revokes a key; it is refused from the next request on. Revoking it again changes nothing.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown key.
+pub async fn revoke(db: &PgPool, key: KeyId, now: Timestamp) -> Result<()> {
+    let done = sqlx::query!("UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1", key.uuid(), now)
+        .execute(db)
+        .await?;
+    if done.rows_affected() == 0 { Err(Error::NotFound("key")) } else { Ok(()) }
+}
+
+/// Why a key was not accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum AuthError {
+    /// Malformed, unknown or revoked: the caller is not told which.
+    #[error("the API key is not valid")]
+    Refused,
+    /// Postgres failed: nothing is known of the key.
+    #[error("database: {0}")]
+    Database(#[from] sqlx::Error),
+}
+
+/// Finds who holds the key: one round trip.
+///
+/// # Errors
+/// [`AuthError::Refused`], alike for a malformed, an unknown and a revoked key.
+pub async fn authenticate(db: &PgPool, pepper: &Pepper, text: &str) -> Result<Caller, AuthError> {
+    let id = key_id(text).ok_or(AuthError::Refused)?;
+    let row = sqlx::query!(
+        r#"SELECT k.key_hash, k.kind, k.entitlements, k.account_id, a.mode, a.provider_account_id, a.allowed_origins,
+                  a.modifiers, p.provider, p.unsupported
+           FROM api_keys k
+           JOIN accounts a ON a.id = k.account_id
+           JOIN provider_accounts p ON p.id = a.provider_account_id
+           WHERE k.id = $1 AND k.revoked_at IS NULL"#,
+        id.uuid(),
+    )
+    .fetch_optional(db)
+    .await?
+    .ok_or(AuthError::Refused)?;
+    // The kind and mode that the key's text claims are covered by the hash.
+    if !pepper.matches(text, &row.key_hash) {
+        return Err(AuthError::Refused);
+    }
+    let unsupported =
+        row.provider.unsupported().iter().map(|operation| operation.name().to_owned()).chain(row.unsupported).collect();
+    Ok(Caller {
+        key_id: id,
+        key_kind: row.kind,
+        account_id: row.account_id,
+        mode: row.mode,
+        provider_account_id: row.provider_account_id,
+        provider: row.provider,
+        grants: Grants { entitlements: row.entitlements, unsupported },
+        allowed_origins: row.allowed_origins,
+        modifiers: row.modifiers,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_public_id_is_found_in_a_key_and_in_nothing_else() {
+        let now = Timestamp::from_millisecond(1_800_000_000_000).expect("in range");
+        let (id, key) = make(now, KeyKind::Secret, Mode::Live);
+        assert!(key.starts_with("svc_sk_live_"));
+        assert_eq!(key_id(&key), Some(id));
+        for bad in ["", "svc_sk_test_", "svc_sk_test_é", &key[..key.len() - 1], &format!("{key}0"), &key[4..]] {
+            assert_eq!(key_id(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Accounts (a merchant in one mode), the provider accounts behind them, and their API keys.
+
+mod admin;
+mod keys;
+
+pub use admin::{AccountRow, AccountSettings, create, list, set, set_unsupported};
+pub use keys::{
+    AuthError, IssuedKey, KeyRow, authenticate, issue_publishable, issue_secret, list as list_keys, revoke,
+};
+
+use serde::Serialize;
+
+use crate::capabilities::{Grants, Operation};
+use crate::error::Result;
+use crate::id::{AccountId, KeyId, ProviderAccountId};
+use crate::providers::ProviderKind;
+
+/// Test or live: they share no object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type)]
+#[sqlx(type_name = "account_mode", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// The sandbox: no money moves.
+    Test,
+    /// Money moves.
+    Live,
+}
+
+impl Mode {
+    /// `test` or `live`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Test => "test",
+            Self::Live => "live",
+        }
+    }
+}
+
+/// Where a key may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type)]
+#[sqlx(type_name = "key_kind", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub enum KeyKind {
+    /// On the merchant's server: everything.
+    Secret,
+    /// In a browser: start a checkout session and exchange a token.
+    Publishable,
+}
+
+/// Who makes a request: a key, its account, and what they may do.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The key.
+    pub key_id: KeyId,
+    /// Its kind.
+    pub key_kind: KeyKind,
+    /// The account it belongs to.
+    pub account_id: AccountId,
+    /// The account's mode.
+    pub mode: Mode,
+    /// Where the account's new money goes.
+    pub provider_account_id: ProviderAccountId,
+    /// Who settles it.
+    pub provider: ProviderKind,
+    /// What the key may do.
+    pub grants: Grants,
+    /// Origins that may use the publishable key; an empty list refuses all.
+    pub allowed_origins: Vec<String>,
+    /// The account's surcharge, tax and tip, as configured.
+    pub modifiers: serde_json::Value,
+}
+
+impl Caller {
+    /// Whether objects of this account are live.
+    pub fn livemode(&self) -> bool {
+        self.mode == Mode::Live
+    }
+
+    /// Refuses what the key may not do.
+    ///
+    /// # Errors
+    /// As [`Grants::require`].
+    pub fn require(&self, operation: Operation) -> Result<()> {
+        self.grants.require(operation)
+    }
+}

@@ -1,0 +1,107 @@
+//! What a process is told by its environment. Every variable is read here, once, at start.
+
+use std::net::SocketAddr;
+
+use crate::crypto::{EncryptionKey, Pepper, Secret};
+
+/// A variable that is missing or unusable. It never repeats the value, which may be a secret.
+#[derive(Debug, thiserror::Error)]
+#[error("environment variable {name}: {problem}")]
+pub struct ConfigError {
+    name: &'static str,
+    problem: &'static str,
+}
+
+fn required(name: &'static str) -> Result<String, ConfigError> {
+    std::env::var(name).map_err(|_| ConfigError { name, problem: "is not set" })
+}
+
+fn parsed<T>(
+    name: &'static str,
+    problem: &'static str,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Result<T, ConfigError> {
+    parse(&required(name)?).ok_or(ConfigError { name, problem })
+}
+
+fn number_or<T: std::str::FromStr>(name: &'static str, default: T) -> Result<T, ConfigError> {
+    match std::env::var(name) {
+        Ok(text) => text.parse().map_err(|_| ConfigError { name, problem: "is not a number in range" }),
+        Err(_) => Ok(default),
+    }
+}
+
+/// `DATABASE_URL`: where Postgres is, with user and password.
+///
+/// # Errors
+/// It is not set.
+pub fn database_url() -> Result<Secret<String>, ConfigError> {
+    required("DATABASE_URL").map(Secret::new)
+}
+
+/// `REDIS_URL`: where Redis is.
+///
+/// # Errors
+/// It is not set.
+pub fn redis_url() -> Result<Secret<String>, ConfigError> {
+    required("REDIS_URL").map(Secret::new)
+}
+
+/// `DATABASE_POOL`: connections to Postgres at most, `default` if not set.
+///
+/// # Errors
+/// It is not a number.
+pub fn database_pool(default: u32) -> Result<u32, ConfigError> {
+    number_or("DATABASE_POOL", default)
+}
+
+/// `METRICS_BIND`: the internal address for /metrics, /healthz and /readyz.
+///
+/// # Errors
+/// It is missing or not `host:port`.
+pub fn metrics_bind() -> Result<SocketAddr, ConfigError> {
+    parsed("METRICS_BIND", "is not an address such as 0.0.0.0:9090", |text| text.parse().ok())
+}
+
+/// `API_BIND`: the address that merchants reach.
+///
+/// # Errors
+/// It is missing or not `host:port`.
+pub fn api_bind() -> Result<SocketAddr, ConfigError> {
+    parsed("API_BIND", "is not an address such as 0.0.0.0:8080", |text| text.parse().ok())
+}
+
+/// `PUBLIC_URL`: how the outside world names this service, without a slash at the end.
+///
+/// # Errors
+/// It is missing or does not begin with http:// or https://.
+pub fn public_url() -> Result<String, ConfigError> {
+    parsed("PUBLIC_URL", "is not an http(s) URL", |text| {
+        let known = text.starts_with("http://") || text.starts_with("https://");
+        known.then(|| text.trim_end_matches('/').to_owned())
+    })
+}
+
+/// `KEY_PEPPER`: 64 hexadecimal digits under which API keys are hashed. All processes share it; changing it ends all keys.
+///
+/// # Errors
+/// It is missing or malformed.
+pub fn pepper() -> Result<Pepper, ConfigError> {
+    parsed("KEY_PEPPER", "is not 64 hexadecimal digits", Pepper::from_hex)
+}
+
+/// `ENCRYPTION_KEY`: 64 hexadecimal digits that encrypt secrets at rest.
+///
+/// # Errors
+/// It is missing or malformed.
+pub fn encryption_key() -> Result<EncryptionKey, ConfigError> {
+    parsed("ENCRYPTION_KEY", "is not 64 hexadecimal digits", EncryptionKey::from_hex)
+}
+
+/// `WORKER_MONEY_CONCURRENCY`: money operations at once in one worker, `default` if not set.
+///
+/// # Errors
+/// It is not a number.
+pub fn money_concurrency(default: usize) -> Result<usize, ConfigError> {
+    number_or("WORKER_MONEY_CONCURRENCY", default)
+}

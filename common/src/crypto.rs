@@ -1,0 +1,170 @@
+//! Secrets: values that cannot be printed, random ones, their keyed hashes, and their encryption at rest.
+
+use std::fmt;
+
+use aes_gcm::aead::{Aead, KeyInit, Payload};
+use aes_gcm::{Aes256Gcm, Nonce};
+use hmac::{Hmac, Mac};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+/// A value that is never printed: its `Debug` says nothing of it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret<T>(T);
+
+impl<T> Secret<T> {
+    /// Takes a value out of sight.
+    pub const fn new(value: T) -> Self {
+        Self(value)
+    }
+
+    /// The value, for the one place that needs it.
+    pub const fn expose(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> fmt::Debug for Secret<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[secret]")
+    }
+}
+
+/// Random bytes of the operating system, in lower-case hexadecimal: `bytes` × 8 bits of entropy.
+pub fn random_hex(bytes: usize) -> String {
+    let mut buffer = vec![0u8; bytes];
+    getrandom::fill(&mut buffer).expect("the operating system gives random bytes");
+    hex(&buffer)
+}
+
+/// Lower-case hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    use fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a String takes all");
+        text
+    })
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes();
+    if !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    digits
+        .chunks_exact(2)
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect::<Option<Vec<u8>>>()
+}
+
+/// SHA-256: enough for what is random itself, such as a token, and for comparing bodies.
+pub fn sha256(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
+}
+
+/// 32 bytes in hexadecimal, as the environment gives a key.
+fn key_bytes(text: &str) -> Option<[u8; 32]> {
+    unhex(text)?.try_into().ok()
+}
+
+/// The key under which API keys are hashed. Without it a dump of the table is of no use, and neither are guesses.
+#[derive(Clone)]
+pub struct Pepper(Secret<[u8; 32]>);
+
+impl Pepper {
+    /// From 64 hexadecimal digits; none if it is anything else.
+    pub fn from_hex(text: &str) -> Option<Self> {
+        key_bytes(text).map(|bytes| Self(Secret::new(bytes)))
+    }
+
+    /// HMAC-SHA256 of the text.
+    pub fn hash(&self, text: &str) -> [u8; 32] {
+        let mut mac = <Hmac<Sha256> as hmac::KeyInit>::new_from_slice(self.0.expose()).expect("HMAC takes any key");
+        mac.update(text.as_bytes());
+        mac.finalize().into_bytes().into()
+    }
+
+    /// Whether the text has this hash, in constant time.
+    pub fn matches(&self, text: &str, hash: &[u8]) -> bool {
+        self.hash(text).ct_eq(hash).into()
+    }
+}
+
+/// The key that encrypts secrets at rest: AES-256-GCM, a random nonce before the ciphertext.
+#[derive(Clone)]
+pub struct EncryptionKey(Secret<[u8; 32]>);
+
+const NONCE_BYTES: usize = 12;
+
+impl EncryptionKey {
+    /// From 64 hexadecimal digits; none if it is anything else.
+    pub fn from_hex(text: &str) -> Option<Self> {
+        key_bytes(text).map(|bytes| Self(Secret::new(bytes)))
+    }
+
+    /// Encrypts. The same `context` (the id of the row) must be given to read it again, so that a ciphertext cannot be
+    /// moved to another row.
+    pub fn seal(&self, plain: &str, context: &str) -> Vec<u8> {
+        let mut nonce = [0u8; NONCE_BYTES];
+        getrandom::fill(&mut nonce).expect("the operating system gives random bytes");
+        let payload = Payload { msg: plain.as_bytes(), aad: context.as_bytes() };
+        let sealed = self.cipher().encrypt(&Nonce::from(nonce), payload).expect("a short text fits");
+        [nonce.as_slice(), &sealed].concat()
+    }
+
+    /// Decrypts what `seal` made with the same key and context; none if it was not.
+    pub fn open(&self, sealed: &[u8], context: &str) -> Option<Secret<String>> {
+        let (nonce, ciphertext) = sealed.split_first_chunk::<NONCE_BYTES>()?;
+        let payload = Payload { msg: ciphertext, aad: context.as_bytes() };
+        let plain = self.cipher().decrypt(&Nonce::from(*nonce), payload).ok()?;
+        String::from_utf8(plain).ok().map(Secret::new)
+    }
+
+    fn cipher(&self) -> Aes256Gcm {
+        Aes256Gcm::new_from_slice(self.0.expose()).expect("the key has 32 bytes")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+
+    #[test]
+    fn a_secret_is_not_printed() {
+        assert_eq!(format!("{:?}", Secret::new("hunter2")), "[secret]");
+    }
+
+    #[test]
+    fn keys_are_64_hexadecimal_digits() {
+        assert!(Pepper::from_hex(KEY).is_some());
+        for bad in ["", "00", &KEY[1..], &format!("{KEY}00"), &KEY.replace('0', "g")] {
+            assert!(Pepper::from_hex(bad).is_none(), "{bad}");
+            assert!(EncryptionKey::from_hex(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_hash_matches_its_text_alone() {
+        let pepper = Pepper::from_hex(KEY).expect("a key");
+        let hash = pepper.hash("svc_sk_test_1");
+        assert!(pepper.matches("svc_sk_test_1", &hash));
+        assert!(!pepper.matches("svc_sk_test_2", &hash));
+        assert!(!pepper.matches("svc_sk_test_1", &hash[..31]));
+    }
+
+    #[test]
+    fn sealed_text_opens_in_its_own_context_alone() {
+        let key = EncryptionKey::from_hex(KEY).expect("a key");
+        let sealed = key.seal("whsec_abc", "key_1");
+        assert_eq!(key.open(&sealed, "key_1").expect("opens").expose(), "whsec_abc");
+        assert!(key.open(&sealed, "key_2").is_none());
+        for i in 0..sealed.len() {
+            let mut tampered = sealed.clone();
+            tampered[i] ^= 1;
+            assert!(key.open(&tampered, "key_1").is_none(), "byte {i}");
+        }
+        assert_ne!(sealed, key.seal("whsec_abc", "key_1"), "every sealing has its own nonce");
+    }
+}

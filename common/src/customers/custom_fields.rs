@@ -1,0 +1,184 @@
+//! Custom fields of a customer: at most twenty rows `{name, type, value}`, each checked, none dropped in silence.
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+
+use crate::error::{Error, Result};
+
+/// Rows at most.
+pub const MAX_ROWS: usize = 20;
+const MAX_NAME: usize = 40;
+const MAX_TEXT: usize = 500;
+const MAX_NUMBER: usize = 50;
+
+/// Rows that have been checked.
+#[derive(Debug, Default)]
+pub struct CustomFields(Vec<Value>);
+
+impl CustomFields {
+    /// Reads the rows of a request.
+    ///
+    /// # Errors
+    /// 422 naming `customFields[i]`, the first row at fault, or `customFields` if it is no list or too long.
+    pub fn parse(rows: &Value) -> Result<Self> {
+        let Some(rows) = rows.as_array() else {
+            return Err(Error::invalid("customFields", "customFields must be a list of {name, type, value}"));
+        };
+        if rows.len() > MAX_ROWS {
+            return Err(Error::invalid("customFields", format!("customFields must have at most {MAX_ROWS} rows")));
+        }
+        let mut names = HashSet::new();
+        let mut checked = Vec::with_capacity(rows.len());
+        for (i, row) in rows.iter().enumerate() {
+            let (name, row) =
+                check_row(row).map_err(|problem| Error::invalid(format!("customFields[{i}]"), problem))?;
+            if !names.insert(name.to_lowercase()) {
+                return Err(Error::invalid(format!("customFields[{i}]"), "name is used by another row"));
+            }
+            checked.push(row);
+        }
+        Ok(Self(checked))
+    }
+
+    /// As stored and answered.
+    pub fn into_json(self) -> Value {
+        Value::Array(self.0)
+    }
+}
+
+fn check_row(row: &Value) -> Result<(String, Value), &'static str> {
+    let row = row.as_object().ok_or("a row must be an object {name, type, value}")?;
+    let text = |key: &str| row.get(key).and_then(Value::as_str);
+    let name = text("name")
+        .filter(|name| is_name(name))
+        .ok_or("name must be 1 to 40 characters: a letter, then letters, digits, spaces, underscores or hyphens")?;
+    let kind = text("type").ok_or("type must be one of text, number, boolean, date")?;
+    let value = row.get("value").ok_or("value is required")?;
+    check_value(kind, value)?;
+    Ok((name.to_owned(), json!({"name": name, "type": kind, "value": value})))
+}
+
+fn is_name(name: &str) -> bool {
+    let mut characters = name.chars();
+    characters.next().is_some_and(char::is_alphabetic)
+        && characters.all(|c| c.is_alphabetic() || c.is_ascii_digit() || matches!(c, ' ' | '_' | '-'))
+        && name.chars().count() <= MAX_NAME
+}
+
+fn check_value(kind: &str, value: &Value) -> Result<(), &'static str> {
+    let (right, problem) = match kind {
+        "text" => (
+            value.as_str().is_some_and(|text| text.chars().count() <= MAX_TEXT && !text.chars().any(char::is_control)),
+            "value must be a text of up to 500 characters without control characters",
+        ),
+        "number" => (
+            value.as_str().is_some_and(is_decimal),
+            "value must be a decimal in a string, such as \"12\" or \"-3.14\", of up to 50 characters",
+        ),
+        "boolean" => (value.is_boolean(), "value must be true or false"),
+        "date" => (value.as_str().is_some_and(is_day), "value must be a day of the calendar as YYYY-MM-DD"),
+        _ => (false, "type must be one of text, number, boolean, date"),
+    };
+    if right { Ok(()) } else { Err(problem) }
+}
+
+/// Optional `-`, digits, optional `.digits`; no exponent.
+fn is_decimal(text: &str) -> bool {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let unsigned = text.strip_prefix('-').unwrap_or(text);
+    let (whole, fraction) = unsigned.split_once('.').map_or((unsigned, None), |(whole, rest)| (whole, Some(rest)));
+    text.len() <= MAX_NUMBER && digits(whole) && fraction.is_none_or(digits)
+}
+
+/// Exactly YYYY-MM-DD, and a day that exists.
+fn is_day(text: &str) -> bool {
+    let shape = text.bytes().enumerate().all(|(i, b)| if i == 4 || i == 7 { b == b'-' } else { b.is_ascii_digit() });
+    text.len() == 10 && shape && text.parse::<jiff::civil::Date>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, kind: &str, value: Value) -> Value {
+        json!([{"name": name, "type": kind, "value": value}])
+    }
+
+    fn param(rows: &Value) -> String {
+        match CustomFields::parse(rows) {
+            Err(Error::Invalid { param, .. }) => param.into_owned(),
+            other => panic!("{rows} gave {other:?}"),
+        }
+    }
+
+    #[test]
+    fn right_values_are_kept_as_sent() {
+        let long = "x".repeat(500);
+        let digits = "9".repeat(50);
+        for (kind, value) in [
+            ("text", json!("")),
+            ("text", json!("é".repeat(500))),
+            ("text", json!(long)),
+            ("number", json!("12")),
+            ("number", json!("-3.14")),
+            ("number", json!("007")),
+            ("number", json!(digits)),
+            ("boolean", json!(false)),
+            ("date", json!("2024-02-29")),
+        ] {
+            let rows = row("Size A-1_b", kind, value);
+            assert_eq!(CustomFields::parse(&rows).expect("right").into_json(), rows);
+        }
+    }
+
+    #[test]
+    fn wrong_values_name_their_row() {
+        for (kind, value) in [
+            ("text", json!("x".repeat(501))),
+            ("text", json!("a\u{7}b")),
+            ("text", json!("a\u{85}b")),
+            ("text", json!(1)),
+            ("number", json!(12)),
+            ("number", json!("1e3")),
+            ("number", json!("+1")),
+            ("number", json!(".5")),
+            ("number", json!("5.")),
+            ("number", json!("-")),
+            ("number", json!("")),
+            ("number", json!("٣")),
+            ("number", json!("9".repeat(51))),
+            ("boolean", json!("true")),
+            ("boolean", json!(null)),
+            ("date", json!("2023-02-29")),
+            ("date", json!("2023-2-01")),
+            ("date", json!("20230201")),
+            ("date", json!("2023-02-01T00:00")),
+            ("colour", json!("red")),
+        ] {
+            assert_eq!(param(&row("a", kind, value)), "customFields[0]");
+        }
+    }
+
+    #[test]
+    fn names_are_checked_and_unique_in_any_case() {
+        for name in ["", "1a", " a", "-a", "a.b", &"x".repeat(41)] {
+            assert_eq!(param(&row(name, "text", json!("v"))), "customFields[0]", "{name}");
+        }
+        let twice =
+            json!([{"name": "Size", "type": "text", "value": "a"}, {"name": "sIZE", "type": "text", "value": "b"}]);
+        assert_eq!(param(&twice), "customFields[1]");
+    }
+
+    #[test]
+    fn what_is_no_list_of_up_to_twenty_objects_is_refused() {
+        assert_eq!(param(&json!({})), "customFields");
+        assert_eq!(param(&json!("x")), "customFields");
+        assert_eq!(param(&json!([1])), "customFields[0]");
+        let rows = |n: usize| {
+            Value::Array((0..n).map(|i| json!({"name": format!("n{i}"), "type": "boolean", "value": true})).collect())
+        };
+        assert!(CustomFields::parse(&rows(20)).is_ok());
+        assert_eq!(param(&rows(21)), "customFields");
+    }
+}

@@ -1,0 +1,54 @@
+//! The connection pool, and what a database error means.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+
+use crate::crypto::Secret;
+
+/// How long a request waits for a connection before it fails: shorter than any client's patience.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A pool that connects when it is first needed, so that a process starts while Postgres is away and recovers by itself.
+///
+/// # Errors
+/// The URL is malformed.
+pub fn pool(url: &Secret<String>, max_connections: u32, name: &str) -> Result<PgPool, sqlx::Error> {
+    let options = PgConnectOptions::from_str(url.expose())?
+        .application_name(name)
+        // A statement that runs longer holds locks that others wait for; nothing of ours comes near these limits.
+        .options([
+            ("statement_timeout", "15s"),
+            ("lock_timeout", "10s"),
+            ("idle_in_transaction_session_timeout", "15s"),
+        ]);
+    Ok(PgPoolOptions::new()
+        .max_connections(max_connections)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        // A pool's own check costs a round trip on every use; a dead connection is found by its first statement.
+        .test_before_acquire(false)
+        .connect_lazy_with(options))
+}
+
+/// The name of the constraint that refused a statement.
+pub fn violated(error: &sqlx::Error) -> Option<&str> {
+    error.as_database_error().and_then(|e| e.constraint())
+}
+
+/// Whether the server or the line to it failed: nothing is known of a COMMIT that was on its way.
+pub fn lost_connection(error: &sqlx::Error) -> bool {
+    if let Some(said) = error.as_database_error() {
+        // 57P01 admin shutdown, 57P02 crash shutdown, 57P03 starting up, 08xxx connection exceptions, 53300 too many connections.
+        return said.code().is_some_and(|code| code.starts_with("57P0") || code.starts_with("08") || code == "53300");
+    }
+    matches!(
+        error,
+        sqlx::Error::Io(_)
+            | sqlx::Error::Protocol(_)
+            | sqlx::Error::Tls(_)
+            | sqlx::Error::PoolTimedOut
+            | sqlx::Error::PoolClosed
+            | sqlx::Error::WorkerCrashed
+    )
+}

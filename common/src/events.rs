@@ -1,0 +1,86 @@
+//! Events: what happened, written in the transaction that makes it true, as the bytes that every delivery will send.
+
+use serde::Serialize;
+use sqlx::PgConnection;
+
+use crate::error::{Error, Result};
+use crate::id::{AccountId, EventId};
+use crate::time::Timestamp;
+
+macro_rules! event_types {
+    ($($name:ident = $text:literal,)*) => {
+        /// The kinds of events (docs/api.md, Events).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs, reason = "each is named and described by its text")]
+        pub enum EventType { $($name,)* }
+
+        impl EventType {
+            /// `resource.what_happened`.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+        }
+    };
+}
+
+event_types! {
+    CustomerCreated = "customer.created",
+    CustomerUpdated = "customer.updated",
+    PaymentMethodCreated = "payment_method.created",
+    PaymentAuthorized = "payment.authorized",
+    PaymentCaptured = "payment.captured",
+    PaymentDeclined = "payment.declined",
+    PaymentSettled = "payment.settled",
+}
+
+#[derive(Serialize)]
+struct Payload<'a, T> {
+    id: EventId,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    timestamp: Timestamp,
+    livemode: bool,
+    data: Data<'a, T>,
+}
+
+#[derive(Serialize)]
+struct Data<'a, T> {
+    object: &'a T,
+}
+
+/// Writes an event about an object as the API shows it at this moment.
+///
+/// # Errors
+/// Only the database's.
+pub async fn append(
+    tx: &mut PgConnection,
+    account: AccountId,
+    livemode: bool,
+    kind: EventType,
+    object: &impl Serialize,
+    now: Timestamp,
+) -> Result<EventId> {
+    let id = EventId::new(now);
+    let payload = Payload { id, kind: kind.name(), timestamp: now, livemode, data: Data { object } };
+    let payload = serde_json::to_string(&payload).map_err(|e| Error::internal(format!("event of {kind:?}: {e}")))?;
+    sqlx::query!(
+        "INSERT INTO events (id, account_id, type, payload, created_at) VALUES ($1, $2, $3, $4, $5)",
+        id.uuid(),
+        account.uuid(),
+        kind.name(),
+        payload,
+        now,
+    )
+    .execute(tx)
+    .await?;
+    Ok(id)
+}
+
+/// Makes the partitions of the coming months where they are missing; answers how many were made.
+///
+/// # Errors
+/// Only the database's.
+pub async fn ensure_partitions(db: &sqlx::PgPool, now: Timestamp) -> Result<i32> {
+    let made = sqlx::query_scalar!("SELECT ensure_monthly_partitions('events', $1, 3)", now).fetch_one(db).await?;
+    Ok(made.unwrap_or(0))
+}

@@ -1,0 +1,222 @@
+//! Recording what a provider said: state, sums, event and the kept answer in one transaction, matched by the operation and
+//! not by the fence. A charge that nobody wants is recorded and reversed, never dropped.
+
+use sqlx::{PgConnection, PgPool};
+
+use crate::accounts::Mode;
+use crate::customers;
+use crate::error::{Error, Result};
+use crate::events::{self, EventType};
+use crate::id::{AnomalyId, OperationId, PaymentId, PaymentMethodId};
+use crate::operations::{self, Claimed, Kind, Locked, NewOperation, Origin, Outcome, State, Subject};
+use crate::payment_methods::{self, PaymentMethodView};
+use crate::payments::{self, Payment, PaymentView, Status, idempotency};
+use crate::providers::Answer;
+use crate::time::Timestamp;
+
+/// Writes a known outcome. Writing it twice, by whomever, changes nothing the second time.
+///
+/// # Errors
+/// The database's; [`Error::Internal`] for an answer that does not fit the request, which a person must look at.
+pub async fn record_outcome(db: &PgPool, claimed: &Claimed, answer: &Answer, now: Timestamp) -> Result<()> {
+    let mut tx = db.begin().await?;
+    match (claimed.kind, claimed.subject) {
+        (Kind::Sale | Kind::Authorize, Subject::Payment(id)) => charge(&mut tx, claimed, id, answer, now).await?,
+        (Kind::Reverse, Subject::Payment(id)) => reversal(&mut tx, claimed, id, answer).await?,
+        (Kind::StoreCard, Subject::PaymentMethod(id)) => card(&mut tx, claimed, id, answer, now).await?,
+        (kind, subject) => return Err(misfit(claimed, &format!("{kind:?} of {subject:?}"))),
+    }
+    tx.commit().await?;
+    Ok(())
+}
+
+fn misfit(claimed: &Claimed, what: &str) -> Error {
+    Error::internal(format!("{}: {what} makes no sense", claimed.id))
+}
+
+async fn charge(
+    tx: &mut PgConnection,
+    claimed: &Claimed,
+    id: PaymentId,
+    answer: &Answer,
+    now: Timestamp,
+) -> Result<()> {
+    let mut payment = payments::lock(tx, claimed.account_id, id).await?;
+    let operation = operations::lock(tx, claimed.id).await?;
+    if operation.state.is_final() {
+        return late_charge(tx, claimed, &payment, &operation, answer, now).await;
+    }
+    match answer {
+        Answer::Charged { provider_ref, amount, card } => {
+            if !(1..=payment.amount_requested).contains(amount) {
+                return Err(misfit(claimed, &format!("an approval of {amount} for {}", payment.amount_requested)));
+            }
+            payment.approve(provider_ref, *amount, card, claimed.provider, now)?;
+        }
+        Answer::Declined { decline, card } => payment.decline(decline, card.as_ref())?,
+        Answer::Refused { .. } => payment.fail()?,
+        Answer::Done { .. } | Answer::Stored { .. } => return Err(misfit(claimed, "that answer")),
+    }
+    payments::save(tx, &payment).await?;
+    finish(tx, claimed.id, answer).await?;
+    announce(tx, &payment, now).await
+}
+
+/// The event and the kept answer of a payment whose charge has just come to an end.
+async fn announce(tx: &mut PgConnection, payment: &Payment, now: Timestamp) -> Result<()> {
+    let view = PaymentView::new(payment);
+    let event = match payment.status {
+        Status::Declined => Some(EventType::PaymentDeclined),
+        Status::Authorized | Status::PartiallyAuthorized | Status::PendingSettlement if payment.capture => {
+            Some(EventType::PaymentCaptured)
+        }
+        Status::Authorized | Status::PartiallyAuthorized => Some(EventType::PaymentAuthorized),
+        Status::Processing
+        | Status::RequiresAction
+        | Status::PendingSettlement
+        | Status::Settled
+        | Status::PartiallyRefunded
+        | Status::Refunded
+        | Status::Failed
+        | Status::Cancelled
+        | Status::Expired => None,
+    };
+    if let Some(event) = event {
+        events::append(tx, payment.account_id, payment.mode == Mode::Live, event, &view, now).await?;
+    }
+    let answer = serde_json::to_string(&view).map_err(|e| Error::internal(format!("{}: {e}", payment.id)))?;
+    idempotency::keep_answer(tx, payment.account_id, payment.id, &answer).await
+}
+
+async fn finish(tx: &mut PgConnection, id: OperationId, answer: &Answer) -> Result<()> {
+    let (state, provider_ref, failure) = match answer {
+        Answer::Charged { provider_ref, .. } | Answer::Done { provider_ref } | Answer::Stored { provider_ref, .. } => {
+            (State::Succeeded, Some(provider_ref.as_str()), None)
+        }
+        Answer::Declined { decline, .. } => (State::Declined, None, Some(decline.code.as_str())),
+        Answer::Refused { reason } => (State::Failed, None, Some(reason.as_str())),
+    };
+    operations::finish(tx, id, &Outcome { state, provider_ref, failure }).await
+}
+
+/// An answer to an operation that has ended. The same charge again is no news; another one is reversed.
+async fn late_charge(
+    tx: &mut PgConnection,
+    claimed: &Claimed,
+    payment: &Payment,
+    operation: &Locked,
+    answer: &Answer,
+    now: Timestamp,
+) -> Result<()> {
+    match answer {
+        Answer::Charged { provider_ref, amount, .. } if operation.provider_ref.as_ref() != Some(provider_ref) => {
+            tracing::error!(
+                operation = %claimed.id, payment = %payment.id, provider_ref, amount,
+                "a second approved charge for one payment: recorded as an anomaly, and its reversal is on its way"
+            );
+            metrics::counter!("payments_duplicate_charges_total", "provider" => claimed.provider.name()).increment(1);
+            reverse(tx, claimed, payment, provider_ref, *amount, now).await
+        }
+        Answer::Charged { .. }
+        | Answer::Declined { .. }
+        | Answer::Refused { .. }
+        | Answer::Done { .. }
+        | Answer::Stored { .. } => Ok(()),
+    }
+}
+
+async fn reverse(
+    tx: &mut PgConnection,
+    claimed: &Claimed,
+    payment: &Payment,
+    provider_ref: &str,
+    amount: i64,
+    now: Timestamp,
+) -> Result<()> {
+    let recorded = sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT 1 FROM charge_anomalies WHERE operation_id = $1 AND provider_ref = $2) AS "recorded!""#,
+        claimed.id.uuid(),
+        provider_ref
+    )
+    .fetch_one(&mut *tx)
+    .await?;
+    if recorded {
+        return Ok(());
+    }
+    let reversal = OperationId::new(now);
+    let money = crate::money::Money { minor: amount, currency: payment.currency };
+    operations::insert(
+        tx,
+        &NewOperation {
+            id: reversal,
+            account_id: claimed.account_id,
+            provider_account_id: claimed.provider_account_id,
+            subject: Subject::Payment(payment.id),
+            kind: Kind::Reverse,
+            money: Some(money),
+            source: None,
+            target_ref: Some(provider_ref),
+            origin: &Origin::default(),
+        },
+        now,
+    )
+    .await?;
+    sqlx::query!(
+        "INSERT INTO charge_anomalies
+            (id, account_id, payment_id, operation_id, reversal_operation_id, provider_ref, amount, currency, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        AnomalyId::new(now).uuid(),
+        claimed.account_id.uuid(),
+        payment.id.uuid(),
+        claimed.id.uuid(),
+        reversal.uuid(),
+        provider_ref,
+        amount,
+        payment.currency.code(),
+        now,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+async fn reversal(tx: &mut PgConnection, claimed: &Claimed, id: PaymentId, answer: &Answer) -> Result<()> {
+    payments::lock(tx, claimed.account_id, id).await?;
+    if operations::lock(tx, claimed.id).await?.state.is_final() {
+        return Ok(());
+    }
+    if let Answer::Refused { reason } = answer {
+        tracing::error!(
+            operation = %claimed.id, payment = %id, reason,
+            "the provider would not reverse a second charge: the cardholder has paid twice until a person refunds it"
+        );
+    }
+    finish(tx, claimed.id, answer).await
+}
+
+async fn card(
+    tx: &mut PgConnection,
+    claimed: &Claimed,
+    id: PaymentMethodId,
+    answer: &Answer,
+    now: Timestamp,
+) -> Result<()> {
+    let saved = payment_methods::retrieve(tx, claimed.account_id, id).await?;
+    let customer = customers::lock(tx, claimed.account_id, saved.customer_id).await?;
+    if operations::lock(tx, claimed.id).await?.state.is_final() {
+        return Ok(());
+    }
+    finish(tx, claimed.id, answer).await?;
+    let Answer::Stored { provider_ref, card } = answer else {
+        return payment_methods::finish_saving(tx, id, None).await;
+    };
+    payment_methods::finish_saving(tx, id, Some((provider_ref, card))).await?;
+    if customer.default_payment_method_id.is_none() {
+        customers::set_default_card(tx, claimed.account_id, customer.id, id).await?;
+    }
+    let saved = payment_methods::retrieve(tx, claimed.account_id, id).await?;
+    let livemode = saved.mode == Mode::Live;
+    let view = PaymentMethodView::new(&saved);
+    events::append(tx, claimed.account_id, livemode, EventType::PaymentMethodCreated, &view, now).await?;
+    Ok(())
+}

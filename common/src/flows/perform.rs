@@ -1,0 +1,158 @@
+//! Doing an operation: claim, send or recover, record. What a worker does with an id from the queue.
+
+use std::time::Duration;
+
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use super::record_outcome;
+use crate::clock::Clock;
+use crate::db;
+use crate::error::{Error, Result};
+use crate::id::OperationId;
+use crate::operations::{self, Claimed, PROVIDER_TIMEOUT, Retry};
+use crate::providers::{Answer, Fault, Found, Provider, Providers, RecoveryClass};
+
+/// A known outcome that cannot be written is tried again so often, half a second apart: about as long as a restart of
+/// Postgres takes. After that the lease has ended and recovery finds the outcome again, where the provider offers that.
+const RECORD_TRIES: u32 = 120;
+const RECORD_PAUSE: Duration = Duration::from_millis(500);
+/// How long until a provider is asked again for an outcome that it has not told.
+const ASK_AGAIN: Duration = Duration::from_secs(3);
+/// A reference counts as unknown to the provider when so many look-ups in a row found nothing, each made when no request
+/// could still arrive.
+const LOOK_UPS: i32 = 2;
+
+/// An operation that has come to its end, and who is to be told.
+#[derive(Debug)]
+pub struct Performed {
+    /// The reply channel of the waiting process.
+    pub reply_to: Option<String>,
+    /// The id that it waits under.
+    pub reply_id: Uuid,
+}
+
+/// Takes an operation as far as it goes now. `None`: it was not ours to take, or its outcome is still unknown.
+///
+/// # Errors
+/// The database's. Whatever was sent by then is found again by recovery.
+pub async fn perform(db: &PgPool, providers: &Providers, clock: &Clock, id: OperationId) -> Result<Option<Performed>> {
+    let Some(claimed) = operations::claim(db, id, clock.now()).await? else { return Ok(None) };
+    let asked = match providers.get(claimed.provider) {
+        Some(provider) if claimed.sent_before => recover(db, provider, &claimed).await?,
+        Some(provider) => send(provider, &claimed).await,
+        None => Asked::Known(Answer::Refused { reason: "this build has no adapter for the provider".into() }),
+    };
+    count(&claimed, &asked);
+    match asked {
+        Asked::Known(answer) => {
+            record(db, &claimed, &answer, clock).await?;
+            Ok(Some(Performed { reply_to: claimed.origin.reply_to, reply_id: claimed.subject.reply_id() }))
+        }
+        Asked::Unknown { reason, retry, found_nothing } => {
+            match retry {
+                Retry::After(_) => {
+                    tracing::warn!(operation = %id, %reason, "outcome unknown; the provider is asked again")
+                }
+                Retry::ByAPerson => tracing::error!(
+                    operation = %id, %reason,
+                    "outcome unknown, and this provider can neither look it up nor take it twice: a person must find out"
+                ),
+            }
+            operations::leave_unknown(db, &claimed, retry, found_nothing).await?;
+            Ok(None)
+        }
+    }
+}
+
+enum Asked {
+    Known(Answer),
+    Unknown { reason: String, retry: Retry, found_nothing: bool },
+}
+
+impl Asked {
+    fn again(reason: impl Into<String>) -> Self {
+        Self::Unknown { reason: reason.into(), retry: Retry::After(ASK_AGAIN), found_nothing: false }
+    }
+}
+
+/// The first time. The time-out is here, and not around the whole handler: a cancelled future must not cut a request in two.
+async fn send(provider: &dyn Provider, claimed: &Claimed) -> Asked {
+    match tokio::time::timeout(PROVIDER_TIMEOUT, provider.execute(claimed.request.clone())).await {
+        Ok(Ok(answer)) => Asked::Known(answer),
+        // Nothing left this machine, now or before: that is an outcome.
+        Ok(Err(Fault::NotSent(reason))) if !claimed.sent_before => Asked::Known(Answer::Refused { reason }),
+        Ok(Err(fault)) => Asked::again(fault.to_string()),
+        Err(_) => Asked::again(format!("no answer within {PROVIDER_TIMEOUT:?}")),
+    }
+}
+
+/// A request may have been sent before. What is safe now depends on what the provider offers.
+async fn recover(db: &PgPool, provider: &dyn Provider, claimed: &Claimed) -> Result<Asked> {
+    let class = match provider.recovery(claimed.provider_account_id, claimed.kind).await {
+        Ok(class) => class,
+        Err(fault) => return Ok(Asked::again(fault.to_string())),
+    };
+    match class {
+        RecoveryClass::Idempotent => send_again(db, provider, claimed).await,
+        RecoveryClass::Lookup => look_up(db, provider, claimed).await,
+        RecoveryClass::Neither => {
+            Ok(Asked::Unknown { reason: "the answer was lost".into(), retry: Retry::ByAPerson, found_nothing: false })
+        }
+    }
+}
+
+async fn send_again(db: &PgPool, provider: &dyn Provider, claimed: &Claimed) -> Result<Asked> {
+    operations::sending_again(db, claimed).await?;
+    Ok(send(provider, claimed).await)
+}
+
+async fn look_up(db: &PgPool, provider: &dyn Provider, claimed: &Claimed) -> Result<Asked> {
+    let found = tokio::time::timeout(PROVIDER_TIMEOUT, provider.look_up(claimed.request.clone())).await;
+    match found {
+        Ok(Ok(Found::Answer(answer))) => Ok(Asked::Known(answer)),
+        Ok(Ok(Found::Nothing)) if !claimed.last_request_is_dead => {
+            Ok(Asked::again("not found, but the request may still arrive"))
+        }
+        Ok(Ok(Found::Nothing)) if claimed.not_found + 1 < LOOK_UPS => Ok(Asked::Unknown {
+            reason: "not found; asking once more before it is believed".into(),
+            retry: Retry::After(ASK_AGAIN),
+            found_nothing: true,
+        }),
+        Ok(Ok(Found::Nothing)) => send_again(db, provider, claimed).await,
+        Ok(Err(fault)) => Ok(Asked::again(fault.to_string())),
+        Err(_) => Ok(Asked::again(format!("no look-up within {PROVIDER_TIMEOUT:?}"))),
+    }
+}
+
+/// Writes a known outcome, through a restart of Postgres if need be: in class C nobody could find it again.
+async fn record(db: &PgPool, claimed: &Claimed, answer: &Answer, clock: &Clock) -> Result<()> {
+    let mut tries = 0;
+    loop {
+        match record_outcome(db, claimed, answer, clock.now()).await {
+            Err(Error::Database(error)) if db::lost_connection(&error) && tries < RECORD_TRIES => {
+                tries += 1;
+                tracing::warn!(operation = %claimed.id, %error, tries, "a known outcome could not be written; trying again");
+                tokio::time::sleep(RECORD_PAUSE).await;
+            }
+            other => return other,
+        }
+    }
+}
+
+fn count(claimed: &Claimed, asked: &Asked) {
+    let outcome = match asked {
+        Asked::Known(Answer::Charged { .. } | Answer::Done { .. } | Answer::Stored { .. }) => "succeeded",
+        Asked::Known(Answer::Declined { .. }) => "declined",
+        Asked::Known(Answer::Refused { .. }) => "failed",
+        Asked::Unknown { .. } => "unknown",
+    };
+    metrics::counter!("payments_operations_total",
+        "provider" => claimed.provider.name(), "kind" => claimed.kind.name(), "outcome" => outcome)
+    .increment(1);
+    if claimed.sent_before {
+        metrics::counter!("payments_operations_recovered_total",
+            "provider" => claimed.provider.name(), "kind" => claimed.kind.name(), "outcome" => outcome)
+        .increment(1);
+    }
+}

@@ -1,0 +1,106 @@
+//! Saving a card with a customer: the intent, and which card is the default.
+
+use sqlx::PgPool;
+
+use super::doubt::Doubt;
+use crate::accounts::Caller;
+use crate::checkout;
+use crate::customers;
+use crate::error::{Error, Result};
+use crate::id::{CustomerId, OperationId, PaymentMethodId};
+use crate::operations::{self, Kind, NewOperation, Origin, Subject};
+use crate::payment_methods::{self, PaymentMethod, Status};
+use crate::time::Timestamp;
+
+/// A card to be saved.
+#[derive(Clone, Debug)]
+pub struct NewCard {
+    /// With whom.
+    pub customer_id: CustomerId,
+    /// The token that stands for it.
+    pub payment_token: String,
+}
+
+/// Writes the intent of saving a card. The provider is asked by a worker.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown customer; [`Error::Conflict`] for a spent token; 422 `paymentToken` for an unknown or
+/// expired one.
+pub async fn save_card(
+    db: &PgPool,
+    caller: &Caller,
+    new: &NewCard,
+    origin: &Origin,
+    now: Timestamp,
+) -> Result<(PaymentMethodId, OperationId)> {
+    let ids = (PaymentMethodId::new(now), OperationId::new(now));
+    let mut doubt = Doubt::default();
+    loop {
+        let Err(error) = write(db, caller, new, origin, ids, now, &mut doubt).await else { return Ok(ids) };
+        if doubt.is_open() && exists(db, caller, ids.0).await {
+            return Ok(ids);
+        }
+        doubt.again(error).await?;
+    }
+}
+
+async fn exists(db: &PgPool, caller: &Caller, card: PaymentMethodId) -> bool {
+    payment_methods::retrieve_from(db, caller.account_id, card).await.is_ok()
+}
+
+async fn write(
+    db: &PgPool,
+    caller: &Caller,
+    new: &NewCard,
+    origin: &Origin,
+    (card, operation): (PaymentMethodId, OperationId),
+    now: Timestamp,
+    doubt: &mut Doubt,
+) -> Result<()> {
+    let mut tx = db.begin().await?;
+    customers::lock(&mut tx, caller.account_id, new.customer_id).await?;
+    let spent = checkout::spend(&mut tx, caller, &new.payment_token).await?;
+    payment_methods::insert_processing(
+        &mut tx,
+        card,
+        caller.account_id,
+        new.customer_id,
+        spent.provider_account_id,
+        now,
+    )
+    .await?;
+    operations::insert(
+        &mut tx,
+        &NewOperation {
+            id: operation,
+            account_id: caller.account_id,
+            provider_account_id: spent.provider_account_id,
+            subject: Subject::PaymentMethod(card),
+            kind: Kind::StoreCard,
+            money: None,
+            source: Some(&spent.source),
+            target_ref: None,
+            origin,
+        },
+        now,
+    )
+    .await?;
+    doubt.commit(tx).await
+}
+
+/// Makes a card its customer's default one. Doing so again changes nothing.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown card; [`Error::Conflict`] for one that is not saved (yet).
+pub async fn set_default(db: &PgPool, caller: &Caller, id: PaymentMethodId) -> Result<PaymentMethod> {
+    let mut tx = db.begin().await?;
+    let card = payment_methods::retrieve(&mut tx, caller.account_id, id).await?;
+    customers::lock(&mut tx, caller.account_id, card.customer_id).await?;
+    if card.status != Status::Active {
+        return Err(Error::conflict("the card is not saved (yet)"));
+    }
+    customers::set_default_card(&mut tx, caller.account_id, card.customer_id, id).await?;
+    let card = payment_methods::retrieve(&mut tx, caller.account_id, id).await?;
+    tx.commit().await?;
+    Ok(card)
+}

@@ -1,0 +1,161 @@
+//! Taking a payment: the intent. Key, token, payment and operation are committed together; only then may anyone be told.
+
+use sqlx::PgPool;
+
+use super::doubt::Doubt;
+use crate::accounts::Caller;
+use crate::checkout;
+use crate::error::{Error, Result};
+use crate::id::{CustomerId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId};
+use crate::money::Money;
+use crate::operations::{self, Kind, NewOperation, Origin, Subject};
+use crate::payment_methods::{self, Status as CardStatus};
+use crate::payments::idempotency::{self, Claim, IdempotencyKey};
+use crate::payments::{self, NewPayment, Payment};
+use crate::providers::{Card, Source};
+use crate::time::Timestamp;
+
+/// What pays: exactly one of the two.
+#[derive(Clone, Debug)]
+pub enum Funding {
+    /// A payment token, or a token straight from a card field.
+    Token(String),
+    /// A saved card.
+    PaymentMethod(PaymentMethodId),
+}
+
+/// A payment as asked for, its syntax checked.
+#[derive(Clone, Debug)]
+pub struct PaymentRequest {
+    /// How much.
+    pub money: Money,
+    /// What pays.
+    pub funding: Funding,
+    /// Whether to capture at once.
+    pub capture: bool,
+    /// Where a cardholder returns to after a challenge.
+    pub return_url: Option<String>,
+    /// The caller's name for this payment.
+    pub idempotency_key: Option<IdempotencyKey>,
+}
+
+/// What became of the request.
+#[derive(Debug)]
+pub enum Taken {
+    /// The payment is on its way: push the operation.
+    New(Box<Payment>, OperationId),
+    /// The key belongs to an earlier request: answer as that one is answered.
+    Earlier(PaymentId),
+}
+
+/// Writes the intent of a payment. `ids` are made before, so that the whole may run again after a COMMIT without answer.
+///
+/// # Errors
+/// 422 for a token that is unknown or expired, a card that cannot be charged, or a key used with another body;
+/// [`Error::NotFound`] for an unknown card; [`Error::Conflict`] for a spent token. None of them uses up key or token.
+pub async fn take_payment(
+    db: &PgPool,
+    caller: &Caller,
+    request: &PaymentRequest,
+    origin: &Origin,
+    now: Timestamp,
+) -> Result<Taken> {
+    let (payment, operation) = (PaymentId::new(now), OperationId::new(now));
+    let mut doubt = Doubt::default();
+    loop {
+        let written = write(db, caller, request, origin, (payment, operation), now, &mut doubt).await;
+        // After a COMMIT without answer a refusal may be our own doing: the key or the token may have been used by us.
+        if doubt.is_open()
+            && !matches!(written, Ok(Taken::New(..)))
+            && let Ok(written) = payments::retrieve(db, caller.account_id, payment).await
+        {
+            return Ok(Taken::New(Box::new(written), operation));
+        }
+        match written {
+            Ok(taken) => return Ok(taken),
+            Err(error) => doubt.again(error).await?,
+        }
+    }
+}
+
+async fn write(
+    db: &PgPool,
+    caller: &Caller,
+    request: &PaymentRequest,
+    origin: &Origin,
+    (payment, operation): (PaymentId, OperationId),
+    now: Timestamp,
+    doubt: &mut Doubt,
+) -> Result<Taken> {
+    let mut tx = db.begin().await?;
+    if let Some(key) = &request.idempotency_key
+        && let Claim::Earlier(earlier) = idempotency::claim(&mut tx, caller.account_id, key, payment, now).await?
+    {
+        return Ok(Taken::Earlier(earlier));
+    }
+    let funds = funds(&mut tx, caller, &request.funding).await?;
+    let card = funds.card.as_ref();
+    let new = NewPayment {
+        id: payment,
+        account_id: caller.account_id,
+        provider_account_id: funds.provider_account_id,
+        money: request.money,
+        capture: request.capture,
+        customer_id: card.map(|card| card.customer_id),
+        payment_method: card.map(|card| (card.id, &card.face)),
+        return_url: request.return_url.as_deref(),
+    };
+    payments::insert(&mut tx, &new, now).await?;
+    operations::insert(
+        &mut tx,
+        &NewOperation {
+            id: operation,
+            account_id: caller.account_id,
+            provider_account_id: funds.provider_account_id,
+            subject: Subject::Payment(payment),
+            kind: if request.capture { Kind::Sale } else { Kind::Authorize },
+            money: Some(request.money),
+            source: Some(&funds.source),
+            target_ref: None,
+            origin,
+        },
+        now,
+    )
+    .await?;
+    doubt.commit(tx).await?;
+    Ok(Taken::New(Box::new(Payment::processing(&new, caller.mode, now)), operation))
+}
+
+struct Funds {
+    provider_account_id: ProviderAccountId,
+    source: Source,
+    card: Option<SavedCard>,
+}
+
+struct SavedCard {
+    id: PaymentMethodId,
+    customer_id: CustomerId,
+    face: Card,
+}
+
+async fn funds(tx: &mut sqlx::PgConnection, caller: &Caller, funding: &Funding) -> Result<Funds> {
+    match funding {
+        Funding::Token(token) => {
+            let spent = checkout::spend(tx, caller, token).await?;
+            Ok(Funds { provider_account_id: spent.provider_account_id, source: spent.source, card: None })
+        }
+        Funding::PaymentMethod(id) => {
+            let saved = payment_methods::retrieve(tx, caller.account_id, *id).await?;
+            let usable = (saved.status == CardStatus::Active).then(|| saved.provider_ref.clone().zip(saved.card()));
+            let Some((provider_ref, face)) = usable.flatten() else {
+                return Err(Error::invalid("paymentMethodId", "the card is not saved (yet) and cannot be charged"));
+            };
+            Ok(Funds {
+                // Where the card is kept, even if the account's new money goes elsewhere by now.
+                provider_account_id: saved.provider_account_id,
+                source: Source::Card(provider_ref),
+                card: Some(SavedCard { id: *id, customer_id: saved.customer_id, face }),
+            })
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Ids: a ULID with the prefix of its kind, kept as `uuid` in Postgres. A customer's id is not a payment's, for the compiler too.
+
+use std::fmt;
+use std::str::FromStr;
+
+use ulid::Ulid;
+use uuid::Uuid;
+
+use crate::time::Timestamp;
+
+/// What was sent as an id is none: a wrong prefix, or not 26 characters of a ULID.
+#[derive(Debug, thiserror::Error)]
+#[error("not an id of this kind")]
+pub struct ParseIdError;
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident = $prefix:literal;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, sqlx::Type)]
+        #[sqlx(transparent)]
+        pub struct $name(Uuid);
+
+        impl $name {
+            /// What every id of this kind begins with.
+            pub const PREFIX: &'static str = $prefix;
+
+            /// A new id, ordered by `now` to the millisecond and random below it.
+            pub fn new(now: Timestamp) -> Self {
+                Self(new_ulid(now))
+            }
+
+            /// The id as Postgres and the queue know it.
+            pub const fn uuid(self) -> Uuid {
+                self.0
+            }
+
+            /// An id that comes back from the queue.
+            pub const fn from_uuid(uuid: Uuid) -> Self {
+                Self(uuid)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}{}", $prefix, Ulid::from_bytes(self.0.into_bytes()).to_string())
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = ParseIdError;
+
+            fn from_str(text: &str) -> Result<Self, ParseIdError> {
+                text.strip_prefix($prefix).and_then(parse_ulid).map(Self).ok_or(ParseIdError)
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+    )*};
+}
+
+ids! {
+    /// A merchant: who owns a test and a live account.
+    MerchantId = "mer_";
+    /// An account: a merchant in one mode, and the tenant of everything.
+    AccountId = "acct_";
+    /// Where an account's money is settled.
+    ProviderAccountId = "pacct_";
+    /// The public part of an API key.
+    KeyId = "key_";
+    /// A customer.
+    CustomerId = "cus_";
+    /// A saved card.
+    PaymentMethodId = "pm_";
+    /// A payment.
+    PaymentId = "pay_";
+    /// An invoice.
+    InvoiceId = "inv_";
+    /// A payment link.
+    PaymentLinkId = "plink_";
+    /// One request to a provider that can move money.
+    OperationId = "op_";
+    /// A charge that was recorded as an anomaly.
+    AnomalyId = "anom_";
+    /// An event.
+    EventId = "evt_";
+    /// A request to the API, as `Request-Id` and every log line of it name it.
+    RequestId = "req_";
+}
+
+/// A ULID of the given instant: 48 bits of milliseconds, 80 random bits.
+fn new_ulid(now: Timestamp) -> Uuid {
+    let mut random = [0u8; 16];
+    getrandom::fill(&mut random[6..]).expect("the operating system gives random bytes");
+    let ulid = Ulid::from_parts(now.as_millisecond().unsigned_abs(), u128::from_be_bytes(random));
+    Uuid::from_bytes(ulid.to_bytes())
+}
+
+/// Reads the 26 characters of a ULID. Only the form we print is one: an id has a single spelling.
+fn parse_ulid(text: &str) -> Option<Uuid> {
+    let ulid = Ulid::from_string(text).ok()?;
+    (ulid.to_string() == text).then(|| Uuid::from_bytes(ulid.to_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: i64) -> Timestamp {
+        Timestamp::from_millisecond(ms).expect("in range")
+    }
+
+    #[test]
+    fn an_id_prints_and_parses_as_itself() {
+        let id = PaymentId::new(at(1_800_000_000_000));
+        let text = id.to_string();
+        assert!(text.starts_with("pay_"));
+        assert_eq!(text.len(), 4 + 26);
+        assert_eq!(text.parse::<PaymentId>().expect("our own"), id);
+    }
+
+    #[test]
+    fn another_kind_lower_case_or_nonsense_is_refused() {
+        let text = PaymentId::new(at(1_800_000_000_000)).to_string();
+        assert!(text.parse::<CustomerId>().is_err());
+        assert!(text.to_lowercase().parse::<PaymentId>().is_err());
+        for bad in ["", "pay_", "pay_1", "pay_8ZZZZZZZZZZZZZZZZZZZZZZZZZ", "pay_ééééééééééééé"] {
+            assert!(bad.parse::<PaymentId>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn ids_are_ordered_by_time() {
+        assert!(PaymentId::new(at(1)) < PaymentId::new(at(2)));
+    }
+}

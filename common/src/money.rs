@@ -1,0 +1,106 @@
+//! Money: an amount in a currency's minor unit, and the ISO 4217 currency it is in.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+use sqlx::error::BoxDynError;
+use sqlx::postgres::{PgTypeInfo, PgValueRef, Postgres};
+
+/// The largest amount, ±: what a JSON number carries without loss (2^53 − 1).
+pub const MAX_AMOUNT: i64 = 9_007_199_254_740_991;
+
+/// A currency of ISO 4217, by its three letters in upper case.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Currency(iso_currency::Currency);
+
+/// No currency has this code.
+#[derive(Debug, thiserror::Error)]
+#[error("not a currency of ISO 4217")]
+pub struct UnknownCurrency;
+
+impl Currency {
+    /// The three letters.
+    pub fn code(self) -> &'static str {
+        self.0.code()
+    }
+
+    /// Decimal places of the major unit: 2 for USD, 0 for JPY, 3 for BHD.
+    pub fn exponent(self) -> u16 {
+        self.0.exponent().unwrap_or(0)
+    }
+}
+
+impl FromStr for Currency {
+    type Err = UnknownCurrency;
+
+    /// Any case is read. Codes for funds, metals and tests have no minor unit, so nothing can be charged in them.
+    fn from_str(text: &str) -> Result<Self, UnknownCurrency> {
+        let currency = iso_currency::Currency::from_code(&text.to_ascii_uppercase()).ok_or(UnknownCurrency)?;
+        match currency.exponent() {
+            Some(_) => Ok(Self(currency)),
+            None => Err(UnknownCurrency),
+        }
+    }
+}
+
+impl fmt::Display for Currency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
+impl fmt::Debug for Currency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
+impl Serialize for Currency {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.code())
+    }
+}
+
+impl sqlx::Type<Postgres> for Currency {
+    fn type_info() -> PgTypeInfo {
+        <str as sqlx::Type<Postgres>>::type_info()
+    }
+}
+
+impl sqlx::Decode<'_, Postgres> for Currency {
+    fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
+        Ok(<&str as sqlx::Decode<Postgres>>::decode(value)?.parse()?)
+    }
+}
+
+/// An amount of money, in the currency's minor unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Money {
+    /// Minor units: cents of USD, whole yen of JPY.
+    pub minor: i64,
+    /// What they are units of.
+    pub currency: Currency,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn currencies_are_read_in_any_case_and_printed_in_upper_case() {
+        for text in ["usd", "USD", "Usd"] {
+            assert_eq!(text.parse::<Currency>().expect("known").code(), "USD");
+        }
+        for text in ["", "US", "USDX", "XXX", "XAU", "ZZZ", "€", "us d"] {
+            assert!(text.parse::<Currency>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn exponents_come_from_the_table() {
+        for (code, exponent) in [("USD", 2), ("JPY", 0), ("BHD", 3), ("CLF", 4)] {
+            assert_eq!(code.parse::<Currency>().expect("known").exponent(), exponent, "{code}");
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! Operations: one row for every request to a provider that can move money, with its lease, its fencing token and its state.
+//!
+//! `ready → claimed → sending → succeeded | declined | failed | unknown` (docs/architecture.md, "The way a charge goes").
+//! Leases go by `clock_timestamp()` of the database: never by `now()`, which stands still while a lock is waited for, and
+//! never by a process's own clock.
+
+mod store;
+
+use std::time::Duration;
+
+use sqlx::{PgConnection, PgPool};
+
+use crate::crypto::Secret;
+use crate::error::{Error, Result};
+use crate::id::{AccountId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId};
+use crate::money::{Currency, Money};
+use crate::providers::{Action, ProviderKind, Request, Source};
+use crate::time::Timestamp;
+
+/// How long a claim holds. Longer than [`PROVIDER_TIMEOUT`] and the outcome's commit together.
+pub const LEASE: Duration = Duration::from_secs(20);
+/// How long a provider is waited for.
+pub const PROVIDER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long after the intent the sweep looks whether anyone has taken the work.
+pub const FIRST_PUSH_AFTER: Duration = Duration::from_secs(3);
+/// How long after it arrived a provider may still act on a request.
+pub const REQUEST_LIFETIME: Duration = Duration::from_secs(10);
+/// How many operations one sweep hands out.
+pub const SWEEP_BATCH: i64 = 500;
+
+/// What is asked of the provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "operation_kind", rename_all = "snake_case")]
+pub enum Kind {
+    /// Authorize and capture.
+    Sale,
+    /// Authorize.
+    Authorize,
+    /// Take authorized money.
+    Capture,
+    /// Cancel an unsettled charge.
+    Void,
+    /// Give money back.
+    Refund,
+    /// Keep a card.
+    StoreCard,
+    /// Cancel a charge that no payment wants.
+    Reverse,
+}
+
+impl Kind {
+    /// Its name in metrics and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sale => "sale",
+            Self::Authorize => "authorize",
+            Self::Capture => "capture",
+            Self::Void => "void",
+            Self::Refund => "refund",
+            Self::StoreCard => "store_card",
+            Self::Reverse => "reverse",
+        }
+    }
+}
+
+/// How far it has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "operation_state", rename_all = "snake_case")]
+pub enum State {
+    /// Written, and nobody's.
+    Ready,
+    /// Taken by a worker; nothing was sent.
+    Claimed,
+    /// Past the gate: a request may be under way.
+    Sending,
+    /// The provider did it.
+    Succeeded,
+    /// The issuer said no.
+    Declined,
+    /// It certainly did not happen.
+    Failed,
+    /// A request was sent and its answer lost.
+    Unknown,
+}
+
+impl State {
+    /// Its name in metrics and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Claimed => "claimed",
+            Self::Sending => "sending",
+            Self::Succeeded => "succeeded",
+            Self::Declined => "declined",
+            Self::Failed => "failed",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Whether nothing more will come of it.
+    pub const fn is_final(self) -> bool {
+        match self {
+            Self::Succeeded | Self::Declined | Self::Failed => true,
+            Self::Ready | Self::Claimed | Self::Sending | Self::Unknown => false,
+        }
+    }
+}
+
+/// What an operation is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A payment.
+    Payment(PaymentId),
+    /// A card to be saved.
+    PaymentMethod(PaymentMethodId),
+}
+
+impl Subject {
+    /// Under which id a waiting request is told.
+    pub const fn reply_id(self) -> uuid::Uuid {
+        match self {
+            Self::Payment(id) => id.uuid(),
+            Self::PaymentMethod(id) => id.uuid(),
+        }
+    }
+}
+
+/// Who waits for an operation, and why it exists: carried along so that logs and answers find their way back.
+#[derive(Clone, Debug, Default)]
+pub struct Origin {
+    /// The API process that waits, as its reply channel is named.
+    pub reply_to: Option<String>,
+    /// The request that caused it.
+    pub request_id: Option<String>,
+}
+
+/// An operation about to be written.
+#[derive(Debug)]
+pub struct NewOperation<'a> {
+    /// Its id, made before the transaction.
+    pub id: OperationId,
+    /// Whose it is.
+    pub account_id: AccountId,
+    /// Where it is sent.
+    pub provider_account_id: ProviderAccountId,
+    /// What it is about.
+    pub subject: Subject,
+    /// What is asked.
+    pub kind: Kind,
+    /// How much; none for saving a card.
+    pub money: Option<Money>,
+    /// What pays; none for what follows a charge.
+    pub source: Option<&'a Source>,
+    /// The provider's name for the charge that a follow-up is about.
+    pub target_ref: Option<&'a str>,
+    /// Who waits for it.
+    pub origin: &'a Origin,
+}
+
+/// Writes an operation. The same transaction writes what it is for.
+///
+/// # Errors
+/// Only the database's.
+pub async fn insert(tx: &mut PgConnection, new: &NewOperation<'_>, now: Timestamp) -> Result<()> {
+    store::insert(tx, new, now).await
+}
+
+/// An operation that is ours until its lease ends.
+#[derive(Debug)]
+pub struct Claimed {
+    /// The operation.
+    pub id: OperationId,
+    /// Whose it is.
+    pub account_id: AccountId,
+    /// Where it is sent.
+    pub provider_account_id: ProviderAccountId,
+    /// Who is there.
+    pub provider: ProviderKind,
+    /// What it is about.
+    pub subject: Subject,
+    /// What is asked.
+    pub kind: Kind,
+    /// The request to send, the same at every try.
+    pub request: Request,
+    /// Who waits for it.
+    pub origin: Origin,
+    /// The fencing token of this claim.
+    pub fence: i64,
+    /// Whether a request may have been sent before: the provider's recovery class decides what follows.
+    pub sent_before: bool,
+    /// Look-ups so far that found nothing, made when no earlier request could still arrive.
+    pub not_found: i32,
+    /// Whether the last request sent can no longer be acted on.
+    pub last_request_is_dead: bool,
+}
+
+/// Takes an operation and passes the gate in one statement: what this protects has no parent to race with.
+///
+/// `None`: it is finished, or another worker's, or gone. That is the fate of every wake-up that comes twice.
+///
+/// # Errors
+/// Only the database's.
+pub async fn claim(db: &PgPool, id: OperationId, now: Timestamp) -> Result<Option<Claimed>> {
+    let dead_after = PROVIDER_TIMEOUT + REQUEST_LIFETIME;
+    let Some(row) = store::claim(db, id, LEASE, dead_after).await? else { return Ok(None) };
+    row.into_claimed(now).map(Some)
+}
+
+/// Notes that a request is about to be sent again.
+///
+/// # Errors
+/// [`Error::Conflict`] if the claim is no longer ours.
+pub async fn sending_again(db: &PgPool, claimed: &Claimed) -> Result<()> {
+    let held = store::sending_again(db, claimed.id, claimed.fence).await?;
+    if held { Ok(()) } else { Err(Error::conflict("the lease was lost")) }
+}
+
+/// What to do with an operation whose outcome is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// Ask again when this time has passed.
+    After(Duration),
+    /// Only a person can find out.
+    ByAPerson,
+}
+
+/// Gives an operation back with its outcome unknown.
+///
+/// # Errors
+/// Only the database's. If the claim was lost meanwhile, nothing is changed.
+pub async fn leave_unknown(db: &PgPool, claimed: &Claimed, retry: Retry, found_nothing: bool) -> Result<()> {
+    let after = match retry {
+        Retry::After(delay) => Some(delay),
+        Retry::ByAPerson => None,
+    };
+    store::leave_unknown(db, claimed.id, claimed.fence, after, found_nothing).await
+}
+
+/// An operation as its outcome finds it, locked.
+#[derive(Debug)]
+pub struct Locked {
+    /// How far it has come.
+    pub state: State,
+    /// The provider's name for what it did, if it did.
+    pub provider_ref: Option<String>,
+}
+
+/// Locks an operation for its outcome. Its payment is locked before.
+///
+/// # Errors
+/// Only the database's.
+pub async fn lock(tx: &mut PgConnection, id: OperationId) -> Result<Locked> {
+    store::lock(tx, id).await
+}
+
+/// How an operation ended.
+#[derive(Debug)]
+pub struct Outcome<'a> {
+    /// A final state.
+    pub state: State,
+    /// The provider's name for what it did.
+    pub provider_ref: Option<&'a str>,
+    /// Why it failed, for the person on call.
+    pub failure: Option<&'a str>,
+}
+
+/// Writes the end of an operation, by its id and not by its fence: a late worker's known result is a fact.
+///
+/// # Errors
+/// Only the database's.
+pub async fn finish(tx: &mut PgConnection, id: OperationId, outcome: &Outcome<'_>) -> Result<()> {
+    debug_assert!(outcome.state.is_final());
+    store::finish(tx, id, outcome).await
+}
+
+/// An operation that the sweep hands out.
+#[derive(Debug)]
+pub struct Due {
+    /// The operation.
+    pub id: OperationId,
+    /// The request that caused it.
+    pub request_id: Option<String>,
+}
+
+/// Takes what is due — never pushed, abandoned by a dead worker, or unknown and to be asked again — and moves its next
+/// turn on with backoff, so that a backlog is not pushed again at every tick.
+///
+/// # Errors
+/// Only the database's.
+pub async fn take_due(db: &PgPool) -> Result<Vec<Due>> {
+    store::take_due(db, SWEEP_BATCH).await
+}
+
+/// How many operations stand in a state, and how old the oldest is.
+#[derive(Debug)]
+pub struct Backlog {
+    /// The state.
+    pub state: State,
+    /// How many.
+    pub count: i64,
+    /// Seconds since the oldest was written.
+    pub oldest_seconds: f64,
+    /// Of these, how many wait for a person.
+    pub for_a_person: i64,
+}
+
+/// The unfinished operations, by state. The cost follows their number, not the size of the table.
+///
+/// # Errors
+/// Only the database's.
+pub async fn backlog(db: &PgPool) -> Result<Vec<Backlog>> {
+    store::backlog(db).await
+}
+
+/// The request that an operation stands for.
+fn action(
+    kind: Kind,
+    money: Option<(i64, Currency)>,
+    upstream_token: Option<String>,
+    card_ref: Option<String>,
+    target_ref: Option<String>,
+) -> Option<Action> {
+    let money = money.map(|(minor, currency)| Money { minor, currency });
+    let token = upstream_token.map(Secret::new);
+    Some(match kind {
+        Kind::Sale | Kind::Authorize => {
+            let source = match (token, card_ref) {
+                (Some(token), None) => Source::Token(token),
+                (None, Some(card)) => Source::Card(card),
+                _ => return None,
+            };
+            Action::Charge { source, money: money?, capture: kind == Kind::Sale }
+        }
+        Kind::Capture => Action::Capture { charge: target_ref?, money: money? },
+        Kind::Refund => Action::Refund { charge: target_ref?, money: money? },
+        Kind::Void | Kind::Reverse => Action::Void { charge: target_ref? },
+        Kind::StoreCard => Action::StoreCard { token: token? },
+    })
+}

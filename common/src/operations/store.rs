@@ -1,0 +1,224 @@
+//! The SQL of operations.
+
+use std::time::Duration;
+
+use sqlx::{PgConnection, PgPool};
+
+use super::{Backlog, Claimed, Due, FIRST_PUSH_AFTER, Kind, Locked, NewOperation, Origin, Outcome, State, Subject};
+use crate::error::{Error, Result};
+use crate::id::{AccountId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId};
+use crate::money::Currency;
+use crate::providers::{ProviderKind, Request, Source};
+use crate::time::Timestamp;
+
+pub(super) async fn insert(tx: &mut PgConnection, new: &NewOperation<'_>, now: Timestamp) -> Result<()> {
+    let (payment, payment_method) = match new.subject {
+        Subject::Payment(id) => (Some(id.uuid()), None),
+        Subject::PaymentMethod(id) => (None, Some(id.uuid())),
+    };
+    let (token, card) = match new.source {
+        Some(Source::Token(token)) => (Some(token.expose().as_str()), None),
+        Some(Source::Card(card)) => (None, Some(card.as_str())),
+        None => (None, None),
+    };
+    sqlx::query!(
+        "INSERT INTO operations
+            (id, account_id, payment_id, payment_method_id, provider_account_id, kind, reference, amount, currency,
+             upstream_token, card_ref, target_ref, next_push_at, reply_to, request_id, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+                 clock_timestamp() + make_interval(secs => $13), $14, $15, $16)",
+        new.id.uuid(),
+        new.account_id.uuid(),
+        payment,
+        payment_method,
+        new.provider_account_id.uuid(),
+        new.kind as Kind,
+        new.id.to_string(),
+        new.money.map(|money| money.minor),
+        new.money.map(|money| money.currency.code()),
+        token,
+        card,
+        new.target_ref,
+        FIRST_PUSH_AFTER.as_secs_f64(),
+        new.origin.reply_to,
+        new.origin.request_id,
+        now,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// A row as claimed, before it is read as a request.
+pub(super) struct ClaimedRow {
+    id: OperationId,
+    account_id: AccountId,
+    payment_id: Option<PaymentId>,
+    payment_method_id: Option<PaymentMethodId>,
+    provider_account_id: ProviderAccountId,
+    provider: ProviderKind,
+    kind: Kind,
+    reference: String,
+    amount: Option<i64>,
+    currency: Option<Currency>,
+    upstream_token: Option<String>,
+    card_ref: Option<String>,
+    target_ref: Option<String>,
+    reply_to: Option<String>,
+    request_id: Option<String>,
+    fence: i64,
+    not_found: i32,
+    sent_before: bool,
+    last_request_is_dead: bool,
+}
+
+impl ClaimedRow {
+    pub(super) fn into_claimed(self, now: Timestamp) -> Result<Claimed> {
+        let subject = match (self.payment_id, self.payment_method_id) {
+            (Some(id), None) => Subject::Payment(id),
+            (None, Some(id)) => Subject::PaymentMethod(id),
+            _ => return Err(Error::internal(format!("{} is about nothing", self.id))),
+        };
+        let money = self.amount.zip(self.currency);
+        let action = super::action(self.kind, money, self.upstream_token, self.card_ref, self.target_ref)
+            .ok_or_else(|| Error::internal(format!("{} lacks what its kind needs", self.id)))?;
+        Ok(Claimed {
+            id: self.id,
+            account_id: self.account_id,
+            provider_account_id: self.provider_account_id,
+            provider: self.provider,
+            subject,
+            kind: self.kind,
+            request: Request { account: self.provider_account_id, reference: self.reference, action, now },
+            origin: Origin { reply_to: self.reply_to, request_id: self.request_id },
+            fence: self.fence,
+            sent_before: self.sent_before,
+            not_found: self.not_found,
+            last_request_is_dead: self.last_request_is_dead,
+        })
+    }
+}
+
+/// Takes the row unless it is finished, held, or locked by someone who is deciding about it at this moment.
+pub(super) async fn claim(
+    db: &PgPool,
+    id: OperationId,
+    lease: Duration,
+    dead_after: Duration,
+) -> Result<Option<ClaimedRow>> {
+    let row = sqlx::query_as!(
+        ClaimedRow,
+        r#"WITH candidate AS (
+               SELECT o.id, o.state IN ('sending', 'unknown') AS sent_before,
+                      coalesce(o.last_sent_at + make_interval(secs => $3) < clock_timestamp(), true) AS last_request_is_dead
+               FROM operations o
+               WHERE o.id = $1 AND o.finished_at IS NULL AND (o.lease_until IS NULL OR o.lease_until < clock_timestamp())
+               FOR NO KEY UPDATE SKIP LOCKED)
+           UPDATE operations o SET
+               state = CASE WHEN c.sent_before THEN 'unknown' ELSE 'sending' END::operation_state,
+               fence = o.fence + 1,
+               lease_until = clock_timestamp() + make_interval(secs => $2),
+               next_push_at = clock_timestamp() + make_interval(secs => $2 + 1),
+               first_sent_at = coalesce(o.first_sent_at, clock_timestamp()),
+               last_sent_at = CASE WHEN c.sent_before THEN o.last_sent_at ELSE clock_timestamp() END
+           FROM candidate c, provider_accounts p
+           WHERE o.id = c.id AND p.id = o.provider_account_id
+           RETURNING o.id, o.account_id, o.payment_id, o.payment_method_id, o.provider_account_id, p.provider, o.kind,
+               o.reference, o.amount, o.currency, o.upstream_token, o.card_ref, o.target_ref, o.reply_to, o.request_id,
+               o.fence, o.not_found, c.sent_before AS "sent_before!", c.last_request_is_dead AS "last_request_is_dead!""#,
+        id.uuid(),
+        lease.as_secs_f64(),
+        dead_after.as_secs_f64(),
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row)
+}
+
+pub(super) async fn sending_again(db: &PgPool, id: OperationId, fence: i64) -> Result<bool> {
+    let done = sqlx::query!(
+        "UPDATE operations SET last_sent_at = clock_timestamp()
+         WHERE id = $1 AND fence = $2 AND finished_at IS NULL AND lease_until > clock_timestamp() + interval '12 seconds'",
+        id.uuid(),
+        fence
+    )
+    .execute(db)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+pub(super) async fn leave_unknown(
+    db: &PgPool,
+    id: OperationId,
+    fence: i64,
+    retry_after: Option<Duration>,
+    found_nothing: bool,
+) -> Result<()> {
+    sqlx::query!(
+        "UPDATE operations SET state = 'unknown', lease_until = NULL, not_found = not_found + $4::int,
+                next_push_at = clock_timestamp() + make_interval(secs => $3)
+         WHERE id = $1 AND fence = $2 AND finished_at IS NULL",
+        id.uuid(),
+        fence,
+        retry_after.map(|delay| delay.as_secs_f64()),
+        i32::from(found_nothing),
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn lock(tx: &mut PgConnection, id: OperationId) -> Result<Locked> {
+    let row = sqlx::query_as!(
+        Locked,
+        "SELECT state, provider_ref FROM operations WHERE id = $1 FOR NO KEY UPDATE",
+        id.uuid()
+    )
+    .fetch_one(tx)
+    .await?;
+    Ok(row)
+}
+
+pub(super) async fn finish(tx: &mut PgConnection, id: OperationId, outcome: &Outcome<'_>) -> Result<()> {
+    // A token is good once: what is left of it has no use, so it is not kept.
+    sqlx::query!(
+        "UPDATE operations SET state = $2, provider_ref = $3, failure = $4, finished_at = clock_timestamp(),
+                next_push_at = NULL, lease_until = NULL, upstream_token = NULL
+         WHERE id = $1",
+        id.uuid(),
+        outcome.state as State,
+        outcome.provider_ref,
+        outcome.failure,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn take_due(db: &PgPool, batch: i64) -> Result<Vec<Due>> {
+    // The wait doubles from 2 s to 30 s: what nobody takes is not handed out at every tick.
+    let rows = sqlx::query_as!(
+        Due,
+        "UPDATE operations SET pushes = pushes + 1,
+                next_push_at = clock_timestamp() + make_interval(secs => least(30, 2 ^ least(pushes + 1, 5)))
+         WHERE id IN (SELECT id FROM operations WHERE next_push_at <= clock_timestamp()
+                      ORDER BY next_push_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED)
+         RETURNING id, request_id",
+        batch,
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows)
+}
+
+pub(super) async fn backlog(db: &PgPool) -> Result<Vec<Backlog>> {
+    let rows = sqlx::query_as!(
+        Backlog,
+        r#"SELECT state, count(*) AS "count!", coalesce(max(extract(epoch FROM clock_timestamp() - created_at)), 0)::float8
+                  AS "oldest_seconds!", count(*) FILTER (WHERE next_push_at IS NULL) AS "for_a_person!"
+           FROM operations WHERE next_push_at IS NOT NULL OR state = 'unknown' GROUP BY state"#
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows)
+}

@@ -1,0 +1,140 @@
+//! Idempotency keys of POST /v1/payments: one key, one payment, one answer (docs/api.md, Idempotency).
+
+use serde_json::Value;
+use sqlx::{PgConnection, PgPool};
+
+use crate::crypto::sha256;
+use crate::error::{Error, Result};
+use crate::id::{AccountId, PaymentId};
+use crate::time::Timestamp;
+
+/// Characters of a key at most.
+pub const MAX_KEY: usize = 255;
+
+/// A key with the hash of the body it came with.
+#[derive(Clone, Debug)]
+pub struct IdempotencyKey {
+    key: String,
+    request_hash: [u8; 32],
+}
+
+impl IdempotencyKey {
+    /// Reads the header. Bodies are compared as parsed JSON: neither order nor white space counts.
+    ///
+    /// # Errors
+    /// 422 naming `Idempotency-Key` if it is empty, too long or not visible ASCII.
+    pub fn parse(key: &[u8], body: &Value) -> Result<Self> {
+        let visible = (1..=MAX_KEY).contains(&key.len()) && key.iter().all(u8::is_ascii_graphic);
+        match std::str::from_utf8(key) {
+            // A map of serde_json is ordered by key, so equal bodies print alike.
+            Ok(key) if visible => Ok(Self { key: key.to_owned(), request_hash: sha256(body.to_string().as_bytes()) }),
+            _ => Err(Error::invalid("Idempotency-Key", "Idempotency-Key must be 1 to 255 visible ASCII characters")),
+        }
+    }
+}
+
+/// Whose a key is.
+#[derive(Debug)]
+pub enum Claim {
+    /// Ours: the payment is to be made.
+    Ours,
+    /// It belongs to an earlier request with the same body, and to its payment.
+    Earlier(PaymentId),
+}
+
+/// Claims the key for a payment. A second request at the same time waits here until the first has committed or not.
+///
+/// # Errors
+/// 422 naming `Idempotency-Key` if it was used with another body.
+pub async fn claim(
+    tx: &mut PgConnection,
+    account: AccountId,
+    key: &IdempotencyKey,
+    payment: PaymentId,
+    now: Timestamp,
+) -> Result<Claim> {
+    let done = sqlx::query!(
+        "INSERT INTO idempotency_keys (account_id, key, request_hash, payment_id, created_at) VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT (account_id, key) DO NOTHING",
+        account.uuid(),
+        key.key,
+        &key.request_hash[..],
+        payment.uuid(),
+        now,
+    )
+    .execute(&mut *tx)
+    .await?;
+    if done.rows_affected() == 1 {
+        return Ok(Claim::Ours);
+    }
+    let row = sqlx::query!(
+        "SELECT request_hash, payment_id FROM idempotency_keys WHERE account_id = $1 AND key = $2",
+        account.uuid(),
+        key.key
+    )
+    .fetch_one(tx)
+    .await?;
+    if row.request_hash == key.request_hash {
+        Ok(Claim::Earlier(row.payment_id))
+    } else {
+        Err(Error::invalid("Idempotency-Key", "Idempotency-Key was used with another body"))
+    }
+}
+
+/// Keeps the first answer that is not `processing`, byte for byte, with the outcome. Later ones change nothing.
+///
+/// # Errors
+/// Only the database's.
+pub async fn keep_answer(tx: &mut PgConnection, account: AccountId, payment: PaymentId, answer: &str) -> Result<()> {
+    sqlx::query!(
+        "UPDATE idempotency_keys SET answer = $3 WHERE account_id = $1 AND payment_id = $2 AND answer IS NULL",
+        account.uuid(),
+        payment.uuid(),
+        answer
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// The answer kept for a payment, if its outcome is known and a key was used.
+///
+/// # Errors
+/// Only the database's.
+pub async fn kept_answer(db: &PgPool, account: AccountId, payment: PaymentId) -> Result<Option<String>> {
+    let answer = sqlx::query_scalar!(
+        "SELECT answer FROM idempotency_keys WHERE account_id = $1 AND payment_id = $2",
+        account.uuid(),
+        payment.uuid()
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(answer.flatten())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_visible_ascii_of_bounded_length() {
+        let body = json!({});
+        assert!(IdempotencyKey::parse(b"a", &body).is_ok());
+        assert!(IdempotencyKey::parse("~".repeat(255).as_bytes(), &body).is_ok());
+        for bad in ["", " ", "a b", "a\t", "é", &"x".repeat(256)] {
+            assert!(IdempotencyKey::parse(bad.as_bytes(), &body).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn bodies_are_compared_as_json() {
+        let hash = |text: &str| {
+            let body = serde_json::from_str(text).expect("JSON");
+            IdempotencyKey::parse(b"k", &body).expect("a key").request_hash
+        };
+        assert_eq!(hash(r#"{"a": 1, "b": {"x": 2, "y": 3}}"#), hash(r#"{"b":{"y":3,"x":2},"a":1}"#));
+        assert_ne!(hash(r#"{"a": 1}"#), hash(r#"{"a": 2}"#));
+    }
+}

@@ -1,0 +1,308 @@
+//! Payments: what was asked, what was approved, taken and given back, and where each stands.
+
+pub mod idempotency;
+mod status;
+mod store;
+mod view;
+
+use sqlx::{PgConnection, PgPool};
+
+pub use status::Status;
+pub use view::PaymentView;
+
+use crate::accounts::Mode;
+use crate::error::{Error, Result};
+use crate::id::{AccountId, CustomerId, InvoiceId, PaymentId, PaymentLinkId, PaymentMethodId, ProviderAccountId};
+use crate::money::{Currency, Money};
+use crate::page::{Page, PageRequest, unknown_cursor};
+use crate::providers::{Card, Decline, DeclineType, ProviderKind};
+use crate::time::Timestamp;
+
+/// How many settlements one tick of the scheduler hands out.
+pub const SETTLEMENT_BATCH: i64 = 500;
+
+/// A payment as stored. Amounts are in minor units of its currency.
+#[derive(Clone, Debug)]
+pub struct Payment {
+    /// Its id.
+    pub id: PaymentId,
+    /// Whose it is.
+    pub account_id: AccountId,
+    /// The account's mode.
+    pub mode: Mode,
+    /// Where it was charged.
+    pub provider_account_id: ProviderAccountId,
+    /// Who pays, if known.
+    pub customer_id: Option<CustomerId>,
+    /// With which saved card, if any.
+    pub payment_method_id: Option<PaymentMethodId>,
+    /// What for, if an invoice.
+    pub invoice_id: Option<InvoiceId>,
+    /// What for, if a link.
+    pub payment_link_id: Option<PaymentLinkId>,
+    /// Where it stands.
+    pub status: Status,
+    /// Whether the money has arrived; stays true through refunds.
+    pub settled: bool,
+    /// Whether it was to be captured at once.
+    pub capture: bool,
+    /// The currency of all its amounts.
+    pub currency: Currency,
+    /// What was asked for.
+    pub amount_requested: i64,
+    /// What was authorized.
+    pub amount: i64,
+    /// What was taken.
+    pub amount_captured: i64,
+    /// What went back.
+    pub amount_refunded: i64,
+    /// The parts it was composed of, if it was.
+    pub amount_base: Option<i64>,
+    /// Surcharge among them.
+    pub amount_surcharge: Option<i64>,
+    /// Tax among them.
+    pub amount_tax: Option<i64>,
+    /// Tip among them.
+    pub amount_tip: Option<i64>,
+    /// `visa`, …
+    pub card_brand: Option<String>,
+    /// The last four digits.
+    pub card_last4: Option<String>,
+    /// 1 to 12.
+    pub card_exp_month: Option<i16>,
+    /// Four digits.
+    pub card_exp_year: Option<i16>,
+    /// Why it was declined.
+    pub decline_code: Option<String>,
+    /// Soft or hard.
+    pub decline_type: Option<DeclineType>,
+    /// The provider's name for the charge.
+    pub provider_ref: Option<String>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When money was first taken.
+    pub captured_at: Option<Timestamp>,
+    /// When the provider is asked next whether it has settled.
+    pub settlement_check_at: Option<Timestamp>,
+}
+
+/// A payment to be made. Everything about it has been checked.
+#[derive(Debug)]
+pub struct NewPayment<'a> {
+    /// Its id, made before the transaction.
+    pub id: PaymentId,
+    /// Whose it is.
+    pub account_id: AccountId,
+    /// Where it is charged.
+    pub provider_account_id: ProviderAccountId,
+    /// How much.
+    pub money: Money,
+    /// Whether to capture at once.
+    pub capture: bool,
+    /// Who pays, if known.
+    pub customer_id: Option<CustomerId>,
+    /// With which saved card, and what it looks like.
+    pub payment_method: Option<(PaymentMethodId, &'a Card)>,
+    /// Where a cardholder returns to after a challenge.
+    pub return_url: Option<&'a str>,
+}
+
+impl Payment {
+    /// A payment as it stands when its intent is committed.
+    pub fn processing(new: &NewPayment<'_>, mode: Mode, now: Timestamp) -> Self {
+        let mut payment = Self {
+            id: new.id,
+            account_id: new.account_id,
+            mode,
+            provider_account_id: new.provider_account_id,
+            customer_id: new.customer_id,
+            payment_method_id: new.payment_method.map(|(id, _)| id),
+            invoice_id: None,
+            payment_link_id: None,
+            status: Status::Processing,
+            settled: false,
+            capture: new.capture,
+            currency: new.money.currency,
+            amount_requested: new.money.minor,
+            amount: new.money.minor,
+            amount_captured: 0,
+            amount_refunded: 0,
+            amount_base: None,
+            amount_surcharge: None,
+            amount_tax: None,
+            amount_tip: None,
+            card_brand: None,
+            card_last4: None,
+            card_exp_month: None,
+            card_exp_year: None,
+            decline_code: None,
+            decline_type: None,
+            provider_ref: None,
+            created_at: now,
+            captured_at: None,
+            settlement_check_at: None,
+        };
+        if let Some((_, card)) = new.payment_method {
+            payment.show(card);
+        }
+        payment
+    }
+
+    /// The provider approved the charge.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if this payment cannot be approved any more.
+    pub fn approve(
+        &mut self,
+        provider_ref: &str,
+        amount: i64,
+        card: &Card,
+        provider: ProviderKind,
+        now: Timestamp,
+    ) -> Result<()> {
+        self.step(Status::of_approval(self.amount_requested, amount, self.capture))?;
+        self.provider_ref = Some(provider_ref.to_owned());
+        self.amount = amount;
+        self.show(card);
+        if self.capture {
+            self.amount_captured = amount;
+            self.captured_at = Some(now);
+            self.settlement_check_at = Some(now.plus(provider.settles_after()));
+        }
+        Ok(())
+    }
+
+    /// The issuer said no.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if this payment cannot be declined any more.
+    pub fn decline(&mut self, decline: &Decline, card: Option<&Card>) -> Result<()> {
+        self.step(Status::Declined)?;
+        self.decline_code = Some(decline.code.clone());
+        self.decline_type = Some(decline.kind);
+        if let Some(card) = card {
+            self.show(card);
+        }
+        Ok(())
+    }
+
+    /// The provider certainly did not process it.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if something has become of it.
+    pub fn fail(&mut self) -> Result<()> {
+        self.step(Status::Failed)
+    }
+
+    /// The money has arrived. `false` if that changes nothing, because it has been noted or the payment was cancelled.
+    pub fn settle(&mut self) -> bool {
+        match self.status.of_settlement() {
+            Some(next) if !self.settled && self.amount_captured > 0 => {
+                self.status = next;
+                self.settled = true;
+                self.settlement_check_at = None;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn step(&mut self, next: Status) -> Result<()> {
+        if !self.status.may_become(next) {
+            return Err(Error::internal(format!("{} is {:?} and cannot become {next:?}", self.id, self.status)));
+        }
+        self.status = next;
+        Ok(())
+    }
+
+    fn show(&mut self, card: &Card) {
+        self.card_brand = Some(card.brand.clone());
+        self.card_last4 = Some(card.last4.clone());
+        self.card_exp_month = Some(card.exp_month);
+        self.card_exp_year = Some(card.exp_year);
+    }
+}
+
+/// Writes a payment that is about to be charged.
+///
+/// # Errors
+/// Only the database's.
+pub async fn insert(tx: &mut PgConnection, new: &NewPayment<'_>, now: Timestamp) -> Result<()> {
+    store::insert(tx, new, now).await
+}
+
+/// One payment.
+///
+/// # Errors
+/// [`Error::NotFound`], for another account's too.
+pub async fn retrieve(db: &PgPool, account: AccountId, id: PaymentId) -> Result<Payment> {
+    store::find(db, account, id).await?.ok_or(Error::NotFound("payment"))
+}
+
+/// Locks a payment for its outcome. Payments are locked before their operations.
+///
+/// # Errors
+/// [`Error::NotFound`].
+pub async fn lock(tx: &mut PgConnection, account: AccountId, id: PaymentId) -> Result<Payment> {
+    store::lock(tx, account, id).await?.ok_or(Error::NotFound("payment"))
+}
+
+/// Writes what became of a payment. It is locked before.
+///
+/// # Errors
+/// Only the database's.
+pub async fn save(tx: &mut PgConnection, payment: &Payment) -> Result<()> {
+    store::save(tx, payment).await
+}
+
+/// A page of payments, newest first.
+///
+/// # Errors
+/// 422 for a cursor that names no payment of the account.
+pub async fn list(db: &PgPool, account: AccountId, page: PageRequest<PaymentId>) -> Result<Page<Payment>> {
+    if let Some(cursor) = page.starting_after
+        && store::find(db, account, cursor).await?.is_none()
+    {
+        return Err(unknown_cursor());
+    }
+    Ok(page.page(store::list(db, account, page.starting_after, page.fetch()).await?))
+}
+
+/// A captured payment whose settlement is to be asked for.
+#[derive(Debug)]
+pub struct DueSettlement {
+    /// The payment.
+    pub id: PaymentId,
+}
+
+/// Takes the payments whose settlement is due to be asked for, and moves their next turn on: the claim is the moved date,
+/// so a worker that dies costs half a minute.
+///
+/// # Errors
+/// Only the database's.
+pub async fn take_due_settlements(db: &PgPool, now: Timestamp) -> Result<Vec<DueSettlement>> {
+    store::take_due_settlements(db, now, SETTLEMENT_BATCH).await
+}
+
+/// A payment that waits for its settlement, and where to ask.
+#[derive(Debug)]
+pub struct Unsettled {
+    /// The payment.
+    pub id: PaymentId,
+    /// Whose it is.
+    pub account_id: AccountId,
+    /// Where to ask.
+    pub provider_account_id: ProviderAccountId,
+    /// Who is there.
+    pub provider: ProviderKind,
+    /// The provider's name for the charge.
+    pub provider_ref: String,
+}
+
+/// Where to ask for a payment's settlement; `None` if there is nothing left to ask.
+///
+/// # Errors
+/// Only the database's.
+pub async fn unsettled(db: &PgPool, id: PaymentId) -> Result<Option<Unsettled>> {
+    store::unsettled(db, id).await
+}

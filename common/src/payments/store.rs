@@ -1,0 +1,134 @@
+//! The SQL of payments.
+
+use sqlx::{PgConnection, PgPool};
+
+use super::{DueSettlement, NewPayment, Payment, Status, Unsettled};
+use crate::error::Result;
+use crate::id::{AccountId, CustomerId, PaymentId};
+use crate::providers::DeclineType;
+use crate::time::Timestamp;
+
+pub(super) async fn insert(tx: &mut PgConnection, new: &NewPayment<'_>, now: Timestamp) -> Result<()> {
+    let card = new.payment_method.map(|(_, card)| card);
+    sqlx::query!(
+        "INSERT INTO payments
+            (id, account_id, provider_account_id, customer_id, payment_method_id, status, capture, currency,
+             amount_requested, amount, card_brand, card_last4, card_exp_month, card_exp_year, return_url, created_at)
+         VALUES ($1, $2, $3, $4, $5, 'processing', $6, $7, $8, $8, $9, $10, $11, $12, $13, $14)",
+        new.id.uuid(),
+        new.account_id.uuid(),
+        new.provider_account_id.uuid(),
+        new.customer_id.map(CustomerId::uuid),
+        new.payment_method.map(|(id, _)| id.uuid()),
+        new.capture,
+        new.money.currency.code(),
+        new.money.minor,
+        card.map(|card| card.brand.as_str()),
+        card.map(|card| card.last4.as_str()),
+        card.map(|card| card.exp_month),
+        card.map(|card| card.exp_year),
+        new.return_url,
+        now,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Every reader reads all of a payment, so the columns stand once.
+macro_rules! select_payments {
+    ($rest:literal, $($arg:expr),* $(,)?) => {
+        sqlx::query_as!(
+            Payment,
+            "SELECT p.id, p.account_id, a.mode, p.provider_account_id, p.customer_id, p.payment_method_id, p.invoice_id,
+                    p.payment_link_id, p.status, p.settled, p.capture, p.currency, p.amount_requested, p.amount,
+                    p.amount_captured, p.amount_refunded, p.amount_base, p.amount_surcharge, p.amount_tax, p.amount_tip,
+                    p.card_brand, p.card_last4, p.card_exp_month, p.card_exp_year, p.decline_code, p.decline_type,
+                    p.provider_ref, p.created_at, p.captured_at, p.settlement_check_at
+             FROM payments p JOIN accounts a ON a.id = p.account_id " + $rest,
+            $($arg),*
+        )
+    };
+}
+
+pub(super) async fn find(db: &PgPool, account: AccountId, id: PaymentId) -> Result<Option<Payment>> {
+    let query = select_payments!("WHERE p.account_id = $1 AND p.id = $2", account.uuid(), id.uuid());
+    Ok(query.fetch_optional(db).await?)
+}
+
+pub(super) async fn lock(tx: &mut PgConnection, account: AccountId, id: PaymentId) -> Result<Option<Payment>> {
+    let query =
+        select_payments!("WHERE p.account_id = $1 AND p.id = $2 FOR NO KEY UPDATE OF p", account.uuid(), id.uuid());
+    Ok(query.fetch_optional(tx).await?)
+}
+
+pub(super) async fn list(
+    db: &PgPool,
+    account: AccountId,
+    after: Option<PaymentId>,
+    limit: i64,
+) -> Result<Vec<Payment>> {
+    let query = select_payments!(
+        "WHERE p.account_id = $1 AND ($2::uuid IS NULL OR p.id < $2) ORDER BY p.id DESC LIMIT $3",
+        account.uuid(),
+        after.map(PaymentId::uuid),
+        limit
+    );
+    Ok(query.fetch_all(db).await?)
+}
+
+pub(super) async fn save(tx: &mut PgConnection, payment: &Payment) -> Result<()> {
+    sqlx::query!(
+        "UPDATE payments SET status = $3, settled = $4, amount = $5, amount_captured = $6, card_brand = $7, card_last4 = $8,
+                card_exp_month = $9, card_exp_year = $10, decline_code = $11, decline_type = $12, provider_ref = $13,
+                captured_at = $14, settlement_check_at = $15,
+                settled_at = CASE WHEN $4 THEN coalesce(settled_at, clock_timestamp()) END
+         WHERE account_id = $1 AND id = $2",
+        payment.account_id.uuid(),
+        payment.id.uuid(),
+        payment.status as Status,
+        payment.settled,
+        payment.amount,
+        payment.amount_captured,
+        payment.card_brand,
+        payment.card_last4,
+        payment.card_exp_month,
+        payment.card_exp_year,
+        payment.decline_code,
+        payment.decline_type as Option<DeclineType>,
+        payment.provider_ref,
+        payment.captured_at,
+        payment.settlement_check_at,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn take_due_settlements(db: &PgPool, now: Timestamp, batch: i64) -> Result<Vec<DueSettlement>> {
+    let rows = sqlx::query_as!(
+        DueSettlement,
+        "UPDATE payments SET settlement_check_at = $1::timestamptz + interval '30 seconds'
+         WHERE id IN (SELECT id FROM payments WHERE settlement_check_at <= $1
+                      ORDER BY settlement_check_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)
+         RETURNING id",
+        now,
+        batch,
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows)
+}
+
+pub(super) async fn unsettled(db: &PgPool, id: PaymentId) -> Result<Option<Unsettled>> {
+    let row = sqlx::query_as!(
+        Unsettled,
+        r#"SELECT p.id, p.account_id, p.provider_account_id, a.provider, p.provider_ref AS "provider_ref!"
+           FROM payments p JOIN provider_accounts a ON a.id = p.provider_account_id
+           WHERE p.id = $1 AND p.settlement_check_at IS NOT NULL AND p.provider_ref IS NOT NULL"#,
+        id.uuid()
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row)
+}

@@ -1,0 +1,93 @@
+//! The mock provider: in-process, with books of its own that it commits on its own connections, and faults to order.
+//!
+//! It plays a server at the other end of a wire: a request that has arrived goes on although the caller has given up.
+
+mod card;
+mod ledger;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use sqlx::PgPool;
+
+pub use card::Nature;
+pub use settings::{Faults, set_faults};
+
+use super::{Answer, Fault, Found, Provider, RecoveryClass, Request};
+use crate::id::ProviderAccountId;
+use crate::operations::Kind;
+use crate::time::Timestamp;
+
+/// Captured money settles so long after its capture, on the account's clock.
+pub const SETTLES_AFTER: Duration = Duration::from_secs(60);
+
+/// The mock, as adapter and provider in one.
+#[derive(Clone, Debug)]
+pub struct Mock {
+    db: PgPool,
+}
+
+impl Mock {
+    /// A mock whose books are in the schema `mock` of this database. Give it a pool of its own: its commits are none of ours.
+    pub fn new(db: PgPool) -> Self {
+        Self { db }
+    }
+
+    /// What the provider does with a request once it has arrived.
+    async fn serve(self, request: Request) -> Result<Answer, Fault> {
+        let faults = settings::read(&self.db, request.account).await?;
+        if faults.refuse {
+            return Ok(Answer::Refused { reason: "the mock was told to refuse".into() });
+        }
+        // Half before the books are written and half after, so that a fault in the middle meets either side.
+        let half = Duration::from_millis(u64::from(faults.latency_ms.unsigned_abs())) / 2;
+        pause(half).await;
+        let answer = ledger::record(&self.db, &request, faults.recovery).await?;
+        pause(half).await;
+        if faults.lose_answers > 0 && settings::lose_one_answer(&self.db, request.account).await? {
+            return Err(Fault::Unknown("the mock was told to lose this answer".into()));
+        }
+        Ok(answer)
+    }
+}
+
+async fn pause(duration: Duration) {
+    if !duration.is_zero() {
+        tokio::time::sleep(duration).await;
+    }
+}
+
+impl From<sqlx::Error> for Fault {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Unknown(format!("the mock's books: {error}"))
+    }
+}
+
+impl Provider for Mock {
+    fn recovery(&self, account: ProviderAccountId, _: Kind) -> BoxFuture<'_, Result<RecoveryClass, Fault>> {
+        async move { Ok(settings::read(&self.db, account).await?.recovery) }.boxed()
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a provider goes on although the caller has hung up")]
+    fn execute(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+        let served = tokio::spawn(self.clone().serve(request));
+        async move { served.await.unwrap_or_else(|_| Err(Fault::Unknown("the mock broke off".into()))) }.boxed()
+    }
+
+    fn look_up(&self, request: Request) -> BoxFuture<'_, Result<Found, Fault>> {
+        async move { ledger::find(&self.db, &request).await }.boxed()
+    }
+
+    fn is_settled(
+        &self,
+        account: ProviderAccountId,
+        charge: String,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<bool, Fault>> {
+        async move { ledger::is_settled(&self.db, account, &charge, now).await }.boxed()
+    }
+}

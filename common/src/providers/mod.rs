@@ -1,0 +1,270 @@
+//! What a card provider is to us: a small trait, and facts about each kind that need no request.
+//!
+//! No method takes a connection to our database, so none can be held while a provider is waited for. An adapter never
+//! repeats a request on its own: a second try is a decision of the charge protocol (docs/architecture.md).
+
+pub mod mock;
+
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+
+use crate::capabilities::Operation;
+use crate::crypto::Secret;
+use crate::id::ProviderAccountId;
+use crate::money::Money;
+use crate::operations::Kind;
+use crate::time::Timestamp;
+
+/// Which provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, sqlx::Type)]
+#[sqlx(type_name = "provider_kind", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub enum ProviderKind {
+    /// The one of the sandbox, in-process, with books of its own.
+    Mock,
+    /// Our own card gateway.
+    CardGateway,
+}
+
+impl ProviderKind {
+    /// Its name in metrics and at the operator's command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mock => "mock",
+            Self::CardGateway => "card_gateway",
+        }
+    }
+
+    /// Operations that it can never do; of the card gateway, all that need its adapter, until that is built.
+    pub const fn unsupported(self) -> &'static [Operation] {
+        match self {
+            Self::Mock => &[],
+            Self::CardGateway => &[
+                Operation::PaymentMethodsCreate,
+                Operation::CheckoutSessionsCreate,
+                Operation::TokensCreate,
+                Operation::PaymentsCreate,
+                Operation::PaymentsAuthorize,
+            ],
+        }
+    }
+
+    /// Whether this is a test token of the provider: usable any number of times, by test accounts alone.
+    pub fn is_test_token(self, token: &str) -> bool {
+        match self {
+            Self::Mock => mock::Nature::of_token(token).is_some(),
+            Self::CardGateway => false,
+        }
+    }
+
+    /// How long after capture the money can have settled at the earliest.
+    pub const fn settles_after(self) -> std::time::Duration {
+        match self {
+            Self::Mock => mock::SETTLES_AFTER,
+            Self::CardGateway => std::time::Duration::from_secs(60),
+        }
+    }
+}
+
+/// What a card looks like from outside. Never its number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Card {
+    /// `visa`, `mastercard`, …
+    pub brand: String,
+    /// The last four digits.
+    pub last4: String,
+    /// 1 to 12.
+    pub exp_month: i16,
+    /// Four digits.
+    pub exp_year: i16,
+}
+
+/// Whether a retry of the same card may succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type)]
+#[sqlx(type_name = "decline_type", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub enum DeclineType {
+    /// Later it may: insufficient funds, a limit.
+    Soft,
+    /// Never: lost, stolen, expired.
+    Hard,
+}
+
+/// Why the issuer said no.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decline {
+    /// Our word for the reason, such as `insufficient_funds`; the same whichever provider said it.
+    pub code: String,
+    /// Soft or hard.
+    pub kind: DeclineType,
+}
+
+/// What pays.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// The provider's single-use token.
+    Token(Secret<String>),
+    /// The provider's name for a saved card.
+    Card(String),
+}
+
+/// What is asked of the provider.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Authorize, and capture in the same breath if `capture`.
+    Charge {
+        /// What pays.
+        source: Source,
+        /// How much.
+        money: Money,
+        /// A sale, or an authorization alone.
+        capture: bool,
+    },
+    /// Take money that was authorized.
+    Capture {
+        /// The provider's name for the charge.
+        charge: String,
+        /// How much of it.
+        money: Money,
+    },
+    /// Cancel a charge that has not settled.
+    Void {
+        /// The provider's name for the charge.
+        charge: String,
+    },
+    /// Give money back.
+    Refund {
+        /// The provider's name for the charge.
+        charge: String,
+        /// How much of it.
+        money: Money,
+    },
+    /// Keep a card for later.
+    StoreCard {
+        /// The provider's single-use token.
+        token: Secret<String>,
+    },
+}
+
+/// One request. Sent again, it is the same: the reference never changes.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// At which provider account.
+    pub account: ProviderAccountId,
+    /// Our name for it, unique at the provider account.
+    pub reference: String,
+    /// What is asked.
+    pub action: Action,
+    /// The time on the account's clock, which the mock follows.
+    pub now: Timestamp,
+}
+
+/// What a provider said. All of these are known outcomes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The charge is approved.
+    Charged {
+        /// The provider's name for it.
+        provider_ref: String,
+        /// How much, in minor units: less than asked is a partial authorization.
+        amount: i64,
+        /// The card that pays.
+        card: Card,
+    },
+    /// A capture, void or refund is done.
+    Done {
+        /// The provider's name for it.
+        provider_ref: String,
+    },
+    /// A card is kept.
+    Stored {
+        /// The provider's name for it.
+        provider_ref: String,
+        /// What it looks like.
+        card: Card,
+    },
+    /// The issuer said no.
+    Declined {
+        /// Why.
+        decline: Decline,
+        /// The card, where it is known.
+        card: Option<Card>,
+    },
+    /// The provider would not process the request at all; nothing moved.
+    Refused {
+        /// In the provider's words, for the person on call.
+        reason: String,
+    },
+}
+
+/// No answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// The request certainly never left: nothing moved.
+    #[error("not sent: {0}")]
+    NotSent(String),
+    /// The request may have arrived: whether anything moved is unknown.
+    #[error("outcome unknown: {0}")]
+    Unknown(String),
+}
+
+/// What a provider offers to whoever lost its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecoveryClass {
+    /// A: a repeated reference gets the first answer. Send again.
+    Idempotent,
+    /// B: a reference can be looked up, and a repeated one is refused. Ask first.
+    Lookup,
+    /// C: neither. A person decides.
+    Neither,
+}
+
+/// What a look-up by reference found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The request arrived, and this came of it.
+    Answer(Answer),
+    /// No such reference so far.
+    Nothing,
+}
+
+/// A provider adapter. The contract suite in `providers/mock/tests.rs` holds for each.
+pub trait Provider: Send + Sync + 'static {
+    /// What it offers for this kind of operation.
+    fn recovery(&self, account: ProviderAccountId, kind: Kind) -> BoxFuture<'_, Result<RecoveryClass, Fault>>;
+
+    /// Sends a request, once. Waits as long as the provider takes: the caller has the time-out.
+    fn execute(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>>;
+
+    /// Asks what became of a request. Class B only; others answer [`Found::Nothing`].
+    fn look_up(&self, request: Request) -> BoxFuture<'_, Result<Found, Fault>>;
+
+    /// Whether the money of a captured charge has settled by `now`.
+    fn is_settled(
+        &self,
+        account: ProviderAccountId,
+        charge: String,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<bool, Fault>>;
+}
+
+/// The adapters of this process.
+#[derive(Clone)]
+pub struct Providers {
+    mock: mock::Mock,
+}
+
+impl Providers {
+    /// All adapters there are.
+    pub fn new(mock: mock::Mock) -> Self {
+        Self { mock }
+    }
+
+    /// The adapter of a provider; none if this build has none.
+    pub fn get(&self, kind: ProviderKind) -> Option<&dyn Provider> {
+        match kind {
+            ProviderKind::Mock => Some(&self.mock),
+            ProviderKind::CardGateway => None,
+        }
+    }
+}

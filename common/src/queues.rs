@@ -1,0 +1,11 @@
+//! The queues between the processes, each with its own workers and limits, so that slow work of one kind never delays another.
+
+use queue::Queue;
+
+/// Operations: requests to providers that move money or save cards. Carries operation ids.
+pub const MONEY: Queue = Queue::new("money");
+/// Questions to providers whether captured money has settled. Carries payment ids.
+pub const SETTLEMENTS: Queue = Queue::new("settlements");
+
+/// Every queue, for metrics.
+pub const ALL: [Queue; 2] = [MONEY, SETTLEMENTS];

@@ -1,0 +1,112 @@
+//! Logs, metrics and the internal listener of a process: /metrics, /healthz, /readyz.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::get;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use sqlx::PgPool;
+use tokio::net::TcpListener;
+use tracing_subscriber::EnvFilter;
+
+/// Buckets of every `_seconds` histogram: from the queue hop to a provider's time-out.
+const SECONDS_BUCKETS: &[f64] =
+    &[0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0];
+/// How long /readyz waits for Postgres.
+const READY_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often histograms are drained into their buckets.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// Starts logging: `LOG_FORMAT=json` (the default) or `text`, filtered by `RUST_LOG` (`info` by default). Every line names
+/// the process.
+pub fn init_logs() {
+    let filter = EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| EnvFilter::new("info,sqlx::query=warn,apalis=warn,apalis_core=warn"));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
+    if std::env::var("LOG_FORMAT").is_ok_and(|format| format == "text") {
+        builder.with_ansi(false).init();
+    } else {
+        builder.json().flatten_event(true).with_current_span(true).with_span_list(false).init();
+    }
+}
+
+/// Starts collecting metrics.
+///
+/// # Errors
+/// A recorder was installed before.
+pub fn init_metrics() -> Result<PrometheusHandle, metrics_exporter_prometheus::BuildError> {
+    PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), SECONDS_BUCKETS)?
+        .install_recorder()
+}
+
+/// What the internal listener answers from.
+#[derive(Clone)]
+pub struct Internal {
+    db: PgPool,
+    metrics: PrometheusHandle,
+    draining: Arc<AtomicBool>,
+}
+
+impl Internal {
+    /// For a process that needs this database.
+    pub fn new(db: PgPool, metrics: PrometheusHandle) -> Self {
+        Self { db, metrics, draining: Arc::default() }
+    }
+
+    /// From now on /readyz says no, so that a balancer sends nothing new.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Serves for as long as the process lives. Not for the public: bind it to an internal address.
+    ///
+    /// # Errors
+    /// The address cannot be bound.
+    #[expect(clippy::disallowed_methods, reason = "may be lost with the process: it holds no work")]
+    pub async fn serve(self, bind: SocketAddr) -> std::io::Result<SocketAddr> {
+        let listener = TcpListener::bind(bind).await?;
+        let address = listener.local_addr()?;
+        let upkeep = self.metrics.clone();
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(UPKEEP).await;
+                upkeep.run_upkeep();
+            }
+        });
+        let router = Router::new()
+            .route("/metrics", get(async |State(internal): State<Self>| internal.metrics.render()))
+            .route("/healthz", get(async || "ok\n"))
+            .route("/readyz", get(async |State(internal): State<Self>| internal.ready().await))
+            .with_state(self);
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Ok(address)
+    }
+
+    /// Redis is not asked: without it everything is slower, and nothing is lost.
+    async fn ready(&self) -> (StatusCode, &'static str) {
+        if self.draining.load(Ordering::Relaxed) {
+            return (StatusCode::SERVICE_UNAVAILABLE, "draining\n");
+        }
+        let answered = sqlx::query("SELECT 1").execute(&self.db);
+        match tokio::time::timeout(READY_TIMEOUT, answered).await {
+            Ok(Ok(_)) => (StatusCode::OK, "ready\n"),
+            Ok(Err(_)) | Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "no database\n"),
+        }
+    }
+}
+
+/// Resolves on SIGTERM or Ctrl-C.
+pub async fn shutdown_signal() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate()).expect("SIGTERM can be listened to");
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+}

@@ -1,0 +1,94 @@
+//! Instants: microseconds, as Postgres keeps them, printed as RFC 3339 in UTC with milliseconds.
+
+use std::fmt;
+use std::time::Duration;
+
+use sqlx::encode::IsNull;
+use sqlx::error::BoxDynError;
+use sqlx::postgres::{PgArgumentBuffer, PgTypeInfo, PgValueFormat, PgValueRef, Postgres};
+
+/// Microseconds from 1970 to 2000, where Postgres begins to count.
+const POSTGRES_EPOCH_US: i64 = 946_684_800_000_000;
+
+/// An instant with a precision of one microsecond.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(jiff::Timestamp);
+
+impl Timestamp {
+    /// The instant, cut to whole microseconds, so that what was written reads back equal.
+    pub fn new(instant: jiff::Timestamp) -> Self {
+        Self(jiff::Timestamp::from_microsecond(instant.as_microsecond()).expect("a part of a valid instant"))
+    }
+
+    /// Milliseconds since 1970; none outside the years −9999 to 9999.
+    pub fn from_millisecond(ms: i64) -> Option<Self> {
+        jiff::Timestamp::from_millisecond(ms).ok().map(Self)
+    }
+
+    /// Milliseconds since 1970.
+    pub fn as_millisecond(self) -> i64 {
+        self.0.as_millisecond()
+    }
+
+    /// This instant and so much more. The end of time stays the end of time.
+    #[must_use]
+    pub fn plus(self, duration: Duration) -> Self {
+        self.0.checked_add(duration).map_or(Self(jiff::Timestamp::MAX), Self::new)
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3}", self.0)
+    }
+}
+
+impl fmt::Debug for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl serde::Serialize for Timestamp {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl sqlx::Type<Postgres> for Timestamp {
+    fn type_info() -> PgTypeInfo {
+        PgTypeInfo::with_name("timestamptz")
+    }
+}
+
+impl sqlx::Encode<'_, Postgres> for Timestamp {
+    fn encode_by_ref(&self, buf: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
+        sqlx::Encode::<Postgres>::encode_by_ref(&(self.0.as_microsecond() - POSTGRES_EPOCH_US), buf)
+    }
+}
+
+impl sqlx::Decode<'_, Postgres> for Timestamp {
+    fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
+        match value.format() {
+            PgValueFormat::Binary => {
+                let us = <i64 as sqlx::Decode<Postgres>>::decode(value)?;
+                let us = us.checked_add(POSTGRES_EPOCH_US).ok_or("an instant out of range")?;
+                Ok(Self(jiff::Timestamp::from_microsecond(us)?))
+            }
+            PgValueFormat::Text => Ok(Self::new(value.as_str()?.replacen(' ', "T", 1).parse()?)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prints_milliseconds_in_utc() {
+        assert_eq!(Timestamp::from_millisecond(0).expect("in range").to_string(), "1970-01-01T00:00:00.000Z");
+        let later = Timestamp::from_millisecond(1_800_000_000_123).expect("in range");
+        assert_eq!(later.to_string(), "2027-01-15T08:00:00.123Z");
+        assert_eq!(later.plus(Duration::from_secs(1)).as_millisecond(), 1_800_000_001_123);
+    }
+}

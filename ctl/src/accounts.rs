@@ -1,0 +1,176 @@
+//! `ctl accounts …`
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand, ValueEnum};
+use common::accounts::{self, AccountSettings, Mode};
+use common::id::{AccountId, MerchantId};
+use common::providers::ProviderKind;
+use serde_json::{Value, json};
+
+use crate::Ctl;
+use crate::output::Output;
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Make an account, with a secret and a publishable key; the secrets are shown this once.
+    Create(Create),
+    /// Change an account.
+    Set(Set),
+    /// Every account, newest first.
+    List,
+}
+
+#[derive(Args)]
+pub(crate) struct Create {
+    /// Test or live.
+    #[arg(long, value_enum)]
+    mode: ModeArg,
+    /// The merchant's id (mer_…), to add the account of its other mode; a new merchant by default.
+    #[arg(long)]
+    merchant: Option<MerchantId>,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+#[derive(Args)]
+pub(crate) struct Set {
+    /// The account (acct_…).
+    id: AccountId,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+#[derive(Args)]
+struct Settings {
+    /// Shown to people.
+    #[arg(long)]
+    name: Option<String>,
+    /// Who settles new money.
+    #[arg(long, value_enum)]
+    provider: Option<ProviderArg>,
+    /// IANA time zone name, such as America/New_York. UTC by default.
+    #[arg(long)]
+    timezone: Option<String>,
+    /// Whether less than all of an authorization may be captured. On by default.
+    #[arg(long, value_enum)]
+    partial_capture: Option<Switch>,
+    /// Whether less than all may be refunded. On by default.
+    #[arg(long, value_enum)]
+    partial_refund: Option<Switch>,
+    /// JSON such as {"tax":{"type":"percent","value":825}}: surcharge, tax, tip; percent in basis points.
+    #[arg(long, value_parser = parse_json)]
+    modifiers: Option<Value>,
+    /// An origin that may use the publishable keys, such as https://shop.example; may be repeated, replaces the list.
+    #[arg(long)]
+    origin: Option<Vec<String>>,
+    /// Requests per second of each key.
+    #[arg(long, requires = "burst", value_parser = clap::value_parser!(i32).range(1..))]
+    rate_limit: Option<i32>,
+    /// Requests at once of each key.
+    #[arg(long, requires = "rate_limit", value_parser = clap::value_parser!(i32).range(1..))]
+    burst: Option<i32>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ModeArg {
+    Test,
+    Live,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum ProviderArg {
+    Mock,
+    CardGateway,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
+fn parse_json(text: &str) -> Result<Value, serde_json::Error> {
+    serde_json::from_str(text)
+}
+
+impl From<ProviderArg> for ProviderKind {
+    fn from(arg: ProviderArg) -> Self {
+        match arg {
+            ProviderArg::Mock => Self::Mock,
+            ProviderArg::CardGateway => Self::CardGateway,
+        }
+    }
+}
+
+impl From<Settings> for AccountSettings {
+    fn from(args: Settings) -> Self {
+        let on = |switch| matches!(switch, Switch::On);
+        Self {
+            name: args.name,
+            timezone: args.timezone,
+            provider: args.provider.map(Into::into),
+            partial_capture: args.partial_capture.map(on),
+            partial_refund: args.partial_refund.map(on),
+            modifiers: args.modifiers,
+            allowed_origins: args.origin,
+            rate_limit: args.rate_limit.zip(args.burst),
+        }
+    }
+}
+
+pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
+    match command {
+        Command::Create(create) => self::create(ctl, create).await,
+        Command::Set(set) => {
+            accounts::set(&ctl.db, ctl.clock.now(), set.id, &set.settings.into()).await?;
+            one(ctl, set.id).await
+        }
+        Command::List => {
+            let rows = accounts::list(&ctl.db).await?;
+            let rows = rows.iter().map(|row| account(row).into_json()).collect();
+            Ok(Output::new(vec![("accounts", Value::Array(rows))]))
+        }
+    }
+}
+
+async fn create(ctl: &Ctl, create: Create) -> Result<Output> {
+    let mode = match create.mode {
+        ModeArg::Test => Mode::Test,
+        ModeArg::Live => Mode::Live,
+    };
+    let now = ctl.clock.now();
+    let id = accounts::create(&ctl.db, now, create.merchant, mode, &create.settings.into()).await?;
+    let secret = accounts::issue_secret(&ctl.db, &ctl.pepper, &ctl.encryption, now, id, None).await?;
+    let publishable = accounts::issue_publishable(&ctl.db, &ctl.pepper, now, id, None).await?;
+    Ok(Output::new(vec![
+        ("id", json!(id)),
+        ("secret_key", json!(secret.key.expose())),
+        ("secret_key_id", json!(secret.id)),
+        ("publishable_key", json!(publishable.key.expose())),
+        ("signing_secret", json!(secret.signing_secret.as_ref().map(|secret| secret.expose()))),
+    ]))
+}
+
+async fn one(ctl: &Ctl, id: AccountId) -> Result<Output> {
+    let rows = accounts::list(&ctl.db).await?;
+    rows.iter().find(|row| row.id == id).map(account).context("the account is gone")
+}
+
+fn account(row: &accounts::AccountRow) -> Output {
+    Output::new(vec![
+        ("id", json!(row.id)),
+        ("merchant", json!(row.merchant_id)),
+        ("name", json!(row.name)),
+        ("mode", json!(row.mode)),
+        ("provider", json!(row.provider)),
+        ("timezone", json!(row.timezone)),
+        ("partial_capture", json!(row.partial_capture)),
+        ("partial_refund", json!(row.partial_refund)),
+        ("modifiers", row.modifiers.clone()),
+        ("allowed_origins", json!(row.allowed_origins)),
+        ("rate_limit", json!(row.rate_limit)),
+        ("burst", json!(row.burst)),
+        ("created_at", json!(row.created_at)),
+    ])
+}

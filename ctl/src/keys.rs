@@ -1,0 +1,89 @@
+//! `ctl keys …`
+
+use anyhow::Result;
+use clap::{Args, Subcommand, ValueEnum};
+use common::accounts;
+use common::capabilities::Operation;
+use common::id::{AccountId, KeyId};
+use serde_json::{Value, json};
+
+use crate::Ctl;
+use crate::output::Output;
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Issue a key; its secrets are shown this once.
+    Create(Create),
+    /// Every key, newest first, without its secret.
+    List {
+        /// Of this account alone (acct_…).
+        #[arg(long)]
+        account: Option<AccountId>,
+    },
+    /// Refuse a key from the next request on.
+    Revoke {
+        /// The key (key_…).
+        id: KeyId,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct Create {
+    /// The account (acct_…).
+    #[arg(long)]
+    account: AccountId,
+    /// For the merchant's server, or for a browser.
+    #[arg(long, value_enum)]
+    kind: KindArg,
+    /// An operation that the key may do, such as payments.create; may be repeated. Every one by default.
+    #[arg(long)]
+    entitlement: Option<Vec<Operation>>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum KindArg {
+    Secret,
+    Publishable,
+}
+
+pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
+    match command {
+        Command::Create(create) => self::create(ctl, create).await,
+        Command::List { account } => {
+            let rows = accounts::list_keys(&ctl.db, account).await?;
+            let rows = rows.iter().map(|row| key(row).into_json()).collect();
+            Ok(Output::new(vec![("keys", Value::Array(rows))]))
+        }
+        Command::Revoke { id } => {
+            accounts::revoke(&ctl.db, id, ctl.clock.now()).await?;
+            Ok(Output::new(vec![("id", json!(id)), ("revoked", json!(true))]))
+        }
+    }
+}
+
+async fn create(ctl: &Ctl, create: Create) -> Result<Output> {
+    let (now, only) = (ctl.clock.now(), create.entitlement.as_deref());
+    let issued = match create.kind {
+        KindArg::Secret => {
+            accounts::issue_secret(&ctl.db, &ctl.pepper, &ctl.encryption, now, create.account, only).await?
+        }
+        KindArg::Publishable => accounts::issue_publishable(&ctl.db, &ctl.pepper, now, create.account, only).await?,
+    };
+    Ok(Output::new(vec![
+        ("id", json!(issued.id)),
+        ("key", json!(issued.key.expose())),
+        ("signing_secret", json!(issued.signing_secret.as_ref().map(|secret| secret.expose()))),
+    ]))
+}
+
+fn key(row: &accounts::KeyRow) -> Output {
+    Output::new(vec![
+        ("id", json!(row.id)),
+        ("account", json!(row.account_id)),
+        ("kind", json!(row.kind)),
+        ("key", json!(row.key_text)),
+        ("entitlements", json!(row.entitlements)),
+        ("created_at", json!(row.created_at)),
+        ("revoked_at", json!(row.revoked_at)),
+    ])
+}

@@ -1,0 +1,170 @@
+//! What the queue costs: one hop, one round trip, and how many no-op jobs go through in a second.
+//!
+//! `cargo bench -p queue --bench hop -- [--json]`. It starts a Redis of its own. With `--json` the last line is one
+//! JSON object: milliseconds, and jobs per second. The figures mean something on an idle machine only.
+
+#![expect(clippy::disallowed_methods, reason = "a benchmark may lose what it spawns")]
+
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use queue::{Pool, Publisher, Queue, Replies, Wake, run};
+use testkit::{Redis, TempDir};
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::{sleep, timeout};
+use uuid::Uuid;
+
+const SAMPLES: usize = 3_000;
+/// Samples thrown away first: connections are made and caches filled.
+const WARM_UP: usize = 200;
+const JOBS: usize = 200_000;
+const CONCURRENCY: usize = 64;
+/// Between samples, so that each finds everything asleep, as on a machine with little to do.
+const PAUSE: Duration = Duration::from_millis(3);
+const CHANNEL: &str = "bench";
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+#[tokio::main]
+async fn main() -> Outcome<()> {
+    let directory = TempDir::new()?;
+    let redis = Redis::start(directory.path(), testkit::redis::Options::default()).await?;
+    let url = redis.url();
+
+    let mut hop = hop(&url).await?;
+    let (p50, p99) = (percentile(&mut hop, 50), percentile(&mut hop, 99));
+    println!("enqueue -> handler starts, one at a time: p50 {p50:.3} ms, p99 {p99:.3} ms");
+
+    let mut trip = round_trip(&url).await?;
+    let (trip_p50, trip_p99) = (percentile(&mut trip, 50), percentile(&mut trip, 99));
+    println!("push -> handler -> reply -> waiter, one at a time: p50 {trip_p50:.3} ms, p99 {trip_p99:.3} ms");
+
+    let rate = throughput(&url).await?;
+    println!("no-op jobs, {CONCURRENCY} at a time: {rate:.0} per second");
+
+    if std::env::args().any(|argument| argument == "--json") {
+        let report = serde_json::json!({
+            "hop_p50_ms": p50,
+            "hop_p99_ms": p99,
+            "round_trip_p50_ms": trip_p50,
+            "round_trip_p99_ms": trip_p99,
+            "noop_jobs_per_second": rate.round(),
+        });
+        println!("{report}");
+    }
+    Ok(())
+}
+
+/// Milliseconds from before the push to the first line of the handler.
+async fn hop(url: &str) -> Outcome<Vec<f64>> {
+    const QUEUE: Queue = Queue::new("bench_hop");
+    let publisher = Publisher::connect(url)?;
+    let (began, mut begun) = mpsc::unbounded_channel();
+    let pool = Pool::new(QUEUE, CONCURRENCY, move |_| {
+        let _ = began.send(Instant::now());
+        async {}
+    });
+    consuming(url, pool, async {
+        let mut samples = Vec::new();
+        for _ in 0..WARM_UP + SAMPLES {
+            let pushed = Instant::now();
+            publisher.push(QUEUE, &[wake(1)]).await?;
+            let begun = begun.recv().await.ok_or("the consumer ended")?;
+            samples.push(millis(begun.duration_since(pushed)));
+            sleep(PAUSE).await;
+        }
+        Ok(samples.split_off(WARM_UP))
+    })
+    .await
+}
+
+/// Milliseconds from before the push until the waiter is woken: what the queue adds to a request.
+async fn round_trip(url: &str) -> Outcome<Vec<f64>> {
+    const QUEUE: Queue = Queue::new("bench_trip");
+    let publisher = Publisher::connect(url)?;
+    let replies = Replies::start(url, CHANNEL)?;
+    let replier = publisher.clone();
+    let pool = Pool::new(QUEUE, CONCURRENCY, move |wake: Wake| {
+        let replier = replier.clone();
+        async move {
+            let _ = replier.reply(CHANNEL, wake.id).await;
+        }
+    });
+    consuming(url, pool, async {
+        let mut samples = Vec::new();
+        for number in 0..(WARM_UP + SAMPLES) as u128 {
+            let mut waiter = replies.register(Uuid::from_u128(number));
+            let pushed = Instant::now();
+            publisher.push(QUEUE, &[wake(number)]).await?;
+            // The first ones may be said before the subscription stands.
+            let answered = timeout(Duration::from_secs(1), waiter.woken()).await;
+            if number >= WARM_UP as u128 {
+                answered?;
+            }
+            samples.push(millis(pushed.elapsed()));
+            sleep(PAUSE).await;
+        }
+        Ok(samples.split_off(WARM_UP))
+    })
+    .await
+}
+
+/// Jobs per second, from a queue that is full before the consumer starts.
+async fn throughput(url: &str) -> Outcome<f64> {
+    const QUEUE: Queue = Queue::new("bench_rate");
+    let publisher = Publisher::connect(url)?;
+    let wakes: Vec<Wake> = (0..1_000).map(wake).collect();
+    let mut rates = Vec::new();
+    // A stream keeps about 100,000 entries, so the jobs come in rounds.
+    for _ in 0..JOBS / 50_000 {
+        for _ in 0..50 {
+            publisher.push(QUEUE, &wakes).await?;
+        }
+        let (done, all_done) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+        let finished = Arc::clone(&all_done);
+        let pool = Pool::new(QUEUE, CONCURRENCY, move |_| {
+            if done.fetch_add(1, Ordering::Relaxed) + 1 == 50_000 {
+                finished.notify_one();
+            }
+            async {}
+        });
+        let begun = Instant::now();
+        let seconds = consuming(url, pool, async {
+            all_done.notified().await;
+            Ok(begun.elapsed().as_secs_f64())
+        })
+        .await?;
+        rates.push(50_000.0 / seconds);
+    }
+    Ok(percentile(&mut rates, 50))
+}
+
+/// Runs `work` while `pool` is consumed.
+async fn consuming<T>(url: &str, pool: Pool, work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+    let (stop, stopped) = oneshot::channel::<()>();
+    let url = url.to_owned();
+    let shutdown = async {
+        let _ = stopped.await;
+    };
+    let consumer = tokio::spawn(async move { run(&url, vec![pool], shutdown, Duration::from_secs(5)).await });
+    let result = work.await;
+    drop(stop);
+    consumer.await??;
+    result
+}
+
+fn wake(number: u128) -> Wake {
+    Wake { id: Uuid::from_u128(number), request_id: Some("req_01ARZ3NDEKTSV4RRFFQ69G5FAV".to_owned()) }
+}
+
+/// To the microsecond.
+fn millis(duration: Duration) -> f64 {
+    duration.as_micros() as f64 / 1_000.0
+}
+
+fn percentile(samples: &mut [f64], percent: usize) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    samples[(samples.len() - 1) * percent / 100]
+}

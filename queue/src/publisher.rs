@@ -1,0 +1,159 @@
+//! The publishing side: best effort, and never in a request's way for longer than a second.
+
+use std::time::Duration;
+
+use redis::aio::{ConnectionLike, ConnectionManager};
+use redis::{Pipeline, RedisError, RedisResult};
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use crate::connection::{InvalidUrl, Redis};
+use crate::entry::{self, ID, REQUEST_ID};
+use crate::name::GROUP;
+use crate::replies;
+use crate::{Queue, Wake};
+
+/// Most that any call may take, whatever Redis does.
+const LIMIT: Duration = Duration::from_secs(1);
+/// Most entries a stream keeps, about. The oldest beyond it are dropped; the sweep brings them back.
+const STREAM_MAX: usize = 100_000;
+
+/// Redis did not take it. For a wake-up that costs a sweep, no more.
+#[derive(Debug, thiserror::Error)]
+pub enum PushError {
+    /// Redis is away, or refused.
+    #[error("Redis did not take the command")]
+    Redis(#[from] RedisError),
+    /// Redis did not answer within a second. It may still have taken it.
+    #[error("Redis did not answer within a second")]
+    Timeout,
+}
+
+/// How much lies in a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Depth {
+    /// Entries no consumer has read yet.
+    pub waiting: u64,
+    /// Entries a consumer holds, living or dead.
+    pub pending: u64,
+    /// Milliseconds since the oldest entry, waiting or pending, was pushed, by Redis' clock; 0 if there is none.
+    pub oldest_age_ms: u64,
+}
+
+/// Pushes wake-ups and replies. Cheap to clone; the clones share one connection, which comes back by itself.
+#[derive(Clone)]
+pub struct Publisher {
+    redis: ConnectionManager,
+}
+
+impl Publisher {
+    /// Connects when first used, so Redis may be away. Must be called inside a Tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidUrl`], if `redis_url` is none.
+    pub fn connect(redis_url: &str) -> Result<Self, InvalidUrl> {
+        let redis = Redis::new(redis_url)?.shared();
+        Ok(Self { redis })
+    }
+
+    /// Appends all `wakes` in one round trip. After an error, some of them may have been taken.
+    ///
+    /// # Errors
+    ///
+    /// [`PushError`], within a second.
+    pub async fn push(&self, queue: Queue, wakes: &[Wake]) -> Result<(), PushError> {
+        if wakes.is_empty() {
+            return Ok(());
+        }
+        let stream = queue.stream();
+        let mut pipeline = Pipeline::with_capacity(wakes.len());
+        for wake in wakes {
+            pipeline.cmd("XADD").arg(&stream).arg("MAXLEN").arg("~").arg(STREAM_MAX).arg("*");
+            pipeline.arg(ID).arg(wake.id.hyphenated().to_string());
+            if let Some(request_id) = wake.short_request_id() {
+                pipeline.arg(REQUEST_ID).arg(request_id);
+            }
+            pipeline.ignore();
+        }
+        self.execute(&pipeline).await
+    }
+
+    /// Tells the process that listens on `channel` ([`crate::Replies`]) to look at the row `id` again.
+    ///
+    /// # Errors
+    ///
+    /// [`PushError`], within a second. That nobody listens is not an error.
+    pub async fn reply(&self, channel: &str, id: Uuid) -> Result<(), PushError> {
+        let mut pipeline = Pipeline::with_capacity(1);
+        pipeline.publish(replies::key(channel), id.hyphenated().to_string()).ignore();
+        self.execute(&pipeline).await
+    }
+
+    /// Whether Redis answers, for a readiness check.
+    ///
+    /// # Errors
+    ///
+    /// [`PushError`], within a second.
+    pub async fn ping(&self) -> Result<(), PushError> {
+        self.execute(redis::pipe().ping().ignore()).await
+    }
+
+    /// How much lies in `queue`. A queue nobody has used yet is empty.
+    ///
+    /// # Errors
+    ///
+    /// [`PushError`], within a second.
+    pub async fn depth(&self, queue: Queue) -> Result<Depth, PushError> {
+        within_limit(depth(self.redis.clone(), queue)).await
+    }
+
+    /// Tries twice: the first attempt may find that the connection died while nobody used it, and the second has a new
+    /// one. What is done twice by this does no harm.
+    async fn execute(&self, pipeline: &Pipeline) -> Result<(), PushError> {
+        within_limit(async {
+            let mut redis = self.redis.clone();
+            match pipeline.exec_async(&mut redis).await {
+                Err(error) if error.is_unrecoverable_error() => pipeline.exec_async(&mut redis).await,
+                done => done,
+            }
+        })
+        .await
+    }
+}
+
+async fn within_limit<T>(command: impl Future<Output = RedisResult<T>>) -> Result<T, PushError> {
+    match timeout(LIMIT, command).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(PushError::Timeout),
+    }
+}
+
+async fn depth(mut redis: impl ConnectionLike, queue: Queue) -> RedisResult<Depth> {
+    let stream = queue.stream();
+    // What XRANGE answers: the oldest entry, if any.
+    type Oldest = Vec<entry::Entry>;
+    let (length, oldest, (seconds, micros)): (u64, Oldest, (u64, u64)) =
+        redis::pipe().xlen(&stream).xrange_count(&stream, "-", "+", 1).cmd("TIME").query_async(&mut redis).await?;
+    let now_ms = seconds * 1_000 + micros / 1_000;
+    let pushed_ms = oldest.first().and_then(|entry| entry::millis(&entry.id));
+    let pending = pending(&mut redis, &stream).await?;
+    Ok(Depth {
+        // What is acknowledged is deleted in the same breath, so the stream holds the waiting and the pending and
+        // nothing else.
+        waiting: length.saturating_sub(pending),
+        pending,
+        oldest_age_ms: pushed_ms.map_or(0, |pushed_ms| now_ms.saturating_sub(pushed_ms)),
+    })
+}
+
+/// Without a group nobody has read anything.
+async fn pending(redis: &mut impl ConnectionLike, stream: &str) -> RedisResult<u64> {
+    type Summary = (u64, Option<String>, Option<String>, Option<Vec<(String, u64)>>);
+    let summary: RedisResult<Summary> = redis::cmd("XPENDING").arg(stream).arg(GROUP).query_async(redis).await;
+    match summary {
+        Ok((pending, ..)) => Ok(pending),
+        Err(error) if error.code() == Some("NOGROUP") => Ok(0),
+        Err(error) => Err(error),
+    }
+}

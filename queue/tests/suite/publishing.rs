@@ -1,0 +1,103 @@
+//! Pushing, with and without a Redis.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use queue::{Depth, Pool, Publisher, Queue, Replies, Wake, run};
+use tokio::time::{Instant, sleep, timeout};
+use uuid::Uuid;
+
+use crate::rig::{QUICK, Rig, Tally, eventually, ids, noting, wakes};
+
+const QUEUE: Queue = Queue::new("publishing");
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_pushed_arrives_as_it_was() {
+    let rig = Rig::start().await;
+    let arrived = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&arrived);
+    let handler = move |wake: Wake| {
+        seen.lock().unwrap().push(wake);
+        async {}
+    };
+    let consumer = rig.consume(Pool { timing: QUICK, ..Pool::new(QUEUE, 1, handler) });
+    let pushed = [
+        Wake { id: Uuid::from_u128(1), request_id: None },
+        Wake { id: Uuid::from_u128(u128::MAX), request_id: Some("req_1 \"é\"\r\n".to_owned()) },
+    ];
+    rig.publisher.push(QUEUE, &pushed).await.unwrap();
+    rig.publisher.push(QUEUE, &[]).await.unwrap();
+    eventually("both arrive", async || arrived.lock().unwrap().len() == 2).await;
+    assert_eq!(*arrived.lock().unwrap(), pushed);
+    consumer.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queues_do_not_disturb_each_other() {
+    const OTHER: Queue = Queue::new("publishing_other");
+    let rig = Rig::start().await;
+    let tally = Tally::default();
+    let stuck = Pool::new(OTHER, 1, |_| sleep(Duration::from_secs(3)));
+    let pushed = ids(1);
+    let shutdown = rig.push_until_handled(QUEUE, &pushed, &tally);
+    rig.publisher.push(OTHER, &wakes(&ids(3))).await.unwrap();
+    let pools = vec![stuck, noting(QUEUE, 1, Duration::ZERO, &tally)];
+    let stopped = run(&rig.redis.url(), pools, shutdown, Duration::from_secs(20)).await.unwrap();
+    assert_eq!(stopped.unfinished, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_redis_pushing_fails_within_its_limit_and_then_works_again() {
+    let mut rig = Rig::start().await;
+    rig.publisher.ping().await.unwrap();
+    rig.redis.kill9().unwrap();
+    // One that has been connected, and one that never was.
+    let publishers = [rig.publisher.clone(), Publisher::connect(&rig.redis.url()).unwrap()];
+    for publisher in &publishers {
+        let begun = Instant::now();
+        assert!(publisher.push(QUEUE, &wakes(&ids(1))).await.is_err());
+        assert!(publisher.reply("nobody", Uuid::nil()).await.is_err());
+        assert!(publisher.ping().await.is_err());
+        assert!(publisher.depth(QUEUE).await.is_err());
+        assert!(begun.elapsed() < Duration::from_secs(8));
+    }
+    rig.redis.restart().await.unwrap();
+    for publisher in &publishers {
+        publisher.push(QUEUE, &wakes(&ids(1))).await.expect("the first push after the return works");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_push_after_a_restart_nobody_noticed_works() {
+    let mut rig = Rig::start().await;
+    rig.publisher.ping().await.unwrap();
+    rig.redis.kill9().unwrap();
+    rig.redis.restart().await.unwrap();
+    rig.publisher.push(QUEUE, &wakes(&ids(1))).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn depth_tells_waiting_from_pending() {
+    let rig = Rig::start().await;
+    assert_eq!(rig.publisher.depth(QUEUE).await.unwrap(), Depth::default(), "nobody has used it");
+    rig.publisher.push(QUEUE, &wakes(&ids(5))).await.unwrap();
+    sleep(Duration::from_millis(20)).await;
+    let depth = rig.publisher.depth(QUEUE).await.unwrap();
+    assert_eq!((depth.waiting, depth.pending), (5, 0));
+    assert!(depth.oldest_age_ms >= 20);
+    let consumer = rig.consume(noting(QUEUE, 2, Duration::from_secs(2), &Tally::default()));
+    eventually("two are begun", async || {
+        let depth = rig.publisher.depth(QUEUE).await.unwrap();
+        (depth.waiting, depth.pending) == (3, 2)
+    })
+    .await;
+    consumer.stop().await;
+}
+
+#[tokio::test]
+async fn an_address_that_is_none_is_refused() {
+    assert!(Publisher::connect("nonsense").is_err());
+    assert!(Replies::start("nonsense", "here").is_err());
+    let ran = timeout(Duration::from_secs(10), run("nonsense", Vec::new(), std::future::pending(), Duration::ZERO));
+    assert!(ran.await.expect("refused at once").is_err());
+}

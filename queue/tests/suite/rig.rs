@@ -1,0 +1,183 @@
+//! A private Redis, consumers on it, and a tally of what they handled.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use queue::{Pool, Publisher, Queue, Stopped, Timing, Wake, run};
+use testkit::{Redis, TempDir};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+use uuid::Uuid;
+
+/// Long enough for a busy machine, short enough to notice that nothing moves.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A consumer in a hurry.
+pub(crate) const QUICK: Timing = Timing {
+    visibility: Duration::from_secs(2),
+    renew_every: Duration::from_millis(300),
+    block: Duration::from_millis(500),
+};
+
+pub(crate) struct Rig {
+    pub(crate) redis: Redis,
+    pub(crate) publisher: Publisher,
+    _directory: TempDir,
+}
+
+impl Rig {
+    pub(crate) async fn start() -> Self {
+        let directory = TempDir::new().unwrap();
+        let redis = Redis::start(directory.path(), testkit::redis::Options::default()).await.unwrap();
+        let publisher = Publisher::connect(&redis.url()).unwrap();
+        Self { redis, publisher, _directory: directory }
+    }
+
+    pub(crate) fn consume(&self, pool: Pool) -> Consumer {
+        Consumer::start(self.redis.url(), pool)
+    }
+
+    /// A connection for what only an operator or a fault would do.
+    pub(crate) async fn raw(&self) -> redis::aio::MultiplexedConnection {
+        redis::Client::open(self.redis.url()).unwrap().get_multiplexed_async_connection().await.unwrap()
+    }
+
+    pub(crate) async fn flush(&self) {
+        redis::cmd("FLUSHALL").exec_async(&mut self.raw().await).await.unwrap();
+    }
+
+    /// Pushes as the sweep does: what is not handled is pushed again every half second, until nothing is left.
+    pub(crate) async fn push_until_handled(&self, queue: Queue, ids: &[Uuid], tally: &Tally) {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let left: Vec<Wake> = ids.iter().filter(|id| tally.of(**id) == 0).map(|id| wake(*id)).collect();
+            if left.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < until, "{} of {} were not handled", left.len(), ids.len());
+            for batch in left.chunks(500) {
+                // Redis may be away; the next round comes.
+                let _ = self.publisher.push(queue, batch).await;
+            }
+            sleep(Duration::from_millis(500)).await;
+        }
+    }
+}
+
+/// A consumer as a worker process would run it.
+pub(crate) struct Consumer {
+    stop: oneshot::Sender<()>,
+    running: JoinHandle<Stopped>,
+}
+
+impl Consumer {
+    pub(crate) fn start(url: String, pool: Pool) -> Self {
+        let (stop, stopped) = oneshot::channel();
+        let shutdown = async {
+            let _ = stopped.await;
+        };
+        let running =
+            tokio::spawn(async move { run(&url, vec![pool], shutdown, Duration::from_secs(20)).await.unwrap() });
+        Self { stop, running }
+    }
+
+    /// Stops it and waits for its end.
+    pub(crate) async fn stop(self) -> Stopped {
+        let _ = self.stop.send(());
+        self.running.await.unwrap()
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        !self.running.is_finished()
+    }
+}
+
+/// How often each id was handled.
+#[derive(Clone, Default)]
+pub(crate) struct Tally {
+    counts: Arc<Mutex<HashMap<Uuid, usize>>>,
+}
+
+impl Tally {
+    pub(crate) fn note(&self, id: Uuid) {
+        *self.counts.lock().unwrap().entry(id).or_default() += 1;
+    }
+
+    pub(crate) fn of(&self, id: Uuid) -> usize {
+        self.counts.lock().unwrap().get(&id).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn distinct(&self) -> usize {
+        self.counts.lock().unwrap().len()
+    }
+
+    /// The most that any one id was handled.
+    pub(crate) fn most(&self) -> usize {
+        self.counts.lock().unwrap().values().copied().max().unwrap_or_default()
+    }
+}
+
+/// A pool in a hurry that takes `takes` for each wake-up and then notes it.
+pub(crate) fn noting(queue: Queue, concurrency: usize, takes: Duration, tally: &Tally) -> Pool {
+    let tally = tally.clone();
+    let handler = move |wake: Wake| {
+        let tally = tally.clone();
+        async move {
+            if !takes.is_zero() {
+                sleep(takes).await;
+            }
+            tally.note(wake.id);
+        }
+    };
+    Pool { timing: QUICK, ..Pool::new(queue, concurrency, handler) }
+}
+
+/// Counts from the first call on, for all tests of the process: look at a queue of your own.
+pub(crate) fn metrics() -> &'static PrometheusHandle {
+    static METRICS: OnceLock<PrometheusHandle> = OnceLock::new();
+    METRICS.get_or_init(|| PrometheusBuilder::new().install_recorder().unwrap())
+}
+
+pub(crate) fn wake(id: Uuid) -> Wake {
+    Wake { id, request_id: None }
+}
+
+pub(crate) fn wakes(ids: &[Uuid]) -> Vec<Wake> {
+    ids.iter().copied().map(wake).collect()
+}
+
+pub(crate) fn ids(count: u128) -> Vec<Uuid> {
+    (1..=count).map(Uuid::from_u128).collect()
+}
+
+/// Waits until `holds`, and fails where it does not come to that.
+pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !holds().await {
+        assert!(Instant::now() < until, "waited in vain: {what}");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Random numbers from a seed that is printed, so that a failure can be had again.
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new() -> Self {
+        let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
+        let seed = seed.unwrap_or_else(|| getrandom::u64().unwrap());
+        println!("SEED={seed}");
+        // Zero would stay zero.
+        Self(seed | 1)
+    }
+
+    pub(crate) fn millis(&mut self, below: u64) -> Duration {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        Duration::from_millis(self.0 % below)
+    }
+}

@@ -1,0 +1,31 @@
+//! The scheduler process: finds what is due in Postgres and hands it out. Any number may run; there is no leader. A claim is
+//! a row whose next turn has been moved on, so two never hand out the same.
+
+mod schedule;
+
+use anyhow::{Context, Result};
+use common::clock::Clock;
+use common::{config, db, telemetry};
+use queue::Publisher;
+
+use crate::schedule::Scheduler;
+
+/// Connections to Postgres: one for each kind of due work, and one for /readyz.
+const DATABASE_POOL: u32 = 5;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    telemetry::init_logs();
+    let metrics = telemetry::init_metrics()?;
+    let db = db::pool(&config::database_url()?, config::database_pool(DATABASE_POOL)?, "scheduler")?;
+    let internal = telemetry::Internal::new(db.clone(), metrics);
+    let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;
+    let publisher = Publisher::connect(config::redis_url()?.expose())?;
+    tracing::info!(metrics = %metrics_address, "scheduler is running");
+
+    let scheduler = Scheduler { db, publisher, clock: Clock::system() };
+    scheduler.run_until(telemetry::shutdown_signal()).await;
+    internal.drain();
+    tracing::info!("scheduler has stopped");
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! All that can ever fall due, on one screen:
+//!
+//! | what | how often | index | claim |
+//! |---|---|---|---|
+//! | operations never taken, abandoned, or unknown | 1 s | `operations_due` | `next_push_at` moved on, 2 s doubling to 30 s |
+//! | settlements to ask for | 1 s | `payments_settlement_due` | `settlement_check_at` moved on by 30 s |
+//! | partitions of the coming months | 1 h | – | `CREATE TABLE IF NOT EXISTS` |
+//! | sessions and tokens that ended a day ago | 1 min | `checkout_sessions_expiry`, `payment_tokens_expiry` | `SKIP LOCKED`, deleted |
+//! | figures for dashboards | 5 s | `operations_due`, `operations_unknown` | none needed |
+//!
+//! Each scan costs what is due, never the size of the table. A tick that found a whole batch runs again at once.
+
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use common::clock::Clock;
+use common::error::Result;
+use common::operations::{self, SWEEP_BATCH, State};
+use common::payments::{self, SETTLEMENT_BATCH};
+use common::{checkout, events, queues};
+use queue::{Publisher, Queue, Wake};
+use sqlx::PgPool;
+use tokio::time::{MissedTickBehavior, interval};
+
+/// What the ticks need.
+pub(crate) struct Scheduler {
+    pub(crate) db: PgPool,
+    pub(crate) publisher: Publisher,
+    pub(crate) clock: Clock,
+}
+
+impl Scheduler {
+    /// Ticks until told to stop; a tick under way is finished.
+    pub(crate) async fn run_until(self, stop: impl Future<Output = ()>) {
+        let mut stop = pin!(stop);
+        let [mut every_second, mut every_5_seconds, mut every_minute, mut every_hour] =
+            [1, 5, 60, 3600].map(|seconds| {
+                let mut ticks = interval(Duration::from_secs(seconds));
+                ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+                ticks
+            });
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut stop => return,
+                _ = every_hour.tick() => self.attempt("partitions", self.make_partitions()).await,
+                _ = every_minute.tick() => self.attempt("forget", self.forget()).await,
+                _ = every_5_seconds.tick() => self.attempt("figures", self.publish_figures()).await,
+                _ = every_second.tick() => {
+                    self.attempt("operations", self.hand_out_operations()).await;
+                    self.attempt("settlements", self.hand_out_settlements()).await;
+                }
+            }
+        }
+    }
+
+    /// A failed tick is logged and counted; the next one finds the same work again.
+    async fn attempt(&self, tick: &'static str, work: impl Future<Output = Result<()>>) {
+        let outcome = match work.await {
+            Ok(()) => "ok",
+            Err(error) => {
+                tracing::error!(tick, %error, "a tick failed; the next one does its work");
+                "failed"
+            }
+        };
+        metrics::counter!("scheduler_ticks_total", "tick" => tick, "outcome" => outcome).increment(1);
+    }
+
+    async fn hand_out_operations(&self) -> Result<()> {
+        loop {
+            let due = operations::take_due(&self.db).await?;
+            let wakes: Vec<_> =
+                due.into_iter().map(|due| Wake { id: due.id.uuid(), request_id: due.request_id }).collect();
+            self.push(queues::MONEY, &wakes).await;
+            if i64::try_from(wakes.len()).is_ok_and(|n| n < SWEEP_BATCH) {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn hand_out_settlements(&self) -> Result<()> {
+        loop {
+            let due = payments::take_due_settlements(&self.db, self.clock.now()).await?;
+            let wakes: Vec<_> = due.into_iter().map(|due| Wake { id: due.id.uuid(), request_id: None }).collect();
+            self.push(queues::SETTLEMENTS, &wakes).await;
+            if i64::try_from(wakes.len()).is_ok_and(|n| n < SETTLEMENT_BATCH) {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn push(&self, queue: Queue, wakes: &[Wake]) {
+        if wakes.is_empty() {
+            return;
+        }
+        metrics::counter!("scheduler_handed_out_total", "queue" => queue.name()).increment(wakes.len() as u64);
+        if let Err(error) = self.publisher.push(queue, wakes).await {
+            tracing::warn!(queue = queue.name(), count = wakes.len(), %error, "not pushed; handed out again at their next turn");
+        }
+    }
+
+    async fn make_partitions(&self) -> Result<()> {
+        let made = events::ensure_partitions(&self.db, self.clock.now()).await?;
+        if made > 0 {
+            tracing::info!(made, "partitions made for the coming months");
+        }
+        Ok(())
+    }
+
+    async fn forget(&self) -> Result<()> {
+        checkout::forget_ended(&self.db).await.map(|_| ())
+    }
+
+    async fn publish_figures(&self) -> Result<()> {
+        let backlog = operations::backlog(&self.db).await?;
+        for state in [State::Ready, State::Claimed, State::Sending, State::Unknown] {
+            let row = backlog.iter().find(|row| row.state == state);
+            let figure = |value: Option<f64>| value.unwrap_or(0.0);
+            metrics::gauge!("payments_operations_unfinished", "state" => state.name())
+                .set(figure(row.map(|row| row.count as f64)));
+            metrics::gauge!("payments_operations_oldest_age_seconds", "state" => state.name())
+                .set(figure(row.map(|row| row.oldest_seconds)));
+            if state == State::Unknown {
+                metrics::gauge!("payments_operations_for_a_person").set(figure(row.map(|row| row.for_a_person as f64)));
+            }
+        }
+        for queue in queues::ALL {
+            // Redis may be away; then there is no figure, and its own alarms say so.
+            if let Ok(depth) = self.publisher.depth(queue).await {
+                metrics::gauge!("queue_waiting", "queue" => queue.name()).set(depth.waiting as f64);
+                metrics::gauge!("queue_pending", "queue" => queue.name()).set(depth.pending as f64);
+                metrics::gauge!("queue_oldest_age_seconds", "queue" => queue.name())
+                    .set(depth.oldest_age_ms as f64 / 1000.0);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,36 @@
+//! A merchant's account as the operator's tool makes it.
+
+use std::{path::Path, process::Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::process::Command;
+
+use crate::process::Environment;
+
+/// The identity and the keys of an account, as `ctl accounts create` prints them once.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Account {
+    /// `acct_…` or its like.
+    pub id: String,
+    /// Acts for the merchant's server.
+    pub secret_key: String,
+    /// Names the secret key without being it.
+    pub secret_key_id: String,
+    /// May be shown in a browser.
+    pub publishable_key: String,
+    /// Signs requests; live accounts have one.
+    pub signing_secret: Option<String>,
+}
+
+/// Runs `ctl` with `--json` and gives back the one object it prints.
+pub(crate) async fn run_ctl(program: &Path, environment: &Environment, arguments: &[&str]) -> Result<Value> {
+    let mut command = Command::new(program);
+    command.args(arguments).arg("--json").envs(environment).stdin(Stdio::null());
+    let output = command.output().await.context("cannot start ctl")?;
+    let shown = format!("ctl {}", arguments.join(" "));
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{shown} failed ({}): {}", output.status, complaint.trim());
+    serde_json::from_slice(&output.stdout).with_context(|| format!("{shown} printed no JSON"))
+}

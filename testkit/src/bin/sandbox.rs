@@ -1,0 +1,17 @@
+//! `sandbox`: the whole system on one machine, for people who try it and for those who build it.
+
+use std::{env, process::ExitCode};
+
+use testkit::sandbox;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    match sandbox::command(&arguments).await {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("sandbox: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! A whole system of its own for one test: a database, a Redis, and any number of processes.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+    thread,
+};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::{
+    Account, Client, Database, Kind, Postgres, Process, Redis, TempDir,
+    account::run_ctl,
+    files::random_hex,
+    ports, postgres,
+    process::{Environment, binary, profile_folder},
+    redis,
+};
+
+/// What to start; see [`Cluster::builder`].
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    counts: [usize; 3],
+    environment: Environment,
+    own_postgres: bool,
+}
+
+impl Builder {
+    /// How many api processes.
+    #[must_use]
+    pub fn api(self, count: usize) -> Self {
+        self.with(Kind::Api, count)
+    }
+
+    /// How many workers.
+    #[must_use]
+    pub fn worker(self, count: usize) -> Self {
+        self.with(Kind::Worker, count)
+    }
+
+    /// How many schedulers.
+    #[must_use]
+    pub fn scheduler(self, count: usize) -> Self {
+        self.with(Kind::Scheduler, count)
+    }
+
+    /// A Postgres of its own instead of a database in the shared one, so that the test may crash it.
+    #[must_use]
+    pub fn own_postgres(mut self) -> Self {
+        self.own_postgres = true;
+        self
+    }
+
+    /// A variable of every process's environment; it wins over what the cluster sets.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.environment.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Starts it all and waits until every process is ready.
+    ///
+    /// # Errors
+    /// When a server or a process does not get ready; with the end of its log.
+    pub async fn start(self) -> Result<Cluster> {
+        let directory = TempDir::new()?;
+        let (database_url, postgres, database) = if self.own_postgres {
+            let (url, postgres) = migrated_postgres(&directory).await?;
+            (url, Some(postgres), None)
+        } else {
+            let database = Database::create().await?;
+            (database.url().to_owned(), None, Some(database))
+        };
+        let redis = Redis::start(&directory.path().join("redis"), redis::Options::default()).await?;
+        let mut environment = common_environment(&database_url, &redis)?;
+        environment.extend(self.environment);
+        let mut cluster = Cluster {
+            processes: Vec::new(),
+            environment,
+            logs: logs_folder()?,
+            database_url,
+            redis,
+            postgres,
+            _database: database,
+            _directory: directory,
+        };
+        for kind in KINDS {
+            for _ in 0..self.counts[kind as usize] {
+                cluster.spawn(kind)?;
+            }
+        }
+        for process in &mut cluster.processes {
+            process.wait_until_ready().await?;
+        }
+        Ok(cluster)
+    }
+
+    fn with(mut self, kind: Kind, count: usize) -> Self {
+        self.counts[kind as usize] = count;
+        self
+    }
+}
+
+const KINDS: [Kind; 3] = [Kind::Api, Kind::Worker, Kind::Scheduler];
+
+/// A running system. Everything in it ends when it is dropped; the logs stay in `target/test-logs/<test>/`, and their
+/// ends are printed when the test panics.
+#[derive(Debug)]
+pub struct Cluster {
+    // Fields are dropped in this order: nobody is left without what it leans on.
+    processes: Vec<Process>,
+    environment: Environment,
+    logs: PathBuf,
+    database_url: String,
+    /// Its own Redis.
+    pub redis: Redis,
+    /// Its own Postgres, if [`Builder::own_postgres`] asked for one.
+    pub postgres: Option<Postgres>,
+    _database: Option<Database>,
+    _directory: TempDir,
+}
+
+impl Cluster {
+    /// A cluster of no processes yet: `Cluster::builder().api(1).worker(2).scheduler(1).env("K", "V").start().await`.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// `postgres://…` of its database, which no other cluster uses.
+    #[must_use]
+    pub fn database_url(&self) -> &str {
+        &self.database_url
+    }
+
+    /// Starts one more process and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it does not get ready.
+    pub async fn add(&mut self, kind: Kind) -> Result<&mut Process> {
+        self.spawn(kind)?;
+        let process = self.processes.last_mut().context("it was just added")?;
+        process.wait_until_ready().await?;
+        Ok(process)
+    }
+
+    /// The api process number `index`, from 0.
+    ///
+    /// # Panics
+    /// When there are not as many.
+    pub fn api(&mut self, index: usize) -> &mut Process {
+        self.process(Kind::Api, index)
+    }
+
+    /// The worker number `index`, from 0.
+    ///
+    /// # Panics
+    /// When there are not as many.
+    pub fn worker(&mut self, index: usize) -> &mut Process {
+        self.process(Kind::Worker, index)
+    }
+
+    /// The scheduler number `index`, from 0.
+    ///
+    /// # Panics
+    /// When there are not as many.
+    pub fn scheduler(&mut self, index: usize) -> &mut Process {
+        self.process(Kind::Scheduler, index)
+    }
+
+    /// All processes, in the order of their start.
+    pub fn processes(&mut self) -> &mut [Process] {
+        &mut self.processes
+    }
+
+    /// `http://…` of the api process number `index`.
+    ///
+    /// # Panics
+    /// When there are not as many.
+    #[must_use]
+    pub fn api_url(&self, index: usize) -> String {
+        self.of_kind(Kind::Api).nth(index).expect("no such api in this cluster").api_url()
+    }
+
+    /// `http://…` of the internal listener of a process.
+    ///
+    /// # Panics
+    /// When there are not as many.
+    #[must_use]
+    pub fn metrics_url(&self, kind: Kind, index: usize) -> String {
+        self.of_kind(kind).nth(index).expect("no such process in this cluster").metrics_url()
+    }
+
+    /// A client of the first api with the account's secret key.
+    ///
+    /// # Errors
+    /// When the client cannot be made.
+    pub fn client(&self, account: &Account) -> Result<Client> {
+        Client::new(&self.api_url(0))?.bearer(&account.secret_key)
+    }
+
+    /// A new test account on the mock provider.
+    ///
+    /// # Errors
+    /// When `ctl` fails.
+    pub async fn account(&self) -> Result<Account> {
+        self.account_with(&["--mode", "test", "--provider", "mock"]).await
+    }
+
+    /// A new account with these options of `ctl accounts create`.
+    ///
+    /// # Errors
+    /// When `ctl` fails.
+    pub async fn account_with(&self, options: &[&str]) -> Result<Account> {
+        let arguments = [&["accounts", "create", "--name", "Test"], options].concat();
+        serde_json::from_value(self.ctl(&arguments).await?).context("ctl printed no account")
+    }
+
+    /// Runs the operator's tool against this cluster and gives back the JSON it prints.
+    ///
+    /// # Errors
+    /// When it fails, with what it complained about.
+    pub async fn ctl(&self, arguments: &[&str]) -> Result<Value> {
+        run_ctl(&binary("ctl")?, &self.environment, arguments).await
+    }
+
+    fn spawn(&mut self, kind: Kind) -> Result<()> {
+        let name = format!("{}-{}", kind.name(), self.of_kind(kind).count());
+        let mut environment = BTreeMap::from([
+            ("METRICS_BIND".to_owned(), format!("127.0.0.1:{}", ports::free()?)),
+            ("PROCESS_NAME".to_owned(), name.clone()),
+        ]);
+        if kind == Kind::Api {
+            let bind = format!("127.0.0.1:{}", ports::free()?);
+            self.environment.entry("PUBLIC_URL".to_owned()).or_insert_with(|| format!("http://{bind}"));
+            environment.insert("API_BIND".to_owned(), bind);
+        }
+        environment.extend(self.environment.clone());
+        environment.entry("PUBLIC_URL".to_owned()).or_insert_with(|| "http://127.0.0.1:9".to_owned());
+        self.processes.push(Process::spawn(kind, environment, self.logs.join(format!("{name}.log")))?);
+        Ok(())
+    }
+
+    fn process(&mut self, kind: Kind, index: usize) -> &mut Process {
+        let mut found = self.processes.iter_mut().filter(|process| process.kind() == kind);
+        found.nth(index).expect("no such process in this cluster")
+    }
+
+    fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Process> {
+        self.processes.iter().filter(move |process| process.kind() == kind)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            for process in &self.processes {
+                eprint!("{}", process.log_tail());
+            }
+        }
+    }
+}
+
+async fn migrated_postgres(directory: &TempDir) -> Result<(String, Postgres)> {
+    let postgres = Postgres::start(&directory.path().join("postgres"), postgres::Options::default()).await?;
+    postgres.ensure_database("payments").await?;
+    let url = postgres.url("payments");
+    migrations::run(&url).await?;
+    Ok((url, postgres))
+}
+
+fn common_environment(database_url: &str, redis: &Redis) -> Result<Environment> {
+    let set = [
+        ("DATABASE_URL", database_url.to_owned()),
+        ("REDIS_URL", redis.url()),
+        ("KEY_PEPPER", random_hex(32)?),
+        ("ENCRYPTION_KEY", random_hex(32)?),
+        ("LOG_FORMAT", "text".to_owned()),
+        ("RUST_LOG", "info".to_owned()),
+    ];
+    Ok(set.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+/// An empty `target/test-logs/<test>/`; the thread of a test bears its name. A second cluster of one test gets a folder
+/// of its own.
+fn logs_folder() -> Result<PathBuf> {
+    static USED: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
+    let test = thread::current().name().unwrap_or("unnamed").replace("::", ".");
+    let mut used = USED.lock().unwrap_or_else(PoisonError::into_inner);
+    let count = used.entry(test.clone()).or_default();
+    *count += 1;
+    let name = if *count == 1 { test } else { format!("{test}-{count}") };
+    let target = profile_folder()?.parent().context("a profile in no target folder")?.to_path_buf();
+    let folder = target.join("test-logs").join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    Ok(folder)
+}

@@ -1,0 +1,112 @@
+//! A database of its own for each test, in the one Postgres of the test process.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+};
+
+use anyhow::{Context, Result};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use tokio::{runtime, sync::OnceCell};
+
+use crate::{
+    files::TempDir,
+    postgres::{self, Postgres},
+    redis::{self, Redis},
+};
+
+const TEMPLATE: &str = "template_migrated";
+
+/// The servers that all tests of one process share. Never dropped, as no static is: the watchdog ends them.
+#[derive(Debug)]
+pub struct Shared {
+    /// Its databases are made by [`Database::create`].
+    pub postgres: Postgres,
+    /// Publishing and subscribing ignores database numbers, so what uses that starts a Redis of its own.
+    pub redis: Redis,
+    _directory: TempDir,
+}
+
+/// The Postgres and the Redis of this test process, started at the first call.
+///
+/// # Errors
+/// When one of them does not start, or the migrations fail.
+pub async fn shared() -> Result<&'static Shared> {
+    static SHARED: OnceCell<Shared> = OnceCell::const_new();
+    SHARED.get_or_try_init(start).await
+}
+
+async fn start() -> Result<Shared> {
+    let directory = TempDir::new()?;
+    let postgres = Postgres::start(&directory.path().join("postgres"), postgres::Options::default()).await?;
+    let redis = Redis::start(&directory.path().join("redis"), redis::Options::default()).await?;
+    postgres.ensure_database(TEMPLATE).await?;
+    migrations::run(&postgres.url(TEMPLATE)).await?;
+    Ok(Shared { postgres, redis, _directory: directory })
+}
+
+/// A freshly migrated database, dropped when this value is.
+#[derive(Debug)]
+pub struct Database {
+    name: String,
+    url: String,
+    admin_url: String,
+}
+
+impl Database {
+    /// Makes a database by copying the template, which takes a few hundredths of a second.
+    ///
+    /// # Errors
+    /// When Postgres does not start, or refuses.
+    pub async fn create() -> Result<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let name = format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let postgres = &shared().await?.postgres;
+        create_from_template(postgres, &name).await?;
+        Ok(Self { url: postgres.url(&name), admin_url: postgres.url("postgres"), name })
+    }
+
+    /// `postgres://…` of this database.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Its name on the server.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        let (name, url) = (self.name.clone(), self.admin_url.clone());
+        // Drop may run inside a runtime, which must not block on itself: another thread does, and we wait for it.
+        // A database that stays goes with its server.
+        let _ = thread::spawn(move || drop_database(&url, &name)).join();
+    }
+}
+
+async fn create_from_template(postgres: &Postgres, name: &str) -> Result<()> {
+    let mut admin = admin(&postgres.url("postgres")).await?;
+    // Copying files beats writing the copy to the log, which nobody replays in a test.
+    execute(&mut admin, format!("CREATE DATABASE \"{name}\" TEMPLATE {TEMPLATE} STRATEGY file_copy")).await
+}
+
+fn drop_database(url: &str, name: &str) -> Result<()> {
+    runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        let mut admin = admin(url).await?;
+        execute(&mut admin, format!("DROP DATABASE \"{name}\" WITH (FORCE)")).await
+    })
+}
+
+pub(crate) async fn admin(url: &str) -> Result<PgConnection> {
+    PgConnection::connect(url).await.context("cannot connect to the private Postgres")
+}
+
+/// Runs a statement that takes no parameters, with names that were made here.
+pub(crate) async fn execute(connection: &mut PgConnection, statement: String) -> Result<()> {
+    sqlx::raw_sql(AssertSqlSafe(statement)).execute(connection).await?;
+    Ok(())
+}

@@ -1,0 +1,30 @@
+//! Private servers and whole clusters: a Postgres, a Redis and the real binaries, started as processes for tests, for
+//! faults and for the one-command start.
+//!
+//! It owns how those processes are found, started, watched and ended. It knows nothing of the domain: a cluster is
+//! spoken to as a merchant or an operator would, over HTTP and through `ctl`.
+
+mod account;
+mod child;
+mod client;
+mod cluster;
+mod database;
+mod files;
+mod owner;
+mod ports;
+mod process;
+mod tools;
+mod watchdog;
+
+pub mod postgres;
+pub mod redis;
+pub mod sandbox;
+
+pub use account::Account;
+pub use client::{Answer, Client};
+pub use cluster::{Builder, Cluster};
+pub use database::{Database, Shared, shared};
+pub use files::TempDir;
+pub use postgres::Postgres;
+pub use process::{Kind, Process};
+pub use redis::Redis;

@@ -1,0 +1,183 @@
+//! A private Redis on a port of its own.
+
+use std::{
+    fs::{self, OpenOptions},
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time,
+};
+
+use crate::{
+    child::{Child, Signal},
+    files, ports,
+    tools::{self, Tool},
+};
+
+const START_PATIENCE: Duration = Duration::from_secs(20);
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+const PORTS_TRIED: usize = 5;
+
+/// How a private Redis is started. The default is what a test wants.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Save the data in the directory and load it at the next start.
+    pub persistent: bool,
+    /// The port to prefer if it is free; any free port otherwise.
+    pub port: Option<u16>,
+}
+
+/// A running `redis-server`, killed when dropped and when the process that started it dies.
+#[derive(Debug)]
+pub struct Redis {
+    tool: Tool,
+    directory: PathBuf,
+    password: String,
+    port: u16,
+    child: Child,
+}
+
+impl Redis {
+    /// Starts a server with its files in `directory`, which is made if it is missing, and waits until it answers.
+    ///
+    /// # Errors
+    /// When no `redis-server` is found, or it does not answer within 20 seconds.
+    pub async fn start(directory: &Path, options: Options) -> Result<Self> {
+        let tool = tools::redis_server()?;
+        fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        let password = files::password(directory)?;
+        let mut failure = None;
+        // Another process can take a port between our look at it and the server's start.
+        for wanted in std::iter::once(options.port).chain([None; PORTS_TRIED]) {
+            let port = match wanted.filter(|port| ports::is_free(*port)) {
+                Some(port) => port,
+                None => ports::free()?,
+            };
+            configure(directory, &password, port, options.persistent)?;
+            match launch(&tool, directory, &password, port).await {
+                Ok(child) => return Ok(Self { tool, directory: directory.to_path_buf(), password, port, child }),
+                Err(error) => failure = Some(error),
+            }
+        }
+        bail!("Redis does not start: {:#}", failure.context("no port was tried")?)
+    }
+
+    /// `redis://…` with the password; the same after a restart.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("redis://:{}@127.0.0.1:{}/", self.password, self.port)
+    }
+
+    /// The port on 127.0.0.1.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The process id of the server that runs, or ran last.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.pid()
+    }
+
+    /// Whether the server is running, paused or not.
+    ///
+    /// # Errors
+    /// When the system cannot say.
+    pub fn is_running(&mut self) -> Result<bool> {
+        Ok(self.child.ended()?.is_none())
+    }
+
+    /// Kills it as `kill -9` does; what was not saved is lost.
+    ///
+    /// # Errors
+    /// When the signal cannot be sent.
+    pub fn kill9(&mut self) -> Result<()> {
+        self.child.end_with(Signal::SIGKILL).map(drop)
+    }
+
+    /// Starts it again on the same port, after ending it if it runs.
+    ///
+    /// # Errors
+    /// As for [`Redis::start`].
+    pub async fn restart(&mut self) -> Result<()> {
+        self.stop().await?;
+        self.child = launch(&self.tool, &self.directory, &self.password, self.port).await?;
+        Ok(())
+    }
+
+    /// Stops it in its tracks: connections stay open and nothing answers.
+    ///
+    /// # Errors
+    /// When the signal cannot be sent.
+    pub fn pause(&mut self) -> Result<()> {
+        self.child.signal(Signal::SIGSTOP)
+    }
+
+    /// Lets it go on after [`Redis::pause`].
+    ///
+    /// # Errors
+    /// When the signal cannot be sent.
+    pub fn resume(&mut self) -> Result<()> {
+        self.child.signal(Signal::SIGCONT)
+    }
+
+    /// Ends it in good order; a persistent one saves first.
+    ///
+    /// # Errors
+    /// When the signal cannot be sent.
+    pub async fn stop(&mut self) -> Result<()> {
+        self.child.stop(Signal::SIGTERM, STOP_PATIENCE).await.map(drop)
+    }
+}
+
+/// The password goes into a file, because the command line can be read by everyone. Paths are relative to the server's
+/// working directory, so that none has to be quoted.
+fn configure(directory: &Path, password: &str, port: u16, persistent: bool) -> Result<()> {
+    let save = if persistent { "60 1" } else { "\"\"" };
+    let text = format!(
+        "bind 127.0.0.1\nport {port}\nrequirepass {password}\ndir ./\ndaemonize no\nappendonly no\nsave {save}\n\
+         maxclients 2000\n"
+    );
+    files::write_private(&directory.join("redis.conf"), &text)
+}
+
+async fn launch(tool: &Tool, directory: &Path, password: &str, port: u16) -> Result<Child> {
+    let log = directory.join("redis.log");
+    let output = OpenOptions::new().create(true).append(true).open(&log).context("cannot write Redis' log")?;
+    let mut command = tool.command();
+    command.arg("redis.conf").current_dir(directory).stdin(Stdio::null());
+    command.stdout(output.try_clone()?).stderr(output);
+    let mut child = Child::spawn(&mut command, Signal::SIGKILL)?;
+    let pid = child.pid();
+    let ready = time::timeout(START_PATIENCE, async {
+        while !answers(port, password, pid).await {
+            if let Some(status) = child.ended()? {
+                bail!("redis-server ended ({status}); see {}", log.display());
+            }
+            time::sleep(Duration::from_millis(10)).await;
+        }
+        Ok(())
+    });
+    ready.await.with_context(|| format!("redis-server does not answer; see {}", log.display()))??;
+    Ok(child)
+}
+
+/// Whether the server on `port` is ours: a port can be another's, and an answer alone would not tell.
+async fn answers(port: u16, password: &str, pid: u32) -> bool {
+    let ask = async {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
+        let request = format!("AUTH {password}\r\nINFO server\r\nQUIT\r\n");
+        stream.write_all(request.as_bytes()).await.ok()?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.ok()?;
+        Some(String::from_utf8_lossy(&answer).contains(&format!("process_id:{pid}\r\n")))
+    };
+    time::timeout(Duration::from_secs(1), ask).await.ok().flatten().unwrap_or(false)
+}

@@ -1,0 +1,193 @@
+//! What the sandbox keeps in `.dev/` between its starts.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    fs::{File, TryLockError},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::{
+    files::{random_hex, write_private},
+    ports, postgres,
+    process::Environment,
+    tools,
+};
+
+/// The variable `name` unless it is empty: a server that is not ours and is to be used.
+pub(super) fn external(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// What must not change as long as the data lives.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Secrets {
+    key_pepper: String,
+    encryption_key: String,
+    /// Which database the accounts are in: `private`, or the URL of another's.
+    pub(super) database: String,
+    /// Keys can be read only once, when they are made, so they are kept from then on.
+    pub(super) accounts: BTreeMap<String, DemoAccount>,
+}
+
+impl Secrets {
+    pub(super) fn environment(&self) -> Environment {
+        let set = [("KEY_PEPPER", &self.key_pepper), ("ENCRYPTION_KEY", &self.encryption_key)];
+        set.into_iter().map(|(name, value)| (name.to_owned(), value.clone())).collect()
+    }
+}
+
+/// An account that is there from the first start.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct DemoAccount {
+    pub(super) id: String,
+    pub(super) mode: String,
+    pub(super) provider: String,
+    pub(super) timezone: String,
+    pub(super) secret_key: String,
+    pub(super) secret_key_id: String,
+    pub(super) publishable_key: String,
+    pub(super) allowed_origins: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) signing_secret: Option<String>,
+}
+
+/// `sandbox.json`: all that a program needs to use the running sandbox.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Description {
+    pub(super) api_url: String,
+    pub(super) metrics: BTreeMap<String, String>,
+    pub(super) database_url: String,
+    pub(super) redis_url: String,
+    pub(super) accounts: BTreeMap<String, DemoAccount>,
+}
+
+/// The folder `.dev` of this checkout.
+#[derive(Debug)]
+pub(super) struct Place {
+    root: PathBuf,
+}
+
+impl Place {
+    pub(super) fn open() -> Result<Self> {
+        let root = tools::project_root().join(".dev");
+        fs::create_dir_all(&root).with_context(|| format!("cannot make {}", root.display()))?;
+        Ok(Self { root })
+    }
+
+    /// Held while the file lives; none if another process holds it. The system lets go of it however that process ends.
+    pub(super) fn lock(&self) -> Result<Option<File>> {
+        let path = self.root.join("lock");
+        let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error).context("cannot lock the sandbox"),
+        }
+    }
+
+    pub(super) fn description(&self) -> PathBuf {
+        self.root.join("sandbox.json")
+    }
+
+    pub(super) fn postgres(&self) -> PathBuf {
+        self.root.join("postgres")
+    }
+
+    pub(super) fn redis(&self) -> PathBuf {
+        self.root.join("redis")
+    }
+
+    /// The log of the process `name`, emptied.
+    pub(super) fn new_log(&self, name: &str) -> Result<PathBuf> {
+        let folder = self.root.join("logs");
+        fs::create_dir_all(&folder)?;
+        let path = folder.join(format!("{name}.log"));
+        File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(path)
+    }
+
+    pub(super) fn read_description(&self) -> Result<Option<Description>> {
+        read(&self.description())
+    }
+
+    pub(super) fn write_description(&self, description: &Description) -> Result<()> {
+        write(&self.description(), description)
+    }
+
+    /// Tells no one an address at which nothing listens yet.
+    pub(super) fn forget_description(&self) {
+        let _ = fs::remove_file(self.description());
+    }
+
+    pub(super) fn secrets(&self) -> Result<Secrets> {
+        let path = self.root.join("secrets.json");
+        if let Some(kept) = read(&path)? {
+            return Ok(kept);
+        }
+        let (key_pepper, encryption_key) = (random_hex(32)?, random_hex(32)?);
+        let made = Secrets { key_pepper, encryption_key, database: String::new(), accounts: BTreeMap::new() };
+        self.write_secrets(&made)?;
+        Ok(made)
+    }
+
+    pub(super) fn write_secrets(&self, secrets: &Secrets) -> Result<()> {
+        write(&self.root.join("secrets.json"), secrets)
+    }
+
+    /// The port that `name` had at the last start if it is free, `preferred` if that is, or any.
+    pub(super) fn port(&self, name: &str, preferred: Option<u16>) -> Result<u16> {
+        let candidates = [self.last_port(name)?, preferred].into_iter().flatten();
+        let port = match candidates.into_iter().find(|port| ports::is_free(*port)) {
+            Some(port) => port,
+            None => ports::free()?,
+        };
+        self.keep_port(name, port)?;
+        Ok(port)
+    }
+
+    pub(super) fn last_port(&self, name: &str) -> Result<Option<u16>> {
+        Ok(self.ports()?.get(name).copied())
+    }
+
+    pub(super) fn keep_port(&self, name: &str, port: u16) -> Result<()> {
+        let mut ports = self.ports()?;
+        ports.insert(name.to_owned(), port);
+        write(&self.root.join("ports.json"), &ports)
+    }
+
+    fn ports(&self) -> Result<BTreeMap<String, u16>> {
+        Ok(read(&self.root.join("ports.json"))?.unwrap_or_default())
+    }
+
+    /// Removes the data and the keys, and leaves the fetched programs.
+    pub(super) fn erase(&self) -> Result<()> {
+        for folder in [postgres::home(&self.postgres())?, self.postgres(), self.redis(), self.root.join("logs")] {
+            if folder.exists() {
+                fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+            }
+        }
+        for file in ["sandbox.json", "secrets.json", "ports.json"].map(|name| self.root.join(name)) {
+            if file.exists() {
+                fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let parse = || Ok(serde_json::from_str(&fs::read_to_string(path)?)?);
+    let parsed: Result<T> = parse();
+    parsed.map(Some).with_context(|| format!("cannot read {}; ./dev reset makes it anew", path.display()))
+}
+
+fn write<T: Serialize>(path: &Path, value: &T) -> Result<()> {
+    write_private(path, &(serde_json::to_string_pretty(value)? + "\n"))
+}

@@ -1,0 +1,194 @@
+//! The running sandbox: what it starts, in which order, and how it stops.
+
+use std::{collections::BTreeMap, env, time::Duration};
+
+use anyhow::{Context, Result};
+use tokio::time;
+
+use super::{
+    accounts,
+    backoff::{Backoff, Step},
+    display::{follow, say, welcome},
+    state::{Description, Place, Secrets, external},
+};
+use crate::{Kind, Postgres, Process, Redis, postgres, process::Environment, redis};
+
+const DATABASE: &str = "payments";
+const API_PORT: u16 = 8080;
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// The names of processes are shown in these colours of the terminal.
+const KINDS: [(Kind, u8); 3] = [(Kind::Api, 36), (Kind::Worker, 35), (Kind::Scheduler, 33)];
+
+/// Everything that runs. Filled as it starts, so that an interrupted start stops what it has begun.
+#[derive(Debug)]
+pub(super) struct System {
+    place: Place,
+    // Dropped in this order: nobody is left without what it leans on.
+    processes: Vec<Watched<Process>>,
+    redis: Option<Watched<Redis>>,
+    postgres: Option<Watched<Postgres>>,
+}
+
+#[derive(Debug)]
+struct Watched<T> {
+    it: T,
+    backoff: Backoff,
+}
+
+impl<T> Watched<T> {
+    fn new(it: T) -> Self {
+        Self { it, backoff: Backoff::new(time::Instant::now()) }
+    }
+
+    /// Whether it is time to start it again, now that it has been found ended.
+    fn is_due(&mut self, name: &str) -> bool {
+        match self.backoff.step(time::Instant::now()) {
+            Step::Announce(delay) => {
+                say(&format!("{name} has ended by itself; it is started again in {} ms", delay.as_millis()));
+                false
+            }
+            Step::Wait => false,
+            Step::Start => true,
+        }
+    }
+}
+
+impl System {
+    pub(super) fn new(place: Place) -> Self {
+        Self { place, processes: Vec::new(), redis: None, postgres: None }
+    }
+
+    /// Starts everything, says so, and keeps it running. Returns only on failure.
+    pub(super) async fn serve(&mut self) -> Result<()> {
+        self.place.forget_description();
+        let mut secrets = self.place.secrets()?;
+        let database_url = self.start_postgres(&mut secrets).await?;
+        let redis_url = self.start_redis().await?;
+        say("migrating the database");
+        migrations::run(&database_url).await?;
+        let mut environment = secrets.environment();
+        environment.insert("DATABASE_URL".to_owned(), database_url.clone());
+        environment.insert("REDIS_URL".to_owned(), redis_url.clone());
+        let (api_url, metrics) = self.start_processes(&environment).await?;
+        accounts::ensure(&self.place, &mut secrets, &environment).await?;
+        let accounts = secrets.accounts;
+        let description = Description { api_url, metrics, database_url, redis_url, accounts };
+        self.place.write_description(&description)?;
+        welcome(&description, &self.place.description());
+        self.keep_running().await
+    }
+
+    async fn start_postgres(&mut self, secrets: &mut Secrets) -> Result<String> {
+        let external = external("DATABASE_URL");
+        let database = external.clone().unwrap_or_else(|| "private".to_owned());
+        if secrets.database != database {
+            // Keys of accounts in another database open nothing here.
+            secrets.accounts.clear();
+            secrets.database = database;
+            self.place.write_secrets(secrets)?;
+        }
+        if let Some(url) = external {
+            return Ok(url);
+        }
+        say("starting Postgres");
+        let options = postgres::Options { durable: true, port: self.place.last_port("postgres")? };
+        let started = Postgres::start(&self.place.postgres(), options).await?;
+        self.place.keep_port("postgres", started.port())?;
+        let watched = self.postgres.insert(Watched::new(started));
+        watched.it.ensure_database(DATABASE).await?;
+        Ok(watched.it.url(DATABASE))
+    }
+
+    async fn start_redis(&mut self) -> Result<String> {
+        if let Some(url) = external("REDIS_URL") {
+            return Ok(url);
+        }
+        say("starting Redis");
+        let options = redis::Options { persistent: true, port: self.place.last_port("redis")? };
+        let started = Redis::start(&self.place.redis(), options).await?;
+        self.place.keep_port("redis", started.port())?;
+        let watched = self.redis.insert(Watched::new(started));
+        Ok(watched.it.url())
+    }
+
+    /// The URL of the api, and the URL of each process's metrics.
+    async fn start_processes(&mut self, shared: &Environment) -> Result<(String, BTreeMap<String, String>)> {
+        say("starting api, worker and scheduler");
+        let api = format!("127.0.0.1:{}", self.place.port("api", Some(API_PORT))?);
+        let api_url = format!("http://{api}");
+        let mut metrics = BTreeMap::new();
+        for (kind, colour) in KINDS {
+            let mut environment = shared.clone();
+            let bind = format!("127.0.0.1:{}", self.place.port(&format!("{} metrics", kind.name()), None)?);
+            metrics.insert(kind.name().to_owned(), format!("http://{bind}/metrics"));
+            let log_level = env::var("RUST_LOG").unwrap_or_else(|_| "info".to_owned());
+            environment.extend(
+                [
+                    ("API_BIND", api.as_str()),
+                    ("PUBLIC_URL", &api_url),
+                    ("METRICS_BIND", &bind),
+                    ("LOG_FORMAT", "text"),
+                    ("PROCESS_NAME", kind.name()),
+                    ("RUST_LOG", &log_level),
+                ]
+                .map(|(name, value)| (name.to_owned(), value.to_owned())),
+            );
+            let log = self.place.new_log(kind.name())?;
+            follow(kind.name(), colour, log.clone());
+            self.processes.push(Watched::new(Process::spawn(kind, environment, log)?));
+        }
+        for process in &mut self.processes {
+            process.it.wait_until_ready().await?;
+        }
+        Ok((api_url, metrics))
+    }
+
+    async fn keep_running(&mut self) -> Result<()> {
+        loop {
+            time::sleep(LOOK_EVERY).await;
+            if let Some(postgres) = &mut self.postgres
+                && !postgres.it.is_running()?
+                && postgres.is_due("postgres")
+                && let Err(error) = postgres.it.restart().await
+            {
+                say(&format!("{error:#}"));
+            }
+            if let Some(redis) = &mut self.redis
+                && !redis.it.is_running()?
+                && redis.is_due("redis")
+                && let Err(error) = redis.it.restart().await
+            {
+                say(&format!("{error:#}"));
+            }
+            for process in &mut self.processes {
+                if process.it.ended()?.is_some() && process.is_due(process.it.kind().name()) {
+                    process.it.relaunch()?;
+                }
+            }
+        }
+    }
+
+    /// Ends the processes side by side, then what they lean on.
+    pub(super) async fn stop(&mut self) -> Result<()> {
+        let mut ending = Vec::new();
+        for process in self.processes.iter_mut().rev() {
+            process.it.ask_to_end()?;
+            ending.push(&mut process.it);
+        }
+        for process in ending {
+            let status = process.ending().await?;
+            if !status.success() {
+                say(&format!("{} ended with {status}", process.kind().name()));
+            }
+        }
+        if let Some(redis) = &mut self.redis {
+            redis.it.stop().await.context("cannot stop Redis")?;
+        }
+        if let Some(postgres) = &mut self.postgres {
+            postgres.it.stop().await.context("cannot stop Postgres")?;
+        }
+        // What the processes wrote last is shown before we go.
+        time::sleep(Duration::from_millis(250)).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! The worker process: it alone talks to providers. Any number may run; what each does is decided by rows, claims and leases
+//! in Postgres, and the queue only wakes it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use common::clock::Clock;
+use common::flows;
+use common::id::{OperationId, PaymentId};
+use common::providers::{Providers, mock::Mock};
+use common::{config, db, queues, telemetry};
+use queue::{Pool, Publisher, Wake};
+use sqlx::PgPool;
+use tracing::Instrument;
+
+/// Money operations at once: each waits for its provider most of the time, and holds no connection meanwhile.
+const MONEY_CONCURRENCY: usize = 64;
+/// Settlement questions at once.
+const SETTLEMENT_CONCURRENCY: usize = 8;
+/// Connections to Postgres for our own rows.
+const DATABASE_POOL: u32 = 16;
+/// Connections to Postgres for the mock's books, which are none of ours.
+const MOCK_POOL: u32 = 8;
+/// How long a stop waits for what is in flight: a provider's time-out and the outcome's commit fit in.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    telemetry::init_logs();
+    let metrics = telemetry::init_metrics()?;
+    let database_url = config::database_url()?;
+    let redis_url = config::redis_url()?;
+    let work = Arc::new(Work {
+        db: db::pool(&database_url, config::database_pool(DATABASE_POOL)?, "worker")?,
+        providers: Providers::new(Mock::new(db::pool(&database_url, MOCK_POOL, "mock-provider")?)),
+        clock: Clock::system(),
+        publisher: Publisher::connect(redis_url.expose())?,
+    });
+
+    let internal = telemetry::Internal::new(work.db.clone(), metrics);
+    let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;
+    let pools = vec![
+        Pool::new(queues::MONEY, config::money_concurrency(MONEY_CONCURRENCY)?, {
+            let work = Arc::clone(&work);
+            move |wake| Arc::clone(&work).perform(wake)
+        }),
+        Pool::new(queues::SETTLEMENTS, SETTLEMENT_CONCURRENCY, {
+            let work = Arc::clone(&work);
+            move |wake| Arc::clone(&work).settle(wake)
+        }),
+    ];
+    tracing::info!(metrics = %metrics_address, "worker is waiting for work");
+
+    let draining = async move {
+        telemetry::shutdown_signal().await;
+        tracing::info!("worker is stopping: what is in flight is finished, nothing new is taken");
+        internal.drain();
+    };
+    let stopped = queue::run(redis_url.expose(), pools, draining, SHUTDOWN_TIMEOUT).await?;
+    tracing::info!(unfinished = stopped.unfinished, "worker has stopped; recovery takes up what is unfinished");
+    Ok(())
+}
+
+/// What the handlers of all queues share.
+struct Work {
+    db: PgPool,
+    providers: Providers,
+    clock: Clock,
+    publisher: Publisher,
+}
+
+impl Work {
+    async fn perform(self: Arc<Self>, wake: Wake) {
+        let id = OperationId::from_uuid(wake.id);
+        let span = tracing::info_span!("operation", operation = %id, request_id = wake.request_id);
+        async {
+            match flows::perform(&self.db, &self.providers, &self.clock, id).await {
+                Ok(Some(done)) => {
+                    tracing::debug!("done");
+                    self.tell(done).await;
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::error!(%error, "the operation was left as it is; recovery takes it up when its lease ends")
+                }
+            }
+        }
+        .instrument(span)
+        .await;
+    }
+
+    /// Tells the waiting API process. If it does not hear it, it reads Postgres by itself.
+    async fn tell(&self, done: flows::Performed) {
+        let Some(channel) = done.reply_to else { return };
+        if let Err(error) = self.publisher.reply(&channel, done.reply_id).await {
+            tracing::warn!(%error, "the waiting request was not told; it looks for itself");
+        }
+    }
+
+    async fn settle(self: Arc<Self>, wake: Wake) {
+        let id = PaymentId::from_uuid(wake.id);
+        if let Err(error) = flows::settle(&self.db, &self.providers, &self.clock, id).await {
+            tracing::error!(payment = %id, %error, "settlement not noted; asked for again in half a minute");
+        }
+    }
+}
