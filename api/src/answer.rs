@@ -22,6 +22,11 @@ pub(crate) fn created(body: impl Serialize) -> Response {
     (StatusCode::CREATED, Json(body)).into_response()
 }
 
+/// 202 with what was accepted and is not done yet.
+pub(crate) fn accepted(body: impl Serialize) -> Response {
+    (StatusCode::ACCEPTED, Json(body)).into_response()
+}
+
 /// An error as the client sees it.
 #[derive(Debug)]
 pub(crate) struct Refusal {

@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use common::clock::Clock;
 use common::crypto::Pepper;
+use common::operations::Origin;
 use queue::{Publisher, Queue, Replies, Wake};
 use sqlx::PgPool;
+
+use crate::envelope::RequestId;
 
 /// Shared by all requests; cheap to clone.
 #[derive(Clone)]
@@ -21,6 +24,11 @@ pub(crate) struct App {
 }
 
 impl App {
+    /// Who waits for the operation that this request begins.
+    pub(crate) fn origin(&self, RequestId(request_id): RequestId) -> Origin {
+        Origin { reply_to: Some(self.reply_channel.to_string()), request_id: Some(request_id.to_string()) }
+    }
+
     /// Wakes a worker, as best it can: if Redis is away, the scheduler's sweep hands the work out within seconds.
     pub(crate) async fn push(&self, queue: Queue, wake: Wake) {
         if let Err(error) = self.publisher.push(queue, std::slice::from_ref(&wake)).await {

@@ -42,6 +42,11 @@ operations! {
     PaymentsAuthorize = "payments.authorize",
     PaymentsRetrieve = "payments.retrieve",
     PaymentsList = "payments.list",
+    PaymentsCapture = "payments.capture",
+    PaymentsPartialCapture = "payments.partial_capture",
+    PaymentsVoid = "payments.void",
+    PaymentsRefund = "payments.refund",
+    PaymentsPartialRefund = "payments.partial_refund",
 }
 
 impl fmt::Display for Operation {
@@ -82,6 +87,8 @@ pub struct Grants {
     pub entitlements: Option<Vec<String>>,
     /// Operations that the provider behind the account cannot do.
     pub unsupported: Vec<String>,
+    /// Operations that the account's settings forbid.
+    pub forbidden: Vec<Operation>,
 }
 
 impl Grants {
@@ -90,7 +97,7 @@ impl Grants {
         let names = |list: &[String]| list.iter().any(|name| name == operation.name());
         if names(&self.unsupported) {
             State::NotSupported
-        } else if self.entitlements.as_deref().is_none_or(names) {
+        } else if self.entitlements.as_deref().is_none_or(names) && !self.forbidden.contains(&operation) {
             State::Active
         } else {
             State::Unavailable
@@ -116,11 +123,14 @@ mod tests {
 
     #[test]
     fn not_supported_wins_over_unavailable() {
-        let grants = Grants { entitlements: Some(vec![]), unsupported: vec!["payments.create".into()] };
+        let grants =
+            Grants { entitlements: Some(vec![]), unsupported: vec!["payments.create".into()], forbidden: vec![] };
         assert_eq!(grants.state(Operation::PaymentsCreate), State::NotSupported);
         assert_eq!(grants.state(Operation::PaymentsList), State::Unavailable);
-        let all = Grants { entitlements: None, unsupported: vec![] };
+        let all = Grants { entitlements: None, unsupported: vec![], forbidden: vec![] };
         assert!(Operation::ALL.iter().all(|operation| all.state(*operation) == State::Active));
+        let some = Grants { forbidden: vec![Operation::PaymentsVoid], ..all };
+        assert_eq!(some.state(Operation::PaymentsVoid), State::Unavailable);
     }
 
     #[test]

@@ -31,6 +31,10 @@ event_types! {
     PaymentCaptured = "payment.captured",
     PaymentDeclined = "payment.declined",
     PaymentSettled = "payment.settled",
+    PaymentCancelled = "payment.cancelled",
+    PaymentExpired = "payment.expired",
+    PaymentRefunded = "payment.refunded",
+    PaymentRefundFailed = "payment.refund_failed",
 }
 
 #[derive(Serialize)]

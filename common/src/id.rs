@@ -87,6 +87,8 @@ ids! {
     InvoiceId = "inv_";
     /// A payment link.
     PaymentLinkId = "plink_";
+    /// A refund.
+    RefundId = "ref_";
     /// One request to a provider that can move money.
     OperationId = "op_";
     /// A charge that was recorded as an anomaly.

@@ -4,8 +4,8 @@ use queue::Queue;
 
 /// Operations: requests to providers that move money or save cards. Carries operation ids.
 pub const MONEY: Queue = Queue::new("money");
-/// Questions to providers whether captured money has settled. Carries payment ids.
-pub const SETTLEMENTS: Queue = Queue::new("settlements");
+/// Questions to providers how a charge stands: expired, settled. Carries payment ids.
+pub const INQUIRIES: Queue = Queue::new("inquiries");
 
 /// Every queue, for metrics.
-pub const ALL: [Queue; 2] = [MONEY, SETTLEMENTS];
+pub const ALL: [Queue; 2] = [MONEY, INQUIRIES];

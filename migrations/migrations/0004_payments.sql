@@ -5,6 +5,9 @@ CREATE TYPE payment_status AS ENUM (
     'partially_refunded', 'refunded', 'declined', 'failed', 'cancelled', 'expired'
 );
 CREATE TYPE decline_type AS ENUM ('soft', 'hard');
+CREATE TYPE operation_kind AS ENUM ('sale', 'authorize', 'capture', 'void', 'refund', 'store_card', 'reverse');
+CREATE TYPE operation_state AS ENUM ('ready', 'claimed', 'sending', 'succeeded', 'declined', 'failed', 'unknown');
+CREATE TYPE refund_status AS ENUM ('pending', 'succeeded', 'failed');
 
 CREATE TABLE payments (
     id                    uuid PRIMARY KEY,
@@ -39,11 +42,16 @@ CREATE TABLE payments (
     -- The provider's name for the approved charge.
     provider_ref          text,
     return_url            text,
+    -- The change whose outcome is awaited, or unknown: while there is one, there is no other.
+    pending_operation     operation_kind CHECK (pending_operation IN ('capture', 'void', 'refund')),
+    -- Whether there is anything to look for among the refunds.
+    has_refunds           boolean NOT NULL DEFAULT false,
     created_at            timestamptz NOT NULL,
     captured_at           timestamptz,
     settled_at            timestamptz,
-    -- When the provider is asked next whether the money has settled; NULL when there is nothing to ask.
-    settlement_check_at   timestamptz,
+    -- When the provider is asked next how the charge stands: whether an authorization has expired, whether captured money
+    -- has settled. NULL when there is nothing to ask.
+    inquiry_at            timestamptz,
     CONSTRAINT payments_of_account UNIQUE (account_id, id),
     CONSTRAINT payments_provider_account FOREIGN KEY (account_id, provider_account_id)
         REFERENCES provider_accounts (account_id, id),
@@ -68,10 +76,22 @@ CREATE UNIQUE INDEX payments_one_live_per_invoice ON payments (account_id, invoi
     WHERE invoice_id IS NOT NULL AND status NOT IN ('declined', 'failed', 'cancelled', 'expired');
 CREATE UNIQUE INDEX payments_one_live_per_link ON payments (account_id, payment_link_id)
     WHERE payment_link_id IS NOT NULL AND status NOT IN ('declined', 'failed', 'cancelled', 'expired');
-CREATE INDEX payments_settlement_due ON payments (settlement_check_at) WHERE settlement_check_at IS NOT NULL;
+CREATE INDEX payments_inquiry_due ON payments (inquiry_at) WHERE inquiry_at IS NOT NULL;
 
-CREATE TYPE operation_kind AS ENUM ('sale', 'authorize', 'capture', 'void', 'refund', 'store_card', 'reverse');
-CREATE TYPE operation_state AS ENUM ('ready', 'claimed', 'sending', 'succeeded', 'declined', 'failed', 'unknown');
+-- Money on its way back, or back. While pending, its amount is reserved on the payment.
+CREATE TABLE refunds (
+    id          uuid PRIMARY KEY,
+    account_id  uuid NOT NULL,
+    payment_id  uuid NOT NULL,
+    amount      bigint NOT NULL CHECK (amount >= 1),
+    status      refund_status NOT NULL DEFAULT 'pending',
+    created_at  timestamptz NOT NULL,
+    finished_at timestamptz,
+    CONSTRAINT refunds_of_account UNIQUE (account_id, id),
+    CONSTRAINT refunds_payment FOREIGN KEY (account_id, payment_id) REFERENCES payments (account_id, id),
+    CONSTRAINT refunds_finished CHECK ((status = 'pending') = (finished_at IS NULL))
+);
+CREATE INDEX refunds_of_payment ON refunds (account_id, payment_id, id);
 
 -- One row for every request to a provider that can move money. docs/architecture.md, "The way a charge goes".
 CREATE TABLE operations (
@@ -79,6 +99,7 @@ CREATE TABLE operations (
     account_id          uuid NOT NULL REFERENCES accounts (id),
     payment_id          uuid,
     payment_method_id   uuid,
+    refund_id           uuid,
     provider_account_id uuid NOT NULL,
     kind                operation_kind NOT NULL,
     state               operation_state NOT NULL DEFAULT 'ready',
@@ -112,9 +133,11 @@ CREATE TABLE operations (
     CONSTRAINT operations_payment FOREIGN KEY (account_id, payment_id) REFERENCES payments (account_id, id),
     CONSTRAINT operations_payment_method FOREIGN KEY (account_id, payment_method_id)
         REFERENCES payment_methods (account_id, id),
+    CONSTRAINT operations_refund FOREIGN KEY (account_id, refund_id) REFERENCES refunds (account_id, id),
     CONSTRAINT operations_provider_account FOREIGN KEY (account_id, provider_account_id)
         REFERENCES provider_accounts (account_id, id),
-    CONSTRAINT operations_subject CHECK ((kind = 'store_card') = (payment_id IS NULL)),
+    CONSTRAINT operations_subject CHECK ((kind = 'store_card') = (payment_id IS NULL)
+        AND (kind = 'store_card') = (payment_method_id IS NOT NULL) AND (kind = 'refund') = (refund_id IS NOT NULL)),
     CONSTRAINT operations_money CHECK ((kind = 'store_card') = (amount IS NULL) AND (amount IS NULL) = (currency IS NULL)),
     CONSTRAINT operations_finished CHECK ((finished_at IS NOT NULL) = (state IN ('succeeded', 'declined', 'failed'))),
     -- Finished work must not be handed out, and unfinished work that is not a person's must be.
@@ -124,6 +147,10 @@ CREATE TABLE operations (
 -- One charge per payment, and one saving per card, whatever runs twice.
 CREATE UNIQUE INDEX operations_one_charge ON operations (account_id, payment_id) WHERE kind IN ('sale', 'authorize');
 CREATE UNIQUE INDEX operations_one_saving ON operations (account_id, payment_method_id) WHERE kind = 'store_card';
+CREATE UNIQUE INDEX operations_one_refund ON operations (account_id, refund_id) WHERE kind = 'refund';
+-- One change at a time: a capture and a void cannot both be under way.
+CREATE UNIQUE INDEX operations_one_change ON operations (account_id, payment_id)
+    WHERE kind IN ('capture', 'void') AND finished_at IS NULL;
 CREATE INDEX operations_of_payment ON operations (account_id, payment_id, id);
 CREATE INDEX operations_due ON operations (next_push_at) WHERE next_push_at IS NOT NULL;
 CREATE INDEX operations_unknown ON operations (first_sent_at) WHERE state = 'unknown';

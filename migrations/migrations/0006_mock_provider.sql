@@ -39,6 +39,11 @@ CREATE TABLE mock.transactions (
     -- By the clock of the account at /v1; created_at by this database's.
     occurred_at  timestamptz NOT NULL,
     created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- Of a charge: when its money arrived, when its hold ran out, when it was voided. At most one of the three.
+    settled_at   timestamptz,
+    expired_at   timestamptz,
+    voided_at    timestamptz,
+    CHECK (num_nonnulls(settled_at, expired_at, voided_at) <= 1),
     -- The reference again in classes A and B, NULL in class C, which knows no references.
     unique_reference text,
     UNIQUE (account, unique_reference)

@@ -3,7 +3,7 @@
 //! | what | how often | index | claim |
 //! |---|---|---|---|
 //! | operations never taken, abandoned, or unknown | 1 s | `operations_due` | `next_push_at` moved on, 2 s doubling to 30 s |
-//! | settlements to ask for | 1 s | `payments_settlement_due` | `settlement_check_at` moved on by 30 s |
+//! | charges that may have settled or expired | 1 s | `payments_inquiry_due` | `inquiry_at` moved on by 30 s |
 //! | partitions of the coming months | 1 h | – | `CREATE TABLE IF NOT EXISTS` |
 //! | sessions and tokens that ended a day ago | 1 min | `checkout_sessions_expiry`, `payment_tokens_expiry` | `SKIP LOCKED`, deleted |
 //! | figures for dashboards | 5 s | `operations_due`, `operations_unknown` | none needed |
@@ -17,7 +17,7 @@ use std::time::Duration;
 use common::clock::Clock;
 use common::error::Result;
 use common::operations::{self, SWEEP_BATCH, State};
-use common::payments::{self, SETTLEMENT_BATCH};
+use common::payments::{self, INQUIRY_BATCH};
 use common::{checkout, events, queues};
 use queue::{Publisher, Queue, Wake};
 use sqlx::PgPool;
@@ -49,7 +49,7 @@ impl Scheduler {
                 _ = every_5_seconds.tick() => self.attempt("figures", self.publish_figures()).await,
                 _ = every_second.tick() => {
                     self.attempt("operations", self.hand_out_operations()).await;
-                    self.attempt("settlements", self.hand_out_settlements()).await;
+                    self.attempt("inquiries", self.hand_out_inquiries()).await;
                 }
             }
         }
@@ -79,12 +79,12 @@ impl Scheduler {
         }
     }
 
-    async fn hand_out_settlements(&self) -> Result<()> {
+    async fn hand_out_inquiries(&self) -> Result<()> {
         loop {
-            let due = payments::take_due_settlements(&self.db, self.clock.now()).await?;
-            let wakes: Vec<_> = due.into_iter().map(|due| Wake { id: due.id.uuid(), request_id: None }).collect();
-            self.push(queues::SETTLEMENTS, &wakes).await;
-            if i64::try_from(wakes.len()).is_ok_and(|n| n < SETTLEMENT_BATCH) {
+            let due = payments::take_due_inquiries(&self.db, self.clock.now()).await?;
+            let wakes: Vec<_> = due.into_iter().map(|id| Wake { id: id.uuid(), request_id: None }).collect();
+            self.push(queues::INQUIRIES, &wakes).await;
+            if i64::try_from(wakes.len()).is_ok_and(|n| n < INQUIRY_BATCH) {
                 return Ok(());
             }
         }

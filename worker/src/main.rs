@@ -16,8 +16,8 @@ use tracing::Instrument;
 
 /// Money operations at once: each waits for its provider most of the time, and holds no connection meanwhile.
 const MONEY_CONCURRENCY: usize = 64;
-/// Settlement questions at once.
-const SETTLEMENT_CONCURRENCY: usize = 8;
+/// Questions how a charge stands at once.
+const INQUIRY_CONCURRENCY: usize = 8;
 /// Connections to Postgres for our own rows.
 const DATABASE_POOL: u32 = 16;
 /// Connections to Postgres for the mock's books, which are none of ours.
@@ -45,9 +45,9 @@ async fn main() -> Result<()> {
             let work = Arc::clone(&work);
             move |wake| Arc::clone(&work).perform(wake)
         }),
-        Pool::new(queues::SETTLEMENTS, SETTLEMENT_CONCURRENCY, {
+        Pool::new(queues::INQUIRIES, INQUIRY_CONCURRENCY, {
             let work = Arc::clone(&work);
-            move |wake| Arc::clone(&work).settle(wake)
+            move |wake| Arc::clone(&work).inquire(wake)
         }),
     ];
     tracing::info!(metrics = %metrics_address, "worker is waiting for work");
@@ -98,10 +98,10 @@ impl Work {
         }
     }
 
-    async fn settle(self: Arc<Self>, wake: Wake) {
+    async fn inquire(self: Arc<Self>, wake: Wake) {
         let id = PaymentId::from_uuid(wake.id);
-        if let Err(error) = flows::settle(&self.db, &self.providers, &self.clock, id).await {
-            tracing::error!(payment = %id, %error, "settlement not noted; asked for again in half a minute");
+        if let Err(error) = flows::inquire(&self.db, &self.providers, &self.clock, id).await {
+            tracing::error!(payment = %id, %error, "how the charge stands was not noted; asked for again in half a minute");
         }
     }
 }

@@ -43,6 +43,9 @@ pub(crate) fn router(app: App) -> Router {
             key(Op::PaymentsCreate, post(payments::create)).merge(key(Op::PaymentsList, get(payments::list))),
         )
         .route("/v1/payments/{id}", key(Op::PaymentsRetrieve, get(payments::retrieve)))
+        .route("/v1/payments/{id}/capture", key(Op::PaymentsCapture, post(payments::capture)))
+        .route("/v1/payments/{id}/void", key(Op::PaymentsVoid, post(payments::void)))
+        .route("/v1/payments/{id}/refund", key(Op::PaymentsRefund, post(payments::refund)))
         .merge(browser(&app, "/v1/checkout_sessions", Op::CheckoutSessionsCreate, post(checkout::start_session)))
         .merge(browser(&app, "/v1/tokens", Op::TokensCreate, post(checkout::exchange)))
         .fallback(async || Refusal::no_route())

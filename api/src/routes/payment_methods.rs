@@ -4,7 +4,6 @@ use axum::extract::{Path, State};
 use common::customers;
 use common::error::Error;
 use common::flows::{self, NewCard};
-use common::operations::Origin;
 use common::page::ListView;
 use common::payment_methods::{self, PaymentMethod, PaymentMethodView, Status};
 use common::queues;
@@ -30,13 +29,13 @@ pub(super) struct NewCardFields {
 pub(super) async fn create(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
-    RequestId(request_id): RequestId,
+    request_id: RequestId,
     Body { fields, .. }: Body<NewCardFields>,
 ) -> Answer {
     let customer = required("customerId", fields.customer_id)?.0;
     let payment_token = required("paymentToken", fields.payment_token)?.0;
     let new = NewCard { customer_id: customer_id(&customer)?, payment_token };
-    let origin = Origin { reply_to: Some(app.reply_channel.to_string()), request_id: Some(request_id.to_string()) };
+    let origin = app.origin(request_id);
     let (id, operation) = flows::save_card(&app.db, &caller, &new, &origin, app.clock.now()).await?;
 
     let waiter = app.replies.register(id.uuid());

@@ -7,18 +7,17 @@ use axum::response::{IntoResponse, Response};
 use common::accounts::Caller;
 use common::capabilities::Operation;
 use common::error::Error;
-use common::flows::{self, Funding, PaymentRequest, Taken};
+use common::flows::{self, Change, Funding, PaymentRequest, Taken};
 use common::id::PaymentId;
 use common::money::Money;
-use common::operations::Origin;
 use common::page::{ListView, Page};
 use common::payments::idempotency::{self, IdempotencyKey};
-use common::payments::{self, Payment, PaymentView, Status};
+use common::payments::{self, Payment, PaymentView, RefundView, Status, refunds};
 use common::queues;
 use queue::Wake;
 use serde::Deserialize;
 
-use crate::answer::{Answer, created, ok};
+use crate::answer::{Answer, accepted, created, ok};
 use crate::app::App;
 use crate::body::{Amount, Body, CurrencyCode, Flag, Reference, WebUrl, required};
 use crate::envelope::RequestId;
@@ -43,7 +42,7 @@ pub(super) struct PaymentFields {
 pub(super) async fn create(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
-    RequestId(request_id): RequestId,
+    request_id: RequestId,
     headers: HeaderMap,
     Body { fields, json }: Body<PaymentFields>,
 ) -> Answer {
@@ -53,7 +52,7 @@ pub(super) async fn create(
     if !request.capture {
         caller.require(Operation::PaymentsAuthorize)?;
     }
-    let origin = Origin { reply_to: Some(app.reply_channel.to_string()), request_id: Some(request_id.to_string()) };
+    let origin = app.origin(request_id);
     match flows::take_payment(&app.db, &caller, &request, &origin, app.clock.now()).await? {
         Taken::New(payment, operation) => {
             let waiter = app.replies.register(payment.id.uuid());
@@ -62,7 +61,7 @@ pub(super) async fn create(
             if keyed {
                 return Ok(answer_kept(&app, &caller, &payment).await);
             }
-            Ok(created(PaymentView::new(&payment)))
+            Ok(created(PaymentView::new(&payment, &[])))
         }
         Taken::Earlier(id) => replay(&app, &caller, id).await,
     }
@@ -119,13 +118,13 @@ async fn replay(app: &App, caller: &Caller, id: PaymentId) -> Answer {
 /// The answer that was kept with the outcome, byte for byte; before there is one, the payment as it stands.
 async fn answer_kept(app: &App, caller: &Caller, payment: &Payment) -> Response {
     if payment.status == Status::Processing {
-        return created(PaymentView::new(payment));
+        return created(PaymentView::new(payment, &[]));
     }
     let kept = idempotency::kept_answer(&app.db, caller.account_id, payment.id).await.unwrap_or_else(|error| {
         tracing::warn!(%error, payment = %payment.id, "the kept answer could not be read; answering with the payment");
         None
     });
-    kept.map_or_else(|| created(PaymentView::new(payment)), as_json)
+    kept.map_or_else(|| created(PaymentView::new(payment, &[])), as_json)
 }
 
 fn as_json(kept: String) -> Response {
@@ -137,12 +136,88 @@ pub(super) async fn retrieve(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let id = id.parse().map_err(|_| Error::NotFound("payment"))?;
-    Ok(ok(PaymentView::new(&payments::retrieve(&app.db, caller.account_id, id).await?)))
+    let payment = payments::retrieve(&app.db, caller.account_id, payment_id(&id)?).await?;
+    show(&app, &payment).await
+}
+
+/// An id of another form names nothing: the same answer as for one that is unknown.
+fn payment_id(text: &str) -> Result<PaymentId, Error> {
+    text.parse().map_err(|_| Error::NotFound("payment"))
+}
+
+async fn show(app: &App, payment: &Payment) -> Answer {
+    let refunds = refunds::of(&app.db, payment).await?;
+    Ok(ok(PaymentView::new(payment, &refunds)))
+}
+
+#[derive(Deserialize)]
+pub(super) struct AmountField {
+    amount: Option<Amount>,
+}
+
+pub(super) async fn capture(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    request_id: RequestId,
+    Path(id): Path<String>,
+    Body { fields, .. }: Body<AmountField>,
+) -> Answer {
+    let change = Change::Capture(fields.amount.map(|amount| amount.0));
+    change_and_wait(&app, &caller, &id, change, request_id).await
+}
+
+pub(super) async fn void(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    request_id: RequestId,
+    Path(id): Path<String>,
+) -> Answer {
+    change_and_wait(&app, &caller, &id, Change::Void, request_id).await
+}
+
+/// Waits for the outcome of a capture or void. The intent exists by then, so nothing that goes wrong becomes an error but the
+/// provider's refusal.
+async fn change_and_wait(app: &App, caller: &Caller, id: &str, change: Change, request_id: RequestId) -> Answer {
+    let origin = app.origin(request_id);
+    let changing = flows::change_payment(&app.db, caller, payment_id(id)?, change, &origin, app.clock.now()).await?;
+    let mut payment = changing.payment;
+    let waiter = app.replies.register(payment.id.uuid());
+    app.push(queues::MONEY, Wake { id: changing.operation.uuid(), request_id: origin.request_id }).await;
+    let mut waiting = Waiting::new(waiter);
+    while waiting.worth_a_look().await {
+        match flows::changed(&app.db, &payment, changing.operation).await {
+            Ok(Some(changed)) => {
+                payment = changed;
+                break;
+            }
+            Ok(None) => {}
+            Err(refused @ Error::Conflict(_)) => return Err(refused.into()),
+            Err(error) => tracing::warn!(%error, payment = %payment.id, "the payment could not be read; waiting on"),
+        }
+    }
+    let refunds = refunds::of(&app.db, &payment).await.unwrap_or_default();
+    Ok(ok(PaymentView::new(&payment, &refunds)))
+}
+
+pub(super) async fn refund(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    request_id: RequestId,
+    Path(id): Path<String>,
+    Body { fields, .. }: Body<AmountField>,
+) -> Answer {
+    let change = Change::Refund(fields.amount.map(|amount| amount.0));
+    let origin = app.origin(request_id);
+    let changing = flows::change_payment(&app.db, &caller, payment_id(&id)?, change, &origin, app.clock.now()).await?;
+    app.push(queues::MONEY, Wake { id: changing.operation.uuid(), request_id: origin.request_id }).await;
+    let refund = changing.refund.ok_or_else(|| Error::internal(format!("{} has no refund", changing.operation)))?;
+    Ok(accepted(RefundView::new(&refund, &changing.payment)))
 }
 
 pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> Answer {
     let rows = payments::list(&app.db, caller.account_id, params.page()?).await?;
-    let views = Page { data: rows.data.iter().map(PaymentView::new).collect(), has_more: rows.has_more };
+    let refunds = refunds::of_all(&app.db, &rows.data).await?;
+    let views =
+        Page { data: rows.data.iter().map(|p| PaymentView::new(p, &refunds)).collect(), has_more: rows.has_more };
     Ok(ok(ListView::new(views, |view| view.id.to_string())))
 }

@@ -184,7 +184,7 @@ pub async fn authenticate(db: &PgPool, pepper: &Pepper, text: &str) -> Result<Ca
     let id = key_id(text).ok_or(AuthError::Refused)?;
     let row = sqlx::query!(
         r#"SELECT k.key_hash, k.kind, k.entitlements, k.account_id, a.mode, a.provider_account_id, a.allowed_origins,
-                  a.modifiers, p.provider, p.unsupported
+                  a.modifiers, a.partial_capture, a.partial_refund, p.provider, p.unsupported
            FROM api_keys k
            JOIN accounts a ON a.id = k.account_id
            JOIN provider_accounts p ON p.id = a.provider_account_id
@@ -200,6 +200,11 @@ pub async fn authenticate(db: &PgPool, pepper: &Pepper, text: &str) -> Result<Ca
     }
     let unsupported =
         row.provider.unsupported().iter().map(|operation| operation.name().to_owned()).chain(row.unsupported).collect();
+    let forbidden = [
+        (row.partial_capture, Operation::PaymentsPartialCapture),
+        (row.partial_refund, Operation::PaymentsPartialRefund),
+    ];
+    let forbidden = forbidden.into_iter().filter_map(|(allowed, operation)| (!allowed).then_some(operation)).collect();
     Ok(Caller {
         key_id: id,
         key_kind: row.kind,
@@ -207,7 +212,7 @@ pub async fn authenticate(db: &PgPool, pepper: &Pepper, text: &str) -> Result<Ca
         mode: row.mode,
         provider_account_id: row.provider_account_id,
         provider: row.provider,
-        grants: Grants { entitlements: row.entitlements, unsupported },
+        grants: Grants { entitlements: row.entitlements, unsupported, forbidden },
         allowed_origins: row.allowed_origins,
         modifiers: row.modifiers,
     })

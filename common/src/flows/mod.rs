@@ -1,16 +1,18 @@
-//! Stories across slices: taking a payment, saving a card, doing an operation, settling.
+//! Stories across slices: taking a payment, saving a card, changing a payment, doing an operation, inquiring.
 //!
 //! A flow begins and commits its own transactions; state, event and follow-up work are written together or not at all.
 
+mod change_payment;
 mod doubt;
+mod inquire;
 mod outcome;
 mod perform;
 mod save_card;
-mod settle;
 mod take_payment;
 
+pub use change_payment::{Change, Changing, change_payment, changed};
+pub use inquire::inquire;
 pub use outcome::record_outcome;
 pub use perform::{Performed, perform};
 pub use save_card::{NewCard, save_card, set_default};
-pub use settle::settle;
 pub use take_payment::{Funding, PaymentRequest, Taken, take_payment};

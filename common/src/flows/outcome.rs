@@ -10,8 +10,8 @@ use crate::events::{self, EventType};
 use crate::id::{AnomalyId, OperationId, PaymentId, PaymentMethodId};
 use crate::operations::{self, Claimed, Kind, Locked, NewOperation, Origin, Outcome, State, Subject};
 use crate::payment_methods::{self, PaymentMethodView};
-use crate::payments::{self, Payment, PaymentView, Status, idempotency};
-use crate::providers::Answer;
+use crate::payments::{self, Payment, PaymentView, RefundStatus, Status, idempotency, refunds};
+use crate::providers::{Action, Answer};
 use crate::time::Timestamp;
 
 /// Writes a known outcome. Writing it twice, by whomever, changes nothing the second time.
@@ -22,9 +22,15 @@ pub async fn record_outcome(db: &PgPool, claimed: &Claimed, answer: &Answer, now
     let mut tx = db.begin().await?;
     match (claimed.kind, claimed.subject) {
         (Kind::Sale | Kind::Authorize, Subject::Payment(id)) => charge(&mut tx, claimed, id, answer, now).await?,
+        (Kind::Capture | Kind::Void, Subject::Payment(id)) => change(&mut tx, claimed, id, answer, now).await?,
+        (Kind::Refund, Subject::Payment(id)) => refund(&mut tx, claimed, id, answer, now).await?,
         (Kind::Reverse, Subject::Payment(id)) => reversal(&mut tx, claimed, id, answer).await?,
         (Kind::StoreCard, Subject::PaymentMethod(id)) => card(&mut tx, claimed, id, answer, now).await?,
-        (kind, subject) => return Err(misfit(claimed, &format!("{kind:?} of {subject:?}"))),
+        (
+            Kind::Sale | Kind::Authorize | Kind::Capture | Kind::Void | Kind::Refund | Kind::Reverse,
+            Subject::PaymentMethod(_),
+        )
+        | (Kind::StoreCard, Subject::Payment(_)) => return Err(misfit(claimed, "its subject")),
     }
     tx.commit().await?;
     Ok(())
@@ -64,7 +70,7 @@ async fn charge(
 
 /// The event and the kept answer of a payment whose charge has just come to an end.
 async fn announce(tx: &mut PgConnection, payment: &Payment, now: Timestamp) -> Result<()> {
-    let view = PaymentView::new(payment);
+    let view = PaymentView::new(payment, &[]);
     let event = match payment.status {
         Status::Declined => Some(EventType::PaymentDeclined),
         Status::Authorized | Status::PartiallyAuthorized | Status::PendingSettlement if payment.capture => {
@@ -86,6 +92,87 @@ async fn announce(tx: &mut PgConnection, payment: &Payment, now: Timestamp) -> R
     }
     let answer = serde_json::to_string(&view).map_err(|e| Error::internal(format!("{}: {e}", payment.id)))?;
     idempotency::keep_answer(tx, payment.account_id, payment.id, &answer).await
+}
+
+/// A capture or a void. If the provider would not, the payment is as it was.
+async fn change(
+    tx: &mut PgConnection,
+    claimed: &Claimed,
+    id: PaymentId,
+    answer: &Answer,
+    now: Timestamp,
+) -> Result<()> {
+    let mut payment = payments::lock(tx, claimed.account_id, id).await?;
+    if operations::lock(tx, claimed.id).await?.state.is_final() {
+        return Ok(());
+    }
+    finish(tx, claimed.id, answer).await?;
+    let event = match (answer, &claimed.request.action) {
+        (Answer::Done { .. }, Action::Capture { money, .. }) => {
+            payment.captured(money.minor, claimed.provider, now)?;
+            Some(EventType::PaymentCaptured)
+        }
+        (Answer::Done { .. }, Action::Void { .. }) => {
+            payment.voided()?;
+            Some(EventType::PaymentCancelled)
+        }
+        (Answer::Declined { .. } | Answer::Refused { .. }, _) => {
+            payment.pending_operation = None;
+            None
+        }
+        (Answer::Charged { .. } | Answer::Done { .. } | Answer::Stored { .. }, _) => {
+            return Err(misfit(claimed, "that answer"));
+        }
+    };
+    payments::save(tx, &payment).await?;
+    if let Some(event) = event {
+        tell(tx, &payment, event, now).await?;
+    }
+    Ok(())
+}
+
+/// A refund. What was reserved has gone back, or is free again.
+async fn refund(
+    tx: &mut PgConnection,
+    claimed: &Claimed,
+    id: PaymentId,
+    answer: &Answer,
+    now: Timestamp,
+) -> Result<()> {
+    let refund = claimed.refund_id.ok_or_else(|| misfit(claimed, "a refund of nothing"))?;
+    let mut payment = payments::lock(tx, claimed.account_id, id).await?;
+    if operations::lock(tx, claimed.id).await?.state.is_final() {
+        return Ok(());
+    }
+    finish(tx, claimed.id, answer).await?;
+    let event = match answer {
+        Answer::Done { .. } => {
+            let amount = refunds::finish(tx, claimed.account_id, refund, RefundStatus::Succeeded).await?;
+            payment.refunded(amount)?;
+            EventType::PaymentRefunded
+        }
+        Answer::Declined { .. } | Answer::Refused { .. } => {
+            let amount = refunds::finish(tx, claimed.account_id, refund, RefundStatus::Failed).await?;
+            payment.release(amount)?;
+            EventType::PaymentRefundFailed
+        }
+        Answer::Charged { .. } | Answer::Stored { .. } => return Err(misfit(claimed, "that answer")),
+    };
+    if payment.pending_operation == Some(Kind::Refund)
+        && !operations::another_refund_is_unknown(tx, claimed, id).await?
+    {
+        payment.pending_operation = None;
+    }
+    payments::save(tx, &payment).await?;
+    tell(tx, &payment, event, now).await
+}
+
+/// Writes an event about a payment with its refunds.
+async fn tell(tx: &mut PgConnection, payment: &Payment, event: EventType, now: Timestamp) -> Result<()> {
+    let refunds = refunds::of_locked(tx, payment).await?;
+    let view = PaymentView::new(payment, &refunds);
+    events::append(tx, payment.account_id, payment.mode == Mode::Live, event, &view, now).await?;
+    Ok(())
 }
 
 async fn finish(tx: &mut PgConnection, id: OperationId, answer: &Answer) -> Result<()> {
@@ -152,6 +239,7 @@ async fn reverse(
             account_id: claimed.account_id,
             provider_account_id: claimed.provider_account_id,
             subject: Subject::Payment(payment.id),
+            refund_id: None,
             kind: Kind::Reverse,
             money: Some(money),
             source: None,

@@ -10,7 +10,8 @@ use crate::clock::Clock;
 use crate::db;
 use crate::error::{Error, Result};
 use crate::id::OperationId;
-use crate::operations::{self, Claimed, PROVIDER_TIMEOUT, Retry};
+use crate::operations::{self, Claimed, Kind, PROVIDER_TIMEOUT, Retry, Subject};
+use crate::payments;
 use crate::providers::{Answer, Fault, Found, Provider, Providers, RecoveryClass};
 
 /// A known outcome that cannot be written is tried again so often, half a second apart: about as long as a restart of
@@ -59,10 +60,27 @@ pub async fn perform(db: &PgPool, providers: &Providers, clock: &Clock, id: Oper
                     "outcome unknown, and this provider can neither look it up nor take it twice: a person must find out"
                 ),
             }
-            operations::leave_unknown(db, &claimed, retry, found_nothing).await?;
+            leave_unknown(db, &claimed, retry, found_nothing).await?;
             Ok(None)
         }
     }
+}
+
+/// Gives the operation back. A refund in doubt shows on its payment, so that no other change is begun meanwhile; a capture
+/// or void has shown there since its intent.
+async fn leave_unknown(db: &PgPool, claimed: &Claimed, retry: Retry, found_nothing: bool) -> Result<()> {
+    let mut tx = db.begin().await?;
+    if let (Kind::Refund, Subject::Payment(id)) = (claimed.kind, claimed.subject) {
+        let mut payment = payments::lock(&mut tx, claimed.account_id, id).await?;
+        let open = !operations::lock(&mut tx, claimed.id).await?.state.is_final();
+        if open && payment.pending_operation.is_none() {
+            payment.pending_operation = Some(Kind::Refund);
+            payments::save(&mut tx, &payment).await?;
+        }
+    }
+    operations::leave_unknown(&mut tx, claimed, retry, found_nothing).await?;
+    tx.commit().await?;
+    Ok(())
 }
 
 enum Asked {

@@ -76,6 +76,7 @@ async fn write(
             account_id: caller.account_id,
             provider_account_id: spent.provider_account_id,
             subject: Subject::PaymentMethod(card),
+            refund_id: None,
             kind: Kind::StoreCard,
             money: None,
             source: Some(&spent.source),

@@ -113,6 +113,7 @@ async fn write(
             account_id: caller.account_id,
             provider_account_id: funds.provider_account_id,
             subject: Subject::Payment(payment),
+            refund_id: None,
             kind: if request.capture { Kind::Sale } else { Kind::Authorize },
             money: Some(request.money),
             source: Some(&funds.source),

@@ -12,7 +12,7 @@ use sqlx::{PgConnection, PgPool};
 
 use crate::crypto::Secret;
 use crate::error::{Error, Result};
-use crate::id::{AccountId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId};
+use crate::id::{AccountId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId, RefundId};
 use crate::money::{Currency, Money};
 use crate::providers::{Action, ProviderKind, Request, Source};
 use crate::time::Timestamp;
@@ -145,6 +145,8 @@ pub struct NewOperation<'a> {
     pub provider_account_id: ProviderAccountId,
     /// What it is about.
     pub subject: Subject,
+    /// The refund that it carries out.
+    pub refund_id: Option<RefundId>,
     /// What is asked.
     pub kind: Kind,
     /// How much; none for saving a card.
@@ -178,6 +180,8 @@ pub struct Claimed {
     pub provider: ProviderKind,
     /// What it is about.
     pub subject: Subject,
+    /// The refund that it carries out.
+    pub refund_id: Option<RefundId>,
     /// What is asked.
     pub kind: Kind,
     /// The request to send, the same at every try.
@@ -228,12 +232,28 @@ pub enum Retry {
 ///
 /// # Errors
 /// Only the database's. If the claim was lost meanwhile, nothing is changed.
-pub async fn leave_unknown(db: &PgPool, claimed: &Claimed, retry: Retry, found_nothing: bool) -> Result<()> {
+pub async fn leave_unknown(tx: &mut PgConnection, claimed: &Claimed, retry: Retry, found_nothing: bool) -> Result<()> {
     let after = match retry {
         Retry::After(delay) => Some(delay),
         Retry::ByAPerson => None,
     };
-    store::leave_unknown(db, claimed.id, claimed.fence, after, found_nothing).await
+    store::leave_unknown(tx, claimed.id, claimed.fence, after, found_nothing).await
+}
+
+/// How far an operation has come.
+///
+/// # Errors
+/// [`Error::NotFound`], for another account's too.
+pub async fn state(db: &PgPool, account: AccountId, id: OperationId) -> Result<State> {
+    store::state(db, account, id).await?.ok_or(Error::NotFound("operation"))
+}
+
+/// Whether the outcome of another refund of this payment is unknown.
+///
+/// # Errors
+/// Only the database's.
+pub async fn another_refund_is_unknown(tx: &mut PgConnection, claimed: &Claimed, payment: PaymentId) -> Result<bool> {
+    store::another_refund_is_unknown(tx, claimed.account_id, payment, claimed.id).await
 }
 
 /// An operation as its outcome finds it, locked.

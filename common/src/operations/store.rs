@@ -6,7 +6,7 @@ use sqlx::{PgConnection, PgPool};
 
 use super::{Backlog, Claimed, Due, FIRST_PUSH_AFTER, Kind, Locked, NewOperation, Origin, Outcome, State, Subject};
 use crate::error::{Error, Result};
-use crate::id::{AccountId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId};
+use crate::id::{AccountId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId, RefundId};
 use crate::money::Currency;
 use crate::providers::{ProviderKind, Request, Source};
 use crate::time::Timestamp;
@@ -23,14 +23,15 @@ pub(super) async fn insert(tx: &mut PgConnection, new: &NewOperation<'_>, now: T
     };
     sqlx::query!(
         "INSERT INTO operations
-            (id, account_id, payment_id, payment_method_id, provider_account_id, kind, reference, amount, currency,
+            (id, account_id, payment_id, payment_method_id, refund_id, provider_account_id, kind, reference, amount, currency,
              upstream_token, card_ref, target_ref, next_push_at, reply_to, request_id, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
-                 clock_timestamp() + make_interval(secs => $13), $14, $15, $16)",
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
+                 clock_timestamp() + make_interval(secs => $14), $15, $16, $17)",
         new.id.uuid(),
         new.account_id.uuid(),
         payment,
         payment_method,
+        new.refund_id.map(RefundId::uuid),
         new.provider_account_id.uuid(),
         new.kind as Kind,
         new.id.to_string(),
@@ -55,6 +56,7 @@ pub(super) struct ClaimedRow {
     account_id: AccountId,
     payment_id: Option<PaymentId>,
     payment_method_id: Option<PaymentMethodId>,
+    refund_id: Option<RefundId>,
     provider_account_id: ProviderAccountId,
     provider: ProviderKind,
     kind: Kind,
@@ -88,6 +90,7 @@ impl ClaimedRow {
             provider_account_id: self.provider_account_id,
             provider: self.provider,
             subject,
+            refund_id: self.refund_id,
             kind: self.kind,
             request: Request { account: self.provider_account_id, reference: self.reference, action, now },
             origin: Origin { reply_to: self.reply_to, request_id: self.request_id },
@@ -123,7 +126,7 @@ pub(super) async fn claim(
                last_sent_at = CASE WHEN c.sent_before THEN o.last_sent_at ELSE clock_timestamp() END
            FROM candidate c, provider_accounts p
            WHERE o.id = c.id AND p.id = o.provider_account_id
-           RETURNING o.id, o.account_id, o.payment_id, o.payment_method_id, o.provider_account_id, p.provider, o.kind,
+           RETURNING o.id, o.account_id, o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, p.provider, o.kind,
                o.reference, o.amount, o.currency, o.upstream_token, o.card_ref, o.target_ref, o.reply_to, o.request_id,
                o.fence, o.not_found, c.sent_before AS "sent_before!", c.last_request_is_dead AS "last_request_is_dead!""#,
         id.uuid(),
@@ -148,7 +151,7 @@ pub(super) async fn sending_again(db: &PgPool, id: OperationId, fence: i64) -> R
 }
 
 pub(super) async fn leave_unknown(
-    db: &PgPool,
+    tx: &mut PgConnection,
     id: OperationId,
     fence: i64,
     retry_after: Option<Duration>,
@@ -163,9 +166,38 @@ pub(super) async fn leave_unknown(
         retry_after.map(|delay| delay.as_secs_f64()),
         i32::from(found_nothing),
     )
-    .execute(db)
+    .execute(tx)
     .await?;
     Ok(())
+}
+
+pub(super) async fn state(db: &PgPool, account: AccountId, id: OperationId) -> Result<Option<State>> {
+    let state = sqlx::query_scalar!(
+        "SELECT state FROM operations WHERE account_id = $1 AND id = $2",
+        account.uuid(),
+        id.uuid()
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(state)
+}
+
+pub(super) async fn another_refund_is_unknown(
+    tx: &mut PgConnection,
+    account: AccountId,
+    payment: PaymentId,
+    this: OperationId,
+) -> Result<bool> {
+    let found = sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT 1 FROM operations WHERE account_id = $1 AND payment_id = $2 AND kind = 'refund'
+                         AND state = 'unknown' AND id <> $3) AS "found!""#,
+        account.uuid(),
+        payment.uuid(),
+        this.uuid()
+    )
+    .fetch_one(tx)
+    .await?;
+    Ok(found)
 }
 
 pub(super) async fn lock(tx: &mut PgConnection, id: OperationId) -> Result<Locked> {

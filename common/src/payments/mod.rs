@@ -1,12 +1,15 @@
 //! Payments: what was asked, what was approved, taken and given back, and where each stands.
 
 pub mod idempotency;
+pub mod refunds;
+mod rules;
 mod status;
 mod store;
 mod view;
 
 use sqlx::{PgConnection, PgPool};
 
+pub use refunds::{Refund, RefundStatus, RefundView};
 pub use status::Status;
 pub use view::PaymentView;
 
@@ -14,12 +17,13 @@ use crate::accounts::Mode;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, CustomerId, InvoiceId, PaymentId, PaymentLinkId, PaymentMethodId, ProviderAccountId};
 use crate::money::{Currency, Money};
+use crate::operations::Kind;
 use crate::page::{Page, PageRequest, unknown_cursor};
 use crate::providers::{Card, Decline, DeclineType, ProviderKind};
 use crate::time::Timestamp;
 
-/// How many settlements one tick of the scheduler hands out.
-pub const SETTLEMENT_BATCH: i64 = 500;
+/// How many inquiries one tick of the scheduler hands out.
+pub const INQUIRY_BATCH: i64 = 500;
 
 /// A payment as stored. Amounts are in minor units of its currency.
 #[derive(Clone, Debug)]
@@ -56,6 +60,8 @@ pub struct Payment {
     pub amount_captured: i64,
     /// What went back.
     pub amount_refunded: i64,
+    /// What is reserved by refunds on their way.
+    pub amount_refund_pending: i64,
     /// The parts it was composed of, if it was.
     pub amount_base: Option<i64>,
     /// Surcharge among them.
@@ -82,8 +88,12 @@ pub struct Payment {
     pub created_at: Timestamp,
     /// When money was first taken.
     pub captured_at: Option<Timestamp>,
-    /// When the provider is asked next whether it has settled.
-    pub settlement_check_at: Option<Timestamp>,
+    /// When the provider is asked next how the charge stands.
+    pub inquiry_at: Option<Timestamp>,
+    /// The change whose outcome is awaited, or unknown.
+    pub pending_operation: Option<Kind>,
+    /// Whether there is anything to look for among the refunds.
+    pub has_refunds: bool,
 }
 
 /// A payment to be made. Everything about it has been checked.
@@ -127,6 +137,7 @@ impl Payment {
             amount: new.money.minor,
             amount_captured: 0,
             amount_refunded: 0,
+            amount_refund_pending: 0,
             amount_base: None,
             amount_surcharge: None,
             amount_tax: None,
@@ -140,7 +151,9 @@ impl Payment {
             provider_ref: None,
             created_at: now,
             captured_at: None,
-            settlement_check_at: None,
+            inquiry_at: None,
+            pending_operation: None,
+            has_refunds: false,
         };
         if let Some((_, card)) = new.payment_method {
             payment.show(card);
@@ -165,11 +178,73 @@ impl Payment {
         self.amount = amount;
         self.show(card);
         if self.capture {
-            self.amount_captured = amount;
-            self.captured_at = Some(now);
-            self.settlement_check_at = Some(now.plus(provider.settles_after()));
+            self.took(amount, provider, now);
+        } else {
+            self.inquiry_at = Some(now.plus(provider.authorization_lifetime()));
         }
         Ok(())
+    }
+
+    fn took(&mut self, amount: i64, provider: ProviderKind, now: Timestamp) {
+        self.amount_captured = amount;
+        self.captured_at = Some(now);
+        self.inquiry_at = Some(now.plus(provider.settles_after()));
+    }
+
+    /// Authorized money was taken.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if there was none to take.
+    pub fn captured(&mut self, amount: i64, provider: ProviderKind, now: Timestamp) -> Result<()> {
+        self.step(Status::PendingSettlement)?;
+        self.pending_operation = None;
+        self.took(amount, provider, now);
+        Ok(())
+    }
+
+    /// The charge was cancelled before it settled.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if it was too late for that.
+    pub fn voided(&mut self) -> Result<()> {
+        self.step(Status::Cancelled)?;
+        self.pending_operation = None;
+        self.inquiry_at = None;
+        Ok(())
+    }
+
+    /// A reserved amount went back to the card.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if it was not reserved.
+    pub fn refunded(&mut self, amount: i64) -> Result<()> {
+        self.release(amount)?;
+        self.amount_refunded += amount;
+        let all = self.amount_refunded == self.amount_captured;
+        let next = if all { Status::Refunded } else { Status::PartiallyRefunded };
+        if self.status == next { Ok(()) } else { self.step(next) }
+    }
+
+    /// A reserved amount is free again.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if it was not reserved.
+    pub fn release(&mut self, amount: i64) -> Result<()> {
+        if amount > self.amount_refund_pending {
+            return Err(Error::internal(format!("{} has not reserved {amount} for a refund", self.id)));
+        }
+        self.amount_refund_pending -= amount;
+        Ok(())
+    }
+
+    /// The hold ran out. `false` if it was captured or over before.
+    pub fn expire(&mut self) -> bool {
+        let expires = self.amount_captured == 0 && self.status.may_become(Status::Expired);
+        if expires {
+            self.status = Status::Expired;
+            self.inquiry_at = None;
+        }
+        expires
     }
 
     /// The issuer said no.
@@ -200,7 +275,7 @@ impl Payment {
             Some(next) if !self.settled && self.amount_captured > 0 => {
                 self.status = next;
                 self.settled = true;
-                self.settlement_check_at = None;
+                self.inquiry_at = None;
                 true
             }
             _ => false,
@@ -268,25 +343,18 @@ pub async fn list(db: &PgPool, account: AccountId, page: PageRequest<PaymentId>)
     Ok(page.page(store::list(db, account, page.starting_after, page.fetch()).await?))
 }
 
-/// A captured payment whose settlement is to be asked for.
-#[derive(Debug)]
-pub struct DueSettlement {
-    /// The payment.
-    pub id: PaymentId,
-}
-
-/// Takes the payments whose settlement is due to be asked for, and moves their next turn on: the claim is the moved date,
-/// so a worker that dies costs half a minute.
+/// Takes the payments whose provider is to be asked how the charge stands, and moves their next turn on: the claim is the
+/// moved date, so a worker that dies costs half a minute.
 ///
 /// # Errors
 /// Only the database's.
-pub async fn take_due_settlements(db: &PgPool, now: Timestamp) -> Result<Vec<DueSettlement>> {
-    store::take_due_settlements(db, now, SETTLEMENT_BATCH).await
+pub async fn take_due_inquiries(db: &PgPool, now: Timestamp) -> Result<Vec<PaymentId>> {
+    store::take_due_inquiries(db, now, INQUIRY_BATCH).await
 }
 
-/// A payment that waits for its settlement, and where to ask.
+/// A payment whose charge may have settled or expired, and where to ask.
 #[derive(Debug)]
-pub struct Unsettled {
+pub struct Inquiry {
     /// The payment.
     pub id: PaymentId,
     /// Whose it is.
@@ -299,10 +367,10 @@ pub struct Unsettled {
     pub provider_ref: String,
 }
 
-/// Where to ask for a payment's settlement; `None` if there is nothing left to ask.
+/// Where to ask how a payment's charge stands; `None` if there is nothing left to ask.
 ///
 /// # Errors
 /// Only the database's.
-pub async fn unsettled(db: &PgPool, id: PaymentId) -> Result<Option<Unsettled>> {
-    store::unsettled(db, id).await
+pub async fn inquiry(db: &PgPool, id: PaymentId) -> Result<Option<Inquiry>> {
+    store::inquiry(db, id).await
 }

@@ -2,9 +2,10 @@
 
 use sqlx::{PgConnection, PgPool};
 
-use super::{DueSettlement, NewPayment, Payment, Status, Unsettled};
+use super::{Inquiry, NewPayment, Payment, Status};
 use crate::error::Result;
 use crate::id::{AccountId, CustomerId, PaymentId};
+use crate::operations::Kind;
 use crate::providers::DeclineType;
 use crate::time::Timestamp;
 
@@ -42,9 +43,9 @@ macro_rules! select_payments {
             Payment,
             "SELECT p.id, p.account_id, a.mode, p.provider_account_id, p.customer_id, p.payment_method_id, p.invoice_id,
                     p.payment_link_id, p.status, p.settled, p.capture, p.currency, p.amount_requested, p.amount,
-                    p.amount_captured, p.amount_refunded, p.amount_base, p.amount_surcharge, p.amount_tax, p.amount_tip,
+                    p.amount_captured, p.amount_refunded, p.amount_refund_pending, p.amount_base, p.amount_surcharge, p.amount_tax, p.amount_tip,
                     p.card_brand, p.card_last4, p.card_exp_month, p.card_exp_year, p.decline_code, p.decline_type,
-                    p.provider_ref, p.created_at, p.captured_at, p.settlement_check_at
+                    p.provider_ref, p.created_at, p.captured_at, p.inquiry_at, p.pending_operation, p.has_refunds
              FROM payments p JOIN accounts a ON a.id = p.account_id " + $rest,
             $($arg),*
         )
@@ -81,7 +82,8 @@ pub(super) async fn save(tx: &mut PgConnection, payment: &Payment) -> Result<()>
     sqlx::query!(
         "UPDATE payments SET status = $3, settled = $4, amount = $5, amount_captured = $6, card_brand = $7, card_last4 = $8,
                 card_exp_month = $9, card_exp_year = $10, decline_code = $11, decline_type = $12, provider_ref = $13,
-                captured_at = $14, settlement_check_at = $15,
+                captured_at = $14, inquiry_at = $15, amount_refunded = $16, amount_refund_pending = $17, pending_operation = $18,
+                has_refunds = $19,
                 settled_at = CASE WHEN $4 THEN coalesce(settled_at, clock_timestamp()) END
          WHERE account_id = $1 AND id = $2",
         payment.account_id.uuid(),
@@ -98,19 +100,22 @@ pub(super) async fn save(tx: &mut PgConnection, payment: &Payment) -> Result<()>
         payment.decline_type as Option<DeclineType>,
         payment.provider_ref,
         payment.captured_at,
-        payment.settlement_check_at,
+        payment.inquiry_at,
+        payment.amount_refunded,
+        payment.amount_refund_pending,
+        payment.pending_operation as Option<Kind>,
+        payment.has_refunds,
     )
     .execute(tx)
     .await?;
     Ok(())
 }
 
-pub(super) async fn take_due_settlements(db: &PgPool, now: Timestamp, batch: i64) -> Result<Vec<DueSettlement>> {
-    let rows = sqlx::query_as!(
-        DueSettlement,
-        "UPDATE payments SET settlement_check_at = $1::timestamptz + interval '30 seconds'
-         WHERE id IN (SELECT id FROM payments WHERE settlement_check_at <= $1
-                      ORDER BY settlement_check_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)
+pub(super) async fn take_due_inquiries(db: &PgPool, now: Timestamp, batch: i64) -> Result<Vec<PaymentId>> {
+    let rows = sqlx::query_scalar!(
+        "UPDATE payments SET inquiry_at = $1::timestamptz + interval '30 seconds'
+         WHERE id IN (SELECT id FROM payments WHERE inquiry_at <= $1
+                      ORDER BY inquiry_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)
          RETURNING id",
         now,
         batch,
@@ -120,12 +125,12 @@ pub(super) async fn take_due_settlements(db: &PgPool, now: Timestamp, batch: i64
     Ok(rows)
 }
 
-pub(super) async fn unsettled(db: &PgPool, id: PaymentId) -> Result<Option<Unsettled>> {
+pub(super) async fn inquiry(db: &PgPool, id: PaymentId) -> Result<Option<Inquiry>> {
     let row = sqlx::query_as!(
-        Unsettled,
+        Inquiry,
         r#"SELECT p.id, p.account_id, p.provider_account_id, a.provider, p.provider_ref AS "provider_ref!"
            FROM payments p JOIN provider_accounts a ON a.id = p.provider_account_id
-           WHERE p.id = $1 AND p.settlement_check_at IS NOT NULL AND p.provider_ref IS NOT NULL"#,
+           WHERE p.id = $1 AND p.inquiry_at IS NOT NULL AND p.provider_ref IS NOT NULL"#,
         id.uuid()
     )
     .fetch_optional(db)

@@ -2,10 +2,11 @@
 
 use serde::Serialize;
 
-use super::Payment;
+use super::{Payment, Refund, RefundView};
 use crate::accounts::Mode;
 use crate::id::{CustomerId, InvoiceId, PaymentId, PaymentLinkId, PaymentMethodId};
 use crate::money::Currency;
+use crate::operations::Kind;
 use crate::providers::DeclineType;
 use crate::time::Timestamp;
 
@@ -48,7 +49,9 @@ pub struct PaymentView<'a> {
     amount_tax: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     amount_tip: Option<i64>,
-    refunds: [(); 0],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pending_operation: Option<&'static str>,
+    refunds: Vec<RefundView>,
 }
 
 #[derive(Serialize)]
@@ -61,8 +64,8 @@ struct CardView<'a> {
 }
 
 impl<'a> PaymentView<'a> {
-    /// Renders a payment.
-    pub fn new(payment: &'a Payment) -> Self {
+    /// Renders a payment with its refunds among these, which [`refunds::of`](super::refunds::of) reads.
+    pub fn new(payment: &'a Payment, refunds: &[Refund]) -> Self {
         Self {
             id: payment.id,
             object: "payment",
@@ -87,7 +90,12 @@ impl<'a> PaymentView<'a> {
             amount_surcharge: payment.amount_surcharge,
             amount_tax: payment.amount_tax,
             amount_tip: payment.amount_tip,
-            refunds: [],
+            pending_operation: payment.pending_operation.map(Kind::name),
+            refunds: refunds
+                .iter()
+                .filter(|refund| refund.payment_id == payment.id)
+                .map(|refund| RefundView::new(refund, payment))
+                .collect(),
         }
     }
 }

@@ -5,6 +5,8 @@
 
 pub mod mock;
 
+use std::time::Duration;
+
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 
@@ -45,6 +47,9 @@ impl ProviderKind {
                 Operation::TokensCreate,
                 Operation::PaymentsCreate,
                 Operation::PaymentsAuthorize,
+                Operation::PaymentsCapture,
+                Operation::PaymentsVoid,
+                Operation::PaymentsRefund,
             ],
         }
     }
@@ -58,10 +63,18 @@ impl ProviderKind {
     }
 
     /// How long after capture the money can have settled at the earliest.
-    pub const fn settles_after(self) -> std::time::Duration {
+    pub const fn settles_after(self) -> Duration {
         match self {
             Self::Mock => mock::SETTLES_AFTER,
-            Self::CardGateway => std::time::Duration::from_secs(60),
+            Self::CardGateway => Duration::from_secs(60),
+        }
+    }
+
+    /// How long an authorization holds.
+    pub const fn authorization_lifetime(self) -> Duration {
+        match self {
+            Self::Mock => mock::AUTHORIZATION_LIFETIME,
+            Self::CardGateway => Duration::from_secs(7 * 24 * 3600),
         }
     }
 }
@@ -228,6 +241,19 @@ pub enum Found {
     Nothing,
 }
 
+/// How an approved charge stands at the provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Held or captured; neither settled nor over.
+    Open,
+    /// The money has arrived.
+    Settled,
+    /// The hold ran out before a capture.
+    Expired,
+    /// Voided.
+    Voided,
+}
+
 /// A provider adapter. The contract suite in `providers/mock/tests.rs` holds for each.
 pub trait Provider: Send + Sync + 'static {
     /// What it offers for this kind of operation.
@@ -239,13 +265,13 @@ pub trait Provider: Send + Sync + 'static {
     /// Asks what became of a request. Class B only; others answer [`Found::Nothing`].
     fn look_up(&self, request: Request) -> BoxFuture<'_, Result<Found, Fault>>;
 
-    /// Whether the money of a captured charge has settled by `now`.
-    fn is_settled(
+    /// How a charge stands by `now`.
+    fn inquire(
         &self,
         account: ProviderAccountId,
         charge: String,
         now: Timestamp,
-    ) -> BoxFuture<'_, Result<bool, Fault>>;
+    ) -> BoxFuture<'_, Result<Standing, Fault>>;
 }
 
 /// The adapters of this process.

@@ -17,13 +17,15 @@ use sqlx::PgPool;
 pub use card::Nature;
 pub use settings::{Faults, set_faults};
 
-use super::{Answer, Fault, Found, Provider, RecoveryClass, Request};
+use super::{Answer, Fault, Found, Provider, RecoveryClass, Request, Standing};
 use crate::id::ProviderAccountId;
 use crate::operations::Kind;
 use crate::time::Timestamp;
 
 /// Captured money settles so long after its capture, on the account's clock.
 pub const SETTLES_AFTER: Duration = Duration::from_secs(60);
+/// An authorization that is not captured expires after so long, on the account's clock.
+pub const AUTHORIZATION_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The mock, as adapter and provider in one.
 #[derive(Clone, Debug)]
@@ -79,15 +81,15 @@ impl Provider for Mock {
     }
 
     fn look_up(&self, request: Request) -> BoxFuture<'_, Result<Found, Fault>> {
-        async move { ledger::find(&self.db, &request).await }.boxed()
+        async move { ledger::find(&mut *self.db.acquire().await?, &request).await }.boxed()
     }
 
-    fn is_settled(
+    fn inquire(
         &self,
         account: ProviderAccountId,
         charge: String,
         now: Timestamp,
-    ) -> BoxFuture<'_, Result<bool, Fault>> {
-        async move { ledger::is_settled(&self.db, account, &charge, now).await }.boxed()
+    ) -> BoxFuture<'_, Result<Standing, Fault>> {
+        async move { ledger::standing(&self.db, account, &charge, now).await }.boxed()
     }
 }

@@ -1,0 +1,148 @@
+//! Refunds: money on its way back to the card. While one is pending, its amount is reserved on the payment.
+
+use serde::Serialize;
+use sqlx::{PgConnection, PgPool};
+
+use super::Payment;
+use crate::accounts::Mode;
+use crate::error::{Error, Result};
+use crate::id::{AccountId, PaymentId, RefundId};
+use crate::money::Currency;
+use crate::time::Timestamp;
+
+/// How far a refund has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type)]
+#[sqlx(type_name = "refund_status", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub enum RefundStatus {
+    /// Accepted, and not known to have arrived.
+    Pending,
+    /// The money went back.
+    Succeeded,
+    /// It did not, and is free again.
+    Failed,
+}
+
+/// A refund as stored.
+#[derive(Clone, Debug)]
+pub struct Refund {
+    /// Its id.
+    pub id: RefundId,
+    /// Whose money goes back.
+    pub payment_id: PaymentId,
+    /// How much, in the payment's currency.
+    pub amount: i64,
+    /// How far it has come.
+    pub status: RefundStatus,
+    /// When it was accepted.
+    pub created_at: Timestamp,
+}
+
+/// The public JSON of a refund (docs/api.md, Refunds).
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RefundView {
+    id: RefundId,
+    object: &'static str,
+    livemode: bool,
+    created_at: Timestamp,
+    payment_id: PaymentId,
+    amount: i64,
+    currency: Currency,
+    status: RefundStatus,
+}
+
+impl RefundView {
+    /// Renders a refund of this payment.
+    pub fn new(refund: &Refund, payment: &Payment) -> Self {
+        Self {
+            id: refund.id,
+            object: "refund",
+            livemode: payment.mode == Mode::Live,
+            created_at: refund.created_at,
+            payment_id: refund.payment_id,
+            amount: refund.amount,
+            currency: payment.currency,
+            status: refund.status,
+        }
+    }
+}
+
+/// Writes a refund that is about to be sent. Its amount is reserved on the payment in the same transaction.
+///
+/// # Errors
+/// Only the database's.
+pub async fn insert(tx: &mut PgConnection, account: AccountId, refund: &Refund) -> Result<()> {
+    sqlx::query!(
+        "INSERT INTO refunds (id, account_id, payment_id, amount, created_at) VALUES ($1, $2, $3, $4, $5)",
+        refund.id.uuid(),
+        account.uuid(),
+        refund.payment_id.uuid(),
+        refund.amount,
+        refund.created_at,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Writes the end of a refund, and answers its amount.
+///
+/// # Errors
+/// [`Error::Internal`] if it has ended before.
+pub async fn finish(tx: &mut PgConnection, account: AccountId, id: RefundId, status: RefundStatus) -> Result<i64> {
+    sqlx::query_scalar!(
+        "UPDATE refunds SET status = $3, finished_at = clock_timestamp()
+         WHERE account_id = $1 AND id = $2 AND status = 'pending' RETURNING amount",
+        account.uuid(),
+        id.uuid(),
+        status as RefundStatus,
+    )
+    .fetch_optional(tx)
+    .await?
+    .ok_or_else(|| Error::internal(format!("{id} has ended before")))
+}
+
+/// The refunds of a payment, in the order made.
+///
+/// # Errors
+/// Only the database's.
+pub async fn of(db: &PgPool, payment: &Payment) -> Result<Vec<Refund>> {
+    of_all(db, std::slice::from_ref(payment)).await
+}
+
+/// The refunds of some payments of one account, in the order made. Asks only if there are any.
+///
+/// # Errors
+/// Only the database's.
+pub async fn of_all(db: &PgPool, payments: &[Payment]) -> Result<Vec<Refund>> {
+    let Some(account) = payments.iter().find(|payment| payment.has_refunds).map(|payment| payment.account_id) else {
+        return Ok(vec![]);
+    };
+    read(&mut *db.acquire().await?, account, payments).await
+}
+
+/// As [`of`], within a transaction.
+///
+/// # Errors
+/// Only the database's.
+pub async fn of_locked(tx: &mut PgConnection, payment: &Payment) -> Result<Vec<Refund>> {
+    if !payment.has_refunds {
+        return Ok(vec![]);
+    }
+    read(tx, payment.account_id, std::slice::from_ref(payment)).await
+}
+
+async fn read(db: &mut PgConnection, account: AccountId, payments: &[Payment]) -> Result<Vec<Refund>> {
+    let ids: Vec<_> = payments.iter().filter(|p| p.has_refunds).map(|p| p.id.uuid()).collect();
+    let rows = sqlx::query_as!(
+        Refund,
+        "SELECT id, payment_id, amount, status, created_at FROM refunds
+         WHERE account_id = $1 AND payment_id = ANY($2) ORDER BY payment_id, id",
+        account.uuid(),
+        &ids,
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows)
+}
