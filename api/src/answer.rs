@@ -9,6 +9,8 @@ use common::accounts::AuthError;
 use common::error::Error;
 use serde::Serialize;
 
+use crate::limits::Verdict;
+
 /// An answer, or a refusal.
 pub(crate) type Answer<T = Response> = Result<T, Refusal>;
 
@@ -35,11 +37,12 @@ pub(crate) struct Refusal {
     message: Cow<'static, str>,
     param: Option<Cow<'static, str>>,
     capability: Option<&'static str>,
+    limit: Option<Verdict>,
 }
 
 impl Refusal {
     fn new(status: StatusCode, code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { status, code, message: message.into(), param: None, capability: None }
+        Self { status, code, message: message.into(), param: None, capability: None, limit: None }
     }
 
     /// 401: the key, the origin or the signature is not accepted.
@@ -55,6 +58,17 @@ impl Refusal {
     /// 403: a valid key, and the wrong kind for this route.
     pub(crate) fn wrong_kind(message: &'static str) -> Self {
         Self::new(StatusCode::FORBIDDEN, "permission_denied", message)
+    }
+
+    /// 429: too many requests; when to come again stands in the headers.
+    pub(crate) fn too_many(limit: Verdict) -> Self {
+        let message = "too many requests; see Retry-After";
+        Self { limit: Some(limit), ..Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message) }
+    }
+
+    /// Whether it is about who asks, and not about what is asked.
+    pub(crate) fn is_unauthenticated(&self) -> bool {
+        self.status == StatusCode::UNAUTHORIZED
     }
 
     /// 404: no such path.
@@ -141,6 +155,10 @@ impl IntoResponse for Refusal {
             param: self.param.as_deref(),
             capability: self.capability,
         };
-        (self.status, Json(ErrorBody { error })).into_response()
+        let mut response = (self.status, Json(ErrorBody { error })).into_response();
+        if let Some(limit) = self.limit {
+            limit.write(response.headers_mut());
+        }
+        response
     }
 }

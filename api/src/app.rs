@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use common::clock::Clock;
-use common::crypto::Pepper;
+use common::crypto::{EncryptionKey, Pepper};
 use common::operations::Origin;
 use queue::{Publisher, Queue, Replies, Wake};
 use sqlx::PgPool;
 
 use crate::envelope::RequestId;
+use crate::limits::Limits;
 
 /// Shared by all requests; cheap to clone.
 #[derive(Clone)]
@@ -16,6 +17,8 @@ pub(crate) struct App {
     pub(crate) db: PgPool,
     pub(crate) clock: Clock,
     pub(crate) pepper: Pepper,
+    pub(crate) encryption: EncryptionKey,
+    pub(crate) limits: Limits,
     pub(crate) public_url: Arc<str>,
     pub(crate) publisher: Publisher,
     pub(crate) replies: Replies,

@@ -29,7 +29,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
         let content_type = request.headers().get(CONTENT_TYPE).cloned();
-        let bytes = read(request).await?;
+        let bytes = read(request.into_body()).await?;
         let json = if bytes.is_empty() {
             Value::Object(serde_json::Map::new())
         } else {
@@ -53,8 +53,12 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     }
 }
 
-async fn read(request: Request) -> Result<Bytes, Refusal> {
-    axum::body::to_bytes(request.into_body(), MAX_BODY).await.map_err(|error| {
+/// Reads a body whole.
+///
+/// # Errors
+/// 413 for one over the limit; 422 for one that breaks off.
+pub(crate) async fn read(body: axum::body::Body) -> Result<Bytes, Refusal> {
+    axum::body::to_bytes(body, MAX_BODY).await.map_err(|error| {
         let cause: &(dyn std::error::Error + 'static) = &error;
         let over = std::iter::successors(Some(cause), |cause| cause.source())
             .any(|cause| cause.to_string().contains("length limit exceeded"));

@@ -1,18 +1,24 @@
 //! Who may come in: origin, key, kind of key, capability, in this order (docs/api.md, Order of checks).
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
 use axum::Router;
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::{ConnectInfo, FromRequestParts, Request, State};
 use axum::http::header::{AUTHORIZATION, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
 use axum::middleware::{Next, from_fn_with_state};
+use axum::response::IntoResponse;
 use axum::routing::MethodRouter;
 use common::accounts::{self, Caller, KeyKind, Mode};
 use common::capabilities::Operation;
+use common::error::Error;
+use common::nonces;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use crate::answer::{Answer, Refusal};
 use crate::app::App;
+use crate::{body, signing};
 
 /// A handler's proof that the request was let in, and by whose key.
 pub(crate) struct Authenticated(pub(crate) Caller);
@@ -38,20 +44,19 @@ pub(crate) fn any_secret(app: &App, handler: MethodRouter<App>) -> MethodRouter<
 
 async fn let_secret_in(
     State((app, operation)): State<(App, Option<Operation>)>,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Answer {
-    let caller = authenticate(&app, request.headers()).await?;
-    if caller.key_kind != KeyKind::Secret {
-        return Err(Refusal::wrong_kind(
-            "a publishable key starts checkout sessions and exchanges tokens, nothing else",
-        ));
-    }
-    if let Some(operation) = operation {
-        caller.require(operation)?;
-    }
-    request.extensions_mut().insert(caller);
-    Ok(next.run(request).await)
+    let (caller, request) = authenticate(&app, request).await?;
+    within_limits(&app, caller, request, next, |caller| {
+        if caller.key_kind != KeyKind::Secret {
+            return Err(Refusal::wrong_kind(
+                "a publishable key starts checkout sessions and exchanges tokens, nothing else",
+            ));
+        }
+        operation.map_or(Ok(()), |operation| Ok(caller.require(operation)?))
+    })
+    .await
 }
 
 /// Routes for browsers: publishable keys, CORS for any origin (a preflight carries no key), and this entitlement.
@@ -66,31 +71,88 @@ pub(crate) fn browser(app: &App, path: &str, operation: Operation, handler: Meth
     Router::new().route(path, guarded).layer(cors)
 }
 
-async fn let_browser_in(State((app, operation)): State<(App, Operation)>, mut request: Request, next: Next) -> Answer {
+async fn let_browser_in(State((app, operation)): State<(App, Operation)>, request: Request, next: Next) -> Answer {
     // Before anything else is read. Of the exchange, the session is the capability.
     let origin = (operation == Operation::CheckoutSessionsCreate)
         .then(|| request.headers().get(ORIGIN).cloned().ok_or_else(Refusal::no_origin))
         .transpose()?;
-    let caller = authenticate(&app, request.headers()).await?;
-    if caller.key_kind != KeyKind::Publishable {
-        return Err(Refusal::wrong_kind("a secret key must never be used in a browser"));
-    }
-    let allowed = |origin: &[u8]| caller.allowed_origins.iter().any(|allowed| allowed.as_bytes() == origin);
-    if origin.is_some_and(|origin| !allowed(origin.as_bytes())) {
-        return Err(Refusal::unauthenticated("this origin is not on the key's allow-list"));
-    }
-    caller.require(operation)?;
-    request.extensions_mut().insert(caller);
-    Ok(next.run(request).await)
+    let (caller, request) = authenticate(&app, request).await?;
+    within_limits(&app, caller, request, next, |caller| {
+        if caller.key_kind != KeyKind::Publishable {
+            return Err(Refusal::wrong_kind("a secret key must never be used in a browser"));
+        }
+        let allowed = |origin: &[u8]| caller.allowed_origins.iter().any(|allowed| allowed.as_bytes() == origin);
+        if origin.is_some_and(|origin| !allowed(origin.as_bytes())) {
+            return Err(Refusal::unauthenticated("this origin is not on the key's allow-list"));
+        }
+        Ok(caller.require(operation)?)
+    })
+    .await
 }
 
-async fn authenticate(app: &App, headers: &HeaderMap) -> Answer<Caller> {
-    let key = bearer(headers).ok_or_else(|| Refusal::unauthenticated("Authorization: Bearer <API key> is required"))?;
+/// Takes one request from the key's bucket, checks what the route asks of the key, and goes on. The bucket's state is told
+/// with every answer.
+async fn within_limits(
+    app: &App,
+    caller: Caller,
+    mut request: Request,
+    next: Next,
+    check: impl FnOnce(&Caller) -> Answer<()>,
+) -> Answer {
+    let verdict = app.limits.take(&caller).await;
+    let admitted = if verdict.allowed() { check(&caller) } else { Err(Refusal::too_many(verdict)) };
+    let mut response = match admitted {
+        Ok(()) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(refusal) => refusal.into_response(),
+    };
+    verdict.write(response.headers_mut());
+    Ok(response)
+}
+
+/// Finds out whose key it is, and whether a live request is signed by its holder. Whoever fails is counted by address.
+async fn authenticate(app: &App, request: Request) -> Answer<(Caller, Request)> {
+    let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
+    let refusal = match identify(app, request).await {
+        Err(refusal) if refusal.is_unauthenticated() => refusal,
+        done => return done,
+    };
+    let verdict = app.limits.take_stranger(address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
+    Err(if verdict.allowed() { refusal } else { Refusal::too_many(verdict) })
+}
+
+async fn identify(app: &App, request: Request) -> Answer<(Caller, Request)> {
+    let key = bearer(request.headers())
+        .ok_or_else(|| Refusal::unauthenticated("Authorization: Bearer <API key> is required"))?;
     let caller = accounts::authenticate(&app.db, &app.pepper, key).await?;
     if caller.mode == Mode::Live && caller.key_kind == KeyKind::Secret {
-        return Err(Refusal::unauthenticated("this key requires request signing"));
+        let request = check_signature(app, &caller, request).await?;
+        return Ok((caller, request));
     }
-    Ok(caller)
+    Ok((caller, request))
+}
+
+/// Reads the body to check its digest, and gives the request back whole.
+async fn check_signature(app: &App, caller: &Caller, request: Request) -> Answer<Request> {
+    let sealed = caller.signing_secret.as_deref();
+    let secret =
+        sealed.and_then(|sealed| app.encryption.open(sealed, &caller.key_id.to_string())).ok_or_else(|| {
+            Error::internal(format!(
+                "the signing secret of {} cannot be read: was ENCRYPTION_KEY changed?",
+                caller.key_id
+            ))
+        })?;
+    let (parts, body) = request.into_parts();
+    let body = body::read(body).await?;
+    let now = app.clock.now().as_millisecond() / 1000;
+    let nonce = signing::verify(&parts, &body, &caller.key_id.to_string(), secret.expose(), now)
+        .map_err(Refusal::unauthenticated)?;
+    if !nonces::use_once(&app.db, caller.account_id, caller.key_id, &nonce).await? {
+        return Err(Refusal::unauthenticated("the nonce was used before"));
+    }
+    Ok(Request::from_parts(parts, body.into()))
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {

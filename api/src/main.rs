@@ -6,9 +6,13 @@ mod app;
 mod body;
 mod envelope;
 mod guard;
+mod limits;
 mod query;
 mod routes;
+mod signing;
 mod waiting;
+
+use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
 use common::clock::Clock;
@@ -17,6 +21,7 @@ use queue::{Publisher, Replies};
 use tokio::net::TcpListener;
 
 use crate::app::App;
+use crate::limits::Limits;
 
 /// Connections to Postgres per process: requests need one for moments, and none while they wait for a worker.
 const DATABASE_POOL: u32 = 16;
@@ -33,6 +38,8 @@ async fn main() -> Result<()> {
         db: db.clone(),
         clock,
         pepper: config::pepper()?,
+        encryption: config::encryption_key()?,
+        limits: Limits::new(redis_url.expose())?,
         public_url: config::public_url()?.into(),
         publisher: Publisher::connect(redis_url.expose())?,
         replies: Replies::start(redis_url.expose(), &reply_channel)?,
@@ -49,7 +56,8 @@ async fn main() -> Result<()> {
         tracing::info!("api is stopping: requests in flight are answered, new ones are not taken");
         internal.drain();
     };
-    axum::serve(listener, routes::router(app)).with_graceful_shutdown(draining).await?;
+    let service = routes::router(app).into_make_service_with_connect_info::<SocketAddr>();
+    axum::serve(listener, service).with_graceful_shutdown(draining).await?;
     tracing::info!("api has stopped");
     Ok(())
 }

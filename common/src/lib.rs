@@ -17,6 +17,7 @@ pub mod time;
 pub mod accounts;
 pub mod capabilities;
 pub mod events;
+pub mod nonces;
 pub mod operations;
 pub mod providers;
 pub mod queues;

@@ -6,6 +6,7 @@
 //! | charges that may have settled or expired | 1 s | `payments_inquiry_due` | `inquiry_at` moved on by 30 s |
 //! | partitions of the coming months | 1 h | – | `CREATE TABLE IF NOT EXISTS` |
 //! | sessions and tokens that ended a day ago | 1 min | `checkout_sessions_expiry`, `payment_tokens_expiry` | `SKIP LOCKED`, deleted |
+//! | nonces whose signatures are too old by now | 1 min | `request_nonces_expiry` | `SKIP LOCKED`, deleted |
 //! | figures for dashboards | 5 s | `operations_due`, `operations_unknown` | none needed |
 //!
 //! Each scan costs what is due, never the size of the table. A tick that found a whole batch runs again at once.
@@ -18,7 +19,7 @@ use common::clock::Clock;
 use common::error::Result;
 use common::operations::{self, SWEEP_BATCH, State};
 use common::payments::{self, INQUIRY_BATCH};
-use common::{checkout, events, queues};
+use common::{checkout, events, nonces, queues};
 use queue::{Publisher, Queue, Wake};
 use sqlx::PgPool;
 use tokio::time::{MissedTickBehavior, interval};
@@ -109,7 +110,8 @@ impl Scheduler {
     }
 
     async fn forget(&self) -> Result<()> {
-        checkout::forget_ended(&self.db).await.map(|_| ())
+        checkout::forget_ended(&self.db).await?;
+        nonces::forget_expired(&self.db).await.map(|_| ())
     }
 
     async fn publish_figures(&self) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use sqlx::PgPool;
 
-use super::{Caller, KeyKind, Mode};
+use super::{Caller, KeyKind, Mode, Rate};
 use crate::capabilities::{Grants, Operation};
 use crate::crypto::{EncryptionKey, Pepper, Secret, random_hex};
 use crate::error::{Error, Result};
@@ -183,8 +183,8 @@ pub enum AuthError {
 pub async fn authenticate(db: &PgPool, pepper: &Pepper, text: &str) -> Result<Caller, AuthError> {
     let id = key_id(text).ok_or(AuthError::Refused)?;
     let row = sqlx::query!(
-        r#"SELECT k.key_hash, k.kind, k.entitlements, k.account_id, a.mode, a.provider_account_id, a.allowed_origins,
-                  a.modifiers, a.partial_capture, a.partial_refund, p.provider, p.unsupported
+        r#"SELECT k.key_hash, k.kind, k.entitlements, k.signing_secret, k.account_id, a.mode, a.provider_account_id, a.allowed_origins,
+                  a.modifiers, a.partial_capture, a.partial_refund, a.rate_limit, a.burst, p.provider, p.unsupported
            FROM api_keys k
            JOIN accounts a ON a.id = k.account_id
            JOIN provider_accounts p ON p.id = a.provider_account_id
@@ -214,6 +214,11 @@ pub async fn authenticate(db: &PgPool, pepper: &Pepper, text: &str) -> Result<Ca
         provider: row.provider,
         grants: Grants { entitlements: row.entitlements, unsupported, forbidden },
         allowed_origins: row.allowed_origins,
+        rate: row.rate_limit.zip(row.burst).map_or(Rate::default_of(row.mode), |(per_second, burst)| Rate {
+            per_second: per_second.unsigned_abs(),
+            burst: burst.unsigned_abs(),
+        }),
+        signing_secret: row.signing_secret,
         modifiers: row.modifiers,
     })
 }

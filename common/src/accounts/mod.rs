@@ -47,6 +47,25 @@ pub enum KeyKind {
     Publishable,
 }
 
+/// How often a key may ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rate {
+    /// Requests per second, in the long run.
+    pub per_second: u32,
+    /// Requests at once.
+    pub burst: u32,
+}
+
+impl Rate {
+    /// What holds where an operator has set nothing.
+    pub const fn default_of(mode: Mode) -> Self {
+        match mode {
+            Mode::Test => Self { per_second: 25, burst: 50 },
+            Mode::Live => Self { per_second: 100, burst: 200 },
+        }
+    }
+}
+
 /// Who makes a request: a key, its account, and what they may do.
 #[derive(Clone, Debug)]
 pub struct Caller {
@@ -66,6 +85,10 @@ pub struct Caller {
     pub grants: Grants,
     /// Origins that may use the publishable key; an empty list refuses all.
     pub allowed_origins: Vec<String>,
+    /// How often the key may ask.
+    pub rate: Rate,
+    /// What the key signs its requests with, as stored: encrypted in the context of the key's id.
+    pub signing_secret: Option<Vec<u8>>,
     /// The account's surcharge, tax and tip, as configured.
     pub modifiers: serde_json::Value,
 }

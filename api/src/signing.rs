@@ -1,0 +1,282 @@
+//! Signatures of live requests: RFC 9421 HTTP Message Signatures with `hmac-sha256`, over a Content-Digest of RFC 9530
+//! (docs/api.md, Signing). Pure: what a nonce was used for before is the caller's to ask.
+
+use std::collections::HashSet;
+
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName};
+use hmac::{Hmac, KeyInit, Mac};
+use sfv::{BareItem, Dictionary, FieldType, InnerList, ListEntry, Parser};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+/// How far the signer's clock may be off, in seconds, either way.
+pub(crate) const MAX_SKEW_SECONDS: i64 = 300;
+/// Characters of a nonce at most.
+const MAX_NONCE: usize = 128;
+
+/// Why a signature is not accepted, for the developer who reads it.
+type Refused = &'static str;
+
+/// Checks the signature of a request, and answers its nonce.
+///
+/// # Errors
+/// What is wrong with it; for a request without one, that the key requires signing.
+pub(crate) fn verify(parts: &Parts, body: &[u8], key_id: &str, secret: &str, now: i64) -> Result<String, Refused> {
+    let (inputs, signatures) = match (field(&parts.headers, "signature-input"), field(&parts.headers, "signature")) {
+        (Some(inputs), Some(signatures)) => (inputs, signatures),
+        _ => return Err("this key requires request signing (RFC 9421)"),
+    };
+    let inputs: Dictionary = Parser::new(&inputs).parse().map_err(|_| "Signature-Input is malformed")?;
+    let signatures: Dictionary = Parser::new(&signatures).parse().map_err(|_| "Signature is malformed")?;
+    let (label, input) = inputs
+        .iter()
+        .find_map(|(label, entry)| match entry {
+            ListEntry::InnerList(list) if parameter(list, "keyid") == Some(key_id) => Some((label, list)),
+            ListEntry::InnerList(_) | ListEntry::Item(_) => None,
+        })
+        .ok_or("no signature has the id of this key as keyid")?;
+    let Some(ListEntry::Item(signature)) = signatures.get(label) else {
+        return Err("Signature lacks the signed label");
+    };
+    let BareItem::ByteSequence(signature) = &signature.bare_item else { return Err("Signature is malformed") };
+
+    check_time(input, now)?;
+    if parameter(input, "alg").is_some_and(|alg| alg != "hmac-sha256") {
+        return Err("alg must be hmac-sha256");
+    }
+    let covered = covered(input)?;
+    check_coverage(&covered, &parts.headers, body)?;
+    let base = signature_base(parts, input, &covered)?;
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("HMAC takes any key");
+    mac.update(base.as_bytes());
+    if !bool::from(mac.finalize().into_bytes().ct_eq(signature)) {
+        return Err("the signature does not match the request");
+    }
+    if !body.is_empty() {
+        check_digest(&parts.headers, body)?;
+    }
+    let nonce = parameter(input, "nonce").filter(|nonce| (1..=MAX_NONCE).contains(&nonce.len()));
+    nonce.map(str::to_owned).ok_or("nonce is required, of 1 to 128 characters")
+}
+
+/// A field's lines as one value (RFC 9421 §2.1).
+fn field(headers: &HeaderMap, name: &str) -> Option<String> {
+    let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+    let values: Option<Vec<_>> = headers.get_all(name).iter().map(|value| value.to_str().ok().map(str::trim)).collect();
+    values.filter(|values| !values.is_empty()).map(|values| values.join(", "))
+}
+
+fn parameter<'a>(input: &'a InnerList, name: &str) -> Option<&'a str> {
+    match input.params.get(name) {
+        Some(BareItem::String(text)) => Some(text.as_str()),
+        _ => None,
+    }
+}
+
+fn seconds(input: &InnerList, name: &str) -> Option<i64> {
+    match input.params.get(name) {
+        Some(BareItem::Integer(seconds)) => Some(i64::from(*seconds)),
+        _ => None,
+    }
+}
+
+fn check_time(input: &InnerList, now: i64) -> Result<(), Refused> {
+    let created = seconds(input, "created").ok_or("created is required")?;
+    if (now - created).abs() > MAX_SKEW_SECONDS {
+        return Err("created is more than 300 seconds off");
+    }
+    if input.params.contains_key("expires") && seconds(input, "expires").is_none_or(|expires| expires <= now) {
+        return Err("the signature has expired");
+    }
+    Ok(())
+}
+
+/// The names of the covered components, in the order signed.
+fn covered(input: &InnerList) -> Result<Vec<&str>, Refused> {
+    let mut seen = HashSet::new();
+    input
+        .items
+        .iter()
+        .map(|item| {
+            let BareItem::String(name) = &item.bare_item else { return Err("Signature-Input is malformed") };
+            let plain = item.params.is_empty() && seen.insert(name.as_str());
+            let refused = "a component is covered twice, or has parameters that are not supported";
+            if plain { Ok(name.as_str()) } else { Err(refused) }
+        })
+        .collect()
+}
+
+fn check_coverage(covered: &[&str], headers: &HeaderMap, body: &[u8]) -> Result<(), Refused> {
+    let covers = |name: &str| covered.contains(&name);
+    if !["@method", "@path", "@query"].into_iter().all(covers) {
+        return Err("the signature must cover @method, @path and @query");
+    }
+    if !body.is_empty() && !covers("content-digest") {
+        return Err("the signature of a request with a body must cover content-digest");
+    }
+    if headers.contains_key("idempotency-key") && !covers("idempotency-key") {
+        return Err("the signature must cover idempotency-key where it is sent");
+    }
+    Ok(())
+}
+
+/// RFC 9421 §2.5.
+fn signature_base(parts: &Parts, input: &InnerList, covered: &[&str]) -> Result<String, Refused> {
+    let mut base = String::new();
+    for name in covered {
+        let value = match *name {
+            "@method" => parts.method.as_str().to_owned(),
+            "@path" => parts.uri.path().to_owned(),
+            "@query" => format!("?{}", parts.uri.query().unwrap_or_default()),
+            "@authority" => field(&parts.headers, "host").unwrap_or_default().to_lowercase(),
+            derived if derived.starts_with('@') => return Err("a derived component is covered that is not supported"),
+            name => field(&parts.headers, name).ok_or("a field is covered that the request does not have")?,
+        };
+        base.push_str(&format!("\"{name}\": {value}\n"));
+    }
+    let params = vec![ListEntry::InnerList(input.clone())].serialize().ok_or("Signature-Input is malformed")?;
+    base.push_str(&format!("\"@signature-params\": {params}"));
+    Ok(base)
+}
+
+/// RFC 9530 §2, sha-256.
+fn check_digest(headers: &HeaderMap, body: &[u8]) -> Result<(), Refused> {
+    let digests = field(headers, "content-digest").ok_or("Content-Digest is required")?;
+    let digests: Dictionary = Parser::new(&digests).parse().map_err(|_| "Content-Digest is malformed")?;
+    let Some(ListEntry::Item(item)) = digests.get("sha-256") else { return Err("Content-Digest must carry sha-256") };
+    let BareItem::ByteSequence(sent) = &item.bare_item else { return Err("Content-Digest is malformed") };
+    let matches = bool::from(Sha256::digest(body).ct_eq(sent));
+    if matches { Ok(()) } else { Err("Content-Digest does not match the body") }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::Request;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+
+    use super::*;
+
+    const NOW: i64 = 1_618_884_473;
+    const PARAMS: &str = r#";created=1618884473;keyid="key_1";nonce="n1";alg="hmac-sha256""#;
+
+    /// Signs as a client would, without the verifier's own code.
+    fn signed(covered: &str, params: &str, lines: &[&str]) -> (String, String) {
+        let input = format!("({covered}){params}");
+        let base = format!("{}\n\"@signature-params\": {input}", lines.join("\n"));
+        let mut mac = Hmac::<Sha256>::new_from_slice(b"secret").expect("HMAC takes any key");
+        mac.update(base.as_bytes());
+        (format!("sig1={input}"), format!("sig1=:{}:", STANDARD.encode(mac.finalize().into_bytes())))
+    }
+
+    fn digest(body: &str) -> String {
+        format!("sha-256=:{}:", STANDARD.encode(Sha256::digest(body.as_bytes())))
+    }
+
+    struct Case {
+        uri: &'static str,
+        body: &'static str,
+        headers: Vec<(&'static str, String)>,
+    }
+
+    impl Case {
+        /// A right request: each test spoils one thing.
+        fn right() -> Self {
+            let body = r#"{"amount":1}"#;
+            let digest = digest(body);
+            let (input, signature) = signed(
+                r#""@method" "@path" "@query" "content-digest""#,
+                PARAMS,
+                &[
+                    r#""@method": POST"#,
+                    r#""@path": /v1/payments"#,
+                    r#""@query": ?a=b"#,
+                    &format!(r#""content-digest": {digest}"#),
+                ],
+            );
+            let headers = vec![("signature-input", input), ("signature", signature), ("content-digest", digest)];
+            Self { uri: "/v1/payments?a=b", body, headers }
+        }
+
+        fn verify_at(&self, now: i64, secret: &str) -> Result<String, Refused> {
+            let mut request = Request::builder().method("POST").uri(self.uri);
+            for (name, value) in &self.headers {
+                request = request.header(*name, value);
+            }
+            let (parts, ()) = request.body(()).expect("a request").into_parts();
+            verify(&parts, self.body.as_bytes(), "key_1", secret, now)
+        }
+
+        fn verify(&self) -> Result<String, Refused> {
+            self.verify_at(NOW, "secret")
+        }
+    }
+
+    #[test]
+    fn a_right_signature_is_accepted_and_gives_its_nonce() {
+        assert_eq!(Case::right().verify(), Ok("n1".to_owned()));
+        assert!(Case::right().verify_at(NOW + 300, "secret").is_ok());
+        assert!(Case::right().verify_at(NOW - 300, "secret").is_ok());
+    }
+
+    #[test]
+    fn whatever_is_changed_is_refused() {
+        assert!(Case::right().verify_at(NOW, "other").is_err());
+        assert!(Case::right().verify_at(NOW + 301, "secret").is_err());
+        assert!(Case::right().verify_at(NOW - 301, "secret").is_err());
+        assert!(Case { uri: "/v1/payments?a=c", ..Case::right() }.verify().is_err());
+        assert!(Case { uri: "/v1/payment?a=b", ..Case::right() }.verify().is_err());
+        assert!(Case { body: r#"{"amount":2}"#, ..Case::right() }.verify().is_err());
+        for i in 0..3 {
+            let mut case = Case::right();
+            case.headers.remove(i);
+            assert!(case.verify().is_err(), "without header {i}");
+        }
+        let mut keyed = Case::right();
+        keyed.headers.push(("idempotency-key", "k".into()));
+        assert!(keyed.verify().is_err(), "an idempotency key that is not covered");
+    }
+
+    #[test]
+    fn what_must_be_covered_and_stated_is_demanded() {
+        let lines = [r#""@method": POST"#, r#""@path": /v1/payments"#, r#""@query": ?a=b"#];
+        let get = |covered: &str, params: &str, lines: &[&str]| {
+            let (input, signature) = signed(covered, params, lines);
+            Case { body: "", headers: vec![("signature-input", input), ("signature", signature)], ..Case::right() }
+        };
+        let all = r#""@method" "@path" "@query""#;
+        assert!(get(all, PARAMS, &lines).verify().is_ok());
+        assert!(get(r#""@method" "@path""#, PARAMS, &lines[..2]).verify().is_err());
+        assert!(get(all, r#";created=1618884473;keyid="key_1""#, &lines).verify().is_err(), "no nonce");
+        assert!(get(all, r#";keyid="key_1";nonce="n""#, &lines).verify().is_err(), "no created");
+        assert!(get(all, r#";created=1618884473;keyid="key_2";nonce="n""#, &lines).verify().is_err(), "another key");
+        assert!(get(all, r#";created=1618884473;keyid="key_1";nonce="n";alg="hmac-sha512""#, &lines).verify().is_err());
+        let expired = r#";created=1618884473;expires=1618884473;keyid="key_1";nonce="n""#;
+        assert!(get(all, expired, &lines).verify().is_err());
+    }
+
+    /// RFC 9421, B.2.5: a signature nobody here made.
+    #[test]
+    fn the_test_vector_of_the_rfc_has_the_base_that_we_build() {
+        let secret = "uzvJfB4u3N0Jy4T7NZ75MDVcr8zSTInedJtkgcu46YW4XByzNJjxBdtjUkdJPBtbmHhIDi6pcl8jsasjlTMtDQ==";
+        let input = r#"("date" "@authority" "content-type");created=1618884473;keyid="test-shared-secret""#;
+        let request = Request::builder()
+            .method("POST")
+            .uri("/foo?param=Value&Pet=dog")
+            .header("host", "example.com")
+            .header("date", "Tue, 20 Apr 2021 02:07:55 GMT")
+            .header("content-type", "application/json")
+            .body(())
+            .expect("a request");
+        let (parts, ()) = request.into_parts();
+        let text = format!("sig-b25={input}");
+        let parsed: Dictionary = Parser::new(&text).parse().expect("well-formed");
+        let Some(ListEntry::InnerList(list)) = parsed.get("sig-b25") else { panic!("an inner list") };
+        let base = signature_base(&parts, list, &covered(list).expect("names")).expect("a base");
+        let key = STANDARD.decode(secret).expect("base64");
+        let mut mac = Hmac::<Sha256>::new_from_slice(&key).expect("HMAC takes any key");
+        mac.update(base.as_bytes());
+        assert_eq!(STANDARD.encode(mac.finalize().into_bytes()), "pxcQw6G3AjtMBQjwo8XzkZf/bws5LelbaMk5rGIGtE8=");
+    }
+}

@@ -1,0 +1,54 @@
+"""Makes a customer with a live key: the request is signed with RFC 9421 by the public library http-message-signatures.
+
+    pip install -r requirements.txt
+    API_URL=… SECRET_KEY=svc_sk_live_… KEY_ID=key_… SIGNING_SECRET=svc_ss_… python sign.py
+"""
+
+import json
+import os
+import secrets
+import sys
+
+import requests
+from http_message_signatures import HTTPMessageSigner, HTTPSignatureKeyResolver, algorithms
+
+
+class SigningSecret(HTTPSignatureKeyResolver):
+    """The signing secret's characters, as they were shown, are the key."""
+
+    def resolve_private_key(self, key_id):
+        return os.environ["SIGNING_SECRET"].encode()
+
+    def resolve_public_key(self, key_id):
+        return self.resolve_private_key(key_id)
+
+
+def send(method, path, body=None, idempotency_key=None):
+    """Signs a request and sends it, just as it was signed."""
+    headers = {"Authorization": f"Bearer {os.environ['SECRET_KEY']}"}
+    covered = ["@method", "@path", "@query"]
+    data = None
+    if body is not None:
+        data = json.dumps(body).encode()
+        headers["Content-Type"] = "application/json"
+        # The library computes the Content-Digest (RFC 9530) of what it is told to cover.
+        covered.append("content-digest")
+    if idempotency_key is not None:
+        headers["Idempotency-Key"] = idempotency_key
+        covered.append("idempotency-key")
+
+    request = requests.Request(method, os.environ["API_URL"] + path, headers=headers, data=data).prepare()
+    signer = HTTPMessageSigner(signature_algorithm=algorithms.HMAC_SHA256, key_resolver=SigningSecret())
+    # A nonce is accepted once: a new one for each request, and for each retry.
+    nonce = secrets.token_urlsafe(16)
+    signer.sign(request, key_id=os.environ["KEY_ID"], covered_component_ids=covered, nonce=nonce)
+    with requests.Session() as session:
+        return session.send(request, timeout=30)
+
+
+if __name__ == "__main__":
+    response = send("GET", "/v1/payments?limit=1")
+    print(response.status_code, response.text)
+    customer = send("POST", "/v1/customers", {"email": "ada@example.com"}, idempotency_key=secrets.token_hex(8))
+    print(customer.status_code, customer.text)
+    sys.exit(0 if response.ok and customer.ok else 1)
