@@ -31,8 +31,6 @@ def send(method, path, body=None, idempotency_key=None):
     if body is not None:
         data = json.dumps(body).encode()
         headers["Content-Type"] = "application/json"
-        # The library computes the Content-Digest (RFC 9530) of what it is told to cover.
-        covered.append("content-digest")
     if idempotency_key is not None:
         headers["Idempotency-Key"] = idempotency_key
         covered.append("idempotency-key")
@@ -41,7 +39,8 @@ def send(method, path, body=None, idempotency_key=None):
     signer = HTTPMessageSigner(signature_algorithm=algorithms.HMAC_SHA256, key_resolver=SigningSecret())
     # A nonce is accepted once: a new one for each request, and for each retry.
     nonce = secrets.token_urlsafe(16)
-    signer.sign(request, key_id=os.environ["KEY_ID"], covered_component_ids=covered, nonce=nonce)
+    # Given the body, the library adds its Content-Digest (RFC 9530) and covers it.
+    signer.sign(request, key_id=os.environ["KEY_ID"], covered_component_ids=covered, nonce=nonce, body=data)
     with requests.Session() as session:
         return session.send(request, timeout=30)
 
