@@ -130,15 +130,22 @@ pub struct Spent {
     pub source: Source,
 }
 
+/// What a test token of the provider pays with. Those are good any number of times, so there is nothing to spend.
+pub fn test_token(caller: &Caller, token: &str) -> Option<Spent> {
+    let known = caller.mode == Mode::Test && caller.provider.is_test_token(token);
+    known.then(|| Spent {
+        provider_account_id: caller.provider_account_id,
+        source: Source::Token(Secret::new(token.to_owned())),
+    })
+}
+
 /// Spends a token within the transaction of what it pays for: if that is not committed, the token is fresh again.
 ///
 /// # Errors
 /// [`Error::Conflict`] for a spent token; 422 `paymentToken` for an unknown, another account's or an expired one.
 pub async fn spend(tx: &mut PgConnection, caller: &Caller, token: &str) -> Result<Spent> {
-    // The provider's test tokens are good any number of times, so there is nothing to spend.
-    if caller.mode == Mode::Test && caller.provider.is_test_token(token) {
-        let source = Source::Token(Secret::new(token.to_owned()));
-        return Ok(Spent { provider_account_id: caller.provider_account_id, source });
+    if let Some(spent) = test_token(caller, token) {
+        return Ok(spent);
     }
     let hash = sha256(token.as_bytes());
     let spent = sqlx::query!(

@@ -52,6 +52,17 @@ struct Data<'a, T> {
     object: &'a T,
 }
 
+/// The id and the bytes of an event, for a statement that writes it with other things.
+///
+/// # Errors
+/// [`Error::Internal`] if the object is no JSON.
+pub fn render(livemode: bool, kind: EventType, object: &impl Serialize, now: Timestamp) -> Result<(EventId, String)> {
+    let id = EventId::new(now);
+    let payload = Payload { id, kind: kind.name(), timestamp: now, livemode, data: Data { object } };
+    let payload = serde_json::to_string(&payload).map_err(|e| Error::internal(format!("event of {kind:?}: {e}")))?;
+    Ok((id, payload))
+}
+
 /// Writes an event about an object as the API shows it at this moment.
 ///
 /// # Errors
@@ -64,9 +75,7 @@ pub async fn append(
     object: &impl Serialize,
     now: Timestamp,
 ) -> Result<EventId> {
-    let id = EventId::new(now);
-    let payload = Payload { id, kind: kind.name(), timestamp: now, livemode, data: Data { object } };
-    let payload = serde_json::to_string(&payload).map_err(|e| Error::internal(format!("event of {kind:?}: {e}")))?;
+    let (id, payload) = render(livemode, kind, object, now)?;
     sqlx::query!(
         "INSERT INTO events (id, account_id, type, payload, created_at) VALUES ($1, $2, $3, $4, $5)",
         id.uuid(),

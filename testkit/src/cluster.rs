@@ -26,6 +26,7 @@ pub struct Builder {
     counts: [usize; 3],
     environment: Environment,
     own_postgres: bool,
+    durable: bool,
 }
 
 impl Builder {
@@ -54,6 +55,13 @@ impl Builder {
         self
     }
 
+    /// A Postgres of its own that waits for its disk, as in production, so that what is measured is honest.
+    #[must_use]
+    pub fn durable(mut self) -> Self {
+        self.durable = true;
+        self.own_postgres()
+    }
+
     /// A variable of every process's environment; it wins over what the cluster sets.
     #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
@@ -68,7 +76,7 @@ impl Builder {
     pub async fn start(self) -> Result<Cluster> {
         let directory = TempDir::new()?;
         let (database_url, postgres, database) = if self.own_postgres {
-            let (url, postgres) = migrated_postgres(&directory).await?;
+            let (url, postgres) = migrated_postgres(&directory, self.durable).await?;
             (url, Some(postgres), None)
         } else {
             let database = Database::create().await?;
@@ -264,8 +272,9 @@ impl Drop for Cluster {
     }
 }
 
-async fn migrated_postgres(directory: &TempDir) -> Result<(String, Postgres)> {
-    let postgres = Postgres::start(&directory.path().join("postgres"), postgres::Options::default()).await?;
+async fn migrated_postgres(directory: &TempDir, durable: bool) -> Result<(String, Postgres)> {
+    let options = postgres::Options { durable, ..postgres::Options::default() };
+    let postgres = Postgres::start(&directory.path().join("postgres"), options).await?;
     postgres.ensure_database("payments").await?;
     let url = postgres.url("payments");
     migrations::run(&url).await?;

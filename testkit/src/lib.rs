@@ -16,6 +16,7 @@ mod process;
 mod tools;
 mod watchdog;
 
+pub mod bench;
 pub mod postgres;
 pub mod redis;
 pub mod sandbox;

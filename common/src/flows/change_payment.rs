@@ -50,13 +50,19 @@ pub async fn change_payment(
     let mut doubt = Doubt::default();
     loop {
         let written = write(db, caller, id, change, origin, ids, now, &mut doubt).await;
-        if doubt.is_open() && written.is_err() && operations::state(db, caller.account_id, ids.0).await.is_ok() {
-            return reread(db, caller, id, ids).await;
-        }
-        match written {
+        let mut error = match written {
             Ok(changing) => return Ok(changing),
-            Err(error) => doubt.again(error).await?,
+            Err(error) => error,
+        };
+        // After a COMMIT without answer a refusal may be our own doing.
+        if doubt.is_open() {
+            match operations::state(db, caller.account_id, ids.0).await {
+                Ok(_) => return reread(db, caller, id, ids).await,
+                Err(Error::NotFound(_)) => {}
+                Err(unread) => error = unread,
+            }
         }
+        doubt.again(error).await?;
     }
 }
 

@@ -24,18 +24,17 @@ impl Doubt {
         self.committing
     }
 
+    /// A statement that commits by itself is about to be sent.
+    pub(super) fn sent(&mut self) {
+        self.committing = true;
+    }
+
     /// Commits, and remembers it if no answer comes.
     pub(super) async fn commit(&mut self, tx: Transaction<'_, Postgres>) -> Result<()> {
         self.committing = true;
         match tx.commit().await {
             Ok(()) => Ok(()),
-            Err(error) => {
-                // Refused by the server, which said so: the transaction is gone, and certainly so.
-                if !db::lost_connection(&error) {
-                    self.committing = false;
-                }
-                Err(error.into())
-            }
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -43,6 +42,8 @@ impl Doubt {
     /// intent is known not to exist and trying again has not helped.
     pub(super) async fn again(&mut self, error: Error) -> Result<()> {
         let lost = matches!(&error, Error::Database(cause) if db::lost_connection(cause));
+        // An error that the server has told of is an answer: what was sent is not in effect.
+        self.committing &= lost;
         if !lost || (!self.committing && self.paused >= GIVE_UP_AFTER) {
             return Err(error);
         }

@@ -8,6 +8,7 @@ mod inquire;
 mod outcome;
 mod perform;
 mod save_card;
+mod straight;
 mod take_payment;
 
 pub use change_payment::{Change, Changing, change_payment, changed};

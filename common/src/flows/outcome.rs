@@ -3,6 +3,7 @@
 
 use sqlx::{PgConnection, PgPool};
 
+use super::straight::{self, Told};
 use crate::accounts::Mode;
 use crate::customers;
 use crate::error::{Error, Result};
@@ -10,7 +11,7 @@ use crate::events::{self, EventType};
 use crate::id::{AnomalyId, OperationId, PaymentId, PaymentMethodId};
 use crate::operations::{self, Claimed, Kind, Locked, NewOperation, Origin, Outcome, State, Subject};
 use crate::payment_methods::{self, PaymentMethodView};
-use crate::payments::{self, Payment, PaymentView, RefundStatus, Status, idempotency, refunds};
+use crate::payments::{self, Payment, PaymentView, RefundStatus, Status, refunds};
 use crate::providers::{Action, Answer};
 use crate::time::Timestamp;
 
@@ -19,17 +20,17 @@ use crate::time::Timestamp;
 /// # Errors
 /// The database's; [`Error::Internal`] for an answer that does not fit the request, which a person must look at.
 pub async fn record_outcome(db: &PgPool, claimed: &Claimed, answer: &Answer, now: Timestamp) -> Result<()> {
+    if let (Kind::Sale | Kind::Authorize, Subject::Payment(id)) = (claimed.kind, claimed.subject) {
+        return charge(db, claimed, id, answer, now).await;
+    }
     let mut tx = db.begin().await?;
     match (claimed.kind, claimed.subject) {
-        (Kind::Sale | Kind::Authorize, Subject::Payment(id)) => charge(&mut tx, claimed, id, answer, now).await?,
         (Kind::Capture | Kind::Void, Subject::Payment(id)) => change(&mut tx, claimed, id, answer, now).await?,
         (Kind::Refund, Subject::Payment(id)) => refund(&mut tx, claimed, id, answer, now).await?,
         (Kind::Reverse, Subject::Payment(id)) => reversal(&mut tx, claimed, id, answer).await?,
         (Kind::StoreCard, Subject::PaymentMethod(id)) => card(&mut tx, claimed, id, answer, now).await?,
-        (
-            Kind::Sale | Kind::Authorize | Kind::Capture | Kind::Void | Kind::Refund | Kind::Reverse,
-            Subject::PaymentMethod(_),
-        )
+        (Kind::Sale | Kind::Authorize, _)
+        | (Kind::Capture | Kind::Void | Kind::Refund | Kind::Reverse, Subject::PaymentMethod(_))
         | (Kind::StoreCard, Subject::Payment(_)) => return Err(misfit(claimed, "its subject")),
     }
     tx.commit().await?;
@@ -40,38 +41,54 @@ fn misfit(claimed: &Claimed, what: &str) -> Error {
     Error::internal(format!("{}: {what} makes no sense", claimed.id))
 }
 
-async fn charge(
-    tx: &mut PgConnection,
-    claimed: &Claimed,
-    id: PaymentId,
-    answer: &Answer,
-    now: Timestamp,
-) -> Result<()> {
-    let mut payment = payments::lock(tx, claimed.account_id, id).await?;
-    let operation = operations::lock(tx, claimed.id).await?;
-    if operation.state.is_final() {
-        return late_charge(tx, claimed, &payment, &operation, answer, now).await;
+/// The outcome of a charge. Whoever takes the payment out of `processing` has written it; whoever comes later has a late answer.
+async fn charge(db: &PgPool, claimed: &Claimed, id: PaymentId, answer: &Answer, now: Timestamp) -> Result<()> {
+    let mut payment = payments::retrieve(db, claimed.account_id, id).await?;
+    if payment.status == Status::Processing {
+        conclude(&mut payment, claimed, answer, now)?;
+        let view = PaymentView::new(&payment, &[]);
+        let kept = serde_json::to_string(&view).map_err(|e| Error::internal(format!("{id}: {e}")))?;
+        let livemode = payment.mode == Mode::Live;
+        let event = match event_of(&payment) {
+            Some(kind) => Some((kind, events::render(livemode, kind, &view, now)?)),
+            None => None,
+        };
+        let event = event.as_ref().map(|(kind, (id, payload))| (*id, *kind, payload.as_str()));
+        let told = Told { event, answer: &kept };
+        let mut connection = db.acquire().await?;
+        if straight::finish_charge(&mut connection, claimed, &payment, &ended(answer), &told, now).await? {
+            return Ok(());
+        }
     }
+    let mut tx = db.begin().await?;
+    let payment = payments::lock(&mut tx, claimed.account_id, id).await?;
+    let operation = operations::lock(&mut tx, claimed.id).await?;
+    if !operation.state.is_final() {
+        return Err(misfit(claimed, &format!("a charge of a payment that is {}", payment.status.name())));
+    }
+    late_charge(&mut tx, claimed, &payment, &operation, answer, now).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// What the answer makes of the payment.
+fn conclude(payment: &mut Payment, claimed: &Claimed, answer: &Answer, now: Timestamp) -> Result<()> {
     match answer {
         Answer::Charged { provider_ref, amount, card } => {
             if !(1..=payment.amount_requested).contains(amount) {
                 return Err(misfit(claimed, &format!("an approval of {amount} for {}", payment.amount_requested)));
             }
-            payment.approve(provider_ref, *amount, card, claimed.provider, now)?;
+            payment.approve(provider_ref, *amount, card, claimed.provider, now)
         }
-        Answer::Declined { decline, card } => payment.decline(decline, card.as_ref())?,
-        Answer::Refused { .. } => payment.fail()?,
-        Answer::Done { .. } | Answer::Stored { .. } => return Err(misfit(claimed, "that answer")),
+        Answer::Declined { decline, card } => payment.decline(decline, card.as_ref()),
+        Answer::Refused { .. } => payment.fail(),
+        Answer::Done { .. } | Answer::Stored { .. } => Err(misfit(claimed, "that answer")),
     }
-    payments::save(tx, &payment).await?;
-    finish(tx, claimed.id, answer).await?;
-    announce(tx, &payment, now).await
 }
 
-/// The event and the kept answer of a payment whose charge has just come to an end.
-async fn announce(tx: &mut PgConnection, payment: &Payment, now: Timestamp) -> Result<()> {
-    let view = PaymentView::new(payment, &[]);
-    let event = match payment.status {
+/// The event of a payment whose charge has just come to an end.
+fn event_of(payment: &Payment) -> Option<EventType> {
+    match payment.status {
         Status::Declined => Some(EventType::PaymentDeclined),
         Status::Authorized | Status::PartiallyAuthorized | Status::PendingSettlement if payment.capture => {
             Some(EventType::PaymentCaptured)
@@ -86,12 +103,7 @@ async fn announce(tx: &mut PgConnection, payment: &Payment, now: Timestamp) -> R
         | Status::Failed
         | Status::Cancelled
         | Status::Expired => None,
-    };
-    if let Some(event) = event {
-        events::append(tx, payment.account_id, payment.mode == Mode::Live, event, &view, now).await?;
     }
-    let answer = serde_json::to_string(&view).map_err(|e| Error::internal(format!("{}: {e}", payment.id)))?;
-    idempotency::keep_answer(tx, payment.account_id, payment.id, &answer).await
 }
 
 /// A capture or a void. If the provider would not, the payment is as it was.
@@ -106,7 +118,7 @@ async fn change(
     if operations::lock(tx, claimed.id).await?.state.is_final() {
         return Ok(());
     }
-    finish(tx, claimed.id, answer).await?;
+    operations::finish(tx, claimed.id, &ended(answer)).await?;
     let event = match (answer, &claimed.request.action) {
         (Answer::Done { .. }, Action::Capture { money, .. }) => {
             payment.captured(money.minor, claimed.provider, now)?;
@@ -144,7 +156,7 @@ async fn refund(
     if operations::lock(tx, claimed.id).await?.state.is_final() {
         return Ok(());
     }
-    finish(tx, claimed.id, answer).await?;
+    operations::finish(tx, claimed.id, &ended(answer)).await?;
     let event = match answer {
         Answer::Done { .. } => {
             let amount = refunds::finish(tx, claimed.account_id, refund, RefundStatus::Succeeded).await?;
@@ -175,15 +187,16 @@ async fn tell(tx: &mut PgConnection, payment: &Payment, event: EventType, now: T
     Ok(())
 }
 
-async fn finish(tx: &mut PgConnection, id: OperationId, answer: &Answer) -> Result<()> {
-    let (state, provider_ref, failure) = match answer {
+fn ended(answer: &Answer) -> Outcome<'_> {
+    match answer {
         Answer::Charged { provider_ref, .. } | Answer::Done { provider_ref } | Answer::Stored { provider_ref, .. } => {
-            (State::Succeeded, Some(provider_ref.as_str()), None)
+            Outcome { state: State::Succeeded, provider_ref: Some(provider_ref), failure: None }
         }
-        Answer::Declined { decline, .. } => (State::Declined, None, Some(decline.code.as_str())),
-        Answer::Refused { reason } => (State::Failed, None, Some(reason.as_str())),
-    };
-    operations::finish(tx, id, &Outcome { state, provider_ref, failure }).await
+        Answer::Declined { decline, .. } => {
+            Outcome { state: State::Declined, provider_ref: None, failure: Some(&decline.code) }
+        }
+        Answer::Refused { reason } => Outcome { state: State::Failed, provider_ref: None, failure: Some(reason) },
+    }
 }
 
 /// An answer to an operation that has ended. The same charge again is no news; another one is reversed.
@@ -279,7 +292,7 @@ async fn reversal(tx: &mut PgConnection, claimed: &Claimed, id: PaymentId, answe
             "the provider would not reverse a second charge: the cardholder has paid twice until a person refunds it"
         );
     }
-    finish(tx, claimed.id, answer).await
+    operations::finish(tx, claimed.id, &ended(answer)).await
 }
 
 async fn card(
@@ -294,7 +307,7 @@ async fn card(
     if operations::lock(tx, claimed.id).await?.state.is_final() {
         return Ok(());
     }
-    finish(tx, claimed.id, answer).await?;
+    operations::finish(tx, claimed.id, &ended(answer)).await?;
     let Answer::Stored { provider_ref, card } = answer else {
         return payment_methods::finish_saving(tx, id, None).await;
     };

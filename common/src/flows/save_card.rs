@@ -36,16 +36,17 @@ pub async fn save_card(
     let ids = (PaymentMethodId::new(now), OperationId::new(now));
     let mut doubt = Doubt::default();
     loop {
-        let Err(error) = write(db, caller, new, origin, ids, now, &mut doubt).await else { return Ok(ids) };
-        if doubt.is_open() && exists(db, caller, ids.0).await {
-            return Ok(ids);
+        let Err(mut error) = write(db, caller, new, origin, ids, now, &mut doubt).await else { return Ok(ids) };
+        // After a COMMIT without answer a refusal may be our own doing.
+        if doubt.is_open() {
+            match payment_methods::retrieve_from(db, caller.account_id, ids.0).await {
+                Ok(_) => return Ok(ids),
+                Err(Error::NotFound(_)) => {}
+                Err(unread) => error = unread,
+            }
         }
         doubt.again(error).await?;
     }
-}
-
-async fn exists(db: &PgPool, caller: &Caller, card: PaymentMethodId) -> bool {
-    payment_methods::retrieve_from(db, caller.account_id, card).await.is_ok()
 }
 
 async fn write(

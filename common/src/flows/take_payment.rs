@@ -3,12 +3,13 @@
 use sqlx::PgPool;
 
 use super::doubt::Doubt;
+use super::straight;
 use crate::accounts::Caller;
-use crate::checkout;
+use crate::checkout::{self, Spent};
 use crate::error::{Error, Result};
 use crate::id::{CustomerId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId};
 use crate::money::Money;
-use crate::operations::{self, Kind, NewOperation, Origin, Subject};
+use crate::operations::{Kind, NewOperation, Origin, Subject};
 use crate::payment_methods::{self, Status as CardStatus};
 use crate::payments::idempotency::{self, Claim, IdempotencyKey};
 use crate::payments::{self, NewPayment, Payment};
@@ -65,15 +66,18 @@ pub async fn take_payment(
     loop {
         let written = write(db, caller, request, origin, (payment, operation), now, &mut doubt).await;
         // After a COMMIT without answer a refusal may be our own doing: the key or the token may have been used by us.
-        if doubt.is_open()
-            && !matches!(written, Ok(Taken::New(..)))
-            && let Ok(written) = payments::retrieve(db, caller.account_id, payment).await
-        {
-            return Ok(Taken::New(Box::new(written), operation));
-        }
-        match written {
-            Ok(taken) => return Ok(taken),
-            Err(error) => doubt.again(error).await?,
+        let unread = if doubt.is_open() && !matches!(written, Ok(Taken::New(..))) {
+            match payments::retrieve(db, caller.account_id, payment).await {
+                Ok(written) => return Ok(Taken::New(Box::new(written), operation)),
+                Err(Error::NotFound(_)) => None,
+                Err(unread) => Some(unread),
+            }
+        } else {
+            None
+        };
+        match (written, unread) {
+            (Ok(taken), None) => return Ok(taken),
+            (_, Some(error)) | (Err(error), None) => doubt.again(error).await?,
         }
     }
 }
@@ -87,6 +91,16 @@ async fn write(
     now: Timestamp,
     doubt: &mut Doubt,
 ) -> Result<Taken> {
+    if request.idempotency_key.is_none()
+        && let Some(spent) = funds_at_hand(caller, &request.funding)
+    {
+        // Nothing to look up and nothing to spend: the intent is one statement, which commits by itself.
+        let mut connection = db.acquire().await?;
+        let (new, order) = intent(caller, request, &spent, origin, (payment, operation));
+        doubt.sent();
+        straight::insert_intent(&mut connection, &new, &order, now).await?;
+        return Ok(Taken::New(Box::new(Payment::processing(&new, caller.mode, now)), operation));
+    }
     let mut tx = db.begin().await?;
     if let Some(key) = &request.idempotency_key
         && let Claim::Earlier(earlier) = idempotency::claim(&mut tx, caller.account_id, key, payment, now).await?
@@ -94,6 +108,20 @@ async fn write(
         return Ok(Taken::Earlier(earlier));
     }
     let funds = funds(&mut tx, caller, &request.funding).await?;
+    let (new, order) = intent(caller, request, &funds, origin, (payment, operation));
+    straight::insert_intent(&mut tx, &new, &order, now).await?;
+    doubt.commit(tx).await?;
+    Ok(Taken::New(Box::new(Payment::processing(&new, caller.mode, now)), operation))
+}
+
+/// The payment and the operation that charges it.
+fn intent<'a>(
+    caller: &Caller,
+    request: &'a PaymentRequest,
+    funds: &'a Funds,
+    origin: &'a Origin,
+    (payment, operation): (PaymentId, OperationId),
+) -> (NewPayment<'a>, NewOperation<'a>) {
     let card = funds.card.as_ref();
     let new = NewPayment {
         id: payment,
@@ -105,26 +133,19 @@ async fn write(
         payment_method: card.map(|card| (card.id, &card.face)),
         return_url: request.return_url.as_deref(),
     };
-    payments::insert(&mut tx, &new, now).await?;
-    operations::insert(
-        &mut tx,
-        &NewOperation {
-            id: operation,
-            account_id: caller.account_id,
-            provider_account_id: funds.provider_account_id,
-            subject: Subject::Payment(payment),
-            refund_id: None,
-            kind: if request.capture { Kind::Sale } else { Kind::Authorize },
-            money: Some(request.money),
-            source: Some(&funds.source),
-            target_ref: None,
-            origin,
-        },
-        now,
-    )
-    .await?;
-    doubt.commit(tx).await?;
-    Ok(Taken::New(Box::new(Payment::processing(&new, caller.mode, now)), operation))
+    let order = NewOperation {
+        id: operation,
+        account_id: caller.account_id,
+        provider_account_id: funds.provider_account_id,
+        subject: Subject::Payment(payment),
+        refund_id: None,
+        kind: if request.capture { Kind::Sale } else { Kind::Authorize },
+        money: Some(request.money),
+        source: Some(&funds.source),
+        target_ref: None,
+        origin,
+    };
+    (new, order)
 }
 
 struct Funds {
@@ -139,12 +160,23 @@ struct SavedCard {
     face: Card,
 }
 
+/// What pays, if that needs no look into the database: a test token of the provider.
+fn funds_at_hand(caller: &Caller, funding: &Funding) -> Option<Funds> {
+    match funding {
+        Funding::Token(token) => checkout::test_token(caller, token).map(Funds::of_token),
+        Funding::PaymentMethod(_) => None,
+    }
+}
+
+impl Funds {
+    fn of_token(spent: Spent) -> Self {
+        Self { provider_account_id: spent.provider_account_id, source: spent.source, card: None }
+    }
+}
+
 async fn funds(tx: &mut sqlx::PgConnection, caller: &Caller, funding: &Funding) -> Result<Funds> {
     match funding {
-        Funding::Token(token) => {
-            let spent = checkout::spend(tx, caller, token).await?;
-            Ok(Funds { provider_account_id: spent.provider_account_id, source: spent.source, card: None })
-        }
+        Funding::Token(token) => checkout::spend(tx, caller, token).await.map(Funds::of_token),
         Funding::PaymentMethod(id) => {
             let saved = payment_methods::retrieve(tx, caller.account_id, *id).await?;
             let usable = (saved.status == CardStatus::Active).then(|| saved.provider_ref.clone().zip(saved.card()));

@@ -81,22 +81,6 @@ pub async fn claim(
     }
 }
 
-/// Keeps the first answer that is not `processing`, byte for byte, with the outcome. Later ones change nothing.
-///
-/// # Errors
-/// Only the database's.
-pub async fn keep_answer(tx: &mut PgConnection, account: AccountId, payment: PaymentId, answer: &str) -> Result<()> {
-    sqlx::query!(
-        "UPDATE idempotency_keys SET answer = $3 WHERE account_id = $1 AND payment_id = $2 AND answer IS NULL",
-        account.uuid(),
-        payment.uuid(),
-        answer
-    )
-    .execute(tx)
-    .await?;
-    Ok(())
-}
-
 /// The answer kept for a payment, if its outcome is known and a key was used.
 ///
 /// # Errors

@@ -298,14 +298,6 @@ impl Payment {
     }
 }
 
-/// Writes a payment that is about to be charged.
-///
-/// # Errors
-/// Only the database's.
-pub async fn insert(tx: &mut PgConnection, new: &NewPayment<'_>, now: Timestamp) -> Result<()> {
-    store::insert(tx, new, now).await
-}
-
 /// One payment.
 ///
 /// # Errors

@@ -2,39 +2,12 @@
 
 use sqlx::{PgConnection, PgPool};
 
-use super::{Inquiry, NewPayment, Payment, Status};
+use super::{Inquiry, Payment, Status};
 use crate::error::Result;
-use crate::id::{AccountId, CustomerId, PaymentId};
+use crate::id::{AccountId, PaymentId};
 use crate::operations::Kind;
 use crate::providers::DeclineType;
 use crate::time::Timestamp;
-
-pub(super) async fn insert(tx: &mut PgConnection, new: &NewPayment<'_>, now: Timestamp) -> Result<()> {
-    let card = new.payment_method.map(|(_, card)| card);
-    sqlx::query!(
-        "INSERT INTO payments
-            (id, account_id, provider_account_id, customer_id, payment_method_id, status, capture, currency,
-             amount_requested, amount, card_brand, card_last4, card_exp_month, card_exp_year, return_url, created_at)
-         VALUES ($1, $2, $3, $4, $5, 'processing', $6, $7, $8, $8, $9, $10, $11, $12, $13, $14)",
-        new.id.uuid(),
-        new.account_id.uuid(),
-        new.provider_account_id.uuid(),
-        new.customer_id.map(CustomerId::uuid),
-        new.payment_method.map(|(id, _)| id.uuid()),
-        new.capture,
-        new.money.currency.code(),
-        new.money.minor,
-        card.map(|card| card.brand.as_str()),
-        card.map(|card| card.last4.as_str()),
-        card.map(|card| card.exp_month),
-        card.map(|card| card.exp_year),
-        new.return_url,
-        now,
-    )
-    .execute(tx)
-    .await?;
-    Ok(())
-}
 
 /// Every reader reads all of a payment, so the columns stand once.
 macro_rules! select_payments {

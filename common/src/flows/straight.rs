@@ -1,0 +1,135 @@
+//! The straight path of a payment: its intent and its outcome, each as one statement and so as one round trip.
+//!
+//! They write what the slices' own commands write one by one, under the same constraints; what is not straight (a retry, a
+//! late answer, a recovery) goes the long way through those commands.
+
+use sqlx::PgConnection;
+
+use crate::error::Result;
+use crate::events::EventType;
+use crate::id::{CustomerId, EventId};
+use crate::operations::{Claimed, FIRST_PUSH_AFTER, Kind, NewOperation, Outcome, State};
+use crate::payments::{NewPayment, Payment, Status};
+use crate::providers::{DeclineType, Source};
+use crate::time::Timestamp;
+
+/// Writes a payment and its operation.
+pub(super) async fn insert_intent(
+    db: &mut PgConnection,
+    payment: &NewPayment<'_>,
+    operation: &NewOperation<'_>,
+    now: Timestamp,
+) -> Result<()> {
+    let card = payment.payment_method.map(|(_, card)| card);
+    let (token, card_ref) = match operation.source {
+        Some(Source::Token(token)) => (Some(token.expose().as_str()), None),
+        Some(Source::Card(card)) => (None, Some(card.as_str())),
+        None => (None, None),
+    };
+    sqlx::query!(
+        "WITH payment AS (
+            INSERT INTO payments
+                (id, account_id, provider_account_id, customer_id, payment_method_id, status, capture, currency,
+                 amount_requested, amount, card_brand, card_last4, card_exp_month, card_exp_year, return_url, created_at)
+            VALUES ($1, $2, $3, $4, $5, 'processing', $6, $7, $8, $8, $9, $10, $11, $12, $13, $14))
+         INSERT INTO operations
+            (id, account_id, payment_id, provider_account_id, kind, reference, amount, currency,
+             upstream_token, card_ref, next_push_at, reply_to, request_id, created_at)
+         VALUES ($15, $2, $1, $3, $16, $17, $8, $7, $18, $19,
+                 clock_timestamp() + make_interval(secs => $20), $21, $22, $14)",
+        payment.id.uuid(),
+        payment.account_id.uuid(),
+        payment.provider_account_id.uuid(),
+        payment.customer_id.map(CustomerId::uuid),
+        payment.payment_method.map(|(id, _)| id.uuid()),
+        payment.capture,
+        payment.money.currency.code(),
+        payment.money.minor,
+        card.map(|card| card.brand.as_str()),
+        card.map(|card| card.last4.as_str()),
+        card.map(|card| card.exp_month),
+        card.map(|card| card.exp_year),
+        payment.return_url,
+        now,
+        operation.id.uuid(),
+        operation.kind as Kind,
+        operation.id.to_string(),
+        token,
+        card_ref,
+        FIRST_PUSH_AFTER.as_secs_f64(),
+        operation.origin.reply_to,
+        operation.origin.request_id,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// What the outcome of a charge writes beside the payment and the operation.
+pub(super) struct Told<'a> {
+    /// The event, if there is one, and its bytes.
+    pub(super) event: Option<(EventId, EventType, &'a str)>,
+    /// The answer to keep for the idempotency key, if one was used.
+    pub(super) answer: &'a str,
+}
+
+/// Writes the outcome of a charge whose payment is still processing. `false`: it is not, and nothing was written.
+///
+/// Only the outcome of its one charge takes a payment out of `processing`, so that state is the lock and the guard: of two
+/// who write at once, the second waits for the row and then finds it gone.
+pub(super) async fn finish_charge(
+    db: &mut PgConnection,
+    claimed: &Claimed,
+    payment: &Payment,
+    outcome: &Outcome<'_>,
+    told: &Told<'_>,
+    now: Timestamp,
+) -> Result<bool> {
+    let (event_id, event_type, event_payload) = match told.event {
+        Some((id, kind, payload)) => (Some(id.uuid()), Some(kind.name()), Some(payload)),
+        None => (None, None, None),
+    };
+    let written = sqlx::query_scalar!(
+        r#"WITH payment AS (
+               UPDATE payments SET status = $3, amount = $4, amount_captured = $5, card_brand = $6, card_last4 = $7,
+                   card_exp_month = $8, card_exp_year = $9, decline_code = $10, decline_type = $11, provider_ref = $12,
+                   captured_at = $13, inquiry_at = $14
+               WHERE account_id = $1 AND id = $2 AND status = 'processing' RETURNING id),
+           operation AS (
+               UPDATE operations o SET state = $16, provider_ref = $12, failure = $17, finished_at = clock_timestamp(),
+                   next_push_at = NULL, lease_until = NULL, upstream_token = NULL
+               FROM payment WHERE o.id = $15),
+           event AS (
+               INSERT INTO events (id, account_id, type, payload, created_at)
+               SELECT $18, $1, $19, $20, $21 FROM payment WHERE $18::uuid IS NOT NULL),
+           answer AS (
+               UPDATE idempotency_keys k SET answer = $22 FROM payment
+               WHERE k.account_id = $1 AND k.payment_id = payment.id AND k.answer IS NULL)
+           SELECT EXISTS (SELECT 1 FROM payment) AS "written!""#,
+        payment.account_id.uuid(),
+        payment.id.uuid(),
+        payment.status as Status,
+        payment.amount,
+        payment.amount_captured,
+        payment.card_brand,
+        payment.card_last4,
+        payment.card_exp_month,
+        payment.card_exp_year,
+        payment.decline_code,
+        payment.decline_type as Option<DeclineType>,
+        outcome.provider_ref,
+        payment.captured_at,
+        payment.inquiry_at,
+        claimed.id.uuid(),
+        outcome.state as State,
+        outcome.failure,
+        event_id,
+        event_type,
+        event_payload,
+        now,
+        told.answer,
+    )
+    .fetch_one(db)
+    .await?;
+    Ok(written)
+}

@@ -1,0 +1,34 @@
+//! Benchmarks of the whole system: real processes, a Postgres that waits for its disk, and beside them a floor that the
+//! same machine reaches in the same run. Figures are ratios first: a shared machine has no honest absolute ones.
+
+mod floor;
+mod load;
+mod payments;
+mod usage;
+
+use anyhow::{Result, bail};
+
+/// Runs the benchmark that the command line names; `--json` prints one object last.
+///
+/// # Errors
+/// When there is no such benchmark, or it fails.
+pub async fn command(arguments: &[String]) -> Result<()> {
+    let json = arguments.iter().any(|argument| argument == "--json");
+    let report = match arguments.first().map(String::as_str) {
+        Some("payments") => payments::run(seconds(arguments)?).await?,
+        _ => bail!("bench payments [--seconds N] [--json]"),
+    };
+    if json {
+        println!("{report}");
+    }
+    Ok(())
+}
+
+/// How long each load lasts, from `--seconds N`.
+fn seconds(arguments: &[String]) -> Result<u64> {
+    match arguments.iter().position(|argument| argument == "--seconds").map(|at| arguments.get(at + 1)) {
+        None => Ok(5),
+        Some(Some(text)) => Ok(text.parse()?),
+        Some(None) => bail!("--seconds wants a number"),
+    }
+}

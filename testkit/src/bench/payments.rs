@@ -1,0 +1,91 @@
+//! `bench payments`: what a payment costs, end to end, beside what its rows and commits alone cost.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use super::{
+    floor, load,
+    usage::{self, Watched},
+};
+use crate::{Client, Cluster, Kind, TempDir};
+
+const CLIENTS: [usize; 4] = [1, 8, 32, 64];
+/// The number of clients that the floor is compared at.
+const COMPARED: usize = 32;
+const WARM_UP: Duration = Duration::from_secs(2);
+
+/// Runs the loads and prints a table; answers the report.
+pub(super) async fn run(seconds: u64) -> Result<Value> {
+    let directory = TempDir::new()?;
+    let mut cluster =
+        Cluster::builder().api(1).worker(1).scheduler(1).durable().env("RUST_LOG", "warn").start().await?;
+    let no_limit = ["--mode", "test", "--provider", "mock", "--rate-limit", "1000000", "--burst", "1000000"];
+    let account = cluster.account_with(&no_limit).await?;
+    let client = cluster.client(&account)?;
+    let watched = watched(&mut cluster);
+    load::closed_loop(COMPARED, WARM_UP, pay(&client)).await?;
+
+    println!("clients  payments/s   p50 ms   p99 ms   CPU ms a payment");
+    let (mut rows, mut at_32) = (Vec::new(), 0.0);
+    for clients in CLIENTS {
+        let before = usage::cpu_seconds(&watched);
+        let measured = load::closed_loop(clients, Duration::from_secs(seconds), pay(&client)).await?;
+        let after = usage::cpu_seconds(&watched);
+        let cpu: std::collections::BTreeMap<_, _> = after
+            .iter()
+            .map(|(name, used)| (name.clone(), (used - before.get(name).unwrap_or(&0.0)) / measured.count as f64))
+            .collect();
+        let total: f64 = cpu.values().sum();
+        let (p50, p99) = (measured.percentile(50), measured.percentile(99));
+        println!("{clients:>7} {:>11.0} {p50:>8.2} {p99:>8.2} {:>18.2}", measured.per_second, total * 1000.0);
+        if clients == COMPARED {
+            at_32 = measured.per_second;
+        }
+        rows.push(json!({
+            "clients": clients, "payments_per_second": measured.per_second, "p50_ms": p50, "p99_ms": p99,
+            "cpu_seconds_per_payment": total, "cpu_seconds_per_payment_by_process": cpu,
+        }));
+    }
+    let memory = usage::memory_mib(&watched);
+    println!("memory MiB: {memory:.0?}");
+    let floor = floor::per_second(cluster.database_url(), directory.path(), COMPARED, seconds).await?;
+    let ratio = at_32 / floor;
+    println!("floor: pgbench writes the same rows in the same commits {floor:.0} times a second at {COMPARED} clients");
+    println!("ratio at {COMPARED} clients: {ratio:.2}");
+    Ok(json!({
+        "bench": "payments", "seconds": seconds, "loads": rows, "floor_per_second": floor, "ratio": ratio,
+        "memory_mib": memory,
+    }))
+}
+
+fn pay(client: &Client) -> impl Fn() -> futures_util::future::BoxFuture<'static, Result<()>> + Clone + Send + 'static {
+    let client = client.clone();
+    move || {
+        let client = client.clone();
+        Box::pin(async move {
+            let payment = json!({"amount": 1250, "currency": "USD", "paymentToken": "tok_ok"});
+            let answer = client.post("/v1/payments", payment).await?;
+            let done = answer.status == 201 && answer.body["status"] == "pending_settlement";
+            ensure!(done, "a payment was answered {} {}", answer.status, answer.body);
+            Ok(())
+        })
+    }
+}
+
+fn watched(cluster: &mut Cluster) -> Vec<Watched> {
+    let mut watched = vec![Watched { name: "redis".to_owned(), pid: cluster.redis.pid() }];
+    if let Some(postgres) = &cluster.postgres {
+        watched.push(Watched { name: "postgres".to_owned(), pid: postgres.pid() });
+    }
+    for process in cluster.processes() {
+        let name = match process.kind() {
+            Kind::Api => "api",
+            Kind::Worker => "worker",
+            Kind::Scheduler => "scheduler",
+        };
+        watched.push(Watched { name: name.to_owned(), pid: process.pid() });
+    }
+    watched
+}

@@ -1,0 +1,65 @@
+//! What processes use, as Linux counts it. Elsewhere there are no figures.
+
+use std::{collections::BTreeMap, fs, process::Command};
+
+/// A process and all that it has started: Postgres is one of many.
+#[derive(Clone, Debug)]
+pub(super) struct Watched {
+    pub(super) name: String,
+    pub(super) pid: u32,
+}
+
+/// Processor seconds by name, those of ended children included.
+pub(super) fn cpu_seconds(watched: &[Watched]) -> BTreeMap<String, f64> {
+    let ticks_per_second = clock_ticks();
+    let children = children();
+    let mut used = BTreeMap::new();
+    for Watched { name, pid } in watched {
+        let mut pids = vec![*pid];
+        let mut ticks = 0.0;
+        while let Some(pid) = pids.pop() {
+            pids.extend(children.get(&pid).into_iter().flatten());
+            ticks += ticks_of(pid).unwrap_or(0.0);
+        }
+        *used.entry(name.clone()).or_insert(0.0) += ticks / ticks_per_second;
+    }
+    used
+}
+
+/// Resident memory of each process itself, in MiB.
+pub(super) fn memory_mib(watched: &[Watched]) -> BTreeMap<String, f64> {
+    let resident = |pid: u32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        line.trim().trim_end_matches(" kB").parse::<f64>().ok()
+    };
+    watched.iter().filter_map(|one| Some((one.name.clone(), resident(one.pid)? / 1024.0))).collect()
+}
+
+fn clock_ticks() -> f64 {
+    let said = Command::new("getconf").arg("CLK_TCK").output().ok();
+    said.and_then(|output| String::from_utf8(output.stdout).ok()?.trim().parse().ok()).unwrap_or(100.0)
+}
+
+/// Fields of /proc/<pid>/stat after the name, which may hold spaces: state is the first.
+fn stat(pid: u32) -> Option<Vec<String>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(text.rsplit_once(')')?.1.split_whitespace().map(str::to_owned).collect())
+}
+
+/// utime, stime, cutime and cstime together: proc(5), fields 14 to 17.
+fn ticks_of(pid: u32) -> Option<f64> {
+    let fields = stat(pid)?;
+    Some(fields.get(11..15)?.iter().filter_map(|field| field.parse::<f64>().ok()).sum())
+}
+
+fn children() -> BTreeMap<u32, Vec<u32>> {
+    let mut children = BTreeMap::<u32, Vec<u32>>::new();
+    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+    for pid in pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+        if let Some(parent) = stat(pid).and_then(|fields| fields.get(1)?.parse().ok()) {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    children
+}
