@@ -149,17 +149,15 @@ async fn settled(fixture: &dyn Fixture, charge: &str, after: Duration) -> bool {
 
 /// The provider's name for an approval, how much, and the card.
 pub(crate) fn charged(answer: Answer) -> (String, i64, Card) {
-    match answer {
-        Answer::Charged { provider_ref, amount, card } => (provider_ref, amount, card),
-        other => panic!("an approval was wanted, not {other:?}"),
-    }
+    let Answer::Charged { provider_ref, amount, card } = answer else {
+        panic!("an approval was wanted, not {answer:?}")
+    };
+    (provider_ref, amount, card)
 }
 
 pub(crate) fn declined(answer: Answer) -> Decline {
-    match answer {
-        Answer::Declined { decline, .. } => decline,
-        other => panic!("a decline was wanted, not {other:?}"),
-    }
+    let Answer::Declined { decline, .. } = answer else { panic!("a decline was wanted, not {answer:?}") };
+    decline
 }
 
 fn assert_refused(answer: &Answer) {
@@ -373,11 +371,13 @@ pub(crate) async fn a_stored_card_keeps_its_nature(fixture: &dyn Fixture) {
     for wanted in [Wanted::Approval, Wanted::Part, Wanted::Decline] {
         let Some(token) = fixture.token(wanted).await else { continue };
         let store = Action::StoreCard { token: Secret::new(token) };
-        let (stored, face) = match known(fixture, &request(fixture, &format!("op_{wanted:?}"), store)).await {
-            Answer::Stored { provider_ref, card } => (provider_ref, card),
-            // A provider may find out at once that a card is no good.
-            Answer::Declined { .. } if wanted == Wanted::Decline => continue,
-            other => panic!("a stored card was wanted, not {other:?}"),
+        let answer = known(fixture, &request(fixture, &format!("op_{wanted:?}"), store)).await;
+        // A provider may find out at once that a card is no good.
+        if wanted == Wanted::Decline && matches!(answer, Answer::Declined { .. }) {
+            continue;
+        }
+        let Answer::Stored { provider_ref: stored, card: face } = answer else {
+            panic!("a stored card was wanted, not {answer:?}")
         };
         assert_shows(&face);
         for n in 1..=2 {
