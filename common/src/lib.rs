@@ -1,5 +1,6 @@
-//! The domain of Unified Payments: every rule and every statement of SQL, in rank order. A module uses those above it alone;
-//! a test reads the `use crate::` lines and fails on an upward one (docs/architecture.md, Layout).
+//! The domain of Unified Payments: every rule and every statement of SQL, in groups by rank, lowest first. A module uses its
+//! own group and those listed before it; testkit/tests/tidy.rs fails on a path that leads the other way (see
+//! docs/architecture.md, Layout).
 
 // Foundation.
 pub mod clock;

@@ -22,8 +22,8 @@ const READY_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often histograms are drained into their buckets.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// Starts logging: `LOG_FORMAT=json` (the default) or `text`, filtered by `RUST_LOG` (`info` by default). Every line names
-/// the process.
+/// Starts logging: `LOG_FORMAT=json` (the default) or `text`, filtered by `RUST_LOG` (`info` by default). A line does
+/// not name its process: what collects the lines knows it.
 pub fn init_logs() {
     let filter = EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| EnvFilter::new("info,sqlx::query=warn,apalis=warn,apalis_core=warn"));
@@ -88,7 +88,7 @@ impl Internal {
         Ok(address)
     }
 
-    /// Redis is not asked: without it everything is slower, and nothing is lost.
+    /// Redis is not asked: without it reads go on, payments wait, and nothing is lost.
     async fn ready(&self) -> (StatusCode, &'static str) {
         if self.draining.load(Ordering::Relaxed) {
             return (StatusCode::SERVICE_UNAVAILABLE, "draining\n");

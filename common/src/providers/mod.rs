@@ -3,6 +3,8 @@
 //! No method takes a connection to our database, so none can be held while a provider is waited for. An adapter never
 //! repeats a request on its own: a second try is a decision of the charge protocol (docs/architecture.md).
 
+#[cfg(test)]
+mod contract;
 pub mod mock;
 
 use std::time::Duration;
@@ -254,7 +256,7 @@ pub enum Standing {
     Voided,
 }
 
-/// A provider adapter. The contract suite in `providers/mock/tests.rs` holds for each.
+/// A provider adapter. Each runs the suite in `providers/contract.rs`.
 pub trait Provider: Send + Sync + 'static {
     /// What it offers for this kind of operation.
     fn recovery(&self, account: ProviderAccountId, kind: Kind) -> BoxFuture<'_, Result<RecoveryClass, Fault>>;
@@ -262,7 +264,7 @@ pub trait Provider: Send + Sync + 'static {
     /// Sends a request, once. Waits as long as the provider takes: the caller has the time-out.
     fn execute(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>>;
 
-    /// Asks what became of a request. Class B only; others answer [`Found::Nothing`].
+    /// Asks what became of a request. Only class B is asked; in class C there is never anything to find.
     fn look_up(&self, request: Request) -> BoxFuture<'_, Result<Found, Fault>>;
 
     /// How a charge stands by `now`.

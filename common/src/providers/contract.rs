@@ -1,0 +1,444 @@
+//! The contract that every adapter keeps, whatever its provider: what an answer, a fault and a repeated reference mean.
+//!
+//! An adapter's tests say how its provider is asked and hurt ([`Fixture`]), and run [`contract_suite!`] for each recovery
+//! class it can be in. Each check gets a fixture of its own, so it may break what it likes.
+
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, join_all};
+
+use super::{Action, Answer, Card, Decline, Fault, Found, Provider, RecoveryClass, Request, Source};
+use crate::crypto::Secret;
+use crate::id::ProviderAccountId;
+use crate::money::Money;
+use crate::operations::Kind;
+use crate::time::Timestamp;
+
+/// Longer than any look that a check takes at the books.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// So long does a slow provider take in these checks.
+const SLOW: Duration = Duration::from_millis(400);
+const ASKED: i64 = 1_250;
+
+/// What a token's card is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Approve in full.
+    Approval,
+    /// Approve less than is asked.
+    Part,
+    /// Decline.
+    Decline,
+}
+
+/// An approved charge in the provider's own books.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Booked {
+    /// In minor units.
+    pub(crate) amount: i64,
+    /// Taken, and not merely held.
+    pub(crate) captured: bool,
+}
+
+/// A provider to be tried, with two accounts that nobody else uses, and its books as its own statement would show them.
+pub(crate) trait Fixture: Send + Sync {
+    /// The adapter.
+    fn provider(&self) -> &dyn Provider;
+    /// The class that it is in, for charges.
+    fn class(&self) -> RecoveryClass;
+    /// Where the checks charge.
+    fn account(&self) -> ProviderAccountId;
+    /// Another account at the same provider.
+    fn other_account(&self) -> ProviderAccountId;
+    /// A fresh token of the first account; none if the provider has no such cards.
+    fn token(&self, wanted: Wanted) -> BoxFuture<'_, Option<String>>;
+    /// The approved charges that the books of the first account have under a reference.
+    fn booked<'a>(&'a self, reference: &'a str) -> BoxFuture<'a, Vec<Booked>>;
+    /// The next answer is lost, after the books were written.
+    fn lose_an_answer(&self) -> BoxFuture<'_, ()>;
+    /// From now on every request takes so long.
+    fn take(&self, latency: Duration) -> BoxFuture<'_, ()>;
+    /// From now on every request is refused.
+    fn refuse(&self) -> BoxFuture<'_, ()>;
+    /// How long after its capture money settles.
+    fn settles_after(&self) -> Duration;
+}
+
+/// Every check, each a test of its own: `contract_suite!(class_a, fixture(RecoveryClass::Idempotent))`, where the expression
+/// makes a future of a fixture.
+macro_rules! contract_suite {
+    ($module:ident, $fixture:expr) => {
+        $crate::providers::contract::contract_suite!(@ $module, $fixture;
+            declares_its_class,
+            a_charge_is_approved_in_full,
+            an_authorization_takes_nothing_until_it_is_captured,
+            a_decline_has_a_code_and_a_type,
+            a_part_is_less_than_was_asked,
+            an_unknown_token_is_refused,
+            an_unknown_charge_is_refused,
+            a_repeated_reference_is_handled_by_its_class,
+            a_repeated_decline_is_no_second_try,
+            twenty_at_once_are_one_charge,
+            an_unknown_reference_is_nothing,
+            a_caller_that_gives_up_stops_nothing,
+            a_lost_answer_is_unknown_and_booked,
+            a_refusal_books_nothing,
+            a_stored_card_keeps_its_nature,
+            another_account_sees_nothing,
+            money_settles_after_its_time,
+            voided_money_never_settles,
+            a_refund_leaves_the_charge_settled,
+        );
+    };
+    (@ $module:ident, $fixture:expr; $($check:ident,)*) => {
+        mod $module {
+            use super::*;
+            $(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $check() {
+                    let fixture = $fixture.await;
+                    $crate::providers::contract::$check(&fixture).await;
+                }
+            )*
+        }
+    };
+}
+pub(crate) use contract_suite;
+
+// --- asking -------------------------------------------------------------------------------------------------------------
+
+pub(crate) fn noon() -> Timestamp {
+    Timestamp::from_millisecond(1_800_000_000_000).expect("in range")
+}
+
+fn dollars(minor: i64) -> Money {
+    Money { minor, currency: "USD".parse().expect("a currency") }
+}
+
+pub(crate) fn request(fixture: &dyn Fixture, reference: &str, action: Action) -> Request {
+    Request { account: fixture.account(), reference: reference.to_owned(), action, now: noon() }
+}
+
+/// A charge of 12.50 by a fresh token; none if the provider has no such cards.
+async fn charge(fixture: &dyn Fixture, reference: &str, wanted: Wanted, capture: bool) -> Option<Request> {
+    let source = Source::Token(Secret::new(fixture.token(wanted).await?));
+    Some(request(fixture, reference, Action::Charge { source, money: dollars(ASKED), capture }))
+}
+
+async fn sale(fixture: &dyn Fixture, reference: &str) -> Request {
+    charge(fixture, reference, Wanted::Approval, true).await.expect("every provider approves something")
+}
+
+async fn execute(fixture: &dyn Fixture, request: &Request) -> Result<Answer, Fault> {
+    fixture.provider().execute(request.clone()).await
+}
+
+async fn known(fixture: &dyn Fixture, request: &Request) -> Answer {
+    execute(fixture, request).await.expect("nothing is wrong with the provider")
+}
+
+async fn look_up(fixture: &dyn Fixture, request: &Request) -> Found {
+    fixture.provider().look_up(request.clone()).await.expect("nothing is wrong with the provider")
+}
+
+async fn settled(fixture: &dyn Fixture, charge: &str, after: Duration) -> bool {
+    let asked = fixture.provider().is_settled(fixture.account(), charge.to_owned(), noon().plus(after));
+    asked.await.expect("nothing is wrong with the provider")
+}
+
+/// The provider's name for an approval, how much, and the card.
+pub(crate) fn charged(answer: Answer) -> (String, i64, Card) {
+    let Answer::Charged { provider_ref, amount, card } = answer else {
+        panic!("an approval was wanted, not {answer:?}")
+    };
+    (provider_ref, amount, card)
+}
+
+pub(crate) fn declined(answer: Answer) -> Decline {
+    let Answer::Declined { decline, .. } = answer else { panic!("a decline was wanted, not {answer:?}") };
+    decline
+}
+
+fn assert_refused(answer: &Answer) {
+    assert!(matches!(answer, Answer::Refused { reason } if !reason.is_empty()), "{answer:?}");
+}
+
+fn assert_done(answer: &Answer) {
+    assert!(matches!(answer, Answer::Done { provider_ref } if !provider_ref.is_empty()), "{answer:?}");
+}
+
+fn assert_shows(card: &Card) {
+    assert!(!card.brand.is_empty() && card.brand == card.brand.to_lowercase(), "{card:?}");
+    assert!(card.last4.len() == 4 && card.last4.bytes().all(|b| b.is_ascii_digit()), "{card:?}");
+    assert!((1..=12).contains(&card.exp_month) && card.exp_year > 2000, "{card:?}");
+}
+
+/// One sale of the whole amount.
+fn one_sale() -> Vec<Booked> {
+    vec![Booked { amount: ASKED, captured: true }]
+}
+
+/// Waits until the books have an entry: nobody tells us when a request that we gave up on has arrived.
+async fn eventually_booked(fixture: &dyn Fixture, reference: &str) -> Vec<Booked> {
+    let look = async {
+        loop {
+            let booked = fixture.booked(reference).await;
+            if !booked.is_empty() {
+                return booked;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, look).await.expect("the request arrives although nobody waits for it")
+}
+
+// --- the checks ---------------------------------------------------------------------------------------------------------
+
+pub(crate) async fn declares_its_class(fixture: &dyn Fixture) {
+    for kind in [Kind::Sale, Kind::Authorize] {
+        let class = fixture.provider().recovery(fixture.account(), kind).await.expect("known");
+        assert_eq!(class, fixture.class(), "{kind:?}");
+    }
+    for kind in [Kind::Capture, Kind::Void, Kind::Refund, Kind::StoreCard, Kind::Reverse] {
+        fixture.provider().recovery(fixture.account(), kind).await.expect("each kind has one");
+    }
+}
+
+pub(crate) async fn a_charge_is_approved_in_full(fixture: &dyn Fixture) {
+    let (provider_ref, amount, card) = charged(known(fixture, &sale(fixture, "op_1").await).await);
+    assert_eq!(amount, ASKED);
+    assert_shows(&card);
+    assert_eq!(fixture.booked("op_1").await, one_sale());
+    let (another, ..) = charged(known(fixture, &sale(fixture, "op_2").await).await);
+    assert_ne!(provider_ref, another, "each charge has a name of its own");
+}
+
+pub(crate) async fn an_authorization_takes_nothing_until_it_is_captured(fixture: &dyn Fixture) {
+    let held = charge(fixture, "op_1", Wanted::Approval, false).await.expect("every provider approves something");
+    let (charge, amount, _) = charged(known(fixture, &held).await);
+    assert_eq!(amount, ASKED);
+    assert_eq!(fixture.booked("op_1").await, [Booked { amount: ASKED, captured: false }]);
+    let late = fixture.settles_after() * 100;
+    assert!(!settled(fixture, &charge, late).await, "what was not taken does not settle");
+    let capture = Action::Capture { charge: charge.clone(), money: dollars(ASKED) };
+    assert_done(&known(fixture, &request(fixture, "op_2", capture)).await);
+    assert!(settled(fixture, &charge, late).await);
+}
+
+pub(crate) async fn a_decline_has_a_code_and_a_type(fixture: &dyn Fixture) {
+    let asked = charge(fixture, "op_1", Wanted::Decline, true).await.expect("every provider declines something");
+    let decline = declined(known(fixture, &asked).await);
+    let code = &decline.code;
+    assert!(!code.is_empty() && code.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{code} is a word of ours");
+    assert_eq!(fixture.booked("op_1").await, []);
+}
+
+pub(crate) async fn a_part_is_less_than_was_asked(fixture: &dyn Fixture) {
+    let Some(asked) = charge(fixture, "op_1", Wanted::Part, true).await else { return };
+    let (_, amount, _) = charged(known(fixture, &asked).await);
+    assert!((1..ASKED).contains(&amount), "{amount}");
+    assert_eq!(fixture.booked("op_1").await, [Booked { amount, captured: true }]);
+}
+
+pub(crate) async fn an_unknown_token_is_refused(fixture: &dyn Fixture) {
+    let token = || Secret::new("no-such-token".to_owned());
+    let action = Action::Charge { source: Source::Token(token()), money: dollars(ASKED), capture: true };
+    assert_refused(&known(fixture, &request(fixture, "op_1", action)).await);
+    assert_refused(&known(fixture, &request(fixture, "op_2", Action::StoreCard { token: token() })).await);
+    let card = Source::Card("no-such-card".to_owned());
+    let action = Action::Charge { source: card, money: dollars(ASKED), capture: true };
+    assert_refused(&known(fixture, &request(fixture, "op_3", action)).await);
+}
+
+pub(crate) async fn an_unknown_charge_is_refused(fixture: &dyn Fixture) {
+    let charge = || "no-such-charge".to_owned();
+    for (reference, action) in [
+        ("op_1", Action::Capture { charge: charge(), money: dollars(1) }),
+        ("op_2", Action::Void { charge: charge() }),
+        ("op_3", Action::Refund { charge: charge(), money: dollars(1) }),
+    ] {
+        assert_refused(&known(fixture, &request(fixture, reference, action)).await);
+    }
+    assert!(!settled(fixture, "no-such-charge", fixture.settles_after() * 100).await);
+}
+
+/// The heart of recovery: what a second sending does, and what a look-up finds.
+pub(crate) async fn a_repeated_reference_is_handled_by_its_class(fixture: &dyn Fixture) {
+    let request = sale(fixture, "op_1").await;
+    let first = known(fixture, &request).await;
+    let again = execute(fixture, &request).await;
+    match fixture.class() {
+        RecoveryClass::Idempotent => {
+            assert_eq!(again.expect("the first answer again"), first);
+            assert_eq!(fixture.booked("op_1").await, one_sale());
+        }
+        RecoveryClass::Lookup => {
+            assert!(matches!(again, Err(Fault::Unknown(_))), "neither a decline nor a charge: {again:?}");
+            assert_eq!(look_up(fixture, &request).await, Found::Answer(first));
+            assert_eq!(fixture.booked("op_1").await, one_sale());
+        }
+        RecoveryClass::Neither => {
+            let (first, ..) = charged(first);
+            let (second, ..) = charged(again.expect("it does not know that it has seen this"));
+            assert_ne!(first, second);
+            assert_eq!(fixture.booked("op_1").await.len(), 2, "which is why it is never sent again");
+        }
+    }
+}
+
+pub(crate) async fn a_repeated_decline_is_no_second_try(fixture: &dyn Fixture) {
+    let asked = charge(fixture, "op_1", Wanted::Decline, true).await.expect("every provider declines something");
+    let first = known(fixture, &asked).await;
+    match fixture.class() {
+        RecoveryClass::Idempotent => assert_eq!(known(fixture, &asked).await, first),
+        RecoveryClass::Lookup => assert_eq!(look_up(fixture, &asked).await, Found::Answer(first)),
+        RecoveryClass::Neither => {}
+    }
+    assert_eq!(fixture.booked("op_1").await, []);
+}
+
+pub(crate) async fn twenty_at_once_are_one_charge(fixture: &dyn Fixture) {
+    let request = sale(fixture, "op_1").await;
+    let answers = join_all((0..20).map(|_| execute(fixture, &request))).await;
+    match fixture.class() {
+        RecoveryClass::Idempotent => {
+            let mut answers = answers.into_iter().map(|answer| answer.expect("the one answer"));
+            let first = answers.next().expect("twenty");
+            assert!(answers.all(|answer| answer == first));
+        }
+        RecoveryClass::Lookup => {
+            let (known, unknown): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
+            assert!(unknown.iter().all(|answer| matches!(answer, Err(Fault::Unknown(_)))), "{unknown:?}");
+            let Ok([Ok(first)]) = <[_; 1]>::try_from(known) else { panic!("one is charged, the others are refused") };
+            assert_eq!(look_up(fixture, &request).await, Found::Answer(first));
+        }
+        // It promises nothing here; our claim and lease are all there is.
+        RecoveryClass::Neither => return,
+    }
+    assert_eq!(fixture.booked("op_1").await, one_sale());
+}
+
+pub(crate) async fn an_unknown_reference_is_nothing(fixture: &dyn Fixture) {
+    let never_sent = sale(fixture, "op_1").await;
+    assert_eq!(look_up(fixture, &never_sent).await, Found::Nothing);
+    known(fixture, &sale(fixture, "op_2").await).await;
+    assert_eq!(look_up(fixture, &never_sent).await, Found::Nothing, "another reference is not this one");
+}
+
+pub(crate) async fn a_caller_that_gives_up_stops_nothing(fixture: &dyn Fixture) {
+    fixture.take(SLOW).await;
+    let request = sale(fixture, "op_1").await;
+    let gave_up = tokio::time::timeout(SLOW / 8, execute(fixture, &request)).await;
+    assert!(gave_up.is_err(), "the provider is slow");
+    assert_eq!(eventually_booked(fixture, "op_1").await, one_sale());
+    recovers(fixture, &request).await;
+}
+
+pub(crate) async fn a_lost_answer_is_unknown_and_booked(fixture: &dyn Fixture) {
+    fixture.lose_an_answer().await;
+    let request = sale(fixture, "op_1").await;
+    let lost = execute(fixture, &request).await;
+    assert!(matches!(lost, Err(Fault::Unknown(_))), "a request that has arrived is never called not sent: {lost:?}");
+    assert_eq!(fixture.booked("op_1").await, one_sale());
+    recovers(fixture, &request).await;
+}
+
+/// The class's own way to the answer of a charge that is booked, without a second one.
+async fn recovers(fixture: &dyn Fixture, request: &Request) {
+    let answer = match fixture.class() {
+        RecoveryClass::Idempotent => known(fixture, request).await,
+        RecoveryClass::Lookup => match look_up(fixture, request).await {
+            Found::Answer(answer) => answer,
+            Found::Nothing => panic!("what is booked is found"),
+        },
+        RecoveryClass::Neither => return,
+    };
+    let (_, amount, _) = charged(answer);
+    assert_eq!(amount, ASKED);
+    assert_eq!(fixture.booked(&request.reference).await, one_sale());
+}
+
+pub(crate) async fn a_refusal_books_nothing(fixture: &dyn Fixture) {
+    let request = sale(fixture, "op_1").await;
+    fixture.refuse().await;
+    assert_refused(&known(fixture, &request).await);
+    assert_eq!(fixture.booked("op_1").await, []);
+    assert_eq!(look_up(fixture, &request).await, Found::Nothing);
+}
+
+pub(crate) async fn a_stored_card_keeps_its_nature(fixture: &dyn Fixture) {
+    for wanted in [Wanted::Approval, Wanted::Part, Wanted::Decline] {
+        let Some(token) = fixture.token(wanted).await else { continue };
+        let store = Action::StoreCard { token: Secret::new(token) };
+        let answer = known(fixture, &request(fixture, &format!("op_{wanted:?}"), store)).await;
+        // A provider may find out at once that a card is no good.
+        if wanted == Wanted::Decline && matches!(answer, Answer::Declined { .. }) {
+            continue;
+        }
+        let Answer::Stored { provider_ref: stored, card: face } = answer else {
+            panic!("a stored card was wanted, not {answer:?}")
+        };
+        assert_shows(&face);
+        for n in 1..=2 {
+            let source = Source::Card(stored.clone());
+            let action = Action::Charge { source, money: dollars(ASKED), capture: true };
+            let answer = known(fixture, &request(fixture, &format!("op_{wanted:?}_{n}"), action)).await;
+            match wanted {
+                Wanted::Approval => {
+                    let (_, amount, card) = charged(answer);
+                    assert_eq!((amount, &card), (ASKED, &face));
+                }
+                Wanted::Part => assert!(charged(answer).1 < ASKED),
+                Wanted::Decline => assert!(!declined(answer).code.is_empty()),
+            }
+        }
+    }
+}
+
+pub(crate) async fn another_account_sees_nothing(fixture: &dyn Fixture) {
+    let mine = sale(fixture, "op_1").await;
+    let (charge, ..) = charged(known(fixture, &mine).await);
+    let theirs = |reference: &str, action: Action| Request {
+        account: fixture.other_account(),
+        ..request(fixture, reference, action)
+    };
+    assert_eq!(look_up(fixture, &theirs("op_1", mine.action.clone())).await, Found::Nothing);
+    let refund = Action::Refund { charge: charge.clone(), money: dollars(1) };
+    assert_refused(&known(fixture, &theirs("op_2", refund)).await);
+    let late = noon().plus(fixture.settles_after() * 100);
+    let asked = fixture.provider().is_settled(fixture.other_account(), charge, late).await;
+    assert!(!asked.expect("nothing is wrong with the provider"));
+
+    let token = fixture.token(Wanted::Approval).await.expect("every provider approves something");
+    let store = Action::StoreCard { token: Secret::new(token) };
+    let Answer::Stored { provider_ref, .. } = known(fixture, &request(fixture, "op_3", store)).await else {
+        panic!("a good card is stored")
+    };
+    let action = Action::Charge { source: Source::Card(provider_ref), money: dollars(ASKED), capture: true };
+    assert_refused(&known(fixture, &theirs("op_4", action)).await);
+}
+
+pub(crate) async fn money_settles_after_its_time(fixture: &dyn Fixture) {
+    let (charge, ..) = charged(known(fixture, &sale(fixture, "op_1").await).await);
+    let at = fixture.settles_after();
+    assert!(!settled(fixture, &charge, Duration::ZERO).await);
+    assert!(!settled(fixture, &charge, at.saturating_sub(Duration::from_millis(1))).await);
+    assert!(settled(fixture, &charge, at).await);
+    assert!(settled(fixture, &charge, at * 100).await, "and stays so");
+}
+
+pub(crate) async fn voided_money_never_settles(fixture: &dyn Fixture) {
+    let (charge, ..) = charged(known(fixture, &sale(fixture, "op_1").await).await);
+    let void = Action::Void { charge: charge.clone() };
+    assert_done(&known(fixture, &request(fixture, "op_2", void)).await);
+    assert!(!settled(fixture, &charge, fixture.settles_after() * 100).await);
+}
+
+pub(crate) async fn a_refund_leaves_the_charge_settled(fixture: &dyn Fixture) {
+    let (charge, ..) = charged(known(fixture, &sale(fixture, "op_1").await).await);
+    let refund = Action::Refund { charge: charge.clone(), money: dollars(ASKED) };
+    let later = Request { now: noon().plus(fixture.settles_after()), ..request(fixture, "op_2", refund) };
+    assert_done(&known(fixture, &later).await);
+    assert!(settled(fixture, &charge, fixture.settles_after() * 100).await);
+}

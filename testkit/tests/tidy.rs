@@ -1,0 +1,363 @@
+//! The house stays clean: what this repository promises about itself, read from its own files.
+//!
+//! Each check collects everything that is wrong and shows it at once. A check that reads nothing would pass for ever, so
+//! each says how much it must at least have seen.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Lines of a file at most. A longer one is more than one idea.
+const MAX_LINES: usize = 500;
+/// Written by programs, or not ours to keep short.
+const NOT_OURS: [&str; 6] = ["target", ".dev", ".git", ".sqlx", "node_modules", "Cargo.lock"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("testkit lies in the repository").to_owned()
+}
+
+/// Every file of ours that is text, by its path from the root.
+fn files() -> BTreeMap<String, String> {
+    fn walk(folder: &Path, root: &Path, found: &mut BTreeMap<String, String>) {
+        for entry in fs::read_dir(folder).expect("a folder of ours can be read") {
+            let path = entry.expect("its entries too").path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if NOT_OURS.contains(&name.as_str()) || name == ".env" {
+                continue;
+            }
+            if path.is_dir() {
+                walk(&path, root, found);
+            } else if let Ok(text) = fs::read_to_string(&path) {
+                let path = path.strip_prefix(root).expect("below the root");
+                found.insert(path.to_string_lossy().into_owned(), text);
+            }
+        }
+    }
+    let mut found = BTreeMap::new();
+    walk(&root(), &root(), &mut found);
+    assert!(found.len() > 80, "only {} files were found", found.len());
+    found
+}
+
+fn rust_files() -> impl Iterator<Item = (String, String)> {
+    files().into_iter().filter(|(path, _)| path.ends_with(".rs"))
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Fails with all that is wrong, unless nothing is and at least `expected` things were looked at.
+fn verdict(what: &str, seen: usize, expected: usize, wrong: &[String]) {
+    assert!(wrong.is_empty(), "{what}:\n  {}", wrong.join("\n  "));
+    assert!(seen >= expected, "{what}: only {seen} were looked at, so this check has lost its way");
+}
+
+/// The code without its comments, which may name what they like. The `//` of a URL begins none.
+fn without_comments(text: &str) -> String {
+    let code = |line: &str| {
+        let comment = line.match_indices("//").find(|(at, _)| !line[..*at].ends_with(':'));
+        comment.map_or(line, |(at, _)| &line[..at]).to_owned()
+    };
+    text.lines().map(code).collect::<Vec<_>>().join("\n")
+}
+
+/// What follows each occurrence of `mark`.
+fn after<'a>(text: &'a str, mark: &'a str) -> impl Iterator<Item = &'a str> {
+    text.match_indices(mark).map(move |(at, _)| &text[at + mark.len()..])
+}
+
+fn word(text: &str) -> &str {
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
+    &text[..end]
+}
+
+/// The string literal that `text` begins with, white space apart.
+fn literal(text: &str) -> Option<&str> {
+    text.trim_start().strip_prefix('"')?.split('"').next()
+}
+
+// --- the code -----------------------------------------------------------------------------------------------------------
+
+/// The modules of `common` with the rank of their group, as its lib.rs lists them: a comment, then the group.
+fn ranks() -> BTreeMap<String, usize> {
+    let mut rank = 0;
+    let mut ranks = BTreeMap::new();
+    for line in read("common/src/lib.rs").lines() {
+        if line.starts_with("// ") {
+            rank += 1;
+        } else if let Some(module) = line.strip_prefix("pub mod ") {
+            ranks.insert(module.trim_end_matches(';').to_owned(), rank);
+        }
+    }
+    assert_eq!(rank, 4, "foundation, mechanisms, slices, flows");
+    ranks
+}
+
+/// Every `crate::…` path of a file: its first module and what follows, with `{…}` taken apart.
+fn crate_paths(code: &str) -> Vec<String> {
+    let mut paths = Vec::new();
+    for rest in after(code, "crate::") {
+        let Some(group) = rest.strip_prefix('{') else {
+            paths.push(rest.chars().take_while(|c| c.is_alphanumeric() || "_:".contains(*c)).collect());
+            continue;
+        };
+        let (mut depth, mut path) = (1, String::new());
+        for c in group.chars().filter(|c| !c.is_whitespace()) {
+            depth += i32::from(c == '{') - i32::from(c == '}');
+            if depth == 0 || (depth == 1 && c == ',') {
+                paths.push(std::mem::take(&mut path));
+            } else {
+                path.push(c);
+            }
+            if depth == 0 {
+                break;
+            }
+        }
+    }
+    paths.retain(|path| !path.is_empty());
+    paths
+}
+
+#[test]
+fn a_module_of_common_uses_its_own_group_and_those_above_it() {
+    let ranks = ranks();
+    let (mut seen, mut wrong) = (0, Vec::new());
+    for (path, text) in rust_files() {
+        let Some(inside) = path.strip_prefix("common/src/").filter(|inside| *inside != "lib.rs") else { continue };
+        let own = inside.split('/').next().unwrap_or_default().trim_end_matches(".rs");
+        let own_rank = ranks.get(own).unwrap_or_else(|| panic!("{path} is in no module that lib.rs lists"));
+        for used in crate_paths(&without_comments(&text).replace("$crate::", "crate::")) {
+            seen += 1;
+            let module = word(&used);
+            match ranks.get(module) {
+                Some(rank) if rank > own_rank => wrong.push(format!("{path} reaches up to crate::{used}")),
+                Some(_) if module != own && used[module.len()..].starts_with("::store") => {
+                    wrong.push(format!("{path} enters the store of {module}"));
+                }
+                Some(_) => {}
+                None => wrong.push(format!("{path} uses crate::{used}, which lib.rs does not list")),
+            }
+        }
+    }
+    verdict("rank order of common/src/lib.rs", seen, 150, &wrong);
+}
+
+#[test]
+fn crate_paths_are_read_in_every_form() {
+    let code = "use crate::id::A;\nuse crate::{b, c::{D, E},\n f::g};\nlet x = crate::money::Money { minor: 1 };";
+    assert_eq!(crate_paths(code), ["id::A", "b", "c::{D,E}", "f::g", "money::Money"]);
+}
+
+#[test]
+fn every_statement_of_sql_stands_in_common() {
+    let (mut seen, mut wrong) = (0, Vec::new());
+    for (path, text) in rust_files() {
+        if !["api/", "worker/", "scheduler/", "ctl/", "queue/"].iter().any(|program| path.starts_with(program)) {
+            continue;
+        }
+        seen += 1;
+        for mark in ["sqlx::query", "sqlx::raw_sql", "QueryBuilder", "query!(", "query_as!(", "query_scalar!("] {
+            if without_comments(&text).contains(mark) {
+                wrong.push(format!("{path} has {mark}"));
+            }
+        }
+    }
+    verdict("SQL outside common", seen, 30, &wrong);
+}
+
+#[test]
+fn no_file_is_longer_than_a_person_reads() {
+    let files = files();
+    let long = |(path, text): (&String, &String)| {
+        let lines = text.lines().count();
+        (lines > MAX_LINES).then(|| format!("{path} has {lines} lines"))
+    };
+    let wrong: Vec<_> = files.iter().filter_map(long).collect();
+    verdict("files over 500 lines", files.len(), 80, &wrong);
+}
+
+#[test]
+fn nothing_is_unwrapped_outside_tests() {
+    let (mut seen, mut wrong) = (0, Vec::new());
+    for (path, text) in rust_files() {
+        let is_test =
+            ["/tests/", "/benches/"].iter().any(|folder| path.contains(folder)) || path.ends_with("/tests.rs");
+        if is_test {
+            continue;
+        }
+        seen += 1;
+        let code = without_comments(text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default());
+        for (i, line) in code.lines().enumerate() {
+            if line.contains(".unwrap()") {
+                wrong.push(format!("{path}:{} unwraps; say why it cannot fail with expect", i + 1));
+            }
+        }
+    }
+    verdict("unwrap outside tests", seen, 80, &wrong);
+}
+
+// --- the documents ------------------------------------------------------------------------------------------------------
+
+fn documents() -> BTreeMap<String, String> {
+    files().into_iter().filter(|(path, _)| path.ends_with(".md")).collect()
+}
+
+/// The headings of a document; what stands in a block of code is none.
+fn headings(document: &str) -> BTreeSet<String> {
+    let mut in_code = false;
+    let mut headings = BTreeSet::new();
+    for line in document.lines() {
+        in_code ^= line.starts_with("```");
+        if !in_code && line.starts_with('#') {
+            headings.insert(line.trim_start_matches('#').trim().to_owned());
+        }
+    }
+    headings
+}
+
+/// The anchor that a heading gets where Markdown is shown.
+fn anchor(heading: &str) -> String {
+    let kept = heading.to_lowercase();
+    kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[test]
+fn what_the_code_says_of_the_documents_is_there() {
+    let (mut seen, mut wrong) = (0, Vec::new());
+    for (path, text) in files() {
+        if path.ends_with(".md") || path == "testkit/tests/tidy.rs" {
+            continue;
+        }
+        for rest in after(&text, "docs/") {
+            let name = word(rest);
+            let Some(rest) = rest[name.len()..].strip_prefix(".md") else { continue };
+            seen += 1;
+            let document = format!("docs/{name}.md");
+            let Ok(document_text) = fs::read_to_string(root().join(&document)) else {
+                wrong.push(format!("{path} names {document}, which is not there"));
+                continue;
+            };
+            let Some(heading) = rest.strip_prefix(", ") else { continue };
+            let heading = match literal(heading) {
+                Some(quoted) => quoted,
+                None => heading.split([')', '.', ',', ';', ':', '\n']).next().unwrap_or_default(),
+            };
+            if !headings(&document_text).contains(heading) {
+                wrong.push(format!("{path} names {document}, {heading}: there is no such heading"));
+            }
+        }
+    }
+    verdict("documents named in the code", seen, 12, &wrong);
+}
+
+#[test]
+fn every_relative_link_leads_somewhere() {
+    let (mut seen, mut wrong) = (0, Vec::new());
+    for (path, text) in documents() {
+        for rest in after(&text, "](") {
+            let target = rest.split(')').next().unwrap_or_default();
+            if target.contains("://") || target.starts_with("mailto:") {
+                continue;
+            }
+            seen += 1;
+            let (file, wanted) = target.split_once('#').map_or((target, None), |(file, anchor)| (file, Some(anchor)));
+            let linked = match file {
+                "" => root().join(&path),
+                file => root().join(&path).with_file_name("").join(file),
+            };
+            if !linked.exists() {
+                wrong.push(format!("{path} links to {target}, which is not there"));
+                continue;
+            }
+            let Some(wanted) = wanted else { continue };
+            let document = fs::read_to_string(&linked).unwrap_or_default();
+            if !headings(&document).iter().any(|heading| anchor(heading) == wanted) {
+                wrong.push(format!("{path} links to {target}, where no heading is called so"));
+            }
+        }
+    }
+    verdict("relative links", seen, 4, &wrong);
+}
+
+/// Fails for each name that stands nowhere in the document as `code`.
+fn documented(what: &str, names: &BTreeSet<String>, expected: usize, document: &str) {
+    let text = read(document);
+    let stands = |name: &String| ["`", "{", ","].iter().any(|end| text.contains(&format!("`{name}{end}")));
+    let wrong: Vec<_> =
+        names.iter().filter(|name| !stands(name)).map(|name| format!("{name} is not in {document}")).collect();
+    verdict(what, names.len(), expected, &wrong);
+}
+
+/// The texts of a `Name = "text",` table.
+fn table(path: &str) -> BTreeSet<String> {
+    let line = |line: &str| {
+        let (name, text) = line.strip_prefix("    ")?.split_once(" = ")?;
+        (name == word(name) && text.ends_with("\",")).then(|| literal(text).map(str::to_owned))?
+    };
+    read(path).lines().filter_map(line).collect()
+}
+
+#[test]
+fn every_event_operation_and_status_is_documented() {
+    documented("event types", &table("common/src/events.rs"), 7, "docs/api.md");
+    documented("operations", &table("common/src/capabilities.rs"), 13, "docs/api.md");
+    let status = read("common/src/payments/status.rs");
+    let statuses = after(&status, "=> \"").filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect();
+    documented("payment statuses", &statuses, 12, "docs/api.md");
+}
+
+#[test]
+fn every_variable_of_the_environment_is_documented() {
+    let is_variable =
+        |name: &str| name.len() > 3 && name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_') && name.contains('_');
+    let code = without_comments(&read("common/src/config.rs")) + &without_comments(&read("common/src/telemetry.rs"));
+    let names: BTreeSet<_> =
+        code.split('"').skip(1).step_by(2).filter(|name| is_variable(name)).map(str::to_owned).collect();
+    documented("environment variables", &names, 9, "docs/operations.md");
+}
+
+#[test]
+fn every_metric_is_documented() {
+    let mut names = BTreeSet::new();
+    for (path, text) in rust_files() {
+        if path.contains("/tests/") {
+            continue;
+        }
+        let code = without_comments(&text);
+        for macro_name in ["counter!(", "gauge!(", "histogram!("] {
+            names.extend(after(&code, macro_name).filter_map(literal).map(str::to_owned));
+        }
+    }
+    documented("metrics", &names, 15, "docs/operations.md");
+}
+
+// --- what must agree ----------------------------------------------------------------------------------------------------
+
+#[test]
+fn the_image_is_built_with_the_pinned_rust() {
+    let toolchain = read("rust-toolchain.toml");
+    let version = after(&toolchain, "channel = ").find_map(literal).expect("a pinned version");
+    assert!(
+        read("Dockerfile").contains(&format!("FROM rust:{version}-")),
+        "the Dockerfile has another Rust than {version}"
+    );
+    let minor = version.rsplit_once('.').map_or(version, |(minor, _)| minor);
+    assert!(read("Cargo.toml").contains(&format!("rust-version = \"{minor}\"")), "Cargo.toml has another than {minor}");
+}
+
+#[test]
+fn what_compose_asks_of_its_environment_is_in_the_example() {
+    let (compose, example) = (read("compose.yaml"), read(".env.example"));
+    let asked: BTreeSet<_> = after(&compose, "${").map(word).collect();
+    let given = |name: &str| example.lines().any(|line| line.starts_with(&format!("{name}=")));
+    // What has a default may be left out.
+    let wanted = asked.iter().filter(|name| compose.contains(&format!("${{{name}:?")));
+    let wrong: Vec<_> =
+        wanted.filter(|name| !given(name)).map(|name| format!("{name} is not in .env.example")).collect();
+    verdict("variables of compose.yaml", asked.len(), 5, &wrong);
+    let secret = |name: &str| example.lines().any(|line| line == format!("{name}="));
+    for name in ["POSTGRES_PASSWORD", "KEY_PEPPER", "ENCRYPTION_KEY"] {
+        assert!(secret(name), "{name} must be empty in .env.example: nobody's secret belongs there");
+    }
+}
