@@ -6,6 +6,7 @@ mod app;
 mod body;
 mod envelope;
 mod guard;
+mod path;
 mod query;
 mod routes;
 mod waiting;

@@ -1,6 +1,6 @@
 //! /v1/payment_methods
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use common::customers;
 use common::error::Error;
 use common::flows::{self, NewCard};
@@ -17,6 +17,7 @@ use crate::app::App;
 use crate::body::{Body, Reference, required};
 use crate::envelope::RequestId;
 use crate::guard::Authenticated;
+use crate::path::Path;
 use crate::query::Params;
 use crate::waiting::Waiting;
 

@@ -1,6 +1,6 @@
 //! /v1/payments
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -23,6 +23,7 @@ use crate::app::App;
 use crate::body::{Amount, Body, CurrencyCode, Flag, Reference, WebUrl, required};
 use crate::envelope::RequestId;
 use crate::guard::Authenticated;
+use crate::path::Path;
 use crate::query::Params;
 use crate::waiting::Waiting;
 
