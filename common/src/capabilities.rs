@@ -44,6 +44,13 @@ operations! {
     PaymentsList = "payments.list",
 }
 
+impl Operation {
+    /// The operation whose route this one is asked on, and which it therefore needs too.
+    const fn parent(self) -> Option<Self> {
+        if matches!(self, Self::PaymentsAuthorize) { Some(Self::PaymentsCreate) } else { None }
+    }
+}
+
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -87,10 +94,11 @@ pub struct Grants {
 impl Grants {
     /// The state of one operation. What the provider cannot do wins: it is the permanent answer.
     pub fn state(&self, operation: Operation) -> State {
-        let names = |list: &[String]| list.iter().any(|name| name == operation.name());
-        if names(&self.unsupported) {
+        let needed = || operation.parent().into_iter().chain([operation]);
+        let names = |list: &[String], needed: Operation| list.iter().any(|name| name == needed.name());
+        if needed().any(|needed| names(&self.unsupported, needed)) {
             State::NotSupported
-        } else if self.entitlements.as_deref().is_none_or(names) {
+        } else if self.entitlements.as_deref().is_none_or(|list| needed().all(|needed| names(list, needed))) {
             State::Active
         } else {
             State::Unavailable
@@ -119,6 +127,8 @@ mod tests {
         let grants = Grants { entitlements: Some(vec![]), unsupported: vec!["payments.create".into()] };
         assert_eq!(grants.state(Operation::PaymentsCreate), State::NotSupported);
         assert_eq!(grants.state(Operation::PaymentsList), State::Unavailable);
+        let authorize = Grants { entitlements: Some(vec!["payments.authorize".into()]), unsupported: vec![] };
+        assert_eq!(authorize.state(Operation::PaymentsAuthorize), State::Unavailable, "to authorize is to create");
         let all = Grants { entitlements: None, unsupported: vec![] };
         assert!(Operation::ALL.iter().all(|operation| all.state(*operation) == State::Active));
     }
