@@ -19,6 +19,7 @@ pub(crate) struct Load<'a> {
     clients: usize,
     each: usize,
     done: AtomicUsize,
+    refusals: AtomicUsize,
 }
 
 /// What one request came to.
@@ -30,7 +31,7 @@ struct Made {
 impl<'a> Load<'a> {
     /// Each of `clients` makes `each` payments, one after another.
     pub(crate) fn new(merchant: &'a Merchant, clients: usize, each: usize) -> Self {
-        Self { merchant, clients, each, done: AtomicUsize::new(0) }
+        Self { merchant, clients, each, done: AtomicUsize::new(0), refusals: AtomicUsize::new(0) }
     }
 
     /// Waits until so many requests have come to something.
@@ -59,23 +60,33 @@ impl<'a> Load<'a> {
         self.merchant.books.audit().await
     }
 
+    /// Whether any request was answered 5xx.
+    pub(crate) fn was_refused(&self) -> bool {
+        self.refusals.load(Ordering::Relaxed) > 0
+    }
+
     async fn client(&self, client: usize) -> Result<Vec<Made>> {
         let mut all = Vec::new();
         for i in 0..self.each {
             // The amount is the request's name: by it we find what came of a request that was told nothing.
             let amount = i64::try_from(1_000 + client * self.each + i)?;
-            let made = if i % 2 == 0 { self.with_key(amount).await? } else { self.without_key(amount).await? };
+            let made = if amount % 2 == 0 { self.with_key(amount).await? } else { self.without_key(amount).await? };
             all.push(made);
             self.done.fetch_add(1, Ordering::Relaxed);
         }
         Ok(all)
     }
 
+    /// Who is told to try again later does so later.
+    async fn refused(&self) {
+        self.refusals.fetch_add(1, Ordering::Relaxed);
+        sleep(Duration::from_millis(250)).await;
+    }
+
     async fn without_key(&self, amount: i64) -> Result<Made> {
         let answer = self.merchant.pay(amount).await?;
         if answer.status >= 500 {
-            // Who is told to try again later does so later.
-            sleep(Duration::from_millis(250)).await;
+            self.refused().await;
             return Ok(Made { amount, payment: None });
         }
         Ok(Made { amount, payment: Some(id(created(&answer))?) })
@@ -88,7 +99,7 @@ impl<'a> Load<'a> {
             if answer.status < 500 {
                 return Ok(Made { amount, payment: Some(id(created(&answer))?) });
             }
-            sleep(Duration::from_millis(250)).await;
+            self.refused().await;
         }
         bail!("no answer but 5xx for {amount}")
     }
