@@ -50,6 +50,11 @@ impl Books {
         self.count("SELECT count(*) FROM operations WHERE account_id = $1").await
     }
 
+    /// Requests that are under way to the mock.
+    pub(crate) async fn sent(&self) -> Result<i64> {
+        self.count("SELECT count(*) FROM operations WHERE account_id = $1 AND state = 'sending'").await
+    }
+
     /// Payments that were asked for with this amount: where each request has an amount of its own, its payments.
     pub(crate) async fn payments_of(&self, amount: i64) -> Result<i64> {
         let query = "SELECT count(*) FROM payments WHERE account_id = $1 AND amount_requested = $2";

@@ -1,4 +1,4 @@
-//! Keys: who is let in, to what, and in which order a request is refused.
+//! What a key may do: the list says what the routes answer.
 
 use std::collections::HashMap;
 
@@ -7,9 +7,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::{Answer, Client};
 
-use crate::support::{
-    Browser, Merchant, ORIGIN, cluster, created, invalid, merchant, not_found, ok, payment, refused, sale, with,
-};
+use super::limited;
+use crate::support::{Browser, Merchant, ORIGIN, cluster, created, merchant, ok, refused, sale, with};
 
 /// One request for each operation of /v1, refused by nothing but a missing entitlement or a gap of the provider; what else
 /// it answers (a 404, a 422) shows that it was let in. A new operation needs a line here.
@@ -67,59 +66,6 @@ async fn told_and_done_agree(secret: &Client, browser: &Client) -> Result<HashMa
         }
     }
     Ok(states)
-}
-
-async fn limited(merchant: &Merchant, kind: &str, entitlements: &[&str]) -> Result<Client> {
-    let mut arguments = vec!["keys", "create", "--account", &merchant.account.id, "--kind", kind];
-    entitlements.iter().for_each(|name| arguments.extend(["--entitlement", name]));
-    let key = cluster().await?.ctl(&arguments).await?;
-    Client::new(merchant.api.base())?.bearer(key["key"].as_str().context("a key")?)
-}
-
-#[tokio::test]
-async fn a_key_that_is_none_is_refused() -> Result<()> {
-    let merchant = merchant().await?;
-    let bare = Client::new(merchant.api.base())?;
-    let secret = &merchant.account.secret_key;
-    let mut forged = secret.clone();
-    let last = if forged.pop() == Some('0') { '1' } else { '0' };
-    forged.push(last);
-    let bearer = |key: &str| format!("Bearer {key}");
-    for authorization in [
-        bearer(""),
-        bearer("nonsense"),
-        bearer(&forged),
-        bearer(&secret[..secret.len() - 1]),
-        bearer(&secret.replace("_test_", "_live_")),
-        bearer(&secret.replace("_sk_", "_pk_")),
-        bearer(&merchant.account.secret_key_id),
-        secret.clone(),
-        format!("Basic {secret}"),
-        String::new(),
-    ] {
-        let answer = bare.header("authorization", &authorization)?.get("/v1/payments").await?;
-        refused(&answer, 401, "authentication_failed");
-    }
-    refused(&bare.get("/v1/payments").await?, 401, "authentication_failed");
-    ok(&bare.header("authorization", &format!("bearer {secret}"))?.get("/v1/payments").await?);
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_revoked_key_is_refused_on_the_very_next_request() -> Result<()> {
-    let merchant = merchant().await?;
-    for (kind, path) in [("secret", "/v1/payments"), ("publishable", "/v1/checkout_sessions")] {
-        let arguments = ["keys", "create", "--account", &merchant.account.id, "--kind", kind];
-        let key = cluster().await?.ctl(&arguments).await?;
-        let (id, key) = (key["id"].as_str().context("id")?, key["key"].as_str().context("key")?);
-        let api = Client::new(merchant.api.base())?.bearer(key)?.header("origin", ORIGIN)?;
-        let method = if kind == "secret" { Method::GET } else { Method::POST };
-        assert!(api.send(method.clone(), path, None).await?.status < 300);
-        cluster().await?.ctl(&["keys", "revoke", id]).await?;
-        refused(&api.send(method, path, None).await?, 401, "authentication_failed");
-    }
-    ok(&merchant.api.get("/v1/payments").await?);
-    Ok(())
 }
 
 #[tokio::test]
@@ -183,59 +129,11 @@ async fn what_capabilities_says_is_what_routes_answer() -> Result<()> {
 }
 
 #[tokio::test]
-async fn refusals_come_in_their_order() -> Result<()> {
-    let cluster = cluster().await?;
-    let merchant = merchant().await?;
-    let bare = Client::new(merchant.api.base())?;
-    let page = Browser::of(cluster, &merchant.account)?.api;
-    let limited = limited(&merchant, "secret", &["payments.retrieve", "payment_methods.create"]).await?;
-    merchant.mock(cluster, &["--without", "payments.list"]).await?;
-
-    // Each is wrong in all that comes later, too.
-    let path = "/v1/payments?limit=0&startingAfter=nonsense";
-    refused(&bare.get(path).await?, 401, "authentication_failed");
-    refused(&page.get(path).await?, 403, "permission_denied");
-    let gap = limited.get(path).await?;
-    assert_eq!(refused(&gap, 501, "capability_not_supported")["capability"], "payments.list");
-    merchant.mock(cluster, &[]).await?;
-    let missing = limited.get(path).await?;
-    assert_eq!(refused(&missing, 403, "capability_not_enabled")["capability"], "payments.list");
-    refused(&merchant.api.get(path).await?, 422, "invalid_request");
-
-    // Syntax, then the objects named, then the rules that need them, then their state.
-    let token = Browser::of(cluster, &merchant.account)?.token("tok_ok").await?;
-    created(&merchant.api.post("/v1/payments", payment(100, &token)).await?);
-    let card = |customer: &str, token: Value| json!({"customerId": customer, "paymentToken": token});
-    let unknown = "cus_01ARZ3NDEKTSV4RRFFQ69G5FAV";
-    invalid(&limited.post("/v1/payment_methods", card(unknown, json!(1))).await?, "paymentToken");
-    not_found(&limited.post("/v1/payment_methods", card(unknown, json!("mtok_unknown"))).await?);
-    not_found(&limited.post("/v1/payment_methods", card(unknown, json!(token))).await?);
-    let customer = merchant.customer().await?;
-    invalid(&limited.post("/v1/payment_methods", card(&customer, json!("mtok_unknown"))).await?, "paymentToken");
-    refused(&limited.post("/v1/payment_methods", card(&customer, json!(token))).await?, 409, "conflict");
-    Ok(())
-}
-
-#[tokio::test]
 async fn a_provider_without_an_adapter_cannot_charge() -> Result<()> {
     let options = ["--mode", "test", "--provider", "card_gateway", "--origin", ORIGIN];
     let merchant = Merchant::with(cluster().await?, &options).await?;
     let browser = Browser::of(cluster().await?, &merchant.account)?.api;
     let states = told_and_done_agree(&merchant.api, &browser).await?;
     assert_eq!(states["customers.create"], "active");
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_live_key_must_sign() -> Result<()> {
-    let live = Merchant::with(cluster().await?, &["--mode", "live", "--provider", "mock"]).await?;
-    assert!(live.account.secret_key.starts_with("svc_sk_live_"));
-    assert!(live.account.signing_secret.is_some());
-    for answer in [live.pay(100).await?, live.api.get("/v1/payments").await?, live.api.get("/v1/capabilities").await?] {
-        let error = refused(&answer, 401, "authentication_failed");
-        let message = error["message"].as_str().unwrap_or_default();
-        assert!(message.contains("requires request signing"), "{message}");
-    }
-    assert_eq!(live.books.operations().await?, 0);
     Ok(())
 }
