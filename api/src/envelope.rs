@@ -38,8 +38,7 @@ pub(crate) async fn wrap(State(app): State<App>, mut request: Request, next: Nex
     let span = tracing::info_span!("request", request_id = %id.0);
     async {
         let began = Instant::now();
-        let mut response =
-            if is_text(request.uri().path()) { next.run(request).await } else { Refusal::no_route().into_response() };
+        let mut response = next.run(request).await;
         let (status, took) = (response.status().as_u16(), began.elapsed());
         tracing::info!(%method, route, status, duration_ms = took.as_millis(), "answered");
         let labels = [("method", method.as_str().to_owned()), ("route", route), ("status", status.to_string())];
@@ -54,25 +53,6 @@ pub(crate) async fn wrap(State(app): State<App>, mut request: Request, next: Nex
     .await
 }
 
-/// Whether a path is UTF-8 once its escapes are read. Any other names nothing, and the router would say so in a shape of its
-/// own.
-fn is_text(path: &str) -> bool {
-    let (mut rest, mut bytes) = (path.as_bytes(), Vec::with_capacity(path.len()));
-    while let Some(first) = rest.first() {
-        let byte = escaped(rest);
-        bytes.push(byte.unwrap_or(*first));
-        rest = &rest[byte.map_or(1, |_| 3)..];
-    }
-    std::str::from_utf8(&bytes).is_ok()
-}
-
-/// The byte that `%` and two hexadecimal digits stand for.
-fn escaped(rest: &[u8]) -> Option<u8> {
-    let [b'%', high, low, ..] = rest else { return None };
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    u8::try_from(digit(*high)? * 16 + digit(*low)?).ok()
-}
-
 /// A panic is a bug of ours: the client gets the one error shape, the log gets where it was.
 #[expect(clippy::needless_pass_by_value, reason = "the signature that the layer calls")]
 pub(crate) fn panicked(cause: Box<dyn Any + Send>) -> Response {
@@ -80,19 +60,4 @@ pub(crate) fn panicked(cause: Box<dyn Any + Send>) -> Response {
         cause.downcast_ref::<&str>().map(ToString::to_string).or_else(|| cause.downcast_ref::<String>().cloned());
     tracing::error!(what, "a handler panicked; the client is told to try again");
     Refusal::fault().into_response()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_of_broken_utf_8_is_no_text() {
-        for text in ["/", "/v1/payments/pay_1", "/a%20b", "/%C3%A9", "/%zz", "/%", "/%4", "/100%25", "/%+1"] {
-            assert!(is_text(text), "{text}");
-        }
-        for broken in ["/%FF", "/v1/payments/%c3", "/%C3x%A9"] {
-            assert!(!is_text(broken), "{broken}");
-        }
-    }
 }

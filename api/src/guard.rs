@@ -68,7 +68,11 @@ pub(crate) fn browser(app: &App, path: &str, operation: Operation, handler: Meth
         .expose_headers([axum::http::HeaderName::from_static("request-id")])
         .max_age(std::time::Duration::from_secs(600));
     let guarded = handler.route_layer(from_fn_with_state((app.clone(), operation), let_browser_in));
-    Router::new().route(path, guarded).layer(cors)
+    Router::new()
+        .route(path, guarded)
+        // Set here, inside the CORS layer: one set around it would answer the preflights itself.
+        .method_not_allowed_fallback(async || Refusal::wrong_method())
+        .layer(cors)
 }
 
 async fn let_browser_in(State((app, operation)): State<(App, Operation)>, request: Request, next: Next) -> Answer {

@@ -7,6 +7,7 @@ mod body;
 mod envelope;
 mod guard;
 mod limits;
+mod path;
 mod query;
 mod routes;
 mod signing;

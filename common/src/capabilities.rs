@@ -49,6 +49,21 @@ operations! {
     PaymentsPartialRefund = "payments.partial_refund",
 }
 
+impl Operation {
+    /// The operation whose route this one is asked on, and which it therefore needs too.
+    const fn parent(self) -> Option<Self> {
+        if matches!(self, Self::PaymentsAuthorize) {
+            Some(Self::PaymentsCreate)
+        } else if matches!(self, Self::PaymentsPartialCapture) {
+            Some(Self::PaymentsCapture)
+        } else if matches!(self, Self::PaymentsPartialRefund) {
+            Some(Self::PaymentsRefund)
+        } else {
+            None
+        }
+    }
+}
+
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -94,10 +109,13 @@ pub struct Grants {
 impl Grants {
     /// The state of one operation. What the provider cannot do wins: it is the permanent answer.
     pub fn state(&self, operation: Operation) -> State {
-        let names = |list: &[String]| list.iter().any(|name| name == operation.name());
-        if names(&self.unsupported) {
+        let needed = || operation.parent().into_iter().chain([operation]);
+        let names = |list: &[String], needed: Operation| list.iter().any(|name| name == needed.name());
+        if needed().any(|needed| names(&self.unsupported, needed)) {
             State::NotSupported
-        } else if self.entitlements.as_deref().is_none_or(names) && !self.forbidden.contains(&operation) {
+        } else if self.entitlements.as_deref().is_none_or(|list| needed().all(|needed| names(list, needed)))
+            && !needed().any(|needed| self.forbidden.contains(&needed))
+        {
             State::Active
         } else {
             State::Unavailable
@@ -127,6 +145,9 @@ mod tests {
             Grants { entitlements: Some(vec![]), unsupported: vec!["payments.create".into()], forbidden: vec![] };
         assert_eq!(grants.state(Operation::PaymentsCreate), State::NotSupported);
         assert_eq!(grants.state(Operation::PaymentsList), State::Unavailable);
+        let only = Some(vec!["payments.authorize".into()]);
+        let authorize = Grants { entitlements: only, unsupported: vec![], forbidden: vec![] };
+        assert_eq!(authorize.state(Operation::PaymentsAuthorize), State::Unavailable, "to authorize is to create");
         let all = Grants { entitlements: None, unsupported: vec![], forbidden: vec![] };
         assert!(Operation::ALL.iter().all(|operation| all.state(*operation) == State::Active));
         let some = Grants { forbidden: vec![Operation::PaymentsVoid], ..all };

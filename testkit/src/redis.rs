@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -118,6 +118,19 @@ impl Redis {
     /// When the signal cannot be sent.
     pub fn pause(&mut self) -> Result<()> {
         self.child.signal(Signal::SIGSTOP)
+    }
+
+    /// Forgets everything, as an operator's `FLUSHALL` does.
+    ///
+    /// # Errors
+    /// When the server does not do so.
+    pub async fn flush_all(&self) -> Result<()> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await?;
+        stream.write_all(format!("AUTH {}\r\nFLUSHALL\r\nQUIT\r\n", self.password).as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        ensure!(answer.matches("+OK").count() >= 2, "Redis answered {answer:?}");
+        Ok(())
     }
 
     /// Lets it go on after [`Redis::pause`].

@@ -77,7 +77,7 @@ impl Work {
         async {
             match flows::perform(&self.db, &self.providers, &self.clock, id).await {
                 Ok(Some(done)) => {
-                    tracing::debug!("done");
+                    tracing::info!("operation finished");
                     self.tell(done).await;
                 }
                 Ok(None) => {}

@@ -1,7 +1,7 @@
 //! GET /v1/capabilities: every operation, in the state in which its route would find it.
 
 use axum::response::Response;
-use common::capabilities::{Operation, State};
+use common::capabilities::{Grants, Operation, State};
 use serde::Serialize;
 
 use crate::answer::ok;
@@ -20,9 +20,15 @@ struct Capability {
 }
 
 pub(super) async fn list(Authenticated(caller): Authenticated) -> Response {
+    // A secret key is not for browsers, whatever its entitlements: it sees their operations as the account has them.
+    let account = Grants { entitlements: None, ..caller.grants.clone() };
+    let state = |operation| {
+        let for_browsers = matches!(operation, Operation::CheckoutSessionsCreate | Operation::TokensCreate);
+        if for_browsers { account.state(operation) } else { caller.grants.state(operation) }
+    };
     let data = Operation::ALL
         .iter()
-        .map(|operation| Capability { operation: operation.name(), state: caller.grants.state(*operation) })
+        .map(|operation| Capability { operation: operation.name(), state: state(*operation) })
         .collect();
     ok(Capabilities { object: "capabilities", data })
 }

@@ -1,6 +1,6 @@
 //! /v1/customers
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use common::customers::{self, CustomFields, CustomerChange, CustomerView, NewCustomer};
 use common::error::Error;
 use common::id::CustomerId;
@@ -12,6 +12,7 @@ use crate::answer::{Answer, created, ok};
 use crate::app::App;
 use crate::body::{Body, Email, Text, nullable, required};
 use crate::guard::Authenticated;
+use crate::path::Path;
 use crate::query::Params;
 
 #[derive(Deserialize)]

@@ -1,6 +1,6 @@
 //! /v1/payment_methods
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use common::customers;
 use common::error::Error;
 use common::flows::{self, NewCard};
@@ -16,6 +16,7 @@ use crate::app::App;
 use crate::body::{Body, Reference, required};
 use crate::envelope::RequestId;
 use crate::guard::Authenticated;
+use crate::path::Path;
 use crate::query::Params;
 use crate::waiting::Waiting;
 
@@ -36,12 +37,13 @@ pub(super) async fn create(
     let payment_token = required("paymentToken", fields.payment_token)?.0;
     let new = NewCard { customer_id: customer_id(&customer)?, payment_token };
     let origin = app.origin(request_id);
-    let (id, operation) = flows::save_card(&app.db, &caller, &new, &origin, app.clock.now()).await?;
+    let now = app.clock.now();
+    let (id, operation) = flows::save_card(&app.db, &caller, &new, &origin, now).await?;
 
     let waiter = app.replies.register(id.uuid());
     app.push(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id }).await;
     let mut waiting = Waiting::new(waiter);
-    let mut card = PaymentMethod::processing(id, &caller, new.customer_id, app.clock.now());
+    let mut card = PaymentMethod::processing(id, &caller, new.customer_id, now);
     while waiting.worth_a_look().await {
         match payment_methods::retrieve_from(&app.db, caller.account_id, id).await {
             Ok(read) => card = read,
@@ -52,7 +54,7 @@ pub(super) async fn create(
         }
     }
     if card.status == Status::Failed {
-        return Err(Error::invalid("paymentToken", "the provider would not save this card").into());
+        return Err(Error::conflict("the provider would not save this card; its token is spent").into());
     }
     Ok(created(PaymentMethodView::new(&card)))
 }

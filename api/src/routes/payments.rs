@@ -1,6 +1,6 @@
 //! /v1/payments
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -22,6 +22,7 @@ use crate::app::App;
 use crate::body::{Amount, Body, CurrencyCode, Flag, Reference, WebUrl, required};
 use crate::envelope::RequestId;
 use crate::guard::Authenticated;
+use crate::path::Path;
 use crate::query::Params;
 use crate::waiting::Waiting;
 
@@ -67,13 +68,13 @@ pub(super) async fn create(
     }
 }
 
-/// Both funding sources or none, and a card's id that is none, are told apart here; everything else by the fields' types.
+/// Both funding sources or none are refused here; everything else by the fields' types, or after the key is looked up.
 fn payment_request(fields: PaymentFields, idempotency_key: Option<IdempotencyKey>) -> Result<PaymentRequest, Error> {
     let minor = required("amount", fields.amount)?.0;
     let currency = required("currency", fields.currency)?.0;
     let funding = match (fields.payment_token, fields.payment_method_id) {
         (Some(token), None) => Funding::Token(token.0),
-        (None, Some(id)) => Funding::PaymentMethod(id.0.parse().map_err(|_| Error::NotFound("payment method"))?),
+        (None, Some(id)) => Funding::PaymentMethod(id.0),
         (Some(_), Some(_)) => {
             return Err(Error::invalid("paymentMethodId", "send paymentToken or paymentMethodId, not both"));
         }

@@ -78,12 +78,17 @@ fn taken(error: sqlx::Error) -> Error {
     }
 }
 
+/// What stands before the last `@`: an earlier one is part of a quoted name.
+fn local_part(email: &str) -> &str {
+    email.rsplit_once('@').map_or(email, |(local, _)| local)
+}
+
 /// Makes a customer, with its event.
 ///
 /// # Errors
 /// [`Error::Conflict`] if another customer has the externalId.
 pub async fn create(pool: &PgPool, caller: &Caller, new: NewCustomer, now: Timestamp) -> Result<Customer> {
-    let name = new.name.unwrap_or_else(|| new.email.split('@').next().unwrap_or_default().to_owned());
+    let name = new.name.unwrap_or_else(|| local_part(&new.email).to_owned());
     let customer = Customer {
         id: CustomerId::new(now),
         email: new.email,

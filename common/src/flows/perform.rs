@@ -98,8 +98,8 @@ impl Asked {
 async fn send(provider: &dyn Provider, claimed: &Claimed) -> Asked {
     match tokio::time::timeout(PROVIDER_TIMEOUT, provider.execute(claimed.request.clone())).await {
         Ok(Ok(answer)) => Asked::Known(answer),
-        // Nothing left this machine, now or before: that is an outcome.
-        Ok(Err(Fault::NotSent(reason))) if !claimed.sent_before => Asked::Known(Answer::Refused { reason }),
+        // Nothing was processed, now or before: that is an outcome.
+        Ok(Err(Fault::NotProcessed(reason))) if !claimed.sent_before => Asked::Known(Answer::Refused { reason }),
         Ok(Err(fault)) => Asked::again(fault.to_string()),
         Err(_) => Asked::again(format!("no answer within {PROVIDER_TIMEOUT:?}")),
     }

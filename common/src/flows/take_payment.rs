@@ -21,8 +21,8 @@ use crate::time::Timestamp;
 pub enum Funding {
     /// A payment token, or a token straight from a card field.
     Token(String),
-    /// A saved card.
-    PaymentMethod(PaymentMethodId),
+    /// A saved card, by its id as sent: what it names is looked for after the key.
+    PaymentMethod(String),
 }
 
 /// A payment as asked for, its syntax checked.
@@ -178,7 +178,8 @@ async fn funds(tx: &mut sqlx::PgConnection, caller: &Caller, funding: &Funding) 
     match funding {
         Funding::Token(token) => checkout::spend(tx, caller, token).await.map(Funds::of_token),
         Funding::PaymentMethod(id) => {
-            let saved = payment_methods::retrieve(tx, caller.account_id, *id).await?;
+            let id = id.parse().map_err(|_| Error::NotFound("payment method"))?;
+            let saved = payment_methods::retrieve(tx, caller.account_id, id).await?;
             let usable = (saved.status == CardStatus::Active).then(|| saved.provider_ref.clone().zip(saved.card()));
             let Some((provider_ref, face)) = usable.flatten() else {
                 return Err(Error::invalid("paymentMethodId", "the card is not saved (yet) and cannot be charged"));
@@ -187,7 +188,7 @@ async fn funds(tx: &mut sqlx::PgConnection, caller: &Caller, funding: &Funding) 
                 // Where the card is kept, even if the account's new money goes elsewhere by now.
                 provider_account_id: saved.provider_account_id,
                 source: Source::Card(provider_ref),
-                card: Some(SavedCard { id: *id, customer_id: saved.customer_id, face }),
+                card: Some(SavedCard { id, customer_id: saved.customer_id, face }),
             })
         }
     }

@@ -210,12 +210,12 @@ pub async fn claim(db: &PgPool, id: OperationId, now: Timestamp) -> Result<Optio
     row.into_claimed(now).map(Some)
 }
 
-/// Notes that a request is about to be sent again.
+/// Notes that a request is about to be sent again, and begins the lease anew for it.
 ///
 /// # Errors
 /// [`Error::Conflict`] if the claim is no longer ours.
 pub async fn sending_again(db: &PgPool, claimed: &Claimed) -> Result<()> {
-    let held = store::sending_again(db, claimed.id, claimed.fence).await?;
+    let held = store::sending_again(db, claimed.id, claimed.fence, LEASE).await?;
     if held { Ok(()) } else { Err(Error::conflict("the lease was lost")) }
 }
 

@@ -138,12 +138,15 @@ pub(super) async fn claim(
     Ok(row)
 }
 
-pub(super) async fn sending_again(db: &PgPool, id: OperationId, fence: i64) -> Result<bool> {
+/// As long as the fence is ours, nobody has claimed it since, and the lease may begin anew.
+pub(super) async fn sending_again(db: &PgPool, id: OperationId, fence: i64, lease: Duration) -> Result<bool> {
     let done = sqlx::query!(
-        "UPDATE operations SET last_sent_at = clock_timestamp()
-         WHERE id = $1 AND fence = $2 AND finished_at IS NULL AND lease_until > clock_timestamp() + interval '12 seconds'",
+        "UPDATE operations SET last_sent_at = clock_timestamp(), lease_until = clock_timestamp() + make_interval(secs => $3),
+                next_push_at = clock_timestamp() + make_interval(secs => $3 + 1)
+         WHERE id = $1 AND fence = $2 AND finished_at IS NULL",
         id.uuid(),
-        fence
+        fence,
+        lease.as_secs_f64(),
     )
     .execute(db)
     .await?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
 
-use super::{Action, Answer, Card, Decline, Fault, Found, Provider, RecoveryClass, Request, Source};
+use super::{Action, Answer, Card, Decline, Fault, Found, Provider, RecoveryClass, Request, Source, Standing};
 use crate::crypto::Secret;
 use crate::id::ProviderAccountId;
 use crate::money::Money;
@@ -89,6 +89,10 @@ macro_rules! contract_suite {
             money_settles_after_its_time,
             voided_money_never_settles,
             a_refund_leaves_the_charge_settled,
+            captured_is_captured_once_and_within_the_authorization,
+            settled_money_is_not_voided,
+            no_more_goes_back_than_was_taken,
+            voided_money_is_neither_captured_nor_refunded,
         );
     };
     (@ $module:ident, $fixture:expr; $($check:ident,)*) => {
@@ -143,8 +147,8 @@ async fn look_up(fixture: &dyn Fixture, request: &Request) -> Found {
 }
 
 async fn settled(fixture: &dyn Fixture, charge: &str, after: Duration) -> bool {
-    let asked = fixture.provider().is_settled(fixture.account(), charge.to_owned(), noon().plus(after));
-    asked.await.expect("nothing is wrong with the provider")
+    let asked = fixture.provider().inquire(fixture.account(), charge.to_owned(), noon().plus(after));
+    asked.await.expect("nothing is wrong with the provider") == Standing::Settled
 }
 
 /// The provider's name for an approval, how much, and the card.
@@ -362,7 +366,8 @@ async fn recovers(fixture: &dyn Fixture, request: &Request) {
 pub(crate) async fn a_refusal_books_nothing(fixture: &dyn Fixture) {
     let request = sale(fixture, "op_1").await;
     fixture.refuse().await;
-    assert_refused(&known(fixture, &request).await);
+    let turned_away = execute(fixture, &request).await;
+    assert!(matches!(turned_away, Err(Fault::NotProcessed(_))), "{turned_away:?}");
     assert_eq!(fixture.booked("op_1").await, []);
     assert_eq!(look_up(fixture, &request).await, Found::Nothing);
 }
@@ -407,8 +412,8 @@ pub(crate) async fn another_account_sees_nothing(fixture: &dyn Fixture) {
     let refund = Action::Refund { charge: charge.clone(), money: dollars(1) };
     assert_refused(&known(fixture, &theirs("op_2", refund)).await);
     let late = noon().plus(fixture.settles_after() * 100);
-    let asked = fixture.provider().is_settled(fixture.other_account(), charge, late).await;
-    assert!(!asked.expect("nothing is wrong with the provider"));
+    let asked = fixture.provider().inquire(fixture.other_account(), charge, late).await;
+    assert!(!matches!(asked, Ok(Standing::Settled)), "{asked:?}");
 
     let token = fixture.token(Wanted::Approval).await.expect("every provider approves something");
     let store = Action::StoreCard { token: Secret::new(token) };
@@ -441,4 +446,44 @@ pub(crate) async fn a_refund_leaves_the_charge_settled(fixture: &dyn Fixture) {
     let later = Request { now: noon().plus(fixture.settles_after()), ..request(fixture, "op_2", refund) };
     assert_done(&known(fixture, &later).await);
     assert!(settled(fixture, &charge, fixture.settles_after() * 100).await);
+}
+
+/// What follows a charge, under a reference of its own.
+async fn follow(fixture: &dyn Fixture, reference: &str, action: Action, after: Duration) -> Answer {
+    known(fixture, &Request { now: noon().plus(after), ..request(fixture, reference, action) }).await
+}
+
+pub(crate) async fn captured_is_captured_once_and_within_the_authorization(fixture: &dyn Fixture) {
+    let authorize = charge(fixture, "op_1", Wanted::Approval, false).await.expect("every provider approves something");
+    let (charge, ..) = charged(known(fixture, &authorize).await);
+    let capture = |minor| Action::Capture { charge: charge.clone(), money: dollars(minor) };
+    assert_refused(&follow(fixture, "op_2", capture(ASKED + 1), Duration::ZERO).await);
+    assert_done(&follow(fixture, "op_3", capture(ASKED - 1), Duration::ZERO).await);
+    assert_refused(&follow(fixture, "op_4", capture(1), Duration::ZERO).await);
+    assert!(settled(fixture, &charge, fixture.settles_after()).await);
+}
+
+pub(crate) async fn settled_money_is_not_voided(fixture: &dyn Fixture) {
+    let (charge, ..) = charged(known(fixture, &sale(fixture, "op_1").await).await);
+    assert!(settled(fixture, &charge, fixture.settles_after()).await);
+    let void = Action::Void { charge: charge.clone() };
+    // The request was made before the money settled and arrives after: the provider's books decide, not the request's time.
+    assert_refused(&follow(fixture, "op_2", void, Duration::ZERO).await);
+}
+
+pub(crate) async fn no_more_goes_back_than_was_taken(fixture: &dyn Fixture) {
+    let (charge, ..) = charged(known(fixture, &sale(fixture, "op_1").await).await);
+    let refund = |minor| Action::Refund { charge: charge.clone(), money: dollars(minor) };
+    assert_done(&follow(fixture, "op_2", refund(ASKED - 1), Duration::ZERO).await);
+    assert_refused(&follow(fixture, "op_3", refund(2), Duration::ZERO).await);
+    assert_done(&follow(fixture, "op_4", refund(1), Duration::ZERO).await);
+}
+
+pub(crate) async fn voided_money_is_neither_captured_nor_refunded(fixture: &dyn Fixture) {
+    let (charge, ..) = charged(known(fixture, &sale(fixture, "op_1").await).await);
+    assert_done(&follow(fixture, "op_2", Action::Void { charge: charge.clone() }, Duration::ZERO).await);
+    let money = dollars(ASKED);
+    assert_refused(&follow(fixture, "op_3", Action::Refund { charge: charge.clone(), money }, Duration::ZERO).await);
+    assert_refused(&follow(fixture, "op_4", Action::Capture { charge: charge.clone(), money }, Duration::ZERO).await);
+    assert_refused(&follow(fixture, "op_5", Action::Void { charge }, Duration::ZERO).await);
 }

@@ -215,9 +215,9 @@ pub enum Answer {
 /// No answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// The request certainly never left: nothing moved.
-    #[error("not sent: {0}")]
-    NotSent(String),
+    /// This request certainly did nothing: it never left, or was turned away unread. It says nothing of an earlier one.
+    #[error("not processed: {0}")]
+    NotProcessed(String),
     /// The request may have arrived: whether anything moved is unknown.
     #[error("outcome unknown: {0}")]
     Unknown(String),

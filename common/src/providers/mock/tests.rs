@@ -151,7 +151,7 @@ async fn a_refusal_ends_and_the_same_reference_is_free_again() {
     let fixture = MockFixture::new(RecoveryClass::Lookup).await;
     let sale = request(&fixture, "op_1", fixture.sale("tok_ok", 100));
     fixture.refuse().await;
-    fixture.mock.execute(sale.clone()).await.expect("a refusal is an answer");
+    fixture.mock.execute(sale.clone()).await.expect_err("turned away");
     fixture.order(Faults { refuse: Some(false), ..Faults::default() }).await;
     charged(fixture.mock.execute(sale).await.expect("known"));
 }

@@ -1,0 +1,77 @@
+//! Custom fields: replaced, cleared or left, and no row dropped in silence.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::{CUSTOMERS, ada, field};
+use crate::support::{created, id, ids, invalid, merchant, ok, with};
+
+#[tokio::test]
+async fn custom_fields_are_replaced_cleared_or_left() -> Result<()> {
+    let merchant = merchant().await?;
+    let (a, b) = (field("A", "boolean", true), field("B", "date", "2024-02-29"));
+    for clearing in [json!([]), Value::Null] {
+        let made = merchant.api.post(CUSTOMERS, with(ada(), "customFields", json!([a, b]))).await?;
+        let path = format!("{CUSTOMERS}/{}", id(created(&made))?);
+        let left = merchant.api.post(&path, json!({"phone": "1"})).await?;
+        assert_eq!(ok(&left)["customFields"], json!([a, b]));
+        let replaced = merchant.api.post(&path, json!({"customFields": [b]})).await?;
+        assert_eq!(ok(&replaced)["customFields"], json!([b]));
+        let cleared = merchant.api.post(&path, json!({"customFields": clearing})).await?;
+        assert_eq!(ok(&cleared)["customFields"], json!([]));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_wrong_row_is_named_and_nothing_is_kept() -> Result<()> {
+    let merchant = merchant().await?;
+    let right = field("Right", "text", "");
+    let wrong = [
+        field("1a", "text", "x"),
+        field("", "text", "x"),
+        field(&"n".repeat(41), "text", "x"),
+        field("a.b", "text", "x"),
+        field("RIGHT", "text", "twice, in any case"),
+        field("a", "text", "x".repeat(501)),
+        field("a", "text", "bell\u{7}"),
+        field("a", "text", "next line\u{85}"),
+        field("a", "text", 1),
+        field("a", "number", 12),
+        field("a", "number", "1e3"),
+        field("a", "number", "+1"),
+        field("a", "number", ".5"),
+        field("a", "number", "9".repeat(51)),
+        field("a", "boolean", "true"),
+        field("a", "date", "2023-02-29"),
+        field("a", "date", "2023-2-01"),
+        field("a", "colour", "red"),
+        json!({"name": "a", "type": "text"}),
+        json!({"name": "a", "value": "x"}),
+        json!({"type": "text", "value": "x"}),
+        json!("row"),
+        Value::Null,
+    ];
+    let customer = format!("{CUSTOMERS}/{}", merchant.customer().await?);
+    for row in wrong {
+        let rows = json!([right, row]);
+        invalid(&merchant.api.post(CUSTOMERS, with(ada(), "customFields", rows.clone())).await?, "customFields[1]");
+        invalid(&merchant.api.post(&customer, json!({"customFields": rows})).await?, "customFields[1]");
+    }
+    let rows = |n: usize| Value::Array((0..n).map(|i| field(&format!("f{i}"), "text", "x")).collect());
+    invalid(&merchant.api.post(CUSTOMERS, with(ada(), "customFields", rows(21))).await?, "customFields");
+    assert_eq!(ok(&merchant.api.get(&customer).await?)["customFields"], json!([]));
+    assert_eq!(ids(&merchant.api.get(CUSTOMERS).await?).len(), 1);
+    let widest = json!([
+        field(&"n".repeat(40), "text", "é".repeat(500)),
+        field("b", "number", format!("-{}", "9".repeat(49))),
+        field("c", "boolean", false),
+    ]);
+    for full in [rows(20), widest] {
+        assert_eq!(
+            created(&merchant.api.post(CUSTOMERS, with(ada(), "customFields", full.clone())).await?)["customFields"],
+            full
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,17 @@
+//! Customers: what is kept, what an update changes, and the merchant's own id that is written once.
+
+mod custom_fields;
+mod external_id;
+mod fields;
+
+use serde_json::{Value, json};
+
+const CUSTOMERS: &str = "/v1/customers";
+
+fn ada() -> Value {
+    json!({"email": "ada@example.com"})
+}
+
+fn field(name: &str, kind: &str, value: impl Into<Value>) -> Value {
+    json!({"name": name, "type": kind, "value": value.into()})
+}

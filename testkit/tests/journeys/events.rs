@@ -1,0 +1,182 @@
+//! What each change leaves behind: its event, its log lines, its figures.
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use sqlx::{AssertSqlSafe, Row};
+use testkit::{Client, Cluster, Kind};
+
+use crate::support::{Browser, Merchant, cluster, created, eventually, id, merchant, ok, payment, sale, uuid, with};
+
+/// An event, and whether one transaction wrote it and the row in this state.
+struct Event {
+    payload: Value,
+    with_its_row: bool,
+}
+
+/// The events about an object of `table`, oldest first. `xmin` is the transaction that wrote a row as it stands.
+async fn events(merchant: &Merchant, table: &'static str, object: &str) -> Result<Vec<(String, Event)>> {
+    let query = format!(
+        "SELECT e.type, e.payload, e.xmin = o.xmin AS together FROM events e, {table} o WHERE e.account_id = $1
+         AND o.id = $2 AND e.payload::json -> 'data' -> 'object' ->> 'id' = $3 ORDER BY e.created_at, e.id"
+    );
+    let rows = sqlx::query(AssertSqlSafe(query)).bind(merchant.books.account).bind(uuid(object)?).bind(object);
+    let rows = rows.fetch_all(&merchant.books.db).await?;
+    rows.iter()
+        .map(|row| {
+            let payload = serde_json::from_str(row.try_get::<&str, _>("payload")?)?;
+            Ok((row.try_get("type")?, Event { payload, with_its_row: row.try_get("together")? }))
+        })
+        .collect()
+}
+
+/// The last event about an object is of this type, shows the object as it stands, and was written with it.
+async fn last_event_is(merchant: &Merchant, table: &'static str, kind: &str, object: &Value) -> Result<()> {
+    let (name, event) = events(merchant, table, &id(object)?).await?.pop().context("no event")?;
+    assert_eq!(name, kind);
+    assert_eq!(event.payload["type"], kind);
+    assert_eq!(&event.payload["data"]["object"], object, "the object as the API shows it");
+    assert_eq!(event.payload["livemode"], false);
+    assert!(event.payload["id"].as_str().is_some_and(|id| id.starts_with("evt_")));
+    assert!(event.payload["timestamp"].is_string());
+    assert!(event.with_its_row, "{kind}: one transaction wrote the change and the event");
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_outcome_of_a_payment_has_its_event() -> Result<()> {
+    let merchant = merchant().await?;
+    for (token, capture, kind) in [
+        ("tok_ok", true, "payment.captured"),
+        ("tok_partial", true, "payment.captured"),
+        ("tok_ok", false, "payment.authorized"),
+        ("tok_partial", false, "payment.authorized"),
+        ("tok_insufficient", true, "payment.declined"),
+    ] {
+        let body = with(payment(1000, token), "capture", capture);
+        let answer = merchant.pay_once(&format!("{token}-{capture}"), body).await?;
+        last_event_is(&merchant, "payments", kind, created(&answer)).await?;
+        assert_eq!(events(&merchant, "payments", &id(&answer.body)?).await?.len(), 1, "one event and no more");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn settlement_has_its_event() -> Result<()> {
+    let merchant = merchant().await?;
+    for token in ["tok_ok", "tok_partial"] {
+        let answer = merchant.pay_once(token, payment(1000, token)).await?;
+        let paid = id(created(&answer))?;
+        assert_eq!(answer.body["settled"], false);
+        // Time passes: at the mock, whose money was captured a minute ago, and here, where it is time to ask.
+        for passing in [
+            "UPDATE mock.transactions t SET occurred_at = occurred_at - interval '61 seconds'
+             FROM provider_accounts p WHERE p.id = t.account AND p.account_id = $1",
+            "UPDATE payments SET settlement_check_at = now() WHERE account_id = $1 AND settlement_check_at IS NOT NULL",
+        ] {
+            sqlx::query(passing).bind(merchant.books.account).execute(&merchant.books.db).await?;
+        }
+        let settled = eventually("settlement", async || {
+            let answer = merchant.api.get(&format!("/v1/payments/{paid}")).await?;
+            Ok((answer.body["settled"] == true).then_some(answer.body))
+        })
+        .await?;
+        assert_eq!(settled["status"], "settled");
+        assert_eq!(settled["amountCaptured"], answer.body["amountCaptured"]);
+        last_event_is(&merchant, "payments", "payment.settled", &settled).await?;
+        assert_eq!(events(&merchant, "payments", &paid).await?.len(), 2);
+        let replay = merchant.pay_once(token, payment(1000, token)).await?;
+        assert_eq!(replay.bytes, answer.bytes, "a replay says what was said then, not what has become of it");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn customers_and_cards_have_theirs() -> Result<()> {
+    let merchant = merchant().await?;
+    let answer = merchant.api.post("/v1/customers", json!({"email": "ada@example.com"})).await?;
+    let customer = id(created(&answer))?;
+    last_event_is(&merchant, "customers", "customer.created", &answer.body).await?;
+    let path = format!("/v1/customers/{customer}");
+    let updated = merchant.api.post(&path, json!({"name": "Ada"})).await?;
+    last_event_is(&merchant, "customers", "customer.updated", ok(&updated)).await?;
+    merchant.api.post(&path, json!({"name": "Ada"})).await?;
+    assert_eq!(events(&merchant, "customers", &customer).await?.len(), 2, "what changes nothing is no event");
+    let card = merchant.save_card(&customer, "tok_ok").await?;
+    last_event_is(&merchant, "payment_methods", "payment_method.created", created(&card)).await?;
+    Ok(())
+}
+
+/// The line of a log that has this text, as JSON.
+async fn line_with(log: impl Fn() -> String, text: &str) -> Result<Value> {
+    eventually(text, async || {
+        let log = log();
+        let line = log.lines().find(|line| line.contains(text));
+        Ok(line.map(serde_json::from_str).transpose()?)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn one_request_id_runs_through_the_logs_and_no_secret_does() -> Result<()> {
+    let mut cluster = Cluster::builder().api(1).worker(1).scheduler(1).env("LOG_FORMAT", "json").start().await?;
+    let merchant = Merchant::new(&cluster).await?;
+    let browser = Browser::of(&cluster, &merchant.account)?;
+    let session = browser.session().await?;
+    let exchanged = browser.exchange(&session, "tok_ok").await?;
+    let token = created(&exchanged)["paymentToken"].as_str().context("a token")?.to_owned();
+    let paid = merchant.api.post("/v1/payments", payment(100, &token)).await?;
+    created(&paid);
+    let request_id = paid.header("request-id").context("a request id")?.to_owned();
+    // Refused, delayed and lost ones have more to say than what goes well.
+    merchant.api.post("/v1/payments", payment(100, &token)).await?;
+    merchant.api.bearer(&merchant.account.secret_key[..60])?.get("/v1/payments").await?;
+    merchant.mock(&cluster, &["--lose-answer", "1"]).await?;
+    merchant.pay(100).await?;
+
+    for kind in [Kind::Api, Kind::Worker] {
+        let process = if kind == Kind::Api { cluster.api(0) } else { cluster.worker(0) };
+        let line = line_with(|| process.log(), &request_id).await?;
+        assert!(line["level"].is_string() && line["timestamp"].is_string(), "{line}");
+    }
+    let (secret, publishable) = (merchant.account.secret_key.clone(), merchant.account.publishable_key.clone());
+    for process in cluster.processes() {
+        let log = process.log();
+        // The last characters of a key are the secret ones.
+        for secret in [&secret[40..], &publishable[40..], &token, &session] {
+            assert!(!log.contains(secret), "{} logs a secret", process.kind().name());
+        }
+        for line in log.lines() {
+            serde_json::from_str::<Value>(line).with_context(|| format!("a line that is no JSON: {line}"))?;
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_process_tells_how_it_is() -> Result<()> {
+    let cluster = cluster().await?;
+    let merchant = merchant().await?;
+    merchant.api.post("/v1/payments", sale(100)).await?;
+    for (kind, figure) in [
+        (Kind::Api, "http_requests_total"),
+        (Kind::Worker, "payments_operations_total"),
+        (Kind::Scheduler, "scheduler_ticks_total"),
+    ] {
+        let internal = Client::new(&cluster.metrics_url(kind, 0))?;
+        for path in ["/healthz", "/readyz"] {
+            assert_eq!(internal.get(path).await?.status, 200, "{} {path}", kind.name());
+        }
+        eventually(figure, async || {
+            let metrics = internal.get("/metrics").await?;
+            assert_eq!(metrics.status, 200);
+            Ok(String::from_utf8(metrics.bytes)?.contains(figure).then_some(()))
+        })
+        .await?;
+    }
+    // They are no one's business outside.
+    let outside = Client::new(&cluster.api_url(0))?;
+    for path in ["/metrics", "/healthz", "/readyz"] {
+        assert_eq!(outside.get(path).await?.status, 404);
+    }
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! What a key may do: the list says what the routes answer.
+
+use std::collections::HashMap;
+
+use anyhow::{Context, Result};
+use reqwest::Method;
+use serde_json::{Value, json};
+use testkit::{Answer, Client};
+
+use super::limited;
+use crate::support::{Browser, Merchant, ORIGIN, cluster, created, merchant, ok, refused, sale, with};
+
+/// One request for each operation of /v1, refused by nothing but a missing entitlement or a gap of the provider; what else
+/// it answers (a 404, a 422) shows that it was let in. A new operation needs a line here.
+const PROBES: &[(&str, Method, &str)] = &[
+    ("customers.create", Method::POST, "/v1/customers"),
+    ("customers.retrieve", Method::GET, "/v1/customers/cus_1"),
+    ("customers.update", Method::POST, "/v1/customers/cus_1"),
+    ("customers.list", Method::GET, "/v1/customers"),
+    ("payment_methods.create", Method::POST, "/v1/payment_methods"),
+    ("payment_methods.list", Method::GET, "/v1/payment_methods"),
+    ("payment_methods.default", Method::POST, "/v1/payment_methods/pm_1/default"),
+    ("checkout_sessions.create", Method::POST, "/v1/checkout_sessions"),
+    ("tokens.create", Method::POST, "/v1/tokens"),
+    ("payments.create", Method::POST, "/v1/payments"),
+    ("payments.authorize", Method::POST, "/v1/payments"),
+    ("payments.retrieve", Method::GET, "/v1/payments/pay_1"),
+    ("payments.list", Method::GET, "/v1/payments"),
+];
+
+async fn probe(operation: &str, secret: &Client, browser: &Client) -> Result<Answer> {
+    let found = PROBES.iter().find(|(name, ..)| *name == operation);
+    let (_, method, path) = found.with_context(|| format!("no probe of {operation}"))?;
+    let api = if ["/v1/checkout_sessions", "/v1/tokens"].contains(path) { browser } else { secret };
+    let body = (operation == "payments.authorize").then(|| with(sale(100), "capture", false).to_string().into_bytes());
+    api.send(method.clone(), path, body).await
+}
+
+async fn states(api: &Client) -> Result<HashMap<String, String>> {
+    let answer = api.get("/v1/capabilities").await?;
+    assert_eq!(ok(&answer)["object"], "capabilities");
+    let rows = answer.body["data"].as_array().context("no data")?;
+    let text = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
+    let states: HashMap<_, _> = rows.iter().map(|row| (text(row, "operation"), text(row, "state"))).collect();
+    assert_eq!(states.len(), rows.len(), "every operation once");
+    Ok(states)
+}
+
+/// Every listed state is what the route really answers.
+async fn told_and_done_agree(secret: &Client, browser: &Client) -> Result<HashMap<String, String>> {
+    let states = states(secret).await?;
+    for (operation, state) in &states {
+        let answer = probe(operation, secret, browser).await?;
+        let error = &answer.body["error"];
+        let (status, code) = (answer.status, error["code"].as_str().unwrap_or_default());
+        match state.as_str() {
+            "active" => {
+                assert!(![401, 403, 501].contains(&status), "{operation} is active, and answers {}", answer.body)
+            }
+            "unavailable" => assert_eq!((status, code), (403, "capability_not_enabled"), "{operation}"),
+            "not_supported" => assert_eq!((status, code), (501, "capability_not_supported"), "{operation}"),
+            other => panic!("{operation} is {other}"),
+        }
+        if state != "active" {
+            assert!(error["capability"].is_string(), "{operation}: {}", answer.body);
+        }
+    }
+    Ok(states)
+}
+
+#[tokio::test]
+async fn a_missing_entitlement_is_named() -> Result<()> {
+    let merchant = merchant().await?;
+    let api = limited(&merchant, "secret", &["payments.create", "payments.list"]).await?;
+    ok(&api.get("/v1/payments").await?);
+    created(&api.post("/v1/payments", sale(100)).await?);
+    for (answer, capability) in [
+        (api.get("/v1/payments/pay_1").await?, "payments.retrieve"),
+        (api.get("/v1/customers").await?, "customers.list"),
+        // Before the body is read.
+        (api.send(Method::POST, "/v1/customers", Some(b"{".to_vec())).await?, "customers.create"),
+        (api.post("/v1/payments", with(sale(100), "capture", false)).await?, "payments.authorize"),
+    ] {
+        assert_eq!(refused(&answer, 403, "capability_not_enabled")["capability"], capability);
+    }
+    let page = limited(&merchant, "publishable", &["tokens.create"]).await?.header("origin", ORIGIN)?;
+    let answer = page.post("/v1/checkout_sessions", json!({})).await?;
+    assert_eq!(refused(&answer, 403, "capability_not_enabled")["capability"], "checkout_sessions.create");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_capabilities_says_is_what_routes_answer() -> Result<()> {
+    let cluster = cluster().await?;
+    let merchant = merchant().await?;
+    let browser = Browser::of(cluster, &merchant.account)?.api;
+    let all = told_and_done_agree(&merchant.api, &browser).await?;
+    let mut listed: Vec<_> = all.keys().map(String::as_str).collect();
+    let mut probed: Vec<_> = PROBES.iter().map(|(name, ..)| *name).collect();
+    listed.sort_unstable();
+    probed.sort_unstable();
+    assert_eq!(listed, probed);
+    assert!(all.values().all(|state| state == "active"), "{all:?}");
+
+    let gaps = ["payments.authorize", "payment_methods.create", "tokens.create", "customers.list"];
+    let faults: Vec<_> = gaps.iter().flat_map(|gap| ["--without", gap]).collect();
+    merchant.mock(cluster, &faults).await?;
+    let states = told_and_done_agree(&merchant.api, &browser).await?;
+    for (operation, state) in &states {
+        let expected = if gaps.contains(&operation.as_str()) { "not_supported" } else { "active" };
+        assert_eq!(state, expected, "{operation}");
+    }
+
+    let some = ["payments.create", "payments.authorize", "customers.retrieve"];
+    let key = limited(&merchant, "secret", &some).await?;
+    let states = told_and_done_agree(&key, &browser).await?;
+    assert_eq!(states["payments.authorize"], "not_supported", "the permanent answer wins");
+    assert_eq!(states["payments.create"], "active");
+    assert_eq!(states["payments.list"], "unavailable");
+    assert_eq!(states["checkout_sessions.create"], "active", "a secret key sees these as the account has them");
+
+    // To authorize is to create: a key or a provider without the one cannot do the other.
+    let key = limited(&merchant, "secret", &["payments.authorize", "payments.list"]).await?;
+    merchant.mock(cluster, &[]).await?;
+    assert_eq!(told_and_done_agree(&key, &browser).await?["payments.authorize"], "unavailable");
+    merchant.mock(cluster, &["--without", "payments.create"]).await?;
+    assert_eq!(told_and_done_agree(&merchant.api, &browser).await?["payments.authorize"], "not_supported");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_provider_without_an_adapter_cannot_charge() -> Result<()> {
+    let options = ["--mode", "test", "--provider", "card_gateway", "--origin", ORIGIN];
+    let merchant = Merchant::with(cluster().await?, &options).await?;
+    let browser = Browser::of(cluster().await?, &merchant.account)?.api;
+    let states = told_and_done_agree(&merchant.api, &browser).await?;
+    assert_eq!(states["customers.create"], "active");
+    Ok(())
+}

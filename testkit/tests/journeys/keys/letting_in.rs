@@ -1,0 +1,67 @@
+//! Which keys are let in at all.
+
+use anyhow::{Context, Result};
+use reqwest::Method;
+use testkit::Client;
+
+use crate::support::{Merchant, ORIGIN, cluster, merchant, ok, refused};
+
+#[tokio::test]
+async fn a_key_that_is_none_is_refused() -> Result<()> {
+    let merchant = merchant().await?;
+    let bare = Client::new(merchant.api.base())?;
+    let secret = &merchant.account.secret_key;
+    let mut forged = secret.clone();
+    let last = if forged.pop() == Some('0') { '1' } else { '0' };
+    forged.push(last);
+    let bearer = |key: &str| format!("Bearer {key}");
+    for authorization in [
+        bearer(""),
+        bearer("nonsense"),
+        bearer(&forged),
+        bearer(&secret[..secret.len() - 1]),
+        bearer(&secret.replace("_test_", "_live_")),
+        bearer(&secret.replace("_sk_", "_pk_")),
+        bearer(&merchant.account.secret_key_id),
+        secret.clone(),
+        format!("Basic {secret}"),
+        String::new(),
+    ] {
+        let answer = bare.header("authorization", &authorization)?.get("/v1/payments").await?;
+        refused(&answer, 401, "authentication_failed");
+    }
+    refused(&bare.get("/v1/payments").await?, 401, "authentication_failed");
+    ok(&bare.header("authorization", &format!("bearer {secret}"))?.get("/v1/payments").await?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_revoked_key_is_refused_on_the_very_next_request() -> Result<()> {
+    let merchant = merchant().await?;
+    for (kind, path) in [("secret", "/v1/payments"), ("publishable", "/v1/checkout_sessions")] {
+        let arguments = ["keys", "create", "--account", &merchant.account.id, "--kind", kind];
+        let key = cluster().await?.ctl(&arguments).await?;
+        let (id, key) = (key["id"].as_str().context("id")?, key["key"].as_str().context("key")?);
+        let api = Client::new(merchant.api.base())?.bearer(key)?.header("origin", ORIGIN)?;
+        let method = if kind == "secret" { Method::GET } else { Method::POST };
+        assert!(api.send(method.clone(), path, None).await?.status < 300);
+        cluster().await?.ctl(&["keys", "revoke", id]).await?;
+        refused(&api.send(method, path, None).await?, 401, "authentication_failed");
+    }
+    ok(&merchant.api.get("/v1/payments").await?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_live_key_must_sign() -> Result<()> {
+    let live = Merchant::with(cluster().await?, &["--mode", "live", "--provider", "mock"]).await?;
+    assert!(live.account.secret_key.starts_with("svc_sk_live_"));
+    assert!(live.account.signing_secret.is_some());
+    for answer in [live.pay(100).await?, live.api.get("/v1/payments").await?, live.api.get("/v1/capabilities").await?] {
+        let error = refused(&answer, 401, "authentication_failed");
+        let message = error["message"].as_str().unwrap_or_default();
+        assert!(message.contains("requires request signing"), "{message}");
+    }
+    assert_eq!(live.books.operations().await?, 0);
+    Ok(())
+}

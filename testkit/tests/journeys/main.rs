@@ -1,0 +1,15 @@
+//! What a merchant, a cardholder's browser and an operator live through, told over HTTP against real processes, a real
+//! Postgres and a real Redis.
+//!
+//! Tests without faults share one cluster and have an account each; a test that breaks something has a cluster of its own.
+//! No test asserts how long a thing takes: waits end when what is waited for is there, and only give up late.
+
+mod customers;
+mod events;
+mod faults;
+mod idempotency;
+mod keys;
+mod payment_methods;
+mod payments;
+mod support;
+mod tokens;

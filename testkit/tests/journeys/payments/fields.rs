@@ -1,0 +1,107 @@
+//! Known fields are strict: what is nearly right is refused by name, and nothing comes of it.
+
+use anyhow::Result;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::{Merchant, created, ids, invalid, merchant, not_found, payment, sale, with, without};
+
+async fn post_text(merchant: &Merchant, text: String) -> Result<testkit::Answer> {
+    merchant.api.send(Method::POST, "/v1/payments", Some(text.into_bytes())).await
+}
+
+#[tokio::test]
+async fn an_amount_is_a_whole_number_of_minor_units() -> Result<()> {
+    let merchant = merchant().await?;
+    let wrong = [
+        "10.0",
+        "10.5",
+        "1e3",
+        "\"10\"",
+        "true",
+        "0",
+        "-0",
+        "-1",
+        "9007199254740992",
+        "-9007199254740991",
+        "1e400",
+        "99999999999999999999",
+        "null",
+        "[10]",
+        "{}",
+    ];
+    for amount in wrong {
+        // Written by hand: a JSON library would send 1e3 as something else.
+        let body = format!(r#"{{"amount": {amount}, "currency": "USD", "paymentToken": "tok_ok"}}"#);
+        let answer = post_text(&merchant, body).await?;
+        assert_eq!(answer.status, 422, "{amount}: {}", answer.body);
+        if amount != "1e400" {
+            // A number that no JSON reader holds is a fault of syntax, and those have no field.
+            invalid(&answer, "amount");
+        }
+    }
+    invalid(&merchant.api.post("/v1/payments", without(sale(1), "amount")).await?, "amount");
+    assert!(ids(&merchant.api.get("/v1/payments").await?).is_empty(), "a refusal leaves nothing behind");
+    let most = merchant.api.post("/v1/payments", sale(9_007_199_254_740_991)).await?;
+    assert_eq!(created(&most)["amount"], 9_007_199_254_740_991_i64);
+    assert_eq!(created(&merchant.api.post("/v1/payments", sale(1)).await?)["amount"], 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_other_field_is_strict_too() -> Result<()> {
+    let merchant = merchant().await?;
+    let wrong = [
+        ("currency", vec![json!("US"), json!("USDX"), json!("XXX"), json!("ZZZ"), json!(840), json!(""), Value::Null]),
+        ("capture", vec![json!("true"), json!(1), json!(0), json!([])]),
+        ("returnUrl", vec![json!("nonsense"), json!("/back"), json!("ftp://shop.example"), json!(1), json!("")]),
+        ("paymentToken", vec![json!(1), json!({}), json!("nonsense"), json!(""), json!("mtok_0000"), Value::Null]),
+    ];
+    for (field, values) in wrong {
+        for value in values {
+            let answer = merchant.api.post("/v1/payments", with(sale(100), field, value.clone())).await?;
+            assert_eq!(answer.status, 422, "{field} {value}: {}", answer.body);
+            invalid(&answer, field);
+        }
+    }
+    invalid(&merchant.api.post("/v1/payments", without(sale(100), "currency")).await?, "currency");
+    assert!(ids(&merchant.api.get("/v1/payments").await?).is_empty(), "a refusal leaves nothing behind");
+    assert_eq!(merchant.books.charges().await?, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn null_is_omitted_and_unknown_fields_are_ignored() -> Result<()> {
+    let merchant = merchant().await?;
+    let mut body = with(sale(100), "capture", Value::Null);
+    for (field, value) in [
+        ("returnUrl", Value::Null),
+        ("paymentMethodId", Value::Null),
+        ("unheardOf", json!({"a": [1.5]})),
+        ("currency", json!("eur")),
+    ] {
+        body = with(body, field, value);
+    }
+    let answer = merchant.api.post("/v1/payments", body).await?;
+    assert_eq!((&created(&answer)["capture"], &answer.body["currency"]), (&json!(true), &json!("EUR")));
+    let back = merchant.api.post("/v1/payments", with(sale(100), "returnUrl", "https://shop.example/back?a=1")).await?;
+    created(&back);
+    Ok(())
+}
+
+#[tokio::test]
+async fn exactly_one_thing_pays() -> Result<()> {
+    let merchant = merchant().await?;
+    let customer = merchant.customer().await?;
+    let card = merchant.save_card(&customer, "tok_ok").await?;
+    let both = with(sale(100), "paymentMethodId", created(&card)["id"].clone());
+    assert_eq!(merchant.api.post("/v1/payments", both).await?.status, 422);
+    let none = merchant.api.post("/v1/payments", without(sale(100), "paymentToken")).await?;
+    assert_eq!(none.status, 422, "{}", none.body);
+    for unknown in ["pm_01ARZ3NDEKTSV4RRFFQ69G5FAV", "nonsense"] {
+        let body = with(without(payment(100, ""), "paymentToken"), "paymentMethodId", unknown);
+        not_found(&merchant.api.post("/v1/payments", body).await?);
+    }
+    assert_eq!(merchant.books.charges().await?, 0);
+    Ok(())
+}

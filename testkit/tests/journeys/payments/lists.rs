@@ -1,0 +1,69 @@
+//! Lists: newest first, page by page, and never from the top again.
+
+use anyhow::Result;
+use testkit::Client;
+
+use crate::support::{created, id, ids, invalid, merchant, ok, together};
+
+/// Every id of a list, read in pages of `limit`.
+async fn walk(api: &Client, limit: usize) -> Result<Vec<String>> {
+    let mut seen: Vec<String> = Vec::new();
+    loop {
+        let after = seen.last().map(|id| format!("&startingAfter={id}")).unwrap_or_default();
+        let page = api.get(&format!("/v1/payments?limit={limit}{after}")).await?;
+        seen.extend(ids(&page));
+        if page.body["hasMore"] == false {
+            return Ok(seen);
+        }
+        assert_eq!(page.body["data"].as_array().map(Vec::len), Some(limit), "a page with more after it is full");
+    }
+}
+
+#[tokio::test]
+async fn pages_hold_each_payment_once_and_newest_first() -> Result<()> {
+    let merchant = merchant().await?;
+    assert!(ids(&merchant.api.get("/v1/payments").await?).is_empty());
+    let mut made = Vec::new();
+    for amount in 1..=4 {
+        made.push(id(created(&merchant.pay(amount).await?))?);
+    }
+    made.reverse();
+    for limit in [1, 2, 3, 4, 100] {
+        assert_eq!(walk(&merchant.api, limit).await?, made, "pages of {limit}");
+    }
+    together(7, async |_| merchant.pay(1).await).await?;
+    let first = merchant.api.get("/v1/payments").await?;
+    assert_eq!(ids(&first).len(), 10, "ten where no limit is given");
+    assert_eq!(ok(&first)["hasMore"], true);
+    let all = walk(&merchant.api, 5).await?;
+    assert_eq!(all.len(), 11);
+    assert!(all.is_sorted_by(|newer, older| newer > older), "ids are ordered by time");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cursor_must_name_a_row_of_the_list() -> Result<()> {
+    let merchant = merchant().await?;
+    let stranger = crate::support::merchant().await?;
+    let foreign = id(created(&stranger.pay(100).await?))?;
+    let customer = merchant.customer().await?;
+    merchant.pay(100).await?;
+    for cursor in [foreign.as_str(), "pay_01ARZ3NDEKTSV4RRFFQ69G5FAV", "nonsense", "", &customer] {
+        invalid(&merchant.api.get(&format!("/v1/payments?startingAfter={cursor}")).await?, "startingAfter");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_limit_is_from_1_to_100() -> Result<()> {
+    let merchant = merchant().await?;
+    for limit in ["0", "101", "abc", "-1", "1.5", "", "1e1", "99999999999999999999"] {
+        for list in ["payments", "customers"] {
+            invalid(&merchant.api.get(&format!("/v1/{list}?limit={limit}")).await?, "limit");
+        }
+    }
+    for limit in [1, 100] {
+        ok(&merchant.api.get(&format!("/v1/payments?limit={limit}")).await?);
+    }
+    Ok(())
+}

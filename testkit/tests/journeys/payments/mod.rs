@@ -1,0 +1,6 @@
+//! Payments: create, retrieve, list, and everything that is refused on the way.
+
+mod envelope;
+mod fields;
+mod lists;
+mod outcomes;

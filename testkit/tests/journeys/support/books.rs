@@ -1,0 +1,89 @@
+//! The books: what the mock charged, compared with what our rows say. Nothing of it is reachable over HTTP, and that is the
+//! point: the provider's statement is the witness.
+
+use anyhow::{Context, Result};
+use sqlx::{PgPool, postgres::PgPoolOptions};
+use testkit::Account;
+use ulid::Ulid;
+use uuid::Uuid;
+
+/// The uuid inside an id of the API.
+pub(crate) fn uuid(id: &str) -> Result<Uuid> {
+    let (_, ulid) = id.rsplit_once('_').with_context(|| format!("{id} is no id"))?;
+    let ulid = Ulid::from_string(ulid).ok().with_context(|| format!("{id} is no id"))?;
+    Ok(Uuid::from_u128(ulid.0))
+}
+
+/// One merchant's books.
+#[derive(Clone)]
+pub(crate) struct Books {
+    pub(crate) db: PgPool,
+    pub(crate) account: Uuid,
+}
+
+impl Books {
+    pub(crate) fn open(database_url: &str, account: &Account) -> Result<Self> {
+        let db = PgPoolOptions::new().max_connections(2).connect_lazy(database_url)?;
+        Ok(Self { db, account: uuid(&account.id)? })
+    }
+
+    async fn count(&self, query: &'static str) -> Result<i64> {
+        Ok(sqlx::query_scalar(query).bind(self.account).fetch_one(&self.db).await?)
+    }
+
+    /// Charges that reached the mock, declined ones too.
+    pub(crate) async fn charges(&self) -> Result<i64> {
+        self.count(
+            "SELECT count(*) FROM mock.transactions t JOIN provider_accounts p ON p.id = t.account
+             WHERE p.account_id = $1 AND t.kind IN ('sale', 'authorize')",
+        )
+        .await
+    }
+
+    /// Payments whose outcome is not known.
+    pub(crate) async fn unfinished(&self) -> Result<i64> {
+        self.count("SELECT count(*) FROM payments WHERE account_id = $1 AND status = 'processing'").await
+    }
+
+    /// Intents that were written.
+    pub(crate) async fn operations(&self) -> Result<i64> {
+        self.count("SELECT count(*) FROM operations WHERE account_id = $1").await
+    }
+
+    /// Requests that are under way to the mock.
+    pub(crate) async fn sent(&self) -> Result<i64> {
+        self.count("SELECT count(*) FROM operations WHERE account_id = $1 AND state = 'sending'").await
+    }
+
+    /// Payments that were asked for with this amount: where each request has an amount of its own, its payments.
+    pub(crate) async fn payments_of(&self, amount: i64) -> Result<i64> {
+        let query = "SELECT count(*) FROM payments WHERE account_id = $1 AND amount_requested = $2";
+        Ok(sqlx::query_scalar(query).bind(self.account).bind(amount).fetch_one(&self.db).await?)
+    }
+
+    /// Nothing is unfinished, each payment has exactly one approved charge at the mock, and each of those its payment.
+    pub(crate) async fn audit(&self) -> Result<()> {
+        let without_one_charge = self
+            .count(
+                "SELECT count(*) FROM payments p WHERE p.account_id = $1 AND 1 <> (
+                     SELECT count(*) FROM mock.transactions t JOIN operations o
+                         ON o.reference = t.reference AND o.provider_account_id = t.account
+                     WHERE o.payment_id = p.id AND t.approved AND t.kind IN ('sale', 'authorize'))",
+            )
+            .await?;
+        assert_eq!(without_one_charge, 0, "payments without exactly one approved charge");
+        let without_payment = self
+            .count(
+                "SELECT count(*) FROM mock.transactions t JOIN provider_accounts a ON a.id = t.account
+                 WHERE a.account_id = $1 AND t.approved AND t.kind IN ('sale', 'authorize') AND NOT EXISTS (
+                     SELECT FROM payments p WHERE p.provider_account_id = t.account AND p.provider_ref = t.id
+                         AND p.amount = t.amount AND p.status NOT IN ('processing', 'declined', 'failed'))",
+            )
+            .await?;
+        assert_eq!(without_payment, 0, "approved charges that no payment knows of");
+        assert_eq!(self.unfinished().await?, 0, "payments that are still processing");
+        let anomalies = self.count("SELECT count(*) FROM charge_anomalies WHERE account_id = $1").await?;
+        assert_eq!(anomalies, 0, "second charges");
+        Ok(())
+    }
+}
