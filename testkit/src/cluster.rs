@@ -210,12 +210,13 @@ impl Cluster {
         Client::new(&self.api_url(0))?.bearer(&account.secret_key)
     }
 
-    /// A new test account on the mock provider.
+    /// A new test account on the mock provider, without a rate limit to speak of.
     ///
     /// # Errors
     /// When `ctl` fails.
     pub async fn account(&self) -> Result<Account> {
-        self.account_with(&["--mode", "test", "--provider", "mock"]).await
+        let no_limit = ["--rate-limit", "1000000", "--burst", "1000000"];
+        self.account_with(&[&["--mode", "test", "--provider", "mock"][..], &no_limit].concat()).await
     }
 
     /// A new account with these options of `ctl accounts create`.

@@ -264,7 +264,9 @@ pub(crate) async fn an_unknown_charge_is_refused(fixture: &dyn Fixture) {
     ] {
         assert_refused(&known(fixture, &request(fixture, reference, action)).await);
     }
-    assert!(!settled(fixture, "no-such-charge", fixture.settles_after() * 100).await);
+    let asked =
+        fixture.provider().inquire(fixture.account(), charge(), noon().plus(fixture.settles_after() * 100)).await;
+    assert!(asked.is_err(), "how a charge stands that nobody knows is no answer: {asked:?}");
 }
 
 /// The heart of recovery: what a second sending does, and what a look-up finds.

@@ -71,7 +71,7 @@ async fn settlement_has_its_event() -> Result<()> {
         for passing in [
             "UPDATE mock.transactions t SET occurred_at = occurred_at - interval '61 seconds'
              FROM provider_accounts p WHERE p.id = t.account AND p.account_id = $1",
-            "UPDATE payments SET settlement_check_at = now() WHERE account_id = $1 AND settlement_check_at IS NOT NULL",
+            "UPDATE payments SET inquiry_at = now() WHERE account_id = $1 AND inquiry_at IS NOT NULL",
         ] {
             sqlx::query(passing).bind(merchant.books.account).execute(&merchant.books.db).await?;
         }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use testkit::{Answer, Client};
 
 use super::limited;
-use crate::support::{Browser, Merchant, ORIGIN, cluster, created, merchant, ok, refused, sale, with};
+use crate::support::{Browser, Merchant, ORIGIN, cluster, created, id, merchant, ok, refused, sale, with};
 
 /// One request for each operation of /v1, refused by nothing but a missing entitlement or a gap of the provider; what else
 /// it answers (a 404, a 422) shows that it was let in. A new operation needs a line here.
@@ -26,14 +26,43 @@ const PROBES: &[(&str, Method, &str)] = &[
     ("payments.authorize", Method::POST, "/v1/payments"),
     ("payments.retrieve", Method::GET, "/v1/payments/pay_1"),
     ("payments.list", Method::GET, "/v1/payments"),
+    ("payments.capture", Method::POST, "/v1/payments/pay_1/capture"),
+    ("payments.void", Method::POST, "/v1/payments/pay_1/void"),
+    ("payments.refund", Method::POST, "/v1/payments/pay_1/refund"),
+    ("payments.partial_capture", Method::POST, "/v1/payments/{authorized}/capture"),
+    ("payments.partial_refund", Method::POST, "/v1/payments/{captured}/refund"),
 ];
 
-async fn probe(operation: &str, secret: &Client, browser: &Client) -> Result<Answer> {
+/// Whose routes are asked: a secret key, a page, and payments of which a part can be captured and refunded.
+#[derive(Clone)]
+struct Asked {
+    secret: Client,
+    browser: Client,
+    authorized: String,
+    captured: String,
+}
+
+impl Asked {
+    /// Prepared before anything is taken from the account.
+    async fn prepare(merchant: &Merchant) -> Result<Self> {
+        let held = merchant.api.post("/v1/payments", with(sale(100), "capture", false)).await?;
+        let (authorized, captured) = (id(created(&held))?, id(created(&merchant.pay(100).await?))?);
+        let browser = Browser::of(cluster().await?, &merchant.account)?.api;
+        Ok(Self { secret: merchant.api.clone(), browser, authorized, captured })
+    }
+}
+
+async fn probe(operation: &str, asked: &Asked) -> Result<Answer> {
     let found = PROBES.iter().find(|(name, ..)| *name == operation);
     let (_, method, path) = found.with_context(|| format!("no probe of {operation}"))?;
-    let api = if ["/v1/checkout_sessions", "/v1/tokens"].contains(path) { browser } else { secret };
-    let body = (operation == "payments.authorize").then(|| with(sale(100), "capture", false).to_string().into_bytes());
-    api.send(method.clone(), path, body).await
+    let api = if ["/v1/checkout_sessions", "/v1/tokens"].contains(path) { &asked.browser } else { &asked.secret };
+    let path = path.replace("{authorized}", &asked.authorized).replace("{captured}", &asked.captured);
+    let body = match operation {
+        "payments.authorize" => Some(with(sale(100), "capture", false)),
+        "payments.partial_capture" | "payments.partial_refund" => Some(json!({"amount": 1})),
+        _ => None,
+    };
+    api.send(method.clone(), &path, body.map(|body| body.to_string().into_bytes())).await
 }
 
 async fn states(api: &Client) -> Result<HashMap<String, String>> {
@@ -47,10 +76,10 @@ async fn states(api: &Client) -> Result<HashMap<String, String>> {
 }
 
 /// Every listed state is what the route really answers.
-async fn told_and_done_agree(secret: &Client, browser: &Client) -> Result<HashMap<String, String>> {
-    let states = states(secret).await?;
+async fn told_and_done_agree(asked: &Asked) -> Result<HashMap<String, String>> {
+    let states = states(&asked.secret).await?;
     for (operation, state) in &states {
-        let answer = probe(operation, secret, browser).await?;
+        let answer = probe(operation, asked).await?;
         let error = &answer.body["error"];
         let (status, code) = (answer.status, error["code"].as_str().unwrap_or_default());
         match state.as_str() {
@@ -93,8 +122,8 @@ async fn a_missing_entitlement_is_named() -> Result<()> {
 async fn what_capabilities_says_is_what_routes_answer() -> Result<()> {
     let cluster = cluster().await?;
     let merchant = merchant().await?;
-    let browser = Browser::of(cluster, &merchant.account)?.api;
-    let all = told_and_done_agree(&merchant.api, &browser).await?;
+    let asked = Asked::prepare(&merchant).await?;
+    let all = told_and_done_agree(&asked).await?;
     let mut listed: Vec<_> = all.keys().map(String::as_str).collect();
     let mut probed: Vec<_> = PROBES.iter().map(|(name, ..)| *name).collect();
     listed.sort_unstable();
@@ -105,26 +134,40 @@ async fn what_capabilities_says_is_what_routes_answer() -> Result<()> {
     let gaps = ["payments.authorize", "payment_methods.create", "tokens.create", "customers.list"];
     let faults: Vec<_> = gaps.iter().flat_map(|gap| ["--without", gap]).collect();
     merchant.mock(cluster, &faults).await?;
-    let states = told_and_done_agree(&merchant.api, &browser).await?;
+    let states = told_and_done_agree(&asked).await?;
     for (operation, state) in &states {
         let expected = if gaps.contains(&operation.as_str()) { "not_supported" } else { "active" };
         assert_eq!(state, expected, "{operation}");
     }
 
-    let some = ["payments.create", "payments.authorize", "customers.retrieve"];
-    let key = limited(&merchant, "secret", &some).await?;
-    let states = told_and_done_agree(&key, &browser).await?;
+    let some = ["payments.create", "payments.authorize", "customers.retrieve", "payments.capture"];
+    let less = Asked { secret: limited(&merchant, "secret", &some).await?, ..asked.clone() };
+    let states = told_and_done_agree(&less).await?;
     assert_eq!(states["payments.authorize"], "not_supported", "the permanent answer wins");
     assert_eq!(states["payments.create"], "active");
     assert_eq!(states["payments.list"], "unavailable");
     assert_eq!(states["checkout_sessions.create"], "active", "a secret key sees these as the account has them");
 
-    // To authorize is to create: a key or a provider without the one cannot do the other.
-    let key = limited(&merchant, "secret", &["payments.authorize", "payments.list"]).await?;
+    // To authorize is to create, and to capture a part is to capture: who cannot do the one cannot do the other.
+    let parts = ["payments.authorize", "payments.partial_capture", "payments.partial_refund"];
+    let less = Asked { secret: limited(&merchant, "secret", &parts).await?, ..asked.clone() };
     merchant.mock(cluster, &[]).await?;
-    assert_eq!(told_and_done_agree(&key, &browser).await?["payments.authorize"], "unavailable");
-    merchant.mock(cluster, &["--without", "payments.create"]).await?;
-    assert_eq!(told_and_done_agree(&merchant.api, &browser).await?["payments.authorize"], "not_supported");
+    let states = told_and_done_agree(&less).await?;
+    assert!(parts.iter().all(|part| states[*part] == "unavailable"), "{states:?}");
+    let wholes = ["--without", "payments.create", "--without", "payments.capture", "--without", "payments.refund"];
+    merchant.mock(cluster, &wholes).await?;
+    let states = told_and_done_agree(&asked).await?;
+    assert!(parts.iter().all(|part| states[*part] == "not_supported"), "{states:?}");
+
+    // What the account's settings forbid is as unavailable as what the key lacks.
+    merchant.mock(cluster, &[]).await?;
+    let account = &merchant.account.id;
+    cluster.ctl(&["accounts", "set", account, "--partial-capture", "off", "--partial-refund", "off"]).await?;
+    let states = told_and_done_agree(&asked).await?;
+    for (operation, state) in &states {
+        let expected = if operation.contains("partial") { "unavailable" } else { "active" };
+        assert_eq!(state, expected, "{operation}");
+    }
     Ok(())
 }
 
@@ -133,7 +176,9 @@ async fn a_provider_without_an_adapter_cannot_charge() -> Result<()> {
     let options = ["--mode", "test", "--provider", "card_gateway", "--origin", ORIGIN];
     let merchant = Merchant::with(cluster().await?, &options).await?;
     let browser = Browser::of(cluster().await?, &merchant.account)?.api;
-    let states = told_and_done_agree(&merchant.api, &browser).await?;
-    assert_eq!(states["customers.create"], "active");
+    // It has no payments, and whoever cannot capture needs none to be told so.
+    let (authorized, captured) = ("pay_1".to_owned(), "pay_1".to_owned());
+    let asked = Asked { secret: merchant.api.clone(), browser, authorized, captured };
+    assert_eq!(told_and_done_agree(&asked).await?["customers.create"], "active");
     Ok(())
 }
