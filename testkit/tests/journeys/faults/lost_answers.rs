@@ -77,7 +77,7 @@ async fn what_a_provider_refuses_has_failed() -> Result<()> {
     let answer = merchant.pay_once("k", sale(1500)).await?;
     let failed = created(&answer);
     assert_eq!((&failed["status"], &failed["amountCaptured"]), (&"failed".into(), &0.into()));
-    refused(&merchant.save_card(&customer, "tok_ok").await?, 422, "invalid_request");
+    refused(&merchant.save_card(&customer, "tok_ok").await?, 409, "conflict");
     assert_eq!(merchant.books.charges().await?, 0);
     merchant.mock(cluster, &[]).await?;
     assert_eq!(merchant.pay_once("k", sale(1500)).await?.bytes, answer.bytes, "a replay says what was said");
