@@ -7,5 +7,8 @@ pub const MONEY: Queue = Queue::new("money");
 /// Questions to providers how a charge stands: expired, settled. Carries payment ids.
 pub const INQUIRIES: Queue = Queue::new("inquiries");
 
+/// Statements of providers to be compared with our books. Carries provider account ids.
+pub const RECONCILIATIONS: Queue = Queue::new("reconciliations");
+
 /// Every queue, for metrics.
-pub const ALL: [Queue; 2] = [MONEY, INQUIRIES];
+pub const ALL: [Queue; 3] = [MONEY, INQUIRIES, RECONCILIATIONS];

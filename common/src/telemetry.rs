@@ -72,11 +72,14 @@ impl Internal {
     pub async fn serve(self, bind: SocketAddr) -> std::io::Result<SocketAddr> {
         let listener = TcpListener::bind(bind).await?;
         let address = listener.local_addr()?;
-        let upkeep = self.metrics.clone();
+        let upkeep = self.clone();
         tokio::spawn(async move {
             loop {
                 tokio::time::sleep(UPKEEP).await;
-                upkeep.run_upkeep();
+                let (all, idle) = (upkeep.db.size(), upkeep.db.num_idle());
+                metrics::gauge!("database_pool_connections", "state" => "idle").set(idle as f64);
+                metrics::gauge!("database_pool_connections", "state" => "used").set(f64::from(all) - idle as f64);
+                upkeep.metrics.run_upkeep();
             }
         });
         let router = Router::new()

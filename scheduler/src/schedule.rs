@@ -4,6 +4,7 @@
 //! |---|---|---|---|
 //! | operations never taken, abandoned, or unknown | 1 s | `operations_due` | `next_push_at` moved on, 2 s doubling to 30 s |
 //! | charges that may have settled or expired | 1 s | `payments_inquiry_due` | `inquiry_at` moved on by 30 s |
+//! | statements to compare with our books | 5 s | `provider_accounts_reconciliation_due` | `reconcile_at` moved on by 60 s |
 //! | partitions of the coming months | 1 h | – | `CREATE TABLE IF NOT EXISTS` |
 //! | sessions and tokens that ended a day ago | 1 min | `checkout_sessions_expiry`, `payment_tokens_expiry` | `SKIP LOCKED`, deleted |
 //! | nonces whose signatures are too old by now | 1 min | `request_nonces_expiry` | `SKIP LOCKED`, deleted |
@@ -19,7 +20,7 @@ use common::clock::Clock;
 use common::error::Result;
 use common::operations::{self, SWEEP_BATCH, State};
 use common::payments::{self, INQUIRY_BATCH};
-use common::{checkout, events, nonces, queues};
+use common::{checkout, events, flows, nonces, queues};
 use queue::{Publisher, Queue, Wake};
 use sqlx::PgPool;
 use tokio::time::{MissedTickBehavior, interval};
@@ -47,7 +48,10 @@ impl Scheduler {
                 () = &mut stop => return,
                 _ = every_hour.tick() => self.attempt("partitions", self.make_partitions()).await,
                 _ = every_minute.tick() => self.attempt("forget", self.forget()).await,
-                _ = every_5_seconds.tick() => self.attempt("figures", self.publish_figures()).await,
+                _ = every_5_seconds.tick() => {
+                    self.attempt("figures", self.publish_figures()).await;
+                    self.attempt("reconciliations", self.hand_out_reconciliations()).await;
+                }
                 _ = every_second.tick() => {
                     self.attempt("operations", self.hand_out_operations()).await;
                     self.attempt("inquiries", self.hand_out_inquiries()).await;
@@ -89,6 +93,13 @@ impl Scheduler {
                 return Ok(());
             }
         }
+    }
+
+    async fn hand_out_reconciliations(&self) -> Result<()> {
+        let due = flows::take_due_reconciliations(&self.db).await?;
+        let wakes: Vec<_> = due.into_iter().map(|id| Wake { id: id.uuid(), request_id: None }).collect();
+        self.push(queues::RECONCILIATIONS, &wakes).await;
+        Ok(())
     }
 
     async fn push(&self, queue: Queue, wakes: &[Wake]) {

@@ -1,15 +1,18 @@
 //! The worker process: it alone talks to providers. Any number may run; what each does is decided by rows, claims and leases
 //! in Postgres, and the queue only wakes it.
 
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use common::clock::Clock;
 use common::flows;
-use common::id::{OperationId, PaymentId};
+use common::id::{OperationId, PaymentId, ProviderAccountId};
 use common::providers::{Providers, mock::Mock};
-use common::{config, db, queues, telemetry};
+use common::{config, db, operations, queues, telemetry};
+use futures_util::{StreamExt, stream};
 use queue::{Pool, Publisher, Wake};
 use sqlx::PgPool;
 use tracing::Instrument;
@@ -18,10 +21,14 @@ use tracing::Instrument;
 const MONEY_CONCURRENCY: usize = 64;
 /// Questions how a charge stands at once.
 const INQUIRY_CONCURRENCY: usize = 8;
+/// Statements compared at once.
+const RECONCILIATION_CONCURRENCY: usize = 2;
 /// Connections to Postgres for our own rows.
 const DATABASE_POOL: u32 = 16;
 /// Connections to Postgres for the mock's books, which are none of ours.
 const MOCK_POOL: u32 = 8;
+/// How often a worker looks whether Redis is there, and for what is due when it is not.
+const LOOK_FOR_REDIS: Duration = Duration::from_secs(1);
 /// How long a stop waits for what is in flight: a provider's time-out and the outcome's commit fit in.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -49,6 +56,10 @@ async fn main() -> Result<()> {
             let work = Arc::clone(&work);
             move |wake| Arc::clone(&work).inquire(wake)
         }),
+        Pool::new(queues::RECONCILIATIONS, RECONCILIATION_CONCURRENCY, {
+            let work = Arc::clone(&work);
+            move |wake| Arc::clone(&work).reconcile(wake)
+        }),
     ];
     tracing::info!(metrics = %metrics_address, "worker is waiting for work");
 
@@ -57,7 +68,11 @@ async fn main() -> Result<()> {
         tracing::info!("worker is stopping: what is in flight is finished, nothing new is taken");
         internal.drain();
     };
-    let stopped = queue::run(redis_url.expose(), pools, draining, SHUTDOWN_TIMEOUT).await?;
+    let (stopped, ()) = tokio::join!(
+        queue::run(redis_url.expose(), pools, draining, SHUTDOWN_TIMEOUT),
+        work.take_what_is_due_while_redis_is_away(telemetry::shutdown_signal()),
+    );
+    let stopped = stopped?;
     tracing::info!(unfinished = stopped.unfinished, "worker has stopped; recovery takes up what is unfinished");
     Ok(())
 }
@@ -90,11 +105,42 @@ impl Work {
         .await;
     }
 
+    /// Without Redis nobody hands out ids, so the worker looks for what is due by itself: payments then take seconds, not
+    /// for ever. The claims are the scheduler's, so nothing is done twice.
+    async fn take_what_is_due_while_redis_is_away(self: &Arc<Self>, stop: impl Future<Output = ()>) {
+        let mut stop = pin!(stop);
+        loop {
+            tokio::select! {
+                () = &mut stop => return,
+                () = tokio::time::sleep(LOOK_FOR_REDIS) => {}
+            }
+            if self.publisher.ping().await.is_ok() {
+                continue;
+            }
+            match operations::take_due(&self.db).await {
+                Ok(due) => {
+                    let wakes = due.into_iter().map(|due| Wake { id: due.id.uuid(), request_id: due.request_id });
+                    stream::iter(wakes)
+                        .for_each_concurrent(MONEY_CONCURRENCY, |wake| Arc::clone(self).perform(wake))
+                        .await;
+                }
+                Err(error) => tracing::error!(%error, "neither Redis nor Postgres answers; looking again in a second"),
+            }
+        }
+    }
+
     /// Tells the waiting API process. If it does not hear it, it reads Postgres by itself.
     async fn tell(&self, done: flows::Performed) {
         let Some(channel) = done.reply_to else { return };
         if let Err(error) = self.publisher.reply(&channel, done.reply_id).await {
             tracing::warn!(%error, "the waiting request was not told; it looks for itself");
+        }
+    }
+
+    async fn reconcile(self: Arc<Self>, wake: Wake) {
+        let id = ProviderAccountId::from_uuid(wake.id);
+        if let Err(error) = flows::reconcile(&self.db, &self.providers, &self.clock, id).await {
+            tracing::error!(provider_account = %id, %error, "the statement was not compared; it is read again in a minute");
         }
     }
 

@@ -42,7 +42,8 @@ pub async fn perform(db: &PgPool, providers: &Providers, clock: &Clock, id: Oper
     let asked = match providers.get(claimed.provider) {
         Some(provider) if claimed.sent_before => recover(db, provider, &claimed).await?,
         Some(provider) => send(provider, &claimed).await,
-        None => Asked::Known(Answer::Refused { reason: "this build has no adapter for the provider".into() }),
+        // Another build may have sent it already, and another build will take it up.
+        None => Asked::again("this build has no adapter for the provider"),
     };
     count(&claimed, &asked);
     match asked {

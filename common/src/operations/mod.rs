@@ -6,6 +6,7 @@
 
 mod store;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
@@ -217,6 +218,46 @@ pub async fn claim(db: &PgPool, id: OperationId, now: Timestamp) -> Result<Optio
 pub async fn sending_again(db: &PgPool, claimed: &Claimed) -> Result<()> {
     let held = store::sending_again(db, claimed.id, claimed.fence, LEASE).await?;
     if held { Ok(()) } else { Err(Error::conflict("the lease was lost")) }
+}
+
+/// An operation as it stands, taken by nobody: for an outcome that came another way than by asking.
+///
+/// # Errors
+/// Only the database's.
+pub async fn read(db: &PgPool, id: OperationId, now: Timestamp) -> Result<Claimed> {
+    store::read(db, id).await?.into_claimed(now)
+}
+
+/// What our books say of a reference.
+#[derive(Debug)]
+pub struct Known {
+    /// The operation.
+    pub id: OperationId,
+    /// How far it has come.
+    pub state: State,
+    /// The provider's name for what it did, if it did.
+    pub provider_ref: Option<String>,
+    /// Seconds since it was written.
+    age_seconds: f64,
+}
+
+impl Known {
+    /// Whether it was written so short a time ago.
+    pub fn is_young(&self, age: Duration) -> bool {
+        self.age_seconds < age.as_secs_f64()
+    }
+}
+
+/// What our books say of some references at a provider account.
+///
+/// # Errors
+/// Only the database's.
+pub async fn by_reference(
+    db: &PgPool,
+    provider_account: ProviderAccountId,
+    references: &[String],
+) -> Result<HashMap<String, Known>> {
+    store::by_reference(db, provider_account, references).await
 }
 
 /// What to do with an operation whose outcome is not known.

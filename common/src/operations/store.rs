@@ -1,10 +1,13 @@
 //! The SQL of operations.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
 
-use super::{Backlog, Claimed, Due, FIRST_PUSH_AFTER, Kind, Locked, NewOperation, Origin, Outcome, State, Subject};
+use super::{
+    Backlog, Claimed, Due, FIRST_PUSH_AFTER, Kind, Known, Locked, NewOperation, Origin, Outcome, State, Subject,
+};
 use crate::error::{Error, Result};
 use crate::id::{AccountId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId, RefundId};
 use crate::money::Currency;
@@ -136,6 +139,43 @@ pub(super) async fn claim(
     .fetch_optional(db)
     .await?;
     Ok(row)
+}
+
+/// The token is gone once the operation has ended; what is read here is never sent again.
+pub(super) async fn read(db: &PgPool, id: OperationId) -> Result<ClaimedRow> {
+    let row = sqlx::query_as!(
+        ClaimedRow,
+        r#"SELECT o.id, o.account_id, o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, p.provider, o.kind,
+               o.reference, o.amount, o.currency, CASE WHEN o.card_ref IS NULL THEN coalesce(o.upstream_token, '') END AS upstream_token, o.card_ref, o.target_ref,
+               o.reply_to, o.request_id, o.fence, o.not_found, true AS "sent_before!", true AS "last_request_is_dead!"
+           FROM operations o JOIN provider_accounts p ON p.id = o.provider_account_id WHERE o.id = $1"#,
+        id.uuid(),
+    )
+    .fetch_one(db)
+    .await?;
+    Ok(row)
+}
+
+pub(super) async fn by_reference(
+    db: &PgPool,
+    provider_account: ProviderAccountId,
+    references: &[String],
+) -> Result<HashMap<String, Known>> {
+    let rows = sqlx::query!(
+        r#"SELECT id, reference, state, provider_ref,
+                  extract(epoch FROM clock_timestamp() - created_at)::float8 AS "age_seconds!"
+           FROM operations WHERE provider_account_id = $1 AND reference = ANY($2)"#,
+        provider_account.uuid(),
+        references
+    )
+    .fetch_all(db)
+    .await?;
+    let known = rows.into_iter().map(|row| {
+        let known =
+            Known { id: row.id, state: row.state, provider_ref: row.provider_ref, age_seconds: row.age_seconds };
+        (row.reference, known)
+    });
+    Ok(known.collect())
 }
 
 /// As long as the fence is ours, nobody has claimed it since, and the lease may begin anew.

@@ -243,6 +243,17 @@ pub enum Found {
     Nothing,
 }
 
+/// A line of a provider's statement: money that moved.
+#[derive(Clone, Debug)]
+pub struct StatementLine {
+    /// The reference it moved under.
+    pub reference: String,
+    /// What was answered, or would be.
+    pub answer: Answer,
+    /// When the provider booked it, by its own clock.
+    pub occurred_at: Timestamp,
+}
+
 /// How an approved charge stands at the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
@@ -266,6 +277,15 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Asks what became of a request. Only class B is asked; in class C there is never anything to find.
     fn look_up(&self, request: Request) -> BoxFuture<'_, Result<Found, Fault>>;
+
+    /// What was booked after `since` and moved money, oldest first, `limit` lines at most. Class C, which keeps no references,
+    /// has none to tell.
+    fn statement(
+        &self,
+        account: ProviderAccountId,
+        since: Timestamp,
+        limit: i64,
+    ) -> BoxFuture<'_, Result<Vec<StatementLine>, Fault>>;
 
     /// How a charge stands by `now`.
     fn inquire(

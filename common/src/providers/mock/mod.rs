@@ -17,7 +17,7 @@ use sqlx::PgPool;
 pub use card::Nature;
 pub use settings::{Faults, set_faults};
 
-use super::{Answer, Fault, Found, Provider, RecoveryClass, Request, Standing};
+use super::{Answer, Fault, Found, Provider, RecoveryClass, Request, Standing, StatementLine};
 use crate::id::ProviderAccountId;
 use crate::operations::Kind;
 use crate::time::Timestamp;
@@ -89,6 +89,15 @@ impl Provider for Mock {
 
     fn look_up(&self, request: Request) -> BoxFuture<'_, Result<Found, Fault>> {
         async move { ledger::find(&mut *self.db.acquire().await?, &request).await }.boxed()
+    }
+
+    fn statement(
+        &self,
+        account: ProviderAccountId,
+        since: Timestamp,
+        limit: i64,
+    ) -> BoxFuture<'_, Result<Vec<StatementLine>, Fault>> {
+        async move { ledger::statement(&self.db, account, since, limit).await }.boxed()
     }
 
     fn inquire(

@@ -4,6 +4,7 @@
 mod api;
 mod lost_answers;
 mod pairs;
+mod reconciliation;
 mod stopping;
 mod storage;
 mod worker;
