@@ -9,9 +9,11 @@ CREATE TYPE operation_kind AS ENUM ('sale', 'authorize', 'capture', 'void', 'ref
 CREATE TYPE operation_state AS ENUM ('ready', 'claimed', 'sending', 'succeeded', 'declined', 'failed', 'unknown');
 CREATE TYPE refund_status AS ENUM ('pending', 'succeeded', 'failed');
 
+-- An account's rows refer to it through its provider account: a second foreign key, to accounts alone, would prove nothing
+-- more, and every insert would lock the same row once more.
 CREATE TABLE payments (
     id                    uuid PRIMARY KEY,
-    account_id            uuid NOT NULL REFERENCES accounts (id),
+    account_id            uuid NOT NULL,
     provider_account_id   uuid NOT NULL,
     customer_id           uuid,
     payment_method_id     uuid,
@@ -96,7 +98,7 @@ CREATE INDEX refunds_of_payment ON refunds (account_id, payment_id, id);
 -- One row for every request to a provider that can move money. docs/architecture.md, "The way a charge goes".
 CREATE TABLE operations (
     id                  uuid PRIMARY KEY,
-    account_id          uuid NOT NULL REFERENCES accounts (id),
+    account_id          uuid NOT NULL,
     payment_id          uuid,
     payment_method_id   uuid,
     refund_id           uuid,

@@ -43,7 +43,7 @@ async fn any_account(database_url: &str) -> Result<(String, String)> {
 
 /// The four commits of a payment: intent, claim, the provider's books, outcome. Ids grow with time, as ours do.
 fn payment(account: &str, provider_account: &str) -> String {
-    let id = "(lpad(to_hex(:n), 16, '0') || lpad(to_hex(:client_id), 16, '0'))::uuid";
+    let id = "(lpad(to_hex(:n::bigint), 16, '0') || lpad(to_hex(:client_id::bigint), 16, '0'))::uuid";
     let payload = "x".repeat(550);
     format!(
         r#"\set n :n + 1

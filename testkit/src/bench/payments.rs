@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::{
-    floor, load,
+    floor,
+    load::{self, Exchange},
     usage::{self, Watched},
 };
-use crate::{Client, Cluster, Kind, TempDir};
+use crate::{Cluster, Kind, TempDir};
 
 const CLIENTS: [usize; 4] = [1, 8, 32, 64];
 /// The number of clients that the floor is compared at.
@@ -23,15 +24,17 @@ pub(super) async fn run(seconds: u64) -> Result<Value> {
         Cluster::builder().api(1).worker(1).scheduler(1).durable().env("RUST_LOG", "warn").start().await?;
     let no_limit = ["--mode", "test", "--provider", "mock", "--rate-limit", "1000000", "--burst", "1000000"];
     let account = cluster.account_with(&no_limit).await?;
-    let client = cluster.client(&account)?;
+    let body = r#"{"amount":1250,"currency":"USD","paymentToken":"tok_ok"}"#;
+    let expected = "\"status\":\"pending_settlement\"";
+    let pay = Exchange::post(&cluster.api_url(0), "/v1/payments", &account.secret_key, body, expected);
     let watched = watched(&mut cluster);
-    load::closed_loop(COMPARED, WARM_UP, pay(&client)).await?;
+    load::closed_loop(COMPARED, WARM_UP, &pay).await?;
 
     println!("clients  payments/s   p50 ms   p99 ms   CPU ms a payment");
     let (mut rows, mut at_32) = (Vec::new(), 0.0);
     for clients in CLIENTS {
         let before = usage::cpu_seconds(&watched);
-        let measured = load::closed_loop(clients, Duration::from_secs(seconds), pay(&client)).await?;
+        let measured = load::closed_loop(clients, Duration::from_secs(seconds), &pay).await?;
         let after = usage::cpu_seconds(&watched);
         let cpu: std::collections::BTreeMap<_, _> = after
             .iter()
@@ -58,20 +61,6 @@ pub(super) async fn run(seconds: u64) -> Result<Value> {
         "bench": "payments", "seconds": seconds, "loads": rows, "floor_per_second": floor, "ratio": ratio,
         "memory_mib": memory,
     }))
-}
-
-fn pay(client: &Client) -> impl Fn() -> futures_util::future::BoxFuture<'static, Result<()>> + Clone + Send + 'static {
-    let client = client.clone();
-    move || {
-        let client = client.clone();
-        Box::pin(async move {
-            let payment = json!({"amount": 1250, "currency": "USD", "paymentToken": "tok_ok"});
-            let answer = client.post("/v1/payments", payment).await?;
-            let done = answer.status == 201 && answer.body["status"] == "pending_settlement";
-            ensure!(done, "a payment was answered {} {}", answer.status, answer.body);
-            Ok(())
-        })
-    }
 }
 
 fn watched(cluster: &mut Cluster) -> Vec<Watched> {
