@@ -3,12 +3,16 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use sqlx::Connection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
 use crate::crypto::Secret;
 
 /// How long a request waits for a connection before it fails: shorter than any client's patience.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A connection that was not used for so long is asked whether it still is one.
+const ASK_AFTER_IDLE: Duration = Duration::from_secs(1);
 
 /// A pool that connects when it is first needed, so that a process starts while Postgres is away and recovers by itself.
 ///
@@ -26,8 +30,17 @@ pub fn pool(url: &Secret<String>, max_connections: u32, name: &str) -> Result<Pg
     Ok(PgPoolOptions::new()
         .max_connections(max_connections)
         .acquire_timeout(ACQUIRE_TIMEOUT)
-        // A pool's own check costs a round trip on every use; a dead connection is found by its first statement.
+        // A check on every use would cost a round trip on every use. Under load a dead connection is found by its statement;
+        // one that has lain idle, through a restart of Postgres perhaps, is asked first.
         .test_before_acquire(false)
+        .before_acquire(|connection, metadata| {
+            Box::pin(async move {
+                if metadata.idle_for > ASK_AFTER_IDLE {
+                    connection.ping().await?;
+                }
+                Ok(true)
+            })
+        })
         .connect_lazy_with(options))
 }
 
