@@ -81,6 +81,12 @@ impl Refusal {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "invalid_request", "this path does not take this method")
     }
 
+    /// 408: the body did not come in time.
+    pub(crate) fn too_slow(limit: std::time::Duration) -> Self {
+        let message = format!("the body did not arrive within {} seconds", limit.as_secs());
+        Self::new(StatusCode::REQUEST_TIMEOUT, "invalid_request", message)
+    }
+
     /// 413: the body is over the limit.
     pub(crate) fn too_large(limit: usize) -> Self {
         let message = format!("the body is larger than {limit} bytes");

@@ -2,6 +2,8 @@
 //!
 //! Every field type here reads itself strictly and says what it wants, without repeating what was sent.
 
+use std::time::Duration;
+
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::header::CONTENT_TYPE;
@@ -15,6 +17,8 @@ use crate::answer::Refusal;
 
 /// Bytes of a body at most.
 pub(crate) const MAX_BODY: usize = 64 * 1024;
+/// How long a client may take over a body, once its head is there.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A body as JSON and as what the route takes. An empty body is an empty object.
 pub(crate) struct Body<T> {
@@ -56,9 +60,10 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 /// Reads a body whole.
 ///
 /// # Errors
-/// 413 for one over the limit; 422 for one that breaks off.
+/// 413 for one over the limit; 408 for one that takes too long; 422 for one that breaks off.
 pub(crate) async fn read(body: axum::body::Body) -> Result<Bytes, Refusal> {
-    axum::body::to_bytes(body, MAX_BODY).await.map_err(|error| {
+    let read = tokio::time::timeout(TIMEOUT, axum::body::to_bytes(body, MAX_BODY)).await;
+    read.map_err(|_| Refusal::too_slow(TIMEOUT))?.map_err(|error| {
         let cause: &(dyn std::error::Error + 'static) = &error;
         let over = std::iter::successors(Some(cause), |cause| cause.source())
             .any(|cause| cause.to_string().contains("length limit exceeded"));

@@ -10,10 +10,9 @@ mod limits;
 mod path;
 mod query;
 mod routes;
+mod server;
 mod signing;
 mod waiting;
-
-use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
 use common::clock::Clock;
@@ -57,8 +56,7 @@ async fn main() -> Result<()> {
         tracing::info!("api is stopping: requests in flight are answered, new ones are not taken");
         internal.drain();
     };
-    let service = routes::router(app).into_make_service_with_connect_info::<SocketAddr>();
-    axum::serve(listener, service).with_graceful_shutdown(draining).await?;
+    server::serve(listener, routes::router(app), draining).await;
     tracing::info!("api has stopped");
     Ok(())
 }

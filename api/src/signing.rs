@@ -1,5 +1,5 @@
 //! Signatures of live requests: RFC 9421 HTTP Message Signatures with `hmac-sha256`, over a Content-Digest of RFC 9530
-//! (docs/api.md, Signing). Pure: what a nonce was used for before is the caller's to ask.
+//! (docs/signing.md). Pure: what a nonce was used for before is the caller's to ask.
 
 use std::collections::HashSet;
 

@@ -5,6 +5,7 @@ use sqlx::{PgConnection, PgPool};
 
 use super::straight::{self, Told};
 use crate::accounts::Mode;
+use crate::clock::Clock;
 use crate::customers;
 use crate::error::{Error, Result};
 use crate::events::{self, EventType};
@@ -19,16 +20,16 @@ use crate::time::Timestamp;
 ///
 /// # Errors
 /// The database's; [`Error::Internal`] for an answer that does not fit the request, which a person must look at.
-pub async fn record_outcome(db: &PgPool, claimed: &Claimed, answer: &Answer, now: Timestamp) -> Result<()> {
+pub async fn record_outcome(db: &PgPool, claimed: &Claimed, answer: &Answer, clock: &Clock) -> Result<()> {
     if let (Kind::Sale | Kind::Authorize, Subject::Payment(id)) = (claimed.kind, claimed.subject) {
-        return charge(db, claimed, id, answer, now).await;
+        return charge(db, claimed, id, answer, clock.now()).await;
     }
     let mut tx = db.begin().await?;
     match (claimed.kind, claimed.subject) {
-        (Kind::Capture | Kind::Void, Subject::Payment(id)) => change(&mut tx, claimed, id, answer, now).await?,
-        (Kind::Refund, Subject::Payment(id)) => refund(&mut tx, claimed, id, answer, now).await?,
+        (Kind::Capture | Kind::Void, Subject::Payment(id)) => change(&mut tx, claimed, id, answer, clock).await?,
+        (Kind::Refund, Subject::Payment(id)) => refund(&mut tx, claimed, id, answer, clock).await?,
         (Kind::Reverse, Subject::Payment(id)) => reversal(&mut tx, claimed, id, answer).await?,
-        (Kind::StoreCard, Subject::PaymentMethod(id)) => card(&mut tx, claimed, id, answer, now).await?,
+        (Kind::StoreCard, Subject::PaymentMethod(id)) => card(&mut tx, claimed, id, answer, clock.now()).await?,
         (Kind::Sale | Kind::Authorize, _)
         | (Kind::Capture | Kind::Void | Kind::Refund | Kind::Reverse, Subject::PaymentMethod(_))
         | (Kind::StoreCard, Subject::Payment(_)) => return Err(misfit(claimed, "its subject")),
@@ -107,17 +108,13 @@ fn event_of(payment: &Payment) -> Option<EventType> {
 }
 
 /// A capture or a void. If the provider would not, the payment is as it was.
-async fn change(
-    tx: &mut PgConnection,
-    claimed: &Claimed,
-    id: PaymentId,
-    answer: &Answer,
-    now: Timestamp,
-) -> Result<()> {
+async fn change(tx: &mut PgConnection, claimed: &Claimed, id: PaymentId, answer: &Answer, clock: &Clock) -> Result<()> {
     let mut payment = payments::lock(tx, claimed.account_id, id).await?;
     if operations::lock(tx, claimed.id).await?.state.is_final() {
         return Ok(());
     }
+    // After the lock: whoever waited for it comes later, and so does the event.
+    let now = clock.now();
     operations::finish(tx, claimed.id, &ended(answer)).await?;
     let event = match (answer, &claimed.request.action) {
         (Answer::Done { .. }, Action::Capture { money, .. }) => {
@@ -144,18 +141,13 @@ async fn change(
 }
 
 /// A refund. What was reserved has gone back, or is free again.
-async fn refund(
-    tx: &mut PgConnection,
-    claimed: &Claimed,
-    id: PaymentId,
-    answer: &Answer,
-    now: Timestamp,
-) -> Result<()> {
+async fn refund(tx: &mut PgConnection, claimed: &Claimed, id: PaymentId, answer: &Answer, clock: &Clock) -> Result<()> {
     let refund = claimed.refund_id.ok_or_else(|| misfit(claimed, "a refund of nothing"))?;
     let mut payment = payments::lock(tx, claimed.account_id, id).await?;
     if operations::lock(tx, claimed.id).await?.state.is_final() {
         return Ok(());
     }
+    let now = clock.now();
     operations::finish(tx, claimed.id, &ended(answer)).await?;
     let event = match answer {
         Answer::Done { .. } => {

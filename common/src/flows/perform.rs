@@ -148,7 +148,7 @@ async fn look_up(db: &PgPool, provider: &dyn Provider, claimed: &Claimed) -> Res
 async fn record(db: &PgPool, claimed: &Claimed, answer: &Answer, clock: &Clock) -> Result<()> {
     let mut tries = 0;
     loop {
-        match record_outcome(db, claimed, answer, clock.now()).await {
+        match record_outcome(db, claimed, answer, clock).await {
             Err(Error::Database(error)) if db::lost_connection(&error) && tries < RECORD_TRIES => {
                 tries += 1;
                 tracing::warn!(operation = %claimed.id, %error, tries, "a known outcome could not be written; trying again");

@@ -4,12 +4,15 @@
 //! Tests without faults share one cluster and have an account each; a test that breaks something has a cluster of its own.
 //! No test asserts how long a thing takes: waits end when what is waited for is there, and only give up late.
 
+mod changes;
 mod customers;
 mod events;
 mod faults;
 mod idempotency;
 mod keys;
+mod limits;
 mod payment_methods;
 mod payments;
+mod signing;
 mod support;
 mod tokens;

@@ -2,6 +2,7 @@
 //! twice, and all comes to its end by itself.
 
 mod api;
+mod late;
 mod lost_answers;
 mod pairs;
 mod reconciliation;
@@ -15,12 +16,12 @@ use testkit::{Client, Cluster, Kind};
 use crate::support::eventually;
 
 /// A cluster of one process each.
-async fn own_cluster() -> Result<Cluster> {
+pub(crate) async fn own_cluster() -> Result<Cluster> {
     Cluster::builder().api(1).worker(1).scheduler(1).start().await
 }
 
 /// Operations that wait for a person, as the scheduler tells the dashboards.
-async fn for_a_person(metrics_url: &str) -> Result<f64> {
+pub(crate) async fn for_a_person(metrics_url: &str) -> Result<f64> {
     let metrics = Client::new(metrics_url)?.get("/metrics").await?;
     let text = String::from_utf8(metrics.bytes)?;
     let line = text.lines().find_map(|line| line.strip_prefix("payments_operations_for_a_person "));
@@ -39,6 +40,6 @@ async fn all_are_ready(cluster: &mut Cluster) -> Result<()> {
 }
 
 /// The scheduler's internal address.
-fn scheduler_url(cluster: &Cluster) -> String {
+pub(crate) fn scheduler_url(cluster: &Cluster) -> String {
     cluster.metrics_url(Kind::Scheduler, 0)
 }

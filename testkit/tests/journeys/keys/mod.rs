@@ -10,7 +10,7 @@ use testkit::Client;
 use crate::support::{Merchant, cluster};
 
 /// A client with a new key of this kind that has only these entitlements.
-async fn limited(merchant: &Merchant, kind: &str, entitlements: &[&str]) -> Result<Client> {
+pub(crate) async fn limited(merchant: &Merchant, kind: &str, entitlements: &[&str]) -> Result<Client> {
     let mut arguments = vec!["keys", "create", "--account", &merchant.account.id, "--kind", kind];
     entitlements.iter().for_each(|name| arguments.extend(["--entitlement", name]));
     let key = cluster().await?.ctl(&arguments).await?;

@@ -4,3 +4,4 @@ mod envelope;
 mod fields;
 mod lists;
 mod outcomes;
+mod slow;

@@ -15,6 +15,12 @@ pub(crate) fn created(answer: &Answer) -> &Value {
     expect(answer, 201)
 }
 
+/// 202, and its body.
+#[track_caller]
+pub(crate) fn accepted(answer: &Answer) -> &Value {
+    expect(answer, 202)
+}
+
 #[track_caller]
 fn expect(answer: &Answer, status: u16) -> &Value {
     assert_eq!(answer.status, status, "{}", answer.body);

@@ -2,6 +2,7 @@
 //! point: the provider's statement is the witness.
 
 use anyhow::{Context, Result};
+use serde_json::Value;
 use sqlx::{PgPool, postgres::PgPoolOptions};
 use testkit::Account;
 use ulid::Ulid;
@@ -59,6 +60,38 @@ impl Books {
     pub(crate) async fn payments_of(&self, amount: i64) -> Result<i64> {
         let query = "SELECT count(*) FROM payments WHERE account_id = $1 AND amount_requested = $2";
         Ok(sqlx::query_scalar(query).bind(self.account).bind(amount).fetch_one(&self.db).await?)
+    }
+
+    /// What the mock's ledger shows of a payment's charge and all that followed it, such as `authorize 10, capture 4`; how a
+    /// charge has ended stands behind it, such as `sale 10 settled`.
+    pub(crate) async fn ledger(&self, payment: &str) -> Result<String> {
+        let lines: Vec<String> = sqlx::query_scalar(
+            "SELECT concat_ws(' ', t.kind, t.amount, CASE WHEN t.settled_at IS NOT NULL THEN 'settled' END,
+                        CASE WHEN t.expired_at IS NOT NULL THEN 'expired' END,
+                        CASE WHEN t.voided_at IS NOT NULL THEN 'voided' END)
+             FROM payments p JOIN mock.transactions t ON t.account = p.provider_account_id
+                AND p.provider_ref IN (t.id, t.parent)
+             WHERE p.account_id = $1 AND p.id = $2 ORDER BY t.parent NULLS FIRST, t.created_at",
+        )
+        .bind(self.account)
+        .bind(uuid(payment)?)
+        .fetch_all(&self.db)
+        .await?;
+        Ok(lines.join(", "))
+    }
+
+    /// The events about a payment, oldest first, each with the payment as it was told.
+    pub(crate) async fn events(&self, payment: &str) -> Result<Vec<(String, Value)>> {
+        let rows: Vec<(String, String)> = sqlx::query_as(
+            "SELECT type, payload FROM events WHERE account_id = $1
+             AND payload::json -> 'data' -> 'object' ->> 'id' = $2 ORDER BY created_at, id",
+        )
+        .bind(self.account)
+        .bind(payment)
+        .fetch_all(&self.db)
+        .await?;
+        let told = |payload: &str| serde_json::from_str::<Value>(payload).map(|event| event["data"]["object"].clone());
+        rows.into_iter().map(|(kind, payload)| Ok((kind, told(&payload)?))).collect()
     }
 
     /// Nothing is unfinished, each payment has exactly one approved charge at the mock, and each of those its payment.

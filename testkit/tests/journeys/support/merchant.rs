@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use testkit::{Account, Answer, Client, Cluster};
 
-use super::{Books, ORIGIN, created, eventually, sale};
+use super::{Books, ORIGIN, created, eventually, ok, sale, with};
 
 /// An account of its own for one test.
 pub(crate) struct Merchant {
@@ -42,6 +42,78 @@ impl Merchant {
         self.api.header("idempotency-key", key)?.post("/v1/payments", body).await
     }
 
+    /// The id of a payment of this amount that is held and not captured.
+    pub(crate) async fn hold(&self, amount: i64) -> Result<String> {
+        id(created(&self.api.post("/v1/payments", with(sale(amount), "capture", false)).await?))
+    }
+
+    /// The id of a payment of this amount whose money was taken.
+    pub(crate) async fn sold(&self, amount: i64) -> Result<String> {
+        id(created(&self.pay(amount).await?))
+    }
+
+    /// Asks for a capture, of all if no amount is given.
+    pub(crate) async fn capture(&self, payment: &str, amount: Option<i64>) -> Result<Answer> {
+        self.api.post(&format!("/v1/payments/{payment}/capture"), amount_of(amount)).await
+    }
+
+    /// Asks for a void.
+    pub(crate) async fn void(&self, payment: &str) -> Result<Answer> {
+        self.api.send(reqwest::Method::POST, &format!("/v1/payments/{payment}/void"), None).await
+    }
+
+    /// Asks for a refund, of all that is left if no amount is given.
+    pub(crate) async fn refund(&self, payment: &str, amount: Option<i64>) -> Result<Answer> {
+        self.api.post(&format!("/v1/payments/{payment}/refund"), amount_of(amount)).await
+    }
+
+    /// The payment as it stands.
+    pub(crate) async fn payment(&self, payment: &str) -> Result<Value> {
+        Ok(ok(&self.api.get(&format!("/v1/payments/{payment}")).await?).clone())
+    }
+
+    /// The payment once it is in this status.
+    pub(crate) async fn becomes(&self, payment: &str, status: &str) -> Result<Value> {
+        eventually(status, async || {
+            let payment = self.payment(payment).await?;
+            Ok((payment["status"] == status).then_some(payment))
+        })
+        .await
+    }
+
+    /// Time passes for every charge so far: at the mock, and here, where it is time to ask how each stands.
+    pub(crate) async fn time_passes(&self, how_long: &str) -> Result<()> {
+        let Books { db, account } = &self.books;
+        sqlx::query(
+            "UPDATE mock.transactions t SET occurred_at = occurred_at - $2::text::interval
+             FROM provider_accounts p WHERE p.id = t.account AND p.account_id = $1",
+        )
+        .bind(account)
+        .bind(how_long)
+        .execute(db)
+        .await?;
+        sqlx::query("UPDATE payments SET inquiry_at = now() WHERE account_id = $1 AND inquiry_at IS NOT NULL")
+            .bind(account)
+            .execute(db)
+            .await?;
+        Ok(())
+    }
+
+    /// The provider's ledger shows this and no more of a payment, these events were written about it, and the last of them
+    /// shows it as it stands.
+    pub(crate) async fn all_agree(&self, payment: &str, ledger: &str, events: &[&str]) -> Result<Value> {
+        let shown = self.payment(payment).await?;
+        assert_eq!(self.books.ledger(payment).await?, ledger, "{shown}");
+        let told = self.books.events(payment).await?;
+        assert_eq!(told.iter().map(|(kind, _)| kind.as_str()).collect::<Vec<_>>(), events, "{shown}");
+        assert_eq!(
+            told.last().map(|(_, object)| object),
+            Some(&shown),
+            "the last event shows the payment as it stands"
+        );
+        Ok(shown)
+    }
+
     /// The id of a new customer.
     pub(crate) async fn customer(&self) -> Result<String> {
         let answer = self.api.post("/v1/customers", json!({"email": "ada@example.com"})).await?;
@@ -69,6 +141,10 @@ impl Merchant {
         assert_eq!(ids.len(), 1, "exactly one payment");
         self.finished(&ids[0]).await
     }
+}
+
+fn amount_of(amount: Option<i64>) -> Value {
+    amount.map_or_else(|| json!({}), |amount| json!({"amount": amount}))
 }
 
 /// The id of an object.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use testkit::Cluster;
 use tokio::sync::OnceCell;
 
-pub(crate) use answers::{conflict, created, ids, invalid, not_found, ok, refused};
+pub(crate) use answers::{accepted, conflict, created, ids, invalid, not_found, ok, refused};
 pub(crate) use books::{Books, uuid};
 pub(crate) use browser::{Browser, ORIGIN};
 pub(crate) use load::Load;

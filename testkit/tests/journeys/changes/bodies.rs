@@ -1,0 +1,107 @@
+//! What the bodies of captures and refunds may not be: each is refused by its name, and nothing is done.
+
+use anyhow::Result;
+use reqwest::Method;
+
+use super::{AUTHORIZED, CAPTURED, REFUNDED};
+use crate::support::{Merchant, accepted, conflict, invalid, merchant, not_found, ok, refused, sale, with};
+
+const UNKNOWN: &str = "pay_01ARZ3NDEKTSV4RRFFQ69G5FAV";
+
+async fn send(merchant: &Merchant, path: &str, body: &[u8]) -> Result<testkit::Answer> {
+    merchant.api.send(Method::POST, path, Some(body.to_vec())).await
+}
+
+#[tokio::test]
+async fn an_amount_is_strict_and_a_body_is_an_object() -> Result<()> {
+    let merchant = merchant().await?;
+    let (held, sold) = (merchant.hold(1000).await?, merchant.sold(1000).await?);
+    for path in [format!("/v1/payments/{held}/capture"), format!("/v1/payments/{sold}/refund")] {
+        for amount in [
+            "10.0",
+            "1e2",
+            "\"10\"",
+            "true",
+            "0",
+            "-1",
+            "-0",
+            "9007199254740992",
+            "99999999999999999999",
+            "[10]",
+            "{}",
+            "\"\"",
+            "10.5",
+            "\"\\u0000\"",
+        ] {
+            let answer = send(&merchant, &path, format!("{{\"amount\": {amount}}}").as_bytes()).await?;
+            assert_eq!(answer.status, 422, "{path} {amount}");
+            invalid(&answer, "amount");
+        }
+        invalid(&send(&merchant, &path, b"{\"amount\": 1001}").await?, "amount");
+        invalid(&send(&merchant, &path, b"{\"amount\": 9007199254740991}").await?, "amount");
+        for body in ["[", "[]", "[{\"amount\": 1}]", "\"1\"", "1", "null", "{\"amount\": 1,}", "{\"amount\" 1}", "\0"] {
+            let answer = send(&merchant, &path, body.as_bytes()).await?;
+            let error = refused(&answer, 422, "invalid_request");
+            assert!(error.get("param").is_none(), "{path} {body:?}: {error}");
+        }
+        invalid(&send(&merchant, &path, br#"{"note": ["a", "b\u0000"]}"#).await?, "note[1]");
+        let huge = with(sale(1), "padding", "x".repeat(70_000)).to_string();
+        refused(&send(&merchant, &path, huge.as_bytes()).await?, 413, "invalid_request");
+        let plain = merchant.api.header("content-type", "text/plain")?;
+        invalid(&plain.send(Method::POST, &path, Some(b"{\"amount\": 1}".to_vec())).await?, "Content-Type");
+        refused(&merchant.api.get(&path).await?, 405, "invalid_request");
+    }
+    merchant.all_agree(&held, "authorize 1000", &[AUTHORIZED]).await?;
+    merchant.all_agree(&sold, "sale 1000", &[CAPTURED]).await?;
+
+    // No body at all, null, and what nobody knows are all the same: all of it.
+    ok(&merchant.api.send(Method::POST, &format!("/v1/payments/{held}/capture"), None).await?);
+    merchant.all_agree(&held, "authorize 1000, capture 1000", &[AUTHORIZED, CAPTURED]).await?;
+    let all = send(&merchant, &format!("/v1/payments/{sold}/refund"), b"{\"amount\": null, \"unheardOf\": 1}").await?;
+    assert_eq!(accepted(&all)["amount"], 1000);
+    merchant.becomes(&sold, "refunded").await?;
+    merchant.all_agree(&sold, "sale 1000, refund 1000", &[CAPTURED, REFUNDED]).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_not_the_accounts_is_not_there() -> Result<()> {
+    let (mine, theirs) = (merchant().await?, merchant().await?);
+    let (held, sold) = (theirs.hold(1000).await?, theirs.sold(1000).await?);
+    for payment in [held.as_str(), &sold, UNKNOWN, "nonsense", "cus_01ARZ3NDEKTSV4RRFFQ69G5FAV", &held.to_lowercase()] {
+        for answer in [
+            mine.capture(payment, None).await?,
+            mine.capture(payment, Some(1)).await?,
+            mine.void(payment).await?,
+            mine.refund(payment, None).await?,
+            mine.refund(payment, Some(1)).await?,
+        ] {
+            not_found(&answer);
+        }
+        // What is wrong with the body comes first.
+        invalid(&mine.api.post(&format!("/v1/payments/{payment}/refund"), sale(0)).await?, "amount");
+    }
+    theirs.all_agree(&held, "authorize 1000", &[AUTHORIZED]).await?;
+    theirs.all_agree(&sold, "sale 1000", &[CAPTURED]).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_idempotency_key_changes_nothing_here() -> Result<()> {
+    let merchant = merchant().await?;
+    let keyed = merchant.api.header("idempotency-key", "one")?;
+    let held = merchant.hold(1000).await?;
+    let path = format!("/v1/payments/{held}");
+    let once = keyed.post(&format!("{path}/capture"), sale(400)).await?;
+    assert_eq!(ok(&once)["amountCaptured"], 400);
+    conflict(&keyed.post(&format!("{path}/capture"), sale(400)).await?);
+    for _ in 0..2 {
+        let refund = keyed.post(&format!("{path}/refund"), sale(100)).await?;
+        assert!(accepted(&refund)["id"].is_string() && refund.header("idempotent-replayed").is_none());
+    }
+    let refunds = async || Ok((merchant.payment(&held).await?["amountRefunded"] == 200).then_some(()));
+    crate::support::eventually("two refunds", refunds).await?;
+    let ledger = "authorize 1000, capture 400, refund 100, refund 100";
+    merchant.all_agree(&held, ledger, &[AUTHORIZED, CAPTURED, REFUNDED, REFUNDED]).await?;
+    Ok(())
+}

@@ -1,0 +1,28 @@
+//! Capturing, voiding and refunding: what is answered, what the provider's ledger shows, and what events tell must agree.
+
+mod bodies;
+mod capture;
+mod expiry;
+mod races;
+mod refund;
+mod unknown;
+mod void;
+
+use anyhow::{Context, Result};
+
+use crate::support::{Merchant, eventually, ids};
+
+pub(super) const AUTHORIZED: &str = "payment.authorized";
+pub(super) const CAPTURED: &str = "payment.captured";
+pub(super) const CANCELLED: &str = "payment.cancelled";
+pub(super) const SETTLED: &str = "payment.settled";
+pub(super) const REFUNDED: &str = "payment.refunded";
+pub(super) const EXPIRED: &str = "payment.expired";
+pub(super) const REFUND_FAILED: &str = "payment.refund_failed";
+
+/// The only payment of the account while it is still processing.
+async fn under_way(merchant: &Merchant) -> Result<String> {
+    eventually("a payment under way", async || Ok(ids(&merchant.api.get("/v1/payments").await?).pop()))
+        .await
+        .context("none began")
+}
