@@ -5,8 +5,12 @@ use common::customers::{self, CustomFields, CustomerChange, CustomerView, NewCus
 use common::error::Error;
 use common::id::CustomerId;
 use common::page::ListView;
+use common::schema;
 use serde::Deserialize;
 use serde_json::Value;
+use utoipa::ToSchema;
+use utoipa::openapi::schema::OneOfBuilder;
+use utoipa::openapi::{ObjectBuilder, Type};
 
 use crate::answer::{Answer, created, ok};
 use crate::app::App;
@@ -15,16 +19,23 @@ use crate::guard::Authenticated;
 use crate::path::Path;
 use crate::query::Params;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct CustomerFields {
+pub(crate) struct CustomerFields {
     email: Option<Email>,
     name: Option<Text>,
     phone: Option<Text>,
     #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<Text>)]
     external_id: Option<Option<Text>>,
     #[serde(default, deserialize_with = "nullable")]
+    #[schema(schema_with = sent_custom_fields)]
     custom_fields: Option<Option<Value>>,
+}
+
+fn sent_custom_fields() -> schema::Field {
+    let nothing = ObjectBuilder::new().schema_type(Type::Null);
+    OneOfBuilder::new().item(nothing).item(customers::custom_fields::schema()).into()
 }
 
 /// `null` clears the list, as an empty one does.

@@ -9,6 +9,7 @@ use common::payment_methods::{self, PaymentMethod, PaymentMethodView, Status};
 use common::queues;
 use queue::Wake;
 use serde::Deserialize;
+use utoipa::ToSchema;
 
 use super::customers::customer_id;
 use crate::answer::{Answer, created, ok};
@@ -20,9 +21,9 @@ use crate::path::Path;
 use crate::query::Params;
 use crate::waiting::Waiting;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct NewCardFields {
+pub(crate) struct NewCardFields {
     customer_id: Option<Reference>,
     payment_token: Option<Reference>,
 }

@@ -16,6 +16,7 @@ use common::payments::{self, Payment, PaymentView, RefundView, Status, refunds};
 use common::queues;
 use queue::Wake;
 use serde::Deserialize;
+use utoipa::ToSchema;
 
 use crate::answer::{Answer, accepted, created, ok};
 use crate::app::App;
@@ -29,9 +30,9 @@ use crate::waiting::Waiting;
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const REPLAYED: &str = "idempotent-replayed";
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PaymentFields {
+pub(crate) struct PaymentFields {
     amount: Option<Amount>,
     currency: Option<CurrencyCode>,
     payment_token: Option<Reference>,
@@ -151,8 +152,8 @@ async fn show(app: &App, payment: &Payment) -> Answer {
     Ok(ok(PaymentView::new(payment, &refunds)))
 }
 
-#[derive(Deserialize)]
-pub(super) struct AmountField {
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct AmountField {
     amount: Option<Amount>,
 }
 
