@@ -45,7 +45,7 @@ pub(crate) fn router(endpoints: &mut [Endpoint], public_url: &str) -> Router<App
 
 const ABOUT: &str = "One API for card payments, whichever provider settles a merchant's money.\n\n\
     Bodies are JSON objects; an empty body is an empty object. Unknown fields and query parameters are ignored, and a \
-    field that is `null` counts as omitted, unless the field says otherwise. Amounts are whole numbers of the currency's \
+    field that is `null` counts as omitted, unless the field says otherwise. No text of a body contains U+0000. Amounts are whole numbers of the currency's \
     minor unit. Instants are RFC 3339 in UTC. A field of an answer without a value is omitted, never `null`; new fields \
     may come.\n\n\
     Every error has one shape, `Error`, at every status. An unknown path is 404 and a wrong method 405, both without a \

@@ -50,14 +50,20 @@ impl CustomFields {
     }
 }
 
+/// A letter, then letters, digits, spaces, underscores or hyphens, as far as a pattern can say it that every language reads:
+/// what is beyond ASCII is not told apart.
+const NAME: &str = r"^[^\u0000-@\[-`{-\u009f][^\u0000-\u001f!-,./:-@\[-^`{-\u009f]*$";
+
 /// Rows as they are sent and answered.
 pub fn schema() -> schema::Field {
     let text = || ObjectBuilder::new().schema_type(Type::String);
     let name = text()
         .min_length(Some(1))
         .max_length(Some(MAX_NAME))
-        .pattern(Some(r"^\p{L}[\p{L}0-9 _-]*$"))
-        .description(Some("Unique among the rows, in any case. Letters are those of any script."))
+        .pattern(Some(NAME))
+        .description(Some(
+            "A letter, then letters, digits, spaces, `_` and `-`; letters are those of any script. Unique in any case.",
+        ))
         .build();
     let row = |kind, value: ObjectBuilder| {
         let row = ["name", "type", "value"].into_iter().fold(ObjectBuilder::new(), ObjectBuilder::required);
