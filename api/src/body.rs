@@ -8,7 +8,7 @@ use axum::http::header::CONTENT_TYPE;
 use common::checkout::Intent;
 use common::error::Error;
 use common::money::{Currency, MAX_AMOUNT};
-use common::{schema, schema_is};
+use common::schema::{self, schema_is};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _};
 use serde_json::Value;
 use utoipa::openapi::{Object, ObjectBuilder, SchemaFormat, Type};

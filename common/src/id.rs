@@ -60,7 +60,7 @@ macro_rules! ids {
             }
         }
 
-        crate::schema_is!($name, crate::schema::id($prefix));
+        crate::schema::schema_is!($name, crate::schema::id($prefix));
 
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -65,7 +65,7 @@ impl fmt::Debug for Currency {
     }
 }
 
-crate::schema_is!(Currency, crate::schema::text("^[A-Z]{3}$", "USD"));
+crate::schema::schema_is!(Currency, crate::schema::text("^[A-Z]{3}$", "USD"));
 
 impl Serialize for Currency {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

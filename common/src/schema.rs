@@ -75,6 +75,8 @@ macro_rules! schema_is {
     };
 }
 
+pub use schema_is;
+
 macro_rules! kinds {
     ($($name:ident)*) => {$(
         /// The word in `object`.

@@ -49,7 +49,7 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-crate::schema_is!(
+crate::schema::schema_is!(
     Timestamp,
     crate::schema::text(
         r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$",

@@ -4,7 +4,7 @@ mod tools;
 
 use anyhow::{Context, Result, ensure};
 use reqwest::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 use testkit::{Client, Cluster};
 use tools::{Tools, run};
 
@@ -59,6 +59,38 @@ async fn both_are_public_and_every_documented_route_is_there() -> Result<()> {
     Ok(())
 }
 
+/// Random data seldom makes a payment that something can be done to, so there are some to begin with.
+async fn fresh_payments(client: &Client) -> Result<Value> {
+    let mut fresh = serde_json::Map::new();
+    for (operation, capture) in [("payments.capture", false), ("payments.void", false), ("payments.refund", true)] {
+        let mut ids = Vec::new();
+        for _ in 0..20 {
+            let body = json!({"amount": 1000, "currency": "USD", "paymentToken": "tok_ok", "capture": capture});
+            ids.push(client.post("/v1/payments", body).await?.body["id"].clone());
+        }
+        fresh.insert(operation.to_owned(), ids.into());
+    }
+    Ok(fresh.into())
+}
+
+/// Whether each of these operations succeeded now and then: what is only ever refused is not tried.
+async fn reached(client: &Client, fresh: &Value) -> Result<()> {
+    for (operation, ids) in entries(fresh) {
+        let mut done = 0;
+        for id in ids.as_array().into_iter().flatten().filter_map(Value::as_str) {
+            let payment = client.get(&format!("/v1/payments/{id}")).await?.body;
+            let is_done = match operation.as_str() {
+                "payments.capture" => payment["amountCaptured"] != 0,
+                "payments.void" => payment["status"] == "cancelled",
+                _ => payment["refunds"] != json!([]),
+            };
+            done += usize::from(is_done);
+        }
+        ensure!(done > 0, "{operation} never succeeded");
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn the_api_answers_as_the_document_says() -> Result<()> {
     let Some(tools) = Tools::ready().await? else { return Ok(()) };
@@ -72,11 +104,14 @@ async fn the_api_answers_as_the_document_says() -> Result<()> {
     std::fs::write(&file, document.to_string())?;
     run(tools.command("openapi-spec-validator").args(["--errors", "all"]).arg(&file)).await.context("not valid")?;
 
+    let client = cluster.client(&account)?;
+    let fresh = fresh_payments(&client).await?;
     let file = tools.folder().join("closed.json");
     std::fs::write(&file, closed(&document).to_string())?;
     let secret = format!("Authorization: Bearer {}", account.secret_key);
     let mut with_secret = tools.schemathesis(&file, &url, &secret, &["--exclude-tag", "Browser"]);
-    run(&mut with_secret).await.context("with the secret key")?;
+    run(with_secret.env("FRESH_PAYMENTS", fresh.to_string())).await.context("with the secret key")?;
+    reached(&client, &fresh).await?;
     let publishable = format!("Authorization: Bearer {}", account.publishable_key);
     let origin = format!("Origin: {ORIGIN}");
     let only = ["--include-tag", "Browser", "-H", &origin];
