@@ -77,7 +77,7 @@ impl<T> Page<T> {
 /// A list as the API answers it (docs/api.md, Lists).
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = List)]
+#[schema(as = List, description = "A page of a list.")]
 pub struct ListView<T> {
     #[schema(schema_with = schema::list)]
     object: &'static str,

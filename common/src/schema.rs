@@ -41,6 +41,13 @@ pub fn id(prefix: &str) -> Object {
     text(&format!("^{prefix}[0-7][0-9A-HJKMNP-TV-Z]{{25}}$"), &format!("{prefix}01KAJ4M2V8Q0S5T7W9X1Y3Z5A7"))
 }
 
+/// An instant.
+pub fn instant() -> Object {
+    let pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$";
+    let format = SchemaFormat::KnownFormat(KnownFormat::DateTime);
+    ObjectBuilder::from(text(pattern, "2026-11-21T09:30:00.123Z")).format(Some(format)).build()
+}
+
 /// An amount in an answer.
 pub fn amount() -> Field {
     whole(0, MAX_AMOUNT).into()

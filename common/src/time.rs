@@ -49,13 +49,7 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-crate::schema::schema_is!(
-    Timestamp,
-    crate::schema::text(
-        r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$",
-        "2026-11-21T09:30:00.123Z"
-    )
-);
+crate::schema::schema_is!(Timestamp, crate::schema::instant());
 
 impl serde::Serialize for Timestamp {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

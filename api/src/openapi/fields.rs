@@ -28,12 +28,17 @@ pub(super) fn rows(schema: &Value) -> String {
     let Some(properties) = schema["properties"].as_object().filter(|properties| !properties.is_empty()) else {
         return String::new();
     };
-    let required = |name: &String| schema["required"].as_array().is_some_and(|names| names.iter().any(|n| n == name));
+    // Those that are always there come first, in the order in which they are written.
+    let names: Vec<_> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let place = |name: &String| names.iter().position(|required| required == name);
+    let required = |name: &String| place(name).is_some();
+    let mut properties: Vec<_> = properties.iter().collect();
+    properties.sort_by_key(|(name, _)| place(name).unwrap_or(usize::MAX));
     let row = |(name, schema): (&String, &Value)| {
         let note = if required(name) { "" } else { "<br><span class=\"quiet\">optional</span>" };
         format!("<tr><th><code>{}</code>{note}<td>{}\n", escape(name), field(schema, schema))
     };
-    let rows: String = properties.iter().map(row).collect();
+    let rows: String = properties.into_iter().map(row).collect();
     format!("<div class=\"scroll\"><table>\n{rows}</table></div>\n")
 }
 

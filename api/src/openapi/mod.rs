@@ -1,6 +1,7 @@
 //! The document of the API, OpenAPI 3.1, at `/openapi.json`, and the page of it at `/docs`. Both are built once, at start,
 //! from the route table and from the structs that parse and render (docs/architecture.md, The document of the API).
 
+mod examples;
 mod fields;
 pub(crate) mod operations;
 mod page;
@@ -74,6 +75,10 @@ pub(crate) fn document(endpoints: &mut [Endpoint], public_url: &str) -> Value {
     components.entry("ErrorDetail".to_owned()).and_modify(|detail| {
         detail["properties"]["code"]["enum"] = json!(refusals::codes());
     });
+
+    for (name, example) in examples::all() {
+        components.entry(name.to_owned()).and_modify(|schema| schema["examples"] = json!([example]));
+    }
 
     let mut paths = Map::new();
     for endpoint in endpoints.iter() {

@@ -124,8 +124,7 @@ fn article(document: &Value, method: &str, path: &str, operation: &Value) -> Str
     let body = &operation["requestBody"]["content"]["application/json"];
     if let Some(schema) = resolve(document, &body["schema"]) {
         let _ = write!(html, "<h4>Body</h4>\n{}", rows(schema));
-        let example = serde_json::to_string_pretty(&body["example"]).unwrap_or_default();
-        let _ = writeln!(html, "<pre>{}</pre>", escape(&example));
+        html.push_str(&example(&body["example"]));
     }
     let _ = write!(
         html,
@@ -133,6 +132,11 @@ fn article(document: &Value, method: &str, path: &str, operation: &Value) -> Str
         answers(document, operation)
     );
     html
+}
+
+fn example(value: &Value) -> String {
+    let text = serde_json::to_string_pretty(value).unwrap_or_default();
+    if value.is_null() { String::new() } else { format!("<pre>{}</pre>\n", escape(&text)) }
 }
 
 fn resolve<'a>(document: &'a Value, schema: &'a Value) -> Option<&'a Value> {
@@ -174,9 +178,10 @@ fn schemas(document: &Value) -> String {
     for (name, schema) in entries(&document["components"]["schemas"]) {
         let _ = write!(
             html,
-            "<article id=\"schema-{name}\">\n<h3><a href=\"#schema-{name}\">{name}</a></h3>\n{}{}</article>\n",
+            "<article id=\"schema-{name}\">\n<h3><a href=\"#schema-{name}\">{name}</a></h3>\n{}{}{}</article>\n",
             prose(text(&schema["description"])),
-            rows(schema)
+            rows(schema),
+            example(&schema["examples"][0])
         );
     }
     html

@@ -17,6 +17,7 @@ use crate::guard::Authenticated;
 
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct SessionFields {
+    /// What the token is for; `one_time` if not said. It binds nobody.
     intent: Option<CheckoutIntent>,
 }
 
@@ -89,7 +90,9 @@ pub(super) async fn start_session(
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ExchangeFields {
+    /// Of a session that was not exchanged before.
     session_id: Option<Reference>,
+    /// What the card field got from the provider, or a test token.
     upstream_token: Option<Reference>,
 }
 

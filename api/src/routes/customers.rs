@@ -22,12 +22,17 @@ use crate::query::Params;
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CustomerFields {
+    /// Something before and after an `@`, without a space; it is not checked further.
     email: Option<Email>,
+    /// Shown to people. It cannot be cleared, only replaced.
     name: Option<Text>,
+    /// As sent. It cannot be cleared, only replaced.
     phone: Option<Text>,
+    /// Your own id, unique among your customers and written once.
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<Text>)]
     external_id: Option<Option<Text>>,
+    /// Replaces the whole list; `null` and `[]` clear it.
     #[serde(default, deserialize_with = "nullable")]
     #[schema(schema_with = sent_custom_fields)]
     custom_fields: Option<Option<Value>>,

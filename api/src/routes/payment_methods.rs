@@ -24,7 +24,9 @@ use crate::waiting::Waiting;
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NewCardFields {
+    /// Whose card it is.
     customer_id: Option<Reference>,
+    /// A payment token, or in test accounts a test token. It is spent.
     payment_token: Option<Reference>,
 }
 

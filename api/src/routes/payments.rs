@@ -33,11 +33,17 @@ const REPLAYED: &str = "idempotent-replayed";
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PaymentFields {
+    /// In the currency's minor unit.
     amount: Option<Amount>,
+    /// A code of ISO 4217, in any case.
     currency: Option<CurrencyCode>,
+    /// What pays: a payment token, or in test accounts `tok_ok`, `tok_partial` or `tok_insufficient`.
     payment_token: Option<Reference>,
+    /// Or a saved card.
     payment_method_id: Option<Reference>,
+    /// `true`, if not said, takes the money at once; `false` only holds it.
     capture: Option<Flag>,
+    /// Where a cardholder returns to after a challenge, up to 2,048 bytes.
     return_url: Option<WebUrl>,
 }
 
@@ -154,6 +160,7 @@ async fn show(app: &App, payment: &Payment) -> Answer {
 
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct AmountField {
+    /// In the minor unit of the payment's currency; all that is left, if not said.
     amount: Option<Amount>,
 }
 

@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 /// The public JSON of a customer.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = Customer)]
+#[schema(as = Customer, description = "Who pays.")]
 pub struct CustomerView<'a> {
     /// Its id.
     pub id: CustomerId,

@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 /// The public JSON of a saved card.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = PaymentMethod)]
+#[schema(as = PaymentMethod, description = "A saved card. What it looks like is there once the provider has said it.")]
 pub struct PaymentMethodView<'a> {
     /// Its id.
     pub id: PaymentMethodId,

@@ -43,7 +43,7 @@ pub struct Refund {
 /// The public JSON of a refund (docs/api.md, Refunds).
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = Refund)]
+#[schema(as = Refund, description = "Money on its way back to the card.")]
 pub struct RefundView {
     id: RefundId,
     #[schema(schema_with = schema::refund)]

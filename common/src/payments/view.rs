@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 /// The public JSON of a payment.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = Payment)]
+#[schema(as = Payment, description = "A payment as it stands. Optional fields are there where they apply.")]
 pub struct PaymentView<'a> {
     /// Its id.
     pub id: PaymentId,
@@ -81,7 +81,7 @@ pub struct PaymentView<'a> {
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = Card)]
+#[schema(as = Card, description = "What a card looks like.")]
 struct CardView<'a> {
     brand: &'a str,
     #[schema(schema_with = schema::last4)]

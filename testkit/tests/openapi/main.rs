@@ -103,6 +103,8 @@ async fn the_api_answers_as_the_document_says() -> Result<()> {
     let file = tools.folder().join("openapi.json");
     std::fs::write(&file, document.to_string())?;
     run(tools.command("openapi-spec-validator").args(["--errors", "all"]).arg(&file)).await.context("not valid")?;
+    let check = tools::here("check_examples.py");
+    run(tools.command("python").args([&check, &file])).await.context("a wrong example")?;
 
     let client = cluster.client(&account)?;
     let fresh = fresh_payments(&client).await?;

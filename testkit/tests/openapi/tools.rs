@@ -19,7 +19,8 @@ pub(crate) struct Tools {
     folder: PathBuf,
 }
 
-fn here(name: &str) -> PathBuf {
+/// A file of this test.
+pub(crate) fn here(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/openapi").join(name)
 }
 
