@@ -16,7 +16,8 @@ pub(super) fn prose(text: &str) -> String {
     text.split("\n\n").filter(|paragraph| !paragraph.is_empty()).map(paragraph).collect()
 }
 
-fn inline(text: &str) -> String {
+/// One paragraph, without its tags.
+pub(super) fn inline(text: &str) -> String {
     let part = |(i, part): (usize, &str)| {
         if i % 2 == 1 { format!("<code>{}</code>", escape(part)) } else { escape(part) }
     };

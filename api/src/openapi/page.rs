@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::fields::{escape, prose, rows};
+use super::fields::{escape, inline, prose, rows};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -149,7 +149,7 @@ fn resolve<'a>(document: &'a Value, schema: &'a Value) -> Option<&'a Value> {
 fn answers(document: &Value, operation: &Value) -> String {
     let row = |(status, response): (&str, &Value)| {
         let Some(whole) = resolve(document, response) else { return String::new() };
-        let description = escape(text(&whole["description"]));
+        let description = inline(text(&whole["description"]));
         let schema = &whole["content"]["application/json"]["schema"];
         let says = match schema.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next()) {
             Some(name) => format!("<a href=\"#schema-{name}\">{name}</a>"),
