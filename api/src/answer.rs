@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use common::accounts::AuthError;
 use common::error::Error;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::limits::Verdict;
 
@@ -138,17 +139,23 @@ impl From<AuthError> for Refusal {
     }
 }
 
-#[derive(Serialize)]
-struct ErrorBody<'a> {
+#[derive(Serialize, ToSchema)]
+#[schema(as = Error)]
+pub(crate) struct ErrorBody<'a> {
     error: ErrorView<'a>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = ErrorDetail)]
 struct ErrorView<'a> {
+    /// What went wrong, for programs.
     code: &'a str,
+    /// The same for people; it may change, and never repeats what was sent.
     message: &'a str,
+    /// The field at fault: a path such as `customFields[2]`, a query parameter, or a header.
     #[serde(skip_serializing_if = "Option::is_none")]
     param: Option<&'a str>,
+    /// The operation that is not enabled or not supported.
     #[serde(skip_serializing_if = "Option::is_none")]
     capability: Option<&'a str>,
 }

@@ -10,8 +10,10 @@ use axum::http::header::CONTENT_TYPE;
 use common::checkout::Intent;
 use common::error::Error;
 use common::money::{Currency, MAX_AMOUNT};
+use common::schema::{self, schema_is};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _};
 use serde_json::Value;
+use utoipa::openapi::{Object, ObjectBuilder, SchemaFormat, Type};
 
 use crate::answer::Refusal;
 
@@ -136,6 +138,8 @@ impl<'de> Deserialize<'de> for CheckoutIntent {
     }
 }
 
+schema_is!(CheckoutIntent, schema::word(["one_time", "store"]));
+
 /// A positive amount in minor units. `10.0`, `1e3`, `"10"` and `true` are none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Amount(pub(crate) i64);
@@ -147,6 +151,8 @@ impl<'de> Deserialize<'de> for Amount {
     }
 }
 
+schema_is!(Amount, schema::whole(1, MAX_AMOUNT));
+
 /// `true` or `false`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flag(pub(crate) bool);
@@ -157,6 +163,8 @@ impl<'de> Deserialize<'de> for Flag {
     }
 }
 
+schema_is!(Flag, Object::with_type(Type::Boolean));
+
 /// A currency's code, in any case.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CurrencyCode(pub(crate) Currency);
@@ -166,6 +174,8 @@ impl<'de> Deserialize<'de> for CurrencyCode {
         strict(from, "a currency code of ISO 4217, such as USD", |value| value.as_str()?.parse().ok().map(Self))
     }
 }
+
+schema_is!(CurrencyCode, schema::text(&Currency::pattern(), "USD"));
 
 /// A text of 1 to 255 characters, none of them a control character.
 #[derive(Clone, Debug)]
@@ -184,6 +194,14 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
+schema_is!(Text, bounded(schema::NO_CONTROL).build());
+
+/// A text of this form, as long as any.
+fn bounded(pattern: &str) -> ObjectBuilder {
+    let text = ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern));
+    text.min_length(Some(1)).max_length(Some(common::customers::MAX_TEXT))
+}
+
 /// An e-mail address: something before and something after an `@`, and no space.
 #[derive(Clone, Debug)]
 pub(crate) struct Email(pub(crate) String);
@@ -199,6 +217,11 @@ impl<'de> Deserialize<'de> for Email {
     }
 }
 
+/// What `char::is_whitespace` and `char::is_control` know, spelt out for readers in any language.
+const UNSPACED: &str = r"^[^\u0000-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+@[^@\u0000-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+$";
+
+schema_is!(Email, bounded(UNSPACED).examples([serde_json::json!("ada@example.com")]).build());
+
 /// The text of an id, token or session. What it names is for the rules to say, and its length is bounded by the body's.
 #[derive(Clone, Debug)]
 pub(crate) struct Reference(pub(crate) String);
@@ -208,6 +231,8 @@ impl<'de> Deserialize<'de> for Reference {
         strict(from, "a text", |value| value.as_str().map(|text| Self(text.to_owned())))
     }
 }
+
+schema_is!(Reference, Object::with_type(Type::String));
 
 /// An http(s) URL of up to 2,048 characters.
 #[derive(Clone, Debug)]
@@ -223,3 +248,13 @@ impl<'de> Deserialize<'de> for WebUrl {
         })
     }
 }
+
+schema_is!(
+    WebUrl,
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .format(Some(SchemaFormat::Custom("uri".to_owned())))
+        .pattern(Some("^[Hh][Tt][Tt][Pp][Ss]?://"))
+        .max_length(Some(2048))
+        .build()
+);

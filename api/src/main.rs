@@ -4,9 +4,11 @@
 mod answer;
 mod app;
 mod body;
+mod endpoint;
 mod envelope;
 mod guard;
 mod limits;
+mod openapi;
 mod path;
 mod query;
 mod routes;

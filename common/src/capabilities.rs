@@ -84,7 +84,7 @@ impl FromStr for Operation {
 }
 
 /// Whether an operation can be done with a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// It can.

@@ -60,6 +60,8 @@ macro_rules! ids {
             }
         }
 
+        crate::schema::schema_is!($name, crate::schema::id($prefix));
+
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)

@@ -11,6 +11,7 @@ pub mod error;
 pub mod id;
 pub mod money;
 pub mod page;
+pub mod schema;
 pub mod telemetry;
 pub mod time;
 

@@ -25,6 +25,15 @@ impl Currency {
         self.0.code()
     }
 
+    /// A pattern of every code in any case, for the document of the API.
+    pub fn pattern() -> String {
+        let letters = || 'A'..='Z';
+        let codes = letters().flat_map(|a| letters().flat_map(move |b| letters().map(move |c| [a, b, c])));
+        let known = codes.filter(|code| String::from_iter(code).parse::<Self>().is_ok());
+        let any_case = |code: [char; 3]| code.map(|c| format!("[{c}{}]", c.to_ascii_lowercase())).concat();
+        format!("^({})$", known.map(any_case).collect::<Vec<_>>().join("|"))
+    }
+
     /// Decimal places of the major unit: 2 for USD, 0 for JPY, 3 for BHD.
     pub fn exponent(self) -> u16 {
         self.0.exponent().unwrap_or(0)
@@ -55,6 +64,8 @@ impl fmt::Debug for Currency {
         f.write_str(self.code())
     }
 }
+
+crate::schema::schema_is!(Currency, crate::schema::text("^[A-Z]{3}$", "USD"));
 
 impl Serialize for Currency {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -95,6 +106,7 @@ mod tests {
         for text in ["", "US", "USDX", "XXX", "XAU", "ZZZ", "€", "us d"] {
             assert!(text.parse::<Currency>().is_err(), "{text}");
         }
+        assert!(Currency::pattern().contains("|[Uu][Ss][Dd]|") && !Currency::pattern().contains("[Xx][Xx][Xx]"));
     }
 
     #[test]

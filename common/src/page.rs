@@ -1,8 +1,10 @@
 //! Pages of lists: a cursor is the id of the last row seen.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::error::{Error, Result};
+use crate::schema;
 
 /// The size of a page that asks for none.
 pub const DEFAULT_LIMIT: i64 = 10;
@@ -73,12 +75,16 @@ impl<T> Page<T> {
 }
 
 /// A list as the API answers it (docs/api.md, Lists).
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = List, description = "A page of a list.")]
 pub struct ListView<T> {
+    #[schema(schema_with = schema::list)]
     object: &'static str,
     data: Vec<T>,
+    /// Whether another page follows.
     has_more: bool,
+    /// Only if there is more: as `startingAfter` it gives the next page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }

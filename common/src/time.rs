@@ -49,6 +49,8 @@ impl fmt::Debug for Timestamp {
     }
 }
 
+crate::schema::schema_is!(Timestamp, crate::schema::instant());
+
 impl serde::Serialize for Timestamp {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

@@ -2,21 +2,29 @@
 
 use axum::response::Response;
 use common::capabilities::{Grants, Operation, State};
+use common::schema;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::answer::ok;
 use crate::guard::Authenticated;
 
-#[derive(Serialize)]
-struct Capabilities {
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Capabilities {
+    #[schema(schema_with = schema::capabilities)]
     object: &'static str,
     data: Vec<Capability>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct Capability {
+    #[schema(schema_with = operations)]
     operation: &'static str,
     state: State,
+}
+
+fn operations() -> schema::Field {
+    schema::word(Operation::ALL.iter().map(|operation| operation.name())).into()
 }
 
 pub(super) async fn list(Authenticated(caller): Authenticated) -> Response {

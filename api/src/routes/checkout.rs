@@ -4,29 +4,64 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::ORIGIN;
 use common::checkout::{self, Intent};
+use common::schema;
 use common::time::Timestamp;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa::openapi::ObjectBuilder;
 
 use crate::answer::{Answer, created};
 use crate::app::App;
 use crate::body::{Body, CheckoutIntent, Reference, required};
 use crate::guard::Authenticated;
 
-#[derive(Deserialize)]
-pub(super) struct SessionFields {
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct SessionFields {
+    /// What the token is for; `one_time` if not said. It binds nobody.
     intent: Option<CheckoutIntent>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct SessionView<'a> {
+#[schema(as = CheckoutSession)]
+pub(crate) struct SessionView<'a> {
+    #[schema(schema_with = schema::checkout_session)]
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
+    /// Names the session, for 30 minutes and one exchange.
+    #[schema(schema_with = session_id)]
     session_id: &'a str,
+    /// Where the card field is.
     mount_url: String,
+    /// The account's surcharge, tax and tip; empty if none is configured.
+    #[schema(schema_with = modifiers)]
     modifiers: &'a serde_json::Value,
     expires_at: Timestamp,
+}
+
+fn session_id() -> schema::Field {
+    schema::text("^cs_[0-9a-f]{40}$", "cs_4f1d0c9b8a7e6d5c4b3a29180716253443526170").into()
+}
+
+fn payment_token() -> schema::Field {
+    schema::text("^mtok_[0-9a-f]{40}$", "mtok_4f1d0c9b8a7e6d5c4b3a29180716253443526170").into()
+}
+
+fn modifiers() -> schema::Field {
+    let modifier = || {
+        ObjectBuilder::new()
+            .property("type", schema::word(["percent", "fixed"]))
+            .property("value", schema::whole(0, i64::MAX))
+            .required("type")
+            .required("value")
+            .description(Some("Basis points if `percent`, minor units if `fixed`."))
+    };
+    ObjectBuilder::new()
+        .property("surcharge", modifier())
+        .property("tax", modifier())
+        .property("tip", modifier())
+        .into()
 }
 
 pub(super) async fn start_session(
@@ -52,19 +87,25 @@ pub(super) async fn start_session(
     }))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ExchangeFields {
+pub(crate) struct ExchangeFields {
+    /// Of a session that was not exchanged before.
     session_id: Option<Reference>,
+    /// What the card field got from the provider, or a test token.
     upstream_token: Option<Reference>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct TokenView<'a> {
+#[schema(as = Token)]
+pub(crate) struct TokenView<'a> {
+    #[schema(schema_with = schema::token)]
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
+    /// Pays once, within two minutes.
+    #[schema(schema_with = payment_token)]
     payment_token: &'a str,
     expires_at: Timestamp,
 }

@@ -5,8 +5,12 @@ use common::customers::{self, CustomFields, CustomerChange, CustomerView, NewCus
 use common::error::Error;
 use common::id::CustomerId;
 use common::page::ListView;
+use common::schema;
 use serde::Deserialize;
 use serde_json::Value;
+use utoipa::ToSchema;
+use utoipa::openapi::schema::OneOfBuilder;
+use utoipa::openapi::{ObjectBuilder, Type};
 
 use crate::answer::{Answer, created, ok};
 use crate::app::App;
@@ -15,16 +19,28 @@ use crate::guard::Authenticated;
 use crate::path::Path;
 use crate::query::Params;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct CustomerFields {
+pub(crate) struct CustomerFields {
+    /// Something before and after an `@`, without a space; it is not checked further.
     email: Option<Email>,
+    /// Shown to people. It cannot be cleared, only replaced.
     name: Option<Text>,
+    /// As sent. It cannot be cleared, only replaced.
     phone: Option<Text>,
+    /// Your own id, unique among your customers and written once.
     #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<Text>)]
     external_id: Option<Option<Text>>,
+    /// Replaces the whole list; `null` and `[]` clear it.
     #[serde(default, deserialize_with = "nullable")]
+    #[schema(schema_with = sent_custom_fields)]
     custom_fields: Option<Option<Value>>,
+}
+
+fn sent_custom_fields() -> schema::Field {
+    let nothing = ObjectBuilder::new().schema_type(Type::Null);
+    OneOfBuilder::new().item(nothing).item(customers::custom_fields::schema()).into()
 }
 
 /// `null` clears the list, as an empty one does.

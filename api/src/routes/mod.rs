@@ -1,53 +1,54 @@
 //! The whole route table.
 
-mod capabilities;
-mod checkout;
-mod customers;
-mod payment_methods;
-mod payments;
+pub(crate) mod capabilities;
+pub(crate) mod checkout;
+pub(crate) mod customers;
+pub(crate) mod payment_methods;
+pub(crate) mod payments;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{get, post};
 use common::capabilities::Operation as Op;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::answer::Refusal;
 use crate::app::App;
+use crate::endpoint::Door::{AnySecret, Browser, Secret};
+use crate::endpoint::{Endpoint, get, post};
 use crate::envelope;
-use crate::guard::{any_secret, browser, secret};
+use crate::openapi::{self, operations as sheets};
 
-/// Every path of the API, with what a key needs to be let in.
+/// Every operation of /v1, with what a key needs to be let in and what the document says.
+#[rustfmt::skip]
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    vec![
+        get("/v1/capabilities", AnySecret, capabilities::list, sheets::capabilities()),
+        post("/v1/customers", Secret(Op::CustomersCreate), customers::create, sheets::customers_create()),
+        get("/v1/customers", Secret(Op::CustomersList), customers::list, sheets::customers_list()),
+        get("/v1/customers/{id}", Secret(Op::CustomersRetrieve), customers::retrieve, sheets::customers_retrieve()),
+        post("/v1/customers/{id}", Secret(Op::CustomersUpdate), customers::update, sheets::customers_update()),
+        post("/v1/payment_methods", Secret(Op::PaymentMethodsCreate), payment_methods::create, sheets::payment_methods_create()),
+        get("/v1/payment_methods", Secret(Op::PaymentMethodsList), payment_methods::list, sheets::payment_methods_list()),
+        post("/v1/payment_methods/{id}/default", Secret(Op::PaymentMethodsDefault), payment_methods::set_default, sheets::payment_methods_default()),
+        post("/v1/payments", Secret(Op::PaymentsCreate), payments::create, sheets::payments_create()),
+        get("/v1/payments", Secret(Op::PaymentsList), payments::list, sheets::payments_list()),
+        get("/v1/payments/{id}", Secret(Op::PaymentsRetrieve), payments::retrieve, sheets::payments_retrieve()),
+        post("/v1/payments/{id}/capture", Secret(Op::PaymentsCapture), payments::capture, sheets::payments_capture()),
+        post("/v1/payments/{id}/void", Secret(Op::PaymentsVoid), payments::void, sheets::payments_void()),
+        post("/v1/payments/{id}/refund", Secret(Op::PaymentsRefund), payments::refund, sheets::payments_refund()),
+        post("/v1/checkout_sessions", Browser(Op::CheckoutSessionsCreate), checkout::start_session, sheets::checkout_sessions_create()),
+        post("/v1/tokens", Browser(Op::TokensCreate), checkout::exchange, sheets::tokens_create()),
+    ]
+}
+
+/// Every path of the API, and the document of them.
 pub(crate) fn router(app: App) -> Router {
-    let key = |operation, handler| secret(&app, operation, handler);
-    Router::new()
-        .route("/v1/capabilities", any_secret(&app, get(capabilities::list)))
-        .route(
-            "/v1/customers",
-            key(Op::CustomersCreate, post(customers::create)).merge(key(Op::CustomersList, get(customers::list))),
-        )
-        .route(
-            "/v1/customers/{id}",
-            key(Op::CustomersRetrieve, get(customers::retrieve))
-                .merge(key(Op::CustomersUpdate, post(customers::update))),
-        )
-        .route(
-            "/v1/payment_methods",
-            key(Op::PaymentMethodsCreate, post(payment_methods::create))
-                .merge(key(Op::PaymentMethodsList, get(payment_methods::list))),
-        )
-        .route("/v1/payment_methods/{id}/default", key(Op::PaymentMethodsDefault, post(payment_methods::set_default)))
-        .route(
-            "/v1/payments",
-            key(Op::PaymentsCreate, post(payments::create)).merge(key(Op::PaymentsList, get(payments::list))),
-        )
-        .route("/v1/payments/{id}", key(Op::PaymentsRetrieve, get(payments::retrieve)))
-        .route("/v1/payments/{id}/capture", key(Op::PaymentsCapture, post(payments::capture)))
-        .route("/v1/payments/{id}/void", key(Op::PaymentsVoid, post(payments::void)))
-        .route("/v1/payments/{id}/refund", key(Op::PaymentsRefund, post(payments::refund)))
-        .merge(browser(&app, "/v1/checkout_sessions", Op::CheckoutSessionsCreate, post(checkout::start_session)))
-        .merge(browser(&app, "/v1/tokens", Op::TokensCreate, post(checkout::exchange)))
+    let mut endpoints = endpoints();
+    let documents = openapi::router(&mut endpoints, &app.public_url);
+    endpoints
+        .into_iter()
+        .fold(documents, |router, endpoint| endpoint.join(router, &app))
         .fallback(async || Refusal::no_route())
         .method_not_allowed_fallback(async || Refusal::wrong_method())
         // The limit is enforced where bodies are read; axum's own would answer in another shape.

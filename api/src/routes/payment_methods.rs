@@ -9,6 +9,7 @@ use common::payment_methods::{self, PaymentMethod, PaymentMethodView, Status};
 use common::queues;
 use queue::Wake;
 use serde::Deserialize;
+use utoipa::ToSchema;
 
 use super::customers::customer_id;
 use crate::answer::{Answer, created, ok};
@@ -20,10 +21,12 @@ use crate::path::Path;
 use crate::query::Params;
 use crate::waiting::Waiting;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct NewCardFields {
+pub(crate) struct NewCardFields {
+    /// Whose card it is.
     customer_id: Option<Reference>,
+    /// A payment token, or in test accounts a test token. It is spent.
     payment_token: Option<Reference>,
 }
 

@@ -16,6 +16,7 @@ use common::payments::{self, Payment, PaymentView, RefundView, Status, refunds};
 use common::queues;
 use queue::Wake;
 use serde::Deserialize;
+use utoipa::ToSchema;
 
 use crate::answer::{Answer, accepted, created, ok};
 use crate::app::App;
@@ -29,14 +30,20 @@ use crate::waiting::Waiting;
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const REPLAYED: &str = "idempotent-replayed";
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PaymentFields {
+pub(crate) struct PaymentFields {
+    /// In the currency's minor unit.
     amount: Option<Amount>,
+    /// A code of ISO 4217, in any case.
     currency: Option<CurrencyCode>,
+    /// What pays: a payment token, or in test accounts `tok_ok`, `tok_partial` or `tok_insufficient`.
     payment_token: Option<Reference>,
+    /// Or a saved card.
     payment_method_id: Option<Reference>,
+    /// `true`, if not said, takes the money at once; `false` only holds it.
     capture: Option<Flag>,
+    /// Where a cardholder returns to after a challenge, up to 2,048 bytes.
     return_url: Option<WebUrl>,
 }
 
@@ -151,8 +158,9 @@ async fn show(app: &App, payment: &Payment) -> Answer {
     Ok(ok(PaymentView::new(payment, &refunds)))
 }
 
-#[derive(Deserialize)]
-pub(super) struct AmountField {
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct AmountField {
+    /// In the minor unit of the payment's currency; all that is left, if not said.
     amount: Option<Amount>,
 }
 

@@ -3,8 +3,11 @@
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
+use utoipa::openapi::schema::{ArrayBuilder, OneOfBuilder};
+use utoipa::openapi::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 
 use crate::error::{Error, Result};
+use crate::schema;
 
 /// Rows at most.
 pub const MAX_ROWS: usize = 20;
@@ -45,6 +48,35 @@ impl CustomFields {
     pub fn into_json(self) -> Value {
         Value::Array(self.0)
     }
+}
+
+/// A letter, then letters, digits, spaces, underscores or hyphens, as far as a pattern can say it that every language reads:
+/// what is beyond ASCII is not told apart.
+const NAME: &str = r"^[^\u0000-@\[-`{-\u009f][^\u0000-\u001f!-,./:-@\[-^`{-\u009f]*$";
+
+/// Rows as they are sent and answered.
+pub fn schema() -> schema::Field {
+    let text = || ObjectBuilder::new().schema_type(Type::String);
+    let name = text()
+        .min_length(Some(1))
+        .max_length(Some(MAX_NAME))
+        .pattern(Some(NAME))
+        .description(Some(
+            "A letter, then letters, digits, spaces, `_` and `-`; letters are those of any script. Unique in any case.",
+        ))
+        .build();
+    let row = |kind, value: ObjectBuilder| {
+        let row = ["name", "type", "value"].into_iter().fold(ObjectBuilder::new(), ObjectBuilder::required);
+        row.property("name", name.clone()).property("type", schema::word([kind])).property("value", value)
+    };
+    let number = text().max_length(Some(MAX_NUMBER)).pattern(Some(r"^-?[0-9]+(\.[0-9]+)?$"));
+    let date = text().format(Some(SchemaFormat::KnownFormat(KnownFormat::Date)));
+    let rows = OneOfBuilder::new()
+        .item(row("text", text().max_length(Some(MAX_TEXT)).pattern(Some(schema::NO_CONTROL))))
+        .item(row("number", number))
+        .item(row("boolean", ObjectBuilder::new().schema_type(Type::Boolean)))
+        .item(row("date", date));
+    ArrayBuilder::new().items(rows).max_items(Some(MAX_ROWS)).into()
 }
 
 fn check_row(row: &Value) -> Result<(String, Value), &'static str> {

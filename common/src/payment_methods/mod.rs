@@ -26,6 +26,17 @@ pub enum Status {
     Failed,
 }
 
+impl Status {
+    /// As the API prints it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Processing => "processing",
+            Self::Active => "active",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// A saved card as stored.
 #[derive(Debug)]
 pub struct PaymentMethod {

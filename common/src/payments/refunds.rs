@@ -2,16 +2,18 @@
 
 use serde::Serialize;
 use sqlx::{PgConnection, PgPool};
+use utoipa::ToSchema;
 
 use super::Payment;
 use crate::accounts::Mode;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, PaymentId, RefundId};
 use crate::money::Currency;
+use crate::schema;
 use crate::time::Timestamp;
 
 /// How far a refund has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type, ToSchema)]
 #[sqlx(type_name = "refund_status", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum RefundStatus {
@@ -39,14 +41,17 @@ pub struct Refund {
 }
 
 /// The public JSON of a refund (docs/api.md, Refunds).
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Refund, description = "Money on its way back to the card.")]
 pub struct RefundView {
     id: RefundId,
+    #[schema(schema_with = schema::refund)]
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
     payment_id: PaymentId,
+    #[schema(schema_with = schema::amount)]
     amount: i64,
     currency: Currency,
     status: RefundStatus,

@@ -1,31 +1,47 @@
 //! A payment as the API answers it and as events carry it.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
-use super::{Payment, Refund, RefundView};
+use super::{Payment, Refund, RefundView, Status};
 use crate::accounts::Mode;
 use crate::id::{CustomerId, InvoiceId, PaymentId, PaymentLinkId, PaymentMethodId};
 use crate::money::Currency;
 use crate::operations::Kind;
 use crate::providers::DeclineType;
+use crate::schema;
 use crate::time::Timestamp;
 
 /// The public JSON of a payment.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Payment, description = "A payment as it stands. Optional fields are there where they apply.")]
 pub struct PaymentView<'a> {
     /// Its id.
     pub id: PaymentId,
+    #[schema(schema_with = schema::payment)]
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
+    /// Where it stands.
+    #[schema(schema_with = statuses)]
     status: &'static str,
+    /// True once the money has arrived; it stays true through refunds.
     settled: bool,
+    /// Whether the money was to be taken at once.
     capture: bool,
     currency: Currency,
+    /// What was authorized; until that is known, and after a decline or a failure, what was asked for.
+    #[schema(schema_with = schema::amount)]
     amount: i64,
+    /// What was asked for.
+    #[schema(schema_with = schema::amount)]
     amount_requested: i64,
+    /// What was taken.
+    #[schema(schema_with = schema::amount)]
     amount_captured: i64,
+    /// What has gone back.
+    #[schema(schema_with = schema::amount)]
     amount_refunded: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     customer_id: Option<CustomerId>,
@@ -36,31 +52,52 @@ pub struct PaymentView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     payment_link_id: Option<PaymentLinkId>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// The card that pays: of a saved card at once, of a token once the provider has said.
     card: Option<CardView<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// Of a declined payment: the reason, the same word whichever provider said it.
     decline_code: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     decline_type: Option<DeclineType>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = schema::amount)]
     amount_base: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = schema::amount)]
     amount_surcharge: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = schema::amount)]
     amount_tax: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = schema::amount)]
     amount_tip: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// A capture or void whose outcome is not known yet.
+    #[schema(schema_with = pending)]
     pending_operation: Option<&'static str>,
+    /// In the order made.
     refunds: Vec<RefundView>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Card, description = "What a card looks like.")]
 struct CardView<'a> {
     brand: &'a str,
+    #[schema(schema_with = schema::last4)]
     last4: &'a str,
+    #[schema(schema_with = schema::month)]
     exp_month: i16,
+    #[schema(schema_with = schema::year)]
     exp_year: i16,
+}
+
+fn statuses() -> schema::Field {
+    schema::word(Status::ALL.map(Status::name)).into()
+}
+
+fn pending() -> schema::Field {
+    schema::word([Kind::Capture, Kind::Void].map(Kind::name)).into()
 }
 
 impl<'a> PaymentView<'a> {

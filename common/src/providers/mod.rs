@@ -95,7 +95,7 @@ pub struct Card {
 }
 
 /// Whether a retry of the same card may succeed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type, utoipa::ToSchema)]
 #[sqlx(type_name = "decline_type", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum DeclineType {

@@ -1,0 +1,70 @@
+//! One row of the route table: where it is, who may come in, what answers, and what the document says of it. The router and
+//! the document are built from the same rows, so neither knows a route that the other does not.
+
+use axum::Router;
+use axum::handler::Handler;
+use axum::routing::{MethodFilter, MethodRouter, on};
+use common::capabilities::Operation;
+
+use crate::app::App;
+use crate::guard;
+use crate::openapi::sheet::Sheet;
+
+/// Who may come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Door {
+    /// A secret key, whatever its entitlements.
+    AnySecret,
+    /// A secret key with this entitlement.
+    Secret(Operation),
+    /// A publishable key with this entitlement, from a browser.
+    Browser(Operation),
+}
+
+/// An operation of /v1.
+pub(crate) struct Endpoint {
+    pub(crate) method: &'static str,
+    pub(crate) path: &'static str,
+    pub(crate) door: Door,
+    pub(crate) sheet: Sheet,
+    handler: MethodRouter<App>,
+}
+
+/// A row that reads.
+pub(crate) fn get<T: 'static>(path: &'static str, door: Door, handler: impl Handler<T, App>, sheet: Sheet) -> Endpoint {
+    Endpoint { method: "get", path, door, sheet, handler: on(MethodFilter::GET, handler) }
+}
+
+/// A row that does something.
+pub(crate) fn post<T: 'static>(
+    path: &'static str,
+    door: Door,
+    handler: impl Handler<T, App>,
+    sheet: Sheet,
+) -> Endpoint {
+    Endpoint { method: "post", path, door, sheet, handler: on(MethodFilter::POST, handler) }
+}
+
+impl Endpoint {
+    /// Its name in the document: the entitlement, where there is one.
+    pub(crate) fn name(&self) -> &'static str {
+        self.operation().map_or("capabilities.list", Operation::name)
+    }
+
+    /// The operation whose entitlement it needs.
+    pub(crate) fn operation(&self) -> Option<Operation> {
+        match self.door {
+            Door::AnySecret => None,
+            Door::Secret(operation) | Door::Browser(operation) => Some(operation),
+        }
+    }
+
+    /// Hangs it up behind its guard.
+    pub(crate) fn join(self, router: Router<App>, app: &App) -> Router<App> {
+        match self.door {
+            Door::AnySecret => router.route(self.path, guard::any_secret(app, self.handler)),
+            Door::Secret(operation) => router.route(self.path, guard::secret(app, operation, self.handler)),
+            Door::Browser(operation) => router.merge(guard::browser(app, self.path, operation, self.handler)),
+        }
+    }
+}

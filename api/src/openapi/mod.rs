@@ -1,0 +1,246 @@
+//! The document of the API, OpenAPI 3.1, at `/openapi.json`, and the page of it at `/docs`. Both are built once, at start,
+//! from the route table and from the structs that parse and render (docs/architecture.md, The document of the API).
+
+mod examples;
+mod fields;
+pub(crate) mod operations;
+mod page;
+mod refusals;
+mod schemas;
+pub(crate) mod sheet;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::routing::get;
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
+
+use crate::answer::ErrorBody;
+use crate::app::App;
+use crate::endpoint::{Door, Endpoint};
+
+/// How long a reader may keep either.
+const CACHE: &str = "public, max-age=300";
+
+/// The two routes. They are public, and no operations of /v1.
+pub(crate) fn router(endpoints: &mut [Endpoint], public_url: &str) -> Router<App> {
+    let document = document(endpoints, public_url);
+    let page = page::render(&document);
+    let (html, policy) = (Bytes::from(page.html), page.policy);
+    let json = Bytes::from(document.to_string());
+    let json_headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, CACHE), (ACCESS_CONTROL_ALLOW_ORIGIN, "*")];
+    let html_headers = move || {
+        let fixed = [
+            (CONTENT_TYPE, "text/html; charset=utf-8"),
+            (CACHE_CONTROL, CACHE),
+            (axum::http::header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (axum::http::header::REFERRER_POLICY, "no-referrer"),
+        ];
+        (fixed, [(CONTENT_SECURITY_POLICY, policy.clone())])
+    };
+    Router::new()
+        .route("/openapi.json", get(async move || (json_headers, json.clone())))
+        .route("/docs", get(async move || (html_headers(), html.clone())))
+}
+
+const ABOUT: &str = "One API for card payments, whichever provider settles a merchant's money.\n\n\
+    Bodies are JSON objects; an empty body is an empty object. Unknown fields and query parameters are ignored, and a \
+    field that is `null` counts as omitted, unless the field says otherwise. No text of a body contains U+0000. Amounts are whole numbers of the currency's \
+    minor unit. Instants are RFC 3339 in UTC. A field of an answer without a value is omitted, never `null`; new fields \
+    may come.\n\n\
+    Every error has one shape, `Error`, at every status. An unknown path is 404 and a wrong method 405, both without a \
+    key. Every answer carries `Request-Id`.";
+
+const SECRET: &str = "A secret key, `svc_sk_test_…` or `svc_sk_live_…`, for your server. A live request is signed as well: \
+    RFC 9421 with `hmac-sha256` over `@method`, `@path`, `@query`, with a body its `content-digest` (RFC 9530, \
+    sha-256), and `idempotency-key` where it is sent; parameters `created`, `keyid`, `nonce`, `alg`.";
+const PUBLISHABLE: &str = "A publishable key, `svc_pk_test_…` or `svc_pk_live_…`, for the browser. Both its routes answer a \
+    CORS preflight without a key.";
+
+/// The whole document.
+pub(crate) fn document(endpoints: &mut [Endpoint], public_url: &str) -> Value {
+    let mut answers = Vec::new();
+    let mut components = schemas::Named::new();
+    for endpoint in endpoints.iter_mut() {
+        answers.append(&mut endpoint.sheet.answer_schemas);
+        let fields = std::mem::take(&mut endpoint.sheet.request_schemas);
+        if let Some(body) = &endpoint.sheet.body {
+            components.insert(body.name.to_owned(), schemas::of_body(body, fields));
+        }
+    }
+    ErrorBody::schemas(&mut answers);
+    answers.push(("Error".to_owned(), <ErrorBody<'_> as utoipa::PartialSchema>::schema()));
+    components.extend(schemas::of_answers(answers));
+    components.entry("ErrorDetail".to_owned()).and_modify(|detail| {
+        detail["properties"]["code"]["enum"] = json!(refusals::codes());
+    });
+
+    for (name, example) in examples::all() {
+        components.entry(name.to_owned()).and_modify(|schema| schema["examples"] = json!([example]));
+    }
+
+    let mut paths = Map::new();
+    for endpoint in endpoints.iter() {
+        let path = paths.entry(endpoint.path).or_insert_with(|| json!({}));
+        path[endpoint.method] = operation(endpoint, endpoints);
+    }
+    let bearer = |description| json!({"type": "http", "scheme": "bearer", "description": description});
+    json!({
+        "openapi": "3.1.0",
+        "info": {"title": "Unified Payments", "version": env!("CARGO_PKG_VERSION"), "description": ABOUT},
+        "servers": [{"url": public_url}],
+        "tags": CHAPTERS.map(|name| json!({"name": name})),
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "responses": refusals::components(),
+            "headers": refusals::header_components(),
+            "securitySchemes": {"secretKey": bearer(SECRET), "publishableKey": bearer(PUBLISHABLE)},
+        },
+    })
+}
+
+/// The chapters, in the order of the page.
+const CHAPTERS: [&str; 5] = ["Payments", "Payment methods", "Customers", "Browser", "Capabilities"];
+
+/// The chapter of an operation, by the resource that an operation's name begins with.
+const TAGS: &[(&str, &str)] = &[
+    ("capabilities", "Capabilities"),
+    ("customers", "Customers"),
+    ("payment_methods", "Payment methods"),
+    ("payments", "Payments"),
+    ("checkout_sessions", "Browser"),
+    ("tokens", "Browser"),
+];
+
+fn tag(endpoint: &Endpoint) -> &'static str {
+    let resource = endpoint.name().split('.').next().unwrap_or_default();
+    TAGS.iter().find(|(name, _)| *name == resource).map_or("Other", |(_, tag)| tag)
+}
+
+fn operation(endpoint: &Endpoint, all: &[Endpoint]) -> Value {
+    let sheet = &endpoint.sheet;
+    let scheme = if matches!(endpoint.door, Door::Browser(_)) { "publishableKey" } else { "secretKey" };
+    let mut responses = refusals::of(endpoint);
+    if let Some(answer) = &sheet.answer {
+        let mut headers = refusals::headers(true);
+        headers.extend(sheet.header.iter().map(|(name, header)| ((*name).to_owned(), header.clone())));
+        let schema = json!({"$ref": format!("#/components/schemas/{}", answer.schema)});
+        let mut response = json!({
+            "description": answer.description,
+            "headers": headers,
+            "content": {"application/json": {"schema": schema}},
+        });
+        if !sheet.followed_by.is_empty() {
+            response["links"] = links(sheet.followed_by, all);
+        }
+        responses.insert(answer.status.to_string(), response);
+    }
+    let mut operation = json!({
+        "operationId": endpoint.name(),
+        "tags": [tag(endpoint)],
+        "summary": sheet.summary,
+        "description": sheet.description,
+        "security": [{scheme: []}],
+        "parameters": sheet.parameters,
+        "responses": responses,
+    });
+    if let Some(body) = &sheet.body {
+        let schema = json!({"$ref": format!("#/components/schemas/{}", body.name)});
+        operation["requestBody"] = json!({
+            "required": !body.required.is_empty(),
+            "content": {"application/json": {"schema": schema, "example": body.example}},
+        });
+    }
+    operation
+}
+
+/// Where the id of the object answered leads.
+fn links(names: &[&str], all: &[Endpoint]) -> Value {
+    let known = names.iter().filter(|name| all.iter().any(|endpoint| endpoint.name() == **name));
+    known
+        .map(|name| {
+            let link = json!({"operationId": name, "parameters": {"id": "$response.body#/id"}});
+            (name.replace('.', "_"), link)
+        })
+        .collect::<Map<_, _>>()
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use common::capabilities::Operation;
+
+    use super::*;
+    use crate::routes::endpoints;
+
+    fn all() -> Value {
+        document(&mut endpoints(), "https://pay.example")
+    }
+
+    /// Asked for by a field of a body, on the route of another operation.
+    const WITHOUT_ROUTE: [Operation; 3] =
+        [Operation::PaymentsAuthorize, Operation::PaymentsPartialCapture, Operation::PaymentsPartialRefund];
+
+    #[test]
+    fn every_operation_with_a_route_is_there_once_by_its_name() {
+        let document = all();
+        let paths = document["paths"].as_object().expect("paths");
+        let named: Vec<&str> = paths
+            .values()
+            .flat_map(|path| path.as_object().expect("methods").values())
+            .map(|operation| operation["operationId"].as_str().expect("a name"))
+            .collect();
+        let unique: BTreeSet<_> = named.iter().copied().collect();
+        assert_eq!(unique.len(), named.len(), "{named:?}");
+        let expected = Operation::ALL.iter().filter(|operation| !WITHOUT_ROUTE.contains(operation));
+        let expected: BTreeSet<_> = expected.map(|operation| operation.name()).chain(["capabilities.list"]).collect();
+        assert_eq!(unique, expected);
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere_and_every_component_is_led_to() {
+        let document = all();
+        let mut references = BTreeSet::new();
+        collect(&document, &mut references);
+        for reference in &references {
+            let pointer = reference.trim_start_matches('#');
+            assert!(document.pointer(pointer).is_some(), "{reference}");
+        }
+        for kind in ["schemas", "responses", "headers"] {
+            for name in document["components"][kind].as_object().expect("components").keys() {
+                let reference = format!("#/components/{kind}/{name}");
+                // No operation answers 405: that is what other methods get.
+                let led_to = references.contains(&reference) || name == "MethodNotAllowed";
+                assert!(led_to, "nothing refers to {reference}");
+            }
+        }
+    }
+
+    fn collect(value: &Value, found: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(map) => {
+                found.extend(map.get("$ref").and_then(Value::as_str).map(str::to_owned));
+                map.values().for_each(|value| collect(value, found));
+            }
+            Value::Array(items) => items.iter().for_each(|value| collect(value, found)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    #[test]
+    fn a_body_says_what_it_needs_and_what_may_be_null() {
+        let document = all();
+        let body = &document["components"]["schemas"]["PaymentCreate"];
+        assert_eq!(body["required"], json!(["amount", "currency"]));
+        assert_eq!(body["properties"]["amount"]["type"], "integer");
+        assert_eq!(body["properties"]["amount"]["maximum"], common::money::MAX_AMOUNT);
+        assert_eq!(body["properties"]["capture"]["type"], json!(["boolean", "null"]));
+        let payment = &document["components"]["schemas"]["Payment"];
+        assert_eq!(payment["properties"]["card"]["$ref"], "#/components/schemas/Card");
+        assert!(!payment.to_string().contains("null"), "{payment}");
+    }
+}

@@ -1,0 +1,210 @@
+//! The document as a page: rendered here, whole, so that it needs no script and nobody else's server.
+
+use std::fmt::Write as _;
+
+use axum::http::HeaderValue;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::fields::{escape, inline, prose, rows};
+
+const STYLE: &str = include_str!("page.css");
+
+/// The page, and what a browser may load for it: the one style within, and nothing else.
+pub(super) struct Page {
+    pub(super) html: String,
+    pub(super) policy: HeaderValue,
+}
+
+/// Renders the document.
+pub(super) fn render(document: &Value) -> Page {
+    let hash = STANDARD.encode(Sha256::digest(STYLE));
+    let policy = format!(
+        "default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    );
+    let info = &document["info"];
+    let (title, version) = (text(&info["title"]), text(&info["version"]));
+    let server = escape(text(&document["servers"][0]["url"]));
+    let html = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title} API</title>\n\
+         <style>{STYLE}</style>\n{nav}\n<main>\n<h1>{title} API</h1>\n\
+         <p class=\"quiet\">Version {version} at <code>{server}</code>. For programs: \
+         <a href=\"/openapi.json\">openapi.json</a> (OpenAPI 3.1).</p>\n{about}\n{keys}\n{chapters}\n{errors}\n{schemas}\n\
+         </main>\n</html>\n",
+        nav = nav(document),
+        about = prose(text(&info["description"])),
+        keys = keys(document),
+        chapters = chapters(document),
+        errors = errors(document),
+        schemas = schemas(document),
+    );
+    let policy = HeaderValue::try_from(policy).expect("base64 and words are a header's characters");
+    Page { html, policy }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn entries(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    value.as_object().into_iter().flatten().map(|(key, value)| (key.as_str(), value))
+}
+
+/// Every operation: its method, its path, and what is said of it.
+fn operations(document: &Value) -> Vec<(&str, &str, &Value)> {
+    let of_path = |(path, methods)| entries(methods).map(move |(method, operation)| (method, path, operation));
+    entries(&document["paths"]).flat_map(of_path).collect()
+}
+
+fn of_tag<'a>(document: &'a Value, tag: &Value) -> Vec<(&'a str, &'a str, &'a Value)> {
+    operations(document).into_iter().filter(|(_, _, operation)| operation["tags"][0] == tag["name"]).collect()
+}
+
+fn tags(document: &Value) -> impl Iterator<Item = &Value> {
+    document["tags"].as_array().into_iter().flatten()
+}
+
+fn nav(document: &Value) -> String {
+    let mut html = String::from("<nav>\n<a href=\"#keys\">Keys</a>\n");
+    for tag in tags(document) {
+        let _ = write!(html, "<strong>{}</strong>\n<ul>\n", escape(text(&tag["name"])));
+        for (_, _, operation) in of_tag(document, tag) {
+            let (id, summary) = (text(&operation["operationId"]), escape(text(&operation["summary"])));
+            let _ = writeln!(html, "<li><a href=\"#{id}\">{summary}</a>");
+        }
+        html.push_str("</ul>\n");
+    }
+    html + "<strong>Everywhere</strong>\n<a href=\"#errors\">Errors</a>\n<a href=\"#schemas\">Objects and bodies</a>\n</nav>"
+}
+
+fn keys(document: &Value) -> String {
+    let schemes = entries(&document["components"]["securitySchemes"]);
+    let descriptions: String = schemes.map(|(_, scheme)| prose(text(&scheme["description"]))).collect();
+    format!(
+        "<h2 id=\"keys\">Keys</h2>\n<p>Send one with every request: <code>Authorization: Bearer …</code></p>\n{descriptions}"
+    )
+}
+
+fn chapters(document: &Value) -> String {
+    let chapter = |tag| {
+        let operations: String = of_tag(document, tag)
+            .into_iter()
+            .map(|(method, path, operation)| article(document, method, path, operation))
+            .collect();
+        format!("<h2>{}</h2>\n{operations}", escape(text(&tag["name"])))
+    };
+    tags(document).map(chapter).collect()
+}
+
+fn article(document: &Value, method: &str, path: &str, operation: &Value) -> String {
+    let id = text(&operation["operationId"]);
+    let mut html = format!(
+        "<article id=\"{id}\">\n<h3><a href=\"#{id}\">{}</a></h3>\n\
+         <p class=\"where\"><span class=\"{method}\">{method}</span> <code>{path}</code> \
+         <span class=\"quiet\">{id}</span></p>\n{}",
+        escape(text(&operation["summary"])),
+        prose(text(&operation["description"])),
+    );
+    if let Some(parameters) = operation["parameters"].as_array().filter(|list| !list.is_empty()) {
+        html.push_str("<h4>Parameters</h4>\n<div class=\"scroll\"><table>\n");
+        for parameter in parameters {
+            let (name, place) = (escape(text(&parameter["name"])), text(&parameter["in"]));
+            let required = if parameter["required"] == true { ", required" } else { "" };
+            let _ = writeln!(
+                html,
+                "<tr><th><code>{name}</code><br><span class=\"quiet\">{place}{required}</span><td>{}",
+                super::fields::field(parameter, &parameter["schema"])
+            );
+        }
+        html.push_str("</table></div>\n");
+    }
+    let body = &operation["requestBody"]["content"]["application/json"];
+    if let Some(schema) = resolve(document, &body["schema"]) {
+        let _ = write!(html, "<h4>Body</h4>\n{}", rows(schema));
+        html.push_str(&example(&body["example"]));
+    }
+    let _ = write!(
+        html,
+        "<h4>Answers</h4>\n<div class=\"scroll\"><table>\n{}</table></div>\n</article>\n",
+        answers(document, operation)
+    );
+    html
+}
+
+fn example(value: &Value) -> String {
+    let text = serde_json::to_string_pretty(value).unwrap_or_default();
+    if value.is_null() { String::new() } else { format!("<pre>{}</pre>\n", escape(&text)) }
+}
+
+fn resolve<'a>(document: &'a Value, schema: &'a Value) -> Option<&'a Value> {
+    match schema.get("$ref").and_then(Value::as_str) {
+        Some(reference) => document.pointer(reference.trim_start_matches('#')),
+        None => Some(schema).filter(|schema| !schema.is_null()),
+    }
+}
+
+fn answers(document: &Value, operation: &Value) -> String {
+    let row = |(status, response): (&str, &Value)| {
+        let Some(whole) = resolve(document, response) else { return String::new() };
+        let description = inline(text(&whole["description"]));
+        let schema = &whole["content"]["application/json"]["schema"];
+        let says = match schema.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next()) {
+            Some(name) => format!("<a href=\"#schema-{name}\">{name}</a>"),
+            None => codes(schema).iter().map(|code| format!("<code>{code}</code> ")).collect(),
+        };
+        format!("<tr><th>{status}<td>{says} {description}\n")
+    };
+    entries(&operation["responses"]).map(row).collect()
+}
+
+/// The codes that an error may have with one status.
+fn codes(schema: &Value) -> Vec<&str> {
+    let codes = &schema["allOf"][1]["properties"]["error"]["properties"]["code"]["enum"];
+    codes.as_array().into_iter().flatten().map(text).collect()
+}
+
+fn errors(document: &Value) -> String {
+    let shape = "{\n  \"error\": {\n    \"code\": \"invalid_request\",\n    \"message\": \"amount is required\",\n    \"param\": \"amount\"\n  }\n}";
+    let mut html = format!("<h2 id=\"errors\">Errors</h2>\n<pre>{shape}</pre>\n");
+    html.push_str(&resolve(document, &document["components"]["schemas"]["ErrorDetail"]).map(rows).unwrap_or_default());
+    html
+}
+
+fn schemas(document: &Value) -> String {
+    let mut html = String::from("<h2 id=\"schemas\">Objects and bodies</h2>\n");
+    for (name, schema) in entries(&document["components"]["schemas"]) {
+        let _ = write!(
+            html,
+            "<article id=\"schema-{name}\">\n<h3><a href=\"#schema-{name}\">{name}</a></h3>\n{}{}{}</article>\n",
+            prose(text(&schema["description"])),
+            rows(schema),
+            example(&schema["examples"][0])
+        );
+    }
+    html
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::routes::endpoints;
+
+    #[test]
+    fn the_page_has_every_operation_and_nothing_from_elsewhere() {
+        let document = super::super::document(&mut endpoints(), "https://pay.example/<x>");
+        let page = render(&document);
+        for (_, path, operation) in operations(&document) {
+            assert!(page.html.contains(&format!("<article id=\"{}\">", text(&operation["operationId"]))), "{path}");
+        }
+        for reference in page.html.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()) {
+            assert!(page.html.contains(&format!("id=\"{reference}\"")), "nothing is at #{reference}");
+        }
+        for loaded in ["<script", "src=", "<link", "@import", "url(", "style=\"", "<x>"] {
+            assert!(!page.html.contains(loaded), "{loaded}");
+        }
+        assert!(page.policy.to_str().expect("text").starts_with("default-src 'none'; style-src 'sha256-"));
+    }
+}

@@ -1,0 +1,121 @@
+//! The document at /openapi.json is valid, complete and true: programs that nobody here wrote read it and try the API by it.
+
+mod tools;
+
+use anyhow::{Context, Result, ensure};
+use reqwest::Method;
+use serde_json::{Value, json};
+use testkit::{Client, Cluster};
+use tools::{Tools, run};
+
+const ORIGIN: &str = "https://shop.example";
+
+fn entries(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flatten()
+}
+
+/// Answers may gain fields for their readers, so the document leaves them open. Here each field must be in the document.
+fn closed(document: &Value) -> Value {
+    let mut closed = document.clone();
+    let bodies: Vec<String> = entries(&document["paths"])
+        .flat_map(|(_, methods)| entries(methods))
+        .filter_map(|(_, operation)| {
+            operation.pointer("/requestBody/content/application~1json/schema/$ref")?.as_str().map(str::to_owned)
+        })
+        .collect();
+    let Some(schemas) = closed["components"]["schemas"].as_object_mut() else { return closed };
+    for (name, schema) in schemas {
+        if !bodies.iter().any(|body| body.ends_with(&format!("/{name}"))) {
+            schema["additionalProperties"] = false.into();
+        }
+    }
+    closed
+}
+
+#[tokio::test]
+async fn both_are_public_and_every_documented_route_is_there() -> Result<()> {
+    let cluster = Cluster::builder().api(1).start().await?;
+    let client = Client::new(&cluster.api_url(0))?;
+    let page = client.get("/docs").await?;
+    ensure!(page.status == 200 && page.header("content-type") == Some("text/html; charset=utf-8"));
+    ensure!(page.header("content-security-policy").is_some_and(|policy| policy.starts_with("default-src 'none'")));
+
+    let document = client.get("/openapi.json").await?;
+    ensure!(document.status == 200 && document.header("request-id").is_some());
+    let document = document.body;
+    assert_eq!(document["servers"][0]["url"], cluster.api_url(0));
+    let mut seen = 0;
+    for (path, methods) in entries(&document["paths"]) {
+        for (method, operation) in entries(methods) {
+            seen += 1;
+            let method: Method = method.to_uppercase().parse()?;
+            let answer = client.send(method.clone(), &path.replace("{id}", "x"), None).await?;
+            assert_eq!(answer.status, 401, "{method} {path}, {}", operation["operationId"]);
+        }
+        let answer = client.send(Method::PATCH, &path.replace("{id}", "x"), None).await?;
+        assert_eq!(answer.status, 405, "PATCH {path}");
+    }
+    ensure!(seen >= 16, "only {seen} operations");
+    Ok(())
+}
+
+/// Random data seldom makes a payment that something can be done to, so there are some to begin with.
+async fn fresh_payments(client: &Client) -> Result<Value> {
+    let mut fresh = serde_json::Map::new();
+    for (operation, capture) in [("payments.capture", false), ("payments.void", false), ("payments.refund", true)] {
+        let mut ids = Vec::new();
+        for _ in 0..20 {
+            let body = json!({"amount": 1000, "currency": "USD", "paymentToken": "tok_ok", "capture": capture});
+            ids.push(client.post("/v1/payments", body).await?.body["id"].clone());
+        }
+        fresh.insert(operation.to_owned(), ids.into());
+    }
+    Ok(fresh.into())
+}
+
+/// Whether each of these operations succeeded now and then: what is only ever refused is not tried.
+async fn reached(client: &Client, fresh: &Value) -> Result<()> {
+    for (operation, ids) in entries(fresh) {
+        let mut done = 0;
+        for id in ids.as_array().into_iter().flatten().filter_map(Value::as_str) {
+            let payment = client.get(&format!("/v1/payments/{id}")).await?.body;
+            let is_done = match operation.as_str() {
+                "payments.capture" => payment["amountCaptured"] != 0,
+                "payments.void" => payment["status"] == "cancelled",
+                _ => payment["refunds"] != json!([]),
+            };
+            done += usize::from(is_done);
+        }
+        ensure!(done > 0, "{operation} never succeeded");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_api_answers_as_the_document_says() -> Result<()> {
+    let Some(tools) = Tools::ready().await? else { return Ok(()) };
+    let cluster = Cluster::builder().api(1).worker(1).scheduler(1).start().await?;
+    let no_limit = ["--mode", "test", "--provider", "mock", "--rate-limit", "1000000", "--burst", "1000000"];
+    let account = cluster.account_with(&[&no_limit[..], &["--origin", ORIGIN]].concat()).await?;
+    let url = cluster.api_url(0);
+    let document = Client::new(&url)?.get("/openapi.json").await?.body;
+
+    let file = tools.folder().join("openapi.json");
+    std::fs::write(&file, document.to_string())?;
+    run(tools.command("openapi-spec-validator").args(["--errors", "all"]).arg(&file)).await.context("not valid")?;
+    let check = tools::here("check_examples.py");
+    run(tools.command("python").args([&check, &file])).await.context("a wrong example")?;
+
+    let client = cluster.client(&account)?;
+    let fresh = fresh_payments(&client).await?;
+    let file = tools.folder().join("closed.json");
+    std::fs::write(&file, closed(&document).to_string())?;
+    let secret = format!("Authorization: Bearer {}", account.secret_key);
+    let mut with_secret = tools.schemathesis(&file, &url, &secret, &["--exclude-tag", "Browser"]);
+    run(with_secret.env("FRESH_PAYMENTS", fresh.to_string())).await.context("with the secret key")?;
+    reached(&client, &fresh).await?;
+    let publishable = format!("Authorization: Bearer {}", account.publishable_key);
+    let origin = format!("Origin: {ORIGIN}");
+    let only = ["--include-tag", "Browser", "-H", &origin];
+    run(&mut tools.schemathesis(&file, &url, &publishable, &only)).await.context("with the publishable key")
+}
