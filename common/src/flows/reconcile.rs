@@ -106,7 +106,7 @@ async fn compare(
             );
             metrics::counter!("payments_reconciled_total").increment(1);
             let operation = operations::read(db, known.id, clock.now()).await?;
-            record_outcome(db, &operation, &line.answer, clock.now()).await
+            record_outcome(db, &operation, &line.answer, clock).await
         }
     }
 }
