@@ -67,14 +67,7 @@ async fn settlement_has_its_event() -> Result<()> {
         let answer = merchant.pay_once(token, payment(1000, token)).await?;
         let paid = id(created(&answer))?;
         assert_eq!(answer.body["settled"], false);
-        // Time passes: at the mock, whose money was captured a minute ago, and here, where it is time to ask.
-        for passing in [
-            "UPDATE mock.transactions t SET occurred_at = occurred_at - interval '61 seconds'
-             FROM provider_accounts p WHERE p.id = t.account AND p.account_id = $1",
-            "UPDATE payments SET inquiry_at = now() WHERE account_id = $1 AND inquiry_at IS NOT NULL",
-        ] {
-            sqlx::query(passing).bind(merchant.books.account).execute(&merchant.books.db).await?;
-        }
+        merchant.time_passes("61 seconds").await?;
         let settled = eventually("settlement", async || {
             let answer = merchant.api.get(&format!("/v1/payments/{paid}")).await?;
             Ok((answer.body["settled"] == true).then_some(answer.body))

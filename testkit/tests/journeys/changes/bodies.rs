@@ -4,7 +4,7 @@ use anyhow::Result;
 use reqwest::Method;
 
 use super::{AUTHORIZED, CAPTURED, REFUNDED};
-use crate::support::{Merchant, accepted, conflict, invalid, merchant, not_found, ok, refused, sale, with};
+use crate::support::{Merchant, accepted, conflict, eventually, invalid, merchant, not_found, ok, refused, sale, with};
 
 const UNKNOWN: &str = "pay_01ARZ3NDEKTSV4RRFFQ69G5FAV";
 
@@ -100,7 +100,7 @@ async fn an_idempotency_key_changes_nothing_here() -> Result<()> {
         assert!(accepted(&refund)["id"].is_string() && refund.header("idempotent-replayed").is_none());
     }
     let refunds = async || Ok((merchant.payment(&held).await?["amountRefunded"] == 200).then_some(()));
-    crate::support::eventually("two refunds", refunds).await?;
+    eventually("two refunds", refunds).await?;
     let ledger = "authorize 1000, capture 400, refund 100, refund 100";
     merchant.all_agree(&held, ledger, &[AUTHORIZED, CAPTURED, REFUNDED, REFUNDED]).await?;
     Ok(())

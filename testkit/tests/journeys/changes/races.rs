@@ -29,13 +29,11 @@ fn jitter(round: usize, salt: usize, below_ms: usize) -> Duration {
 
 /// This charge's time is up, at the mock and for us to ask.
 async fn time_is_up(merchant: &Merchant, payment: &str, age: &str) -> Result<()> {
-    for passing in [
-        "UPDATE mock.transactions t SET occurred_at = occurred_at - $2::text::interval FROM payments p
-         WHERE p.id = $1 AND p.provider_ref = t.id",
-        "UPDATE payments SET inquiry_at = now() + 0 * $2::text::interval WHERE id = $1 AND inquiry_at IS NOT NULL",
-    ] {
-        sqlx::query(passing).bind(uuid(payment)?).bind(age).execute(&merchant.books.db).await?;
-    }
+    let passing = "UPDATE mock.transactions t SET occurred_at = occurred_at - $2::text::interval FROM payments p
+                   WHERE p.id = $1 AND p.provider_ref = t.id";
+    sqlx::query(passing).bind(uuid(payment)?).bind(age).execute(&merchant.books.db).await?;
+    let due = "UPDATE payments SET inquiry_at = now() WHERE id = $1 AND inquiry_at IS NOT NULL";
+    sqlx::query(due).bind(uuid(payment)?).execute(&merchant.books.db).await?;
     Ok(())
 }
 
