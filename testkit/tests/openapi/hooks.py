@@ -1,5 +1,6 @@
 """What a schema cannot say and schemathesis cannot guess: tokens that pay, and rules between fields."""
 
+import itertools
 import json
 import os
 import re
@@ -31,6 +32,7 @@ NUL = "must not contain the character U+0000"  # holds for fields of any name, s
 
 # Payments that nothing was done to yet, by the operation that each is for.
 FRESH = json.loads(os.environ.get("FRESH_PAYMENTS", "{}"))
+COUNT = itertools.count()
 TOKENS = ["tok_ok", "tok_partial", "tok_insufficient"]
 
 
@@ -42,8 +44,10 @@ def is_positive(case):
 @schemathesis.hook
 def before_call(ctx, case, kwargs):
     """Three of four requests get past the rules that random data breaks, so that what lies behind is reached too."""
-    chosen = sum(repr((case.body, case.query)).encode())
-    if not is_positive(case) or chosen % 4 == 0:
+    if not is_positive(case):
+        return
+    chosen = next(COUNT)
+    if chosen % 4 == 0:
         return
     if isinstance(case.query, dict):
         case.query.pop("startingAfter", None)
