@@ -36,16 +36,25 @@ pub async fn inquire(db: &PgPool, providers: &Providers, clock: &Clock, id: Paym
     if payment.pending_operation.is_some() {
         return Ok(());
     }
+    let now = clock.now();
     let noted = match standing {
         Standing::Settled if payment.settle() => Some(EventType::PaymentSettled),
         Standing::Expired if payment.expire() => Some(EventType::PaymentExpired),
         Standing::Open | Standing::Settled | Standing::Expired | Standing::Voided => None,
     };
+    if standing == Standing::Open && payment.captured_at.is_none() {
+        // A hold is asked about again when it may have run out, and not every half minute until then.
+        let runs_out = payment.created_at.plus(due.provider.authorization_lifetime());
+        payment.inquiry_at = payment.inquiry_at.map(|next| next.max(runs_out));
+        payments::save(&mut tx, &payment).await?;
+        tx.commit().await?;
+        return Ok(());
+    }
     if let Some(event) = noted {
         payments::save(&mut tx, &payment).await?;
         let refunds = refunds::of_locked(&mut tx, &payment).await?;
         let (livemode, view) = (payment.mode == Mode::Live, PaymentView::new(&payment, &refunds));
-        events::append(&mut tx, due.account_id, livemode, event, &view, clock.now()).await?;
+        events::append(&mut tx, due.account_id, livemode, event, &view, now).await?;
         tx.commit().await?;
     }
     Ok(())

@@ -127,6 +127,8 @@ async fn change(tx: &mut PgConnection, claimed: &Claimed, id: PaymentId, answer:
         }
         (Answer::Declined { .. } | Answer::Refused { .. }, _) => {
             payment.pending_operation = None;
+            // The provider knows better than we how the charge stands, so it is asked now.
+            payment.inquiry_at = payment.inquiry_at.map(|_| now);
             None
         }
         (Answer::Charged { .. } | Answer::Done { .. } | Answer::Stored { .. }, _) => {
