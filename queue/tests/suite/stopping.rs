@@ -1,8 +1,10 @@
 //! A stop that is asked for: nothing new begins, what has begun ends.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use queue::{Pool, Queue, Timing, run};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use crate::rig::{Rig, Tally, eventually, ids, noting, wakes};
@@ -61,14 +63,18 @@ async fn an_idle_consumer_stops_without_waiting_for_its_read() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handler_that_does_not_end_does_not_stop_the_stop() {
     let rig = Rig::start().await;
-    let pool = Pool::new(QUEUE, 1, |_| std::future::pending());
-    rig.publisher.push(QUEUE, &wakes(&ids(1))).await.unwrap();
-    let begun = async {
-        while rig.publisher.depth(QUEUE).await.unwrap().pending == 0 {
-            sleep(Duration::from_millis(20)).await;
+    let begun = Arc::new(Notify::new());
+    let pool = Pool::new(QUEUE, 1, {
+        let begun = Arc::clone(&begun);
+        move |_| {
+            // Told by the handler itself: what was only read is given back, and would not be unfinished.
+            begun.notify_one();
+            std::future::pending()
         }
-    };
-    let stopped = run(&rig.redis.url(), vec![pool], begun, Duration::from_millis(300)).await;
+    });
+    rig.publisher.push(QUEUE, &wakes(&ids(1))).await.unwrap();
+    let stop = begun.notified();
+    let stopped = run(&rig.redis.url(), vec![pool], stop, Duration::from_millis(300)).await;
     assert_eq!(stopped.unwrap().unfinished, 1);
     assert_eq!(rig.publisher.depth(QUEUE).await.unwrap().pending, 1, "another process will take it over");
 }
