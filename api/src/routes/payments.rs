@@ -12,7 +12,7 @@ use common::id::PaymentId;
 use common::money::Money;
 use common::page::{ListView, Page};
 use common::payments::idempotency::{self, IdempotencyKey};
-use common::payments::{self, Payment, PaymentView, RefundView, Status, refunds};
+use common::payments::{self, Payment, PaymentView, RefundView, Status};
 use common::queues;
 use queue::Wake;
 use serde::Deserialize;
@@ -144,18 +144,14 @@ pub(super) async fn retrieve(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let payment = payments::retrieve(&app.db, caller.account_id, payment_id(&id)?).await?;
-    show(&app, &payment).await
+    let id = payment_id(&id)?;
+    let (payment, refunds) = payments::retrieve_with_refunds(&app.db, caller.account_id, id).await?;
+    Ok(ok(PaymentView::new(&payment, &refunds)))
 }
 
 /// An id of another form names nothing: the same answer as for one that is unknown.
 fn payment_id(text: &str) -> Result<PaymentId, Error> {
     text.parse().map_err(|_| Error::NotFound("payment"))
-}
-
-async fn show(app: &App, payment: &Payment) -> Answer {
-    let refunds = refunds::of(&app.db, payment).await?;
-    Ok(ok(PaymentView::new(payment, &refunds)))
 }
 
 #[derive(Deserialize, ToSchema)]
@@ -189,14 +185,14 @@ pub(super) async fn void(
 async fn change_and_wait(app: &App, caller: &Caller, id: &str, change: Change, request_id: RequestId) -> Answer {
     let origin = app.origin(request_id);
     let changing = flows::change_payment(&app.db, caller, payment_id(id)?, change, &origin, app.clock.now()).await?;
-    let mut payment = changing.payment;
+    let (mut payment, mut refunds) = (changing.payment, vec![]);
     let waiter = app.replies.register(payment.id.uuid());
     app.push(queues::MONEY, Wake { id: changing.operation.uuid(), request_id: origin.request_id }).await;
     let mut waiting = Waiting::new(waiter);
     while waiting.worth_a_look().await {
         match flows::changed(&app.db, &payment, changing.operation).await {
             Ok(Some(changed)) => {
-                payment = changed;
+                (payment, refunds) = changed;
                 break;
             }
             Ok(None) => {}
@@ -204,7 +200,6 @@ async fn change_and_wait(app: &App, caller: &Caller, id: &str, change: Change, r
             Err(error) => tracing::warn!(%error, payment = %payment.id, "the payment could not be read; waiting on"),
         }
     }
-    let refunds = refunds::of(&app.db, &payment).await.unwrap_or_default();
     Ok(ok(PaymentView::new(&payment, &refunds)))
 }
 
@@ -224,8 +219,7 @@ pub(super) async fn refund(
 }
 
 pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> Answer {
-    let rows = payments::list(&app.db, caller.account_id, params.page()?).await?;
-    let refunds = refunds::of_all(&app.db, &rows.data).await?;
+    let (rows, refunds) = payments::list_with_refunds(&app.db, caller.account_id, params.page()?).await?;
     let views =
         Page { data: rows.data.iter().map(|p| PaymentView::new(p, &refunds)).collect(), has_more: rows.has_more };
     Ok(ok(ListView::new(views, |view| view.id.to_string())))

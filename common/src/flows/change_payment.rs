@@ -72,8 +72,8 @@ async fn reread(
     id: PaymentId,
     (operation, refund): (OperationId, RefundId),
 ) -> Result<Changing> {
-    let payment = payments::retrieve(db, caller.account_id, id).await?;
-    let refund = refunds::of(db, &payment).await?.into_iter().find(|one| one.id == refund);
+    let (payment, refunds) = payments::retrieve_with_refunds(db, caller.account_id, id).await?;
+    let refund = refunds.into_iter().find(|one| one.id == refund);
     Ok(Changing { payment, operation, refund })
 }
 
@@ -134,13 +134,13 @@ async fn write(
     Ok(Changing { payment, operation, refund })
 }
 
-/// Whether a capture or void has come to its end, and how.
+/// Whether a capture or void has come to its end, and how: with the payment and its refunds as they stand by then.
 ///
 /// # Errors
 /// [`Error::Conflict`] if the provider would not do it: the payment is as it was.
-pub async fn changed(db: &PgPool, payment: &Payment, operation: OperationId) -> Result<Option<Payment>> {
+pub async fn changed(db: &PgPool, payment: &Payment, operation: OperationId) -> Result<Option<(Payment, Vec<Refund>)>> {
     match operations::state(db, payment.account_id, operation).await? {
-        State::Succeeded => Ok(Some(payments::retrieve(db, payment.account_id, payment.id).await?)),
+        State::Succeeded => payments::retrieve_with_refunds(db, payment.account_id, payment.id).await.map(Some),
         State::Declined | State::Failed => Err(Error::conflict("the provider refused; the payment is as it was")),
         State::Ready | State::Claimed | State::Sending | State::Unknown => Ok(None),
     }

@@ -25,6 +25,9 @@ use crate::time::Timestamp;
 /// How many inquiries one tick of the scheduler hands out.
 pub const INQUIRY_BATCH: i64 = 500;
 
+/// Begins a transaction whose statements all see the same moment, and lock nothing.
+const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+
 /// A payment as stored. Amounts are in minor units of its currency.
 #[derive(Clone, Debug)]
 pub struct Payment {
@@ -322,17 +325,45 @@ pub async fn save(tx: &mut PgConnection, payment: &Payment) -> Result<()> {
     store::save(tx, payment).await
 }
 
-/// A page of payments, newest first.
+/// One payment and its refunds, as they stood at one moment: sums and refunds of an answer always agree.
+///
+/// # Errors
+/// As [`retrieve`].
+pub async fn retrieve_with_refunds(db: &PgPool, account: AccountId, id: PaymentId) -> Result<(Payment, Vec<Refund>)> {
+    let payment = retrieve(db, account, id).await?;
+    if !payment.has_refunds {
+        return Ok((payment, vec![]));
+    }
+    let mut snapshot = db.begin_with(SNAPSHOT).await?;
+    let payment = store::find(&mut *snapshot, account, id).await?.ok_or(Error::NotFound("payment"))?;
+    let refunds = refunds::of_locked(&mut snapshot, &payment).await?;
+    snapshot.commit().await?;
+    Ok((payment, refunds))
+}
+
+/// A page of payments, newest first, and their refunds, as they stood at one moment.
 ///
 /// # Errors
 /// 422 for a cursor that names no payment of the account.
-pub async fn list(db: &PgPool, account: AccountId, page: PageRequest<PaymentId>) -> Result<Page<Payment>> {
+pub async fn list_with_refunds(
+    db: &PgPool,
+    account: AccountId,
+    page: PageRequest<PaymentId>,
+) -> Result<(Page<Payment>, Vec<Refund>)> {
     if let Some(cursor) = page.starting_after
         && store::find(db, account, cursor).await?.is_none()
     {
         return Err(unknown_cursor());
     }
-    Ok(page.page(store::list(db, account, page.starting_after, page.fetch()).await?))
+    let rows = store::list(db, account, page.starting_after, page.fetch()).await?;
+    if !rows.iter().any(|payment| payment.has_refunds) {
+        return Ok((page.page(rows), vec![]));
+    }
+    let mut snapshot = db.begin_with(SNAPSHOT).await?;
+    let rows = page.page(store::list(&mut *snapshot, account, page.starting_after, page.fetch()).await?);
+    let refunds = refunds::of_page(&mut snapshot, account, &rows.data).await?;
+    snapshot.commit().await?;
+    Ok((rows, refunds))
 }
 
 /// Takes the payments whose provider is to be asked how the charge stands, and moves their next turn on: the claim is the

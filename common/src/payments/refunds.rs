@@ -1,7 +1,7 @@
 //! Refunds: money on its way back to the card. While one is pending, its amount is reserved on the payment.
 
 use serde::Serialize;
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 use utoipa::ToSchema;
 
 use super::Payment;
@@ -108,26 +108,7 @@ pub async fn finish(tx: &mut PgConnection, account: AccountId, id: RefundId, sta
     .ok_or_else(|| Error::internal(format!("{id} has ended before")))
 }
 
-/// The refunds of a payment, in the order made.
-///
-/// # Errors
-/// Only the database's.
-pub async fn of(db: &PgPool, payment: &Payment) -> Result<Vec<Refund>> {
-    of_all(db, std::slice::from_ref(payment)).await
-}
-
-/// The refunds of some payments of one account, in the order made. Asks only if there are any.
-///
-/// # Errors
-/// Only the database's.
-pub async fn of_all(db: &PgPool, payments: &[Payment]) -> Result<Vec<Refund>> {
-    let Some(account) = payments.iter().find(|payment| payment.has_refunds).map(|payment| payment.account_id) else {
-        return Ok(vec![]);
-    };
-    read(&mut *db.acquire().await?, account, payments).await
-}
-
-/// As [`of`], within a transaction.
+/// The refunds of a payment that is locked, or read in the same snapshot; in the order made.
 ///
 /// # Errors
 /// Only the database's.
@@ -135,10 +116,14 @@ pub async fn of_locked(tx: &mut PgConnection, payment: &Payment) -> Result<Vec<R
     if !payment.has_refunds {
         return Ok(vec![]);
     }
-    read(tx, payment.account_id, std::slice::from_ref(payment)).await
+    of_page(tx, payment.account_id, std::slice::from_ref(payment)).await
 }
 
-async fn read(db: &mut PgConnection, account: AccountId, payments: &[Payment]) -> Result<Vec<Refund>> {
+/// The refunds of some payments that were read in the same snapshot; of each in the order made.
+///
+/// # Errors
+/// Only the database's.
+pub async fn of_page(db: &mut PgConnection, account: AccountId, payments: &[Payment]) -> Result<Vec<Refund>> {
     let ids: Vec<_> = payments.iter().filter(|p| p.has_refunds).map(|p| p.id.uuid()).collect();
     let rows = sqlx::query_as!(
         Refund,

@@ -1,6 +1,6 @@
 //! The SQL of payments.
 
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 
 use super::{Inquiry, Payment, Status};
 use crate::error::Result;
@@ -25,7 +25,7 @@ macro_rules! select_payments {
     };
 }
 
-pub(super) async fn find(db: &PgPool, account: AccountId, id: PaymentId) -> Result<Option<Payment>> {
+pub(super) async fn find(db: impl PgExecutor<'_>, account: AccountId, id: PaymentId) -> Result<Option<Payment>> {
     let query = select_payments!("WHERE p.account_id = $1 AND p.id = $2", account.uuid(), id.uuid());
     Ok(query.fetch_optional(db).await?)
 }
@@ -37,7 +37,7 @@ pub(super) async fn lock(tx: &mut PgConnection, account: AccountId, id: PaymentI
 }
 
 pub(super) async fn list(
-    db: &PgPool,
+    db: impl PgExecutor<'_>,
     account: AccountId,
     after: Option<PaymentId>,
     limit: i64,

@@ -101,7 +101,7 @@ fn pending() -> schema::Field {
 }
 
 impl<'a> PaymentView<'a> {
-    /// Renders a payment with its refunds among these, which [`refunds::of`](super::refunds::of) reads.
+    /// Renders a payment with its refunds among these, read at the same moment.
     pub fn new(payment: &'a Payment, refunds: &[Refund]) -> Self {
         Self {
             id: payment.id,
