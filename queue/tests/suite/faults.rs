@@ -87,7 +87,7 @@ async fn a_stall_of_6_s_delivers_nothing_twice() {
     let production = || Pool { timing: Timing::default(), ..noting(QUEUE, 8, Duration::from_secs(8), &tally) };
     let consumers = [rig.consume(production()), rig.consume(production())];
     rig.publisher.push(QUEUE, &wakes(&ids(16))).await.unwrap();
-    eventually("all are begun", async || rig.publisher.depth(QUEUE).await.unwrap().pending == 16).await;
+    eventually("all are begun", async || tally.begun() == 16).await;
     rig.redis.pause().unwrap();
     let pushed = timeout(PATIENCE, rig.publisher.push(QUEUE, &[wake(ids(17)[16])])).await;
     assert!(pushed.expect("a push never hangs").is_err());

@@ -1,6 +1,7 @@
 //! A private Redis, consumers on it, and a tally of what they handled.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -99,6 +100,7 @@ impl Consumer {
 #[derive(Clone, Default)]
 pub(crate) struct Tally {
     counts: Arc<Mutex<HashMap<Uuid, usize>>>,
+    begun: Arc<AtomicUsize>,
 }
 
 impl Tally {
@@ -114,6 +116,11 @@ impl Tally {
         self.counts.lock().unwrap().len()
     }
 
+    /// How many handlers have begun. That an entry was read says less: a stop gives back what was only read.
+    pub(crate) fn begun(&self) -> usize {
+        self.begun.load(Ordering::Relaxed)
+    }
+
     /// The most that any one id was handled.
     pub(crate) fn most(&self) -> usize {
         self.counts.lock().unwrap().values().copied().max().unwrap_or_default()
@@ -126,6 +133,7 @@ pub(crate) fn noting(queue: Queue, concurrency: usize, takes: Duration, tally: &
     let handler = move |wake: Wake| {
         let tally = tally.clone();
         async move {
+            tally.begun.fetch_add(1, Ordering::Relaxed);
             if !takes.is_zero() {
                 sleep(takes).await;
             }

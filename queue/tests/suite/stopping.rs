@@ -17,7 +17,7 @@ async fn what_is_in_flight_finishes_and_nothing_new_begins() {
     let tally = Tally::default();
     let consumer = rig.consume(noting(QUEUE, 4, Duration::from_millis(1_000), &tally));
     rig.publisher.push(QUEUE, &wakes(&ids(10))).await.unwrap();
-    eventually("four are begun", async || rig.publisher.depth(QUEUE).await.unwrap().pending == 4).await;
+    eventually("four are begun", async || tally.begun() == 4).await;
     let stopped = consumer.stop().await;
     assert_eq!((stopped.unfinished, tally.distinct()), (0, 4));
     let depth = rig.publisher.depth(QUEUE).await.unwrap();
@@ -85,7 +85,7 @@ async fn a_stop_does_not_wait_for_a_redis_that_is_away() {
     let tally = Tally::default();
     let consumer = rig.consume(noting(QUEUE, 4, Duration::from_millis(500), &tally));
     rig.publisher.push(QUEUE, &wakes(&ids(4))).await.unwrap();
-    eventually("all are begun", async || rig.publisher.depth(QUEUE).await.unwrap().pending == 4).await;
+    eventually("all are begun", async || tally.begun() == 4).await;
     rig.redis.kill9().unwrap();
     let begun = Instant::now();
     assert_eq!(consumer.stop().await.unfinished, 0);
