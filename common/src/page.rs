@@ -69,8 +69,8 @@ pub struct Page<T> {
 
 impl<T> Page<T> {
     /// The page with each row rendered.
-    pub fn map<U>(self, render: impl FnMut(T) -> U) -> Page<U> {
-        Page { data: self.data.into_iter().map(render).collect(), has_more: self.has_more }
+    pub fn views<'a, V>(&'a self, render: impl FnMut(&'a T) -> V) -> Page<V> {
+        Page { data: self.data.iter().map(render).collect(), has_more: self.has_more }
     }
 }
 

@@ -98,10 +98,7 @@ pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenti
     }
     let rows = customers::list(&app.db, caller.account_id, external_id, page).await?;
     let livemode = caller.livemode();
-    let views = common::page::Page {
-        data: rows.data.iter().map(|c| CustomerView::new(c, livemode)).collect(),
-        has_more: rows.has_more,
-    };
+    let views = rows.views(|c| CustomerView::new(c, livemode));
     Ok(ok(ListView::new(views, |view| view.id.to_string())))
 }
 

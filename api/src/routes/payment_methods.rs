@@ -68,8 +68,7 @@ pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenti
     let customer = customers::retrieve(&app.db, caller.account_id, customer_id(id)?).await?;
     let default = customer.default_payment_method_id;
     let rows = payment_methods::list(&app.db, caller.account_id, customer.id, default, page).await?;
-    let views =
-        common::page::Page { data: rows.data.iter().map(PaymentMethodView::new).collect(), has_more: rows.has_more };
+    let views = rows.views(PaymentMethodView::new);
     Ok(ok(ListView::new(views, |view| view.id.to_string())))
 }
 

@@ -10,7 +10,7 @@ use common::error::Error;
 use common::flows::{self, Change, Funding, PaymentRequest, Taken};
 use common::id::PaymentId;
 use common::money::Money;
-use common::page::{ListView, Page};
+use common::page::ListView;
 use common::payments::idempotency::{self, IdempotencyKey};
 use common::payments::{self, Payment, PaymentView, RefundView, Status};
 use common::queues;
@@ -220,7 +220,6 @@ pub(super) async fn refund(
 
 pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> Answer {
     let (rows, refunds) = payments::list_with_refunds(&app.db, caller.account_id, params.page()?).await?;
-    let views =
-        Page { data: rows.data.iter().map(|p| PaymentView::new(p, &refunds)).collect(), has_more: rows.has_more };
+    let views = rows.views(|p| PaymentView::new(p, &refunds));
     Ok(ok(ListView::new(views, |view| view.id.to_string())))
 }

@@ -16,6 +16,6 @@ pub use change_payment::{Change, Changing, change_payment, changed};
 pub use inquire::inquire;
 pub use outcome::record_outcome;
 pub use perform::{Performed, perform};
-pub use reconcile::{RECONCILE_EVERY, reconcile, take_due_reconciliations};
+pub use reconcile::{reconcile, take_due_reconciliations};
 pub use save_card::{NewCard, save_card, set_default};
 pub use take_payment::{Funding, PaymentRequest, Taken, take_payment};

@@ -15,7 +15,7 @@ use crate::providers::{Answer, ProviderKind, Providers, StatementLine};
 use crate::time::Timestamp;
 
 /// How often a provider account's statement is read.
-pub const RECONCILE_EVERY: Duration = Duration::from_secs(60);
+const RECONCILE_EVERY: Duration = Duration::from_secs(60);
 /// Lines younger than this are left to the charge protocol, which is at work on them; so is what came late before that.
 const UNDER_WAY: Duration = Duration::from_secs(120);
 /// Lines of one reading.

@@ -317,7 +317,8 @@ pub async fn lock(tx: &mut PgConnection, account: AccountId, id: PaymentId) -> R
     store::lock(tx, account, id).await?.ok_or(Error::NotFound("payment"))
 }
 
-/// Writes what became of a payment. It is locked before.
+/// Writes what may change of a payment once it was charged; what the charge itself made of it is never rewritten. It is
+/// locked before.
 ///
 /// # Errors
 /// Only the database's.

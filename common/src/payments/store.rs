@@ -6,7 +6,6 @@ use super::{Inquiry, Payment, Status};
 use crate::error::Result;
 use crate::id::{AccountId, PaymentId};
 use crate::operations::Kind;
-use crate::providers::DeclineType;
 use crate::time::Timestamp;
 
 /// Every reader reads all of a payment, so the columns stand once.
@@ -53,25 +52,15 @@ pub(super) async fn list(
 
 pub(super) async fn save(tx: &mut PgConnection, payment: &Payment) -> Result<()> {
     sqlx::query!(
-        "UPDATE payments SET status = $3, settled = $4, amount = $5, amount_captured = $6, card_brand = $7, card_last4 = $8,
-                card_exp_month = $9, card_exp_year = $10, decline_code = $11, decline_type = $12, provider_ref = $13,
-                captured_at = $14, inquiry_at = $15, amount_refunded = $16, amount_refund_pending = $17, pending_operation = $18,
-                has_refunds = $19,
+        "UPDATE payments SET status = $3, settled = $4, amount_captured = $5, captured_at = $6, inquiry_at = $7,
+                amount_refunded = $8, amount_refund_pending = $9, pending_operation = $10, has_refunds = $11,
                 settled_at = CASE WHEN $4 THEN coalesce(settled_at, clock_timestamp()) END
          WHERE account_id = $1 AND id = $2",
         payment.account_id.uuid(),
         payment.id.uuid(),
         payment.status as Status,
         payment.settled,
-        payment.amount,
         payment.amount_captured,
-        payment.card_brand,
-        payment.card_last4,
-        payment.card_exp_month,
-        payment.card_exp_year,
-        payment.decline_code,
-        payment.decline_type as Option<DeclineType>,
-        payment.provider_ref,
         payment.captured_at,
         payment.inquiry_at,
         payment.amount_refunded,
