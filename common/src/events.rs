@@ -15,6 +15,9 @@ macro_rules! event_types {
         pub enum EventType { $($name,)* }
 
         impl EventType {
+            /// Every kind.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
             /// `resource.what_happened`.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
@@ -35,6 +38,7 @@ event_types! {
     PaymentExpired = "payment.expired",
     PaymentRefunded = "payment.refunded",
     PaymentRefundFailed = "payment.refund_failed",
+    WebhookEndpointDisabled = "webhook_endpoint.disabled",
 }
 
 #[derive(Serialize)]

@@ -97,6 +97,10 @@ ids! {
     AnomalyId = "anom_";
     /// An event.
     EventId = "evt_";
+    /// Where a merchant hears of events.
+    WebhookEndpointId = "we_";
+    /// One attempt to tell an endpoint of an event.
+    WebhookDeliveryId = "whd_";
     /// A request to the API, as `Request-Id` and every log line of it name it.
     RequestId = "req_";
 }

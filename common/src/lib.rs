@@ -29,6 +29,7 @@ pub mod checkout;
 pub mod customers;
 pub mod payment_methods;
 pub mod payments;
+pub mod webhooks;
 
 // Stories across slices.
 pub mod flows;

@@ -10,5 +10,8 @@ pub const INQUIRIES: Queue = Queue::new("inquiries");
 /// Statements of providers to be compared with our books. Carries provider account ids.
 pub const RECONCILIATIONS: Queue = Queue::new("reconciliations");
 
+/// Webhook endpoints that have something to be told. Carries endpoint ids.
+pub const WEBHOOKS: Queue = Queue::new("webhooks");
+
 /// Every queue, for metrics.
-pub const ALL: [Queue; 3] = [MONEY, INQUIRIES, RECONCILIATIONS];
+pub const ALL: [Queue; 4] = [MONEY, INQUIRIES, RECONCILIATIONS, WEBHOOKS];
