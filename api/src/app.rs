@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use common::accounts::Keys;
 use common::clock::Clock;
-use common::crypto::{EncryptionKey, Pepper};
+use common::crypto::EncryptionKey;
+use common::db::Db;
 use common::operations::Origin;
 use queue::{Publisher, Queue, Replies, Wake};
-use sqlx::PgPool;
 
 use crate::envelope::RequestId;
 use crate::limits::Limits;
@@ -14,9 +15,9 @@ use crate::limits::Limits;
 /// Shared by all requests; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct App {
-    pub(crate) db: PgPool,
+    pub(crate) db: Db,
     pub(crate) clock: Clock,
-    pub(crate) pepper: Pepper,
+    pub(crate) keys: Arc<Keys>,
     pub(crate) encryption: EncryptionKey,
     pub(crate) limits: Limits,
     pub(crate) public_url: Arc<str>,
@@ -33,9 +34,7 @@ impl App {
     }
 
     /// Wakes a worker, as best it can: if Redis is away, the scheduler's sweep hands the work out within seconds.
-    pub(crate) async fn push(&self, queue: Queue, wake: Wake) {
-        if let Err(error) = self.publisher.push(queue, std::slice::from_ref(&wake)).await {
-            tracing::warn!(%error, id = %wake.id, queue = queue.name(), "not pushed; the sweep will hand it out");
-        }
+    pub(crate) fn push(&self, queue: Queue, wake: Wake) {
+        self.publisher.post(queue, wake);
     }
 }

@@ -1,6 +1,7 @@
 //! Who may come in: origin, key, kind of key, capability, in this order (docs/api.md, Order of checks).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{ConnectInfo, FromRequestParts, Request, State};
@@ -10,7 +11,7 @@ use axum::http::{HeaderMap, Method};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::IntoResponse;
 use axum::routing::MethodRouter;
-use common::accounts::{self, Caller, KeyKind, Mode};
+use common::accounts::{Caller, KeyKind, Mode};
 use common::capabilities::Operation;
 use common::error::Error;
 use common::nonces;
@@ -21,14 +22,14 @@ use crate::app::App;
 use crate::{body, signing};
 
 /// A handler's proof that the request was let in, and by whose key.
-pub(crate) struct Authenticated(pub(crate) Caller);
+pub(crate) struct Authenticated(pub(crate) Arc<Caller>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Authenticated {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
         // A route without a guard would be a bug, and must not be an open door.
-        parts.extensions.remove::<Caller>().map(Self).ok_or_else(Refusal::fault)
+        parts.extensions.remove::<Arc<Caller>>().map(Self).ok_or_else(Refusal::fault)
     }
 }
 
@@ -98,7 +99,7 @@ async fn let_browser_in(State((app, operation)): State<(App, Operation)>, reques
 /// with every answer.
 async fn within_limits(
     app: &App,
-    caller: Caller,
+    caller: Arc<Caller>,
     mut request: Request,
     next: Next,
     check: impl FnOnce(&Caller) -> Answer<()>,
@@ -117,7 +118,7 @@ async fn within_limits(
 }
 
 /// Finds out whose key it is, and whether a live request is signed by its holder. Whoever fails is counted by address.
-async fn authenticate(app: &App, request: Request) -> Answer<(Caller, Request)> {
+async fn authenticate(app: &App, request: Request) -> Answer<(Arc<Caller>, Request)> {
     let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
     let refusal = match identify(app, request).await {
         Err(refusal) if refusal.is_unauthenticated() => refusal,
@@ -127,10 +128,10 @@ async fn authenticate(app: &App, request: Request) -> Answer<(Caller, Request)> 
     Err(if verdict.allowed() { refusal } else { Refusal::too_many(verdict) })
 }
 
-async fn identify(app: &App, request: Request) -> Answer<(Caller, Request)> {
+async fn identify(app: &App, request: Request) -> Answer<(Arc<Caller>, Request)> {
     let key = bearer(request.headers())
         .ok_or_else(|| Refusal::unauthenticated("Authorization: Bearer <API key> is required"))?;
-    let caller = accounts::authenticate(&app.db, &app.pepper, key).await?;
+    let caller = app.keys.authenticate(key).await?;
     if caller.mode == Mode::Live && caller.key_kind == KeyKind::Secret {
         let request = check_signature(app, &caller, request).await?;
         return Ok((caller, request));

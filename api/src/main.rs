@@ -16,8 +16,12 @@ mod server;
 mod signing;
 mod waiting;
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result};
+use common::accounts::Keys;
 use common::clock::Clock;
+use common::db::Db;
 use common::{config, db, telemetry};
 use queue::{Publisher, Replies};
 use tokio::net::TcpListener;
@@ -33,22 +37,23 @@ async fn main() -> Result<()> {
     telemetry::init_logs();
     let metrics = telemetry::init_metrics()?;
     let redis_url = config::redis_url()?;
-    let db = db::pool(&config::database_url()?, config::database_pool(DATABASE_POOL)?, "api")?;
+    let pool = db::pool(&config::database_url()?, config::database_pool(DATABASE_POOL)?, "api")?;
+    let publisher = Publisher::connect(redis_url.expose())?;
     let clock = Clock::system();
     let reply_channel = format!("api-{}", common::crypto::random_hex(8));
     let app = App {
-        db: db.clone(),
+        db: Db::new(pool.clone(), publisher.clone()),
         clock,
-        pepper: config::pepper()?,
+        keys: Arc::new(Keys::new(pool.clone(), config::pepper()?, config::key_cache()?)),
         encryption: config::encryption_key()?,
         limits: Limits::new(redis_url.expose())?,
         public_url: config::public_url()?.into(),
-        publisher: Publisher::connect(redis_url.expose())?,
+        publisher,
         replies: Replies::start(redis_url.expose(), &reply_channel)?,
         reply_channel: reply_channel.into(),
     };
 
-    let internal = telemetry::Internal::new(db, metrics);
+    let internal = telemetry::Internal::new(pool, metrics);
     let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;
     let listener = TcpListener::bind(config::api_bind()?).await.context("API_BIND")?;
     tracing::info!(address = %listener.local_addr()?, metrics = %metrics_address, "api is listening");

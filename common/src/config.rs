@@ -1,6 +1,7 @@
 //! What a process is told by its environment. Every variable is read here, once, at start.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use crate::crypto::{EncryptionKey, Pepper, Secret};
 
@@ -104,4 +105,17 @@ pub fn encryption_key() -> Result<EncryptionKey, ConfigError> {
 /// It is not a number.
 pub fn money_concurrency(default: usize) -> Result<usize, ConfigError> {
     number_or("WORKER_MONEY_CONCURRENCY", default)
+}
+
+/// `KEY_CACHE_MS`: how long a process may believe what it read of an API key, from 0 (ask every time) to 1,000
+/// milliseconds, which is the default. So long after its revocation a key may still be accepted.
+///
+/// # Errors
+/// It is not a number in that range.
+pub fn key_cache() -> Result<Duration, ConfigError> {
+    const NAME: &str = "KEY_CACHE_MS";
+    match number_or(NAME, 1_000)? {
+        ms @ 0..=1_000 => Ok(Duration::from_millis(ms)),
+        _ => Err(ConfigError { name: NAME, problem: "is not between 0 and 1000" }),
+    }
 }

@@ -1,10 +1,13 @@
-//! The connection pool, and what a database error means.
+//! The connection pool, transactions whose commit wakes somebody, and what a database error means.
 
+use std::ops::{Deref, DerefMut};
 use std::str::FromStr;
 use std::time::Duration;
 
-use sqlx::Connection;
+use queue::{Publisher, Queue, Wake};
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::{Connection, PgConnection, Postgres, Transaction};
+use uuid::Uuid;
 
 use crate::crypto::Secret;
 
@@ -42,6 +45,86 @@ pub fn pool(url: &Secret<String>, max_connections: u32, name: &str) -> Result<Pg
             })
         })
         .connect_lazy_with(options))
+}
+
+/// The pool, with the queue beside it: for whoever writes what others are to be told of.
+#[derive(Clone)]
+pub struct Db {
+    pool: PgPool,
+    publisher: Publisher,
+}
+
+impl Db {
+    /// A pool and the queue.
+    pub const fn new(pool: PgPool, publisher: Publisher) -> Self {
+        Self { pool, publisher }
+    }
+
+    /// Begins a transaction that can tell others of what it writes, once it has been committed.
+    ///
+    /// # Errors
+    /// Only the database's.
+    pub async fn begin(&self) -> Result<Tx, sqlx::Error> {
+        let inner = self.pool.begin().await?;
+        Ok(Tx { inner, publisher: self.publisher.clone(), wakes: Vec::new() })
+    }
+
+    /// Wakes those who are to look at rows which a statement of its own has committed. As with [`Tx::wake`].
+    pub fn wake(&self, queue: Queue, ids: impl IntoIterator<Item = Uuid>) {
+        for id in ids {
+            self.publisher.post(queue, Wake { id, request_id: None });
+        }
+    }
+}
+
+impl Deref for Db {
+    type Target = PgPool;
+
+    fn deref(&self) -> &PgPool {
+        &self.pool
+    }
+}
+
+/// A transaction that remembers who is to look at what it has written. They are woken after the commit and never before it,
+/// when there would be nothing to see; after a rollback nobody is.
+pub struct Tx {
+    inner: Transaction<'static, Postgres>,
+    publisher: Publisher,
+    wakes: Vec<(Queue, Uuid)>,
+}
+
+impl Tx {
+    /// Somebody is to look at this row after the commit. A wake-up may be lost: whatever it is about is also found by a
+    /// sweep.
+    pub fn wake(&mut self, queue: Queue, id: Uuid) {
+        self.wakes.push((queue, id));
+    }
+
+    /// Commits, and wakes.
+    ///
+    /// # Errors
+    /// The database's; then nobody is woken, whether it was committed or not.
+    pub async fn commit(self) -> Result<(), sqlx::Error> {
+        self.inner.commit().await?;
+        for (queue, id) in self.wakes {
+            self.publisher.post(queue, Wake { id, request_id: None });
+        }
+        Ok(())
+    }
+}
+
+impl Deref for Tx {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        &self.inner
+    }
+}
+
+impl DerefMut for Tx {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        &mut self.inner
+    }
 }
 
 /// The name of the constraint that refused a statement.

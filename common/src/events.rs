@@ -1,10 +1,11 @@
 //! Events: what happened, written in the transaction that makes it true, as the bytes that every delivery will send.
 
 use serde::Serialize;
-use sqlx::PgConnection;
 
+use crate::db::Tx;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, EventId};
+use crate::queues;
 use crate::time::Timestamp;
 
 macro_rules! event_types {
@@ -67,12 +68,13 @@ pub fn render(livemode: bool, kind: EventType, object: &impl Serialize, now: Tim
     Ok((id, payload))
 }
 
-/// Writes an event about an object as the API shows it at this moment.
+/// Writes an event about an object as the API shows it at this moment, with a delivery for each endpoint that is to hear of
+/// it. They are woken by the commit.
 ///
 /// # Errors
 /// Only the database's.
 pub async fn append(
-    tx: &mut PgConnection,
+    tx: &mut Tx,
     account: AccountId,
     livemode: bool,
     kind: EventType,
@@ -80,16 +82,19 @@ pub async fn append(
     now: Timestamp,
 ) -> Result<EventId> {
     let (id, payload) = render(livemode, kind, object, now)?;
-    sqlx::query!(
-        "INSERT INTO events (id, account_id, type, payload, created_at) VALUES ($1, $2, $3, $4, $5)",
+    let endpoints = sqlx::query_scalar!(
+        r#"SELECT endpoint AS "endpoint!" FROM emit_event($1, $2, $3, $4, $5) AS endpoint"#,
         id.uuid(),
         account.uuid(),
         kind.name(),
         payload,
         now,
     )
-    .execute(tx)
+    .fetch_all(&mut **tx)
     .await?;
+    for endpoint in endpoints {
+        tx.wake(queues::WEBHOOKS, endpoint);
+    }
     Ok(id)
 }
 

@@ -91,3 +91,19 @@ CREATE FUNCTION new_ulid(at timestamptz) RETURNS uuid LANGUAGE sql VOLATILE AS $
     SELECT (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0')
         || right(replace(gen_random_uuid()::text, '-', ''), 20))::uuid
 $$;
+
+-- Writes an event, and a pending delivery for each endpoint that wants to hear of it, in the transaction that makes it true.
+-- Answers these endpoints. In plpgsql, which keeps the plans of its statements; functions in plain SQL plan at each call.
+CREATE FUNCTION emit_event(event uuid, account uuid, kind text, payload text, at timestamptz) RETURNS SETOF uuid
+LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO events (id, account_id, type, payload, created_at) VALUES (event, account, kind, payload, at);
+    RETURN QUERY
+        INSERT INTO webhook_pending AS p (id, account_id, endpoint_id, event_id, due_at, created_at)
+        SELECT new_ulid(at), account, e.id, event, clock_timestamp(), at
+        FROM webhook_endpoints e
+        WHERE e.account_id = account AND e.deleted_at IS NULL AND e.status = 'enabled'
+          AND (e.enabled_events = '{}' OR kind = ANY (e.enabled_events))
+        RETURNING p.endpoint_id;
+END
+$$;

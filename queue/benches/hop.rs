@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use queue::{Pool, Publisher, Queue, Replies, Wake, run};
+use testkit::bench::hop;
 use testkit::{Redis, TempDir};
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, oneshot};
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
@@ -33,8 +34,8 @@ async fn main() -> Outcome<()> {
     let redis = Redis::start(directory.path(), testkit::redis::Options::default()).await?;
     let url = redis.url();
 
-    let mut hop = hop(&url).await?;
-    let (p50, p99) = (percentile(&mut hop, 50), percentile(&mut hop, 99));
+    let hops = hop::milliseconds(&url).await?;
+    let (p50, p99) = (hop::percentile(&hops, 50), hop::percentile(&hops, 99));
     println!("enqueue -> handler starts, one at a time: p50 {p50:.3} ms, p99 {p99:.3} ms");
 
     let mut trip = round_trip(&url).await?;
@@ -55,29 +56,6 @@ async fn main() -> Outcome<()> {
         println!("{report}");
     }
     Ok(())
-}
-
-/// Milliseconds from before the push to the first line of the handler.
-async fn hop(url: &str) -> Outcome<Vec<f64>> {
-    const QUEUE: Queue = Queue::new("bench_hop");
-    let publisher = Publisher::connect(url)?;
-    let (began, mut begun) = mpsc::unbounded_channel();
-    let pool = Pool::new(QUEUE, CONCURRENCY, move |_| {
-        let _ = began.send(Instant::now());
-        async {}
-    });
-    consuming(url, pool, async {
-        let mut samples = Vec::new();
-        for _ in 0..WARM_UP + SAMPLES {
-            let pushed = Instant::now();
-            publisher.push(QUEUE, &[wake(1)]).await?;
-            let begun = begun.recv().await.ok_or("the consumer ended")?;
-            samples.push(millis(begun.duration_since(pushed)));
-            sleep(PAUSE).await;
-        }
-        Ok(samples.split_off(WARM_UP))
-    })
-    .await
 }
 
 /// Milliseconds from before the push until the waiter is woken: what the queue adds to a request.

@@ -12,7 +12,7 @@
 //! Delays, retries and their backoff are not here: they are columns. Nor is there a result: a handler answers `()`, and
 //! the row says what happened.
 //!
-//! The parts: [`Publisher`] pushes, [`run`] consumes with one [`Pool`] per queue, [`Replies`] tells a waiting request
+//! The parts: [`Publisher`] pushes, or posts where nobody waits, [`run`] consumes with one [`Pool`] per queue, [`Replies`] tells a waiting request
 //! that its row has changed. Redis 7.0 or newer is needed.
 
 mod ack;
@@ -26,6 +26,7 @@ mod keeper;
 mod meter;
 mod name;
 mod pool;
+mod poster;
 mod publisher;
 mod replies;
 

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use crate::connection::{InvalidUrl, Redis};
 use crate::entry::{self, ID, REQUEST_ID};
 use crate::name::GROUP;
+use crate::poster::Poster;
 use crate::replies;
 use crate::{Queue, Wake};
 
@@ -43,6 +44,13 @@ pub struct Depth {
 /// Pushes wake-ups and replies. Cheap to clone; the clones share one connection, which comes back by itself.
 #[derive(Clone)]
 pub struct Publisher {
+    pusher: Pusher,
+    poster: Poster,
+}
+
+/// The connection, and what can be done with it.
+#[derive(Clone)]
+pub(crate) struct Pusher {
     redis: ConnectionManager,
 }
 
@@ -53,8 +61,14 @@ impl Publisher {
     ///
     /// [`InvalidUrl`], if `redis_url` is none.
     pub fn connect(redis_url: &str) -> Result<Self, InvalidUrl> {
-        let redis = Redis::new(redis_url)?.shared();
-        Ok(Self { redis })
+        let pusher = Pusher { redis: Redis::new(redis_url)?.shared() };
+        Ok(Self { poster: Poster::start(pusher.clone()), pusher })
+    }
+
+    /// Puts a wake-up down to be pushed by and by, at once if nothing is on its way. It never fails and never waits; a
+    /// push that fails is logged and counted.
+    pub fn post(&self, queue: Queue, wake: Wake) {
+        self.poster.post(queue, wake);
     }
 
     /// Appends all `wakes` in one round trip. After an error, some of them may have been taken.
@@ -63,20 +77,8 @@ impl Publisher {
     ///
     /// [`PushError`], within a second.
     pub async fn push(&self, queue: Queue, wakes: &[Wake]) -> Result<(), PushError> {
-        if wakes.is_empty() {
-            return Ok(());
-        }
-        let stream = queue.stream();
-        let mut pipeline = Pipeline::with_capacity(wakes.len());
-        for wake in wakes {
-            pipeline.cmd("XADD").arg(&stream).arg("MAXLEN").arg("~").arg(STREAM_MAX).arg("*");
-            pipeline.arg(ID).arg(wake.id.hyphenated().to_string());
-            if let Some(request_id) = wake.short_request_id() {
-                pipeline.arg(REQUEST_ID).arg(request_id);
-            }
-            pipeline.ignore();
-        }
-        self.execute(&pipeline).await
+        let wakes: Vec<_> = wakes.iter().map(|wake| (queue, wake.clone())).collect();
+        self.pusher.push(&wakes).await
     }
 
     /// Tells the process that listens on `channel` ([`crate::Replies`]) to look at the row `id` again.
@@ -87,7 +89,7 @@ impl Publisher {
     pub async fn reply(&self, channel: &str, id: Uuid) -> Result<(), PushError> {
         let mut pipeline = Pipeline::with_capacity(1);
         pipeline.publish(replies::key(channel), id.hyphenated().to_string()).ignore();
-        self.execute(&pipeline).await
+        self.pusher.execute(&pipeline).await
     }
 
     /// Whether Redis answers, for a readiness check.
@@ -96,7 +98,7 @@ impl Publisher {
     ///
     /// [`PushError`], within a second.
     pub async fn ping(&self) -> Result<(), PushError> {
-        self.execute(redis::pipe().ping().ignore()).await
+        self.pusher.execute(redis::pipe().ping().ignore()).await
     }
 
     /// How much lies in `queue`. A queue nobody has used yet is empty.
@@ -105,7 +107,25 @@ impl Publisher {
     ///
     /// [`PushError`], within a second.
     pub async fn depth(&self, queue: Queue) -> Result<Depth, PushError> {
-        within_limit(depth(self.redis.clone(), queue)).await
+        within_limit(depth(self.pusher.redis.clone(), queue)).await
+    }
+}
+
+impl Pusher {
+    pub(crate) async fn push(&self, wakes: &[(Queue, Wake)]) -> Result<(), PushError> {
+        if wakes.is_empty() {
+            return Ok(());
+        }
+        let mut pipeline = Pipeline::with_capacity(wakes.len());
+        for (queue, wake) in wakes {
+            pipeline.cmd("XADD").arg(queue.stream()).arg("MAXLEN").arg("~").arg(STREAM_MAX).arg("*");
+            pipeline.arg(ID).arg(wake.id.hyphenated().to_string());
+            if let Some(request_id) = wake.short_request_id() {
+                pipeline.arg(REQUEST_ID).arg(request_id);
+            }
+            pipeline.ignore();
+        }
+        self.execute(&pipeline).await
     }
 
     /// Tries twice: the first attempt may find that the connection died while nobody used it, and the second has a new

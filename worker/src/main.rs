@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use common::clock::Clock;
+use common::db::Db;
 use common::flows;
 use common::id::{OperationId, PaymentId, ProviderAccountId};
 use common::providers::{Providers, mock::Mock};
 use common::{config, db, operations, queues, telemetry};
 use futures_util::{StreamExt, stream};
 use queue::{Pool, Publisher, Wake};
-use sqlx::PgPool;
 use tracing::Instrument;
 
 /// Money operations at once: each waits for its provider most of the time, and holds no connection meanwhile.
@@ -38,14 +38,16 @@ async fn main() -> Result<()> {
     let metrics = telemetry::init_metrics()?;
     let database_url = config::database_url()?;
     let redis_url = config::redis_url()?;
+    let pool = db::pool(&database_url, config::database_pool(DATABASE_POOL)?, "worker")?;
+    let publisher = Publisher::connect(redis_url.expose())?;
     let work = Arc::new(Work {
-        db: db::pool(&database_url, config::database_pool(DATABASE_POOL)?, "worker")?,
+        db: Db::new(pool, publisher.clone()),
         providers: Providers::new(Mock::new(db::pool(&database_url, MOCK_POOL, "mock-provider")?)),
         clock: Clock::system(),
-        publisher: Publisher::connect(redis_url.expose())?,
+        publisher,
     });
 
-    let internal = telemetry::Internal::new(work.db.clone(), metrics);
+    let internal = telemetry::Internal::new((*work.db).clone(), metrics);
     let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;
     let pools = vec![
         Pool::new(queues::MONEY, config::money_concurrency(MONEY_CONCURRENCY)?, {
@@ -79,7 +81,7 @@ async fn main() -> Result<()> {
 
 /// What the handlers of all queues share.
 struct Work {
-    db: PgPool,
+    db: Db,
     providers: Providers,
     clock: Clock,
     publisher: Publisher,

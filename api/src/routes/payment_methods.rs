@@ -44,7 +44,7 @@ pub(super) async fn create(
     let (id, operation) = flows::save_card(&app.db, &caller, &new, &origin, now).await?;
 
     let waiter = app.replies.register(id.uuid());
-    app.push(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id }).await;
+    app.push(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });
     let mut waiting = Waiting::new(waiter);
     let mut card = PaymentMethod::processing(id, &caller, new.customer_id, now);
     while waiting.worth_a_look().await {

@@ -64,7 +64,7 @@ pub(super) async fn create(
     match flows::take_payment(&app.db, &caller, &request, &origin, app.clock.now()).await? {
         Taken::New(payment, operation) => {
             let waiter = app.replies.register(payment.id.uuid());
-            app.push(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id }).await;
+            app.push(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });
             let payment = outcome(&app, Waiting::new(waiter), *payment).await;
             if keyed {
                 return Ok(answer_kept(&app, &caller, &payment).await);
@@ -187,7 +187,7 @@ async fn change_and_wait(app: &App, caller: &Caller, id: &str, change: Change, r
     let changing = flows::change_payment(&app.db, caller, payment_id(id)?, change, &origin, app.clock.now()).await?;
     let (mut payment, mut refunds) = (changing.payment, vec![]);
     let waiter = app.replies.register(payment.id.uuid());
-    app.push(queues::MONEY, Wake { id: changing.operation.uuid(), request_id: origin.request_id }).await;
+    app.push(queues::MONEY, Wake { id: changing.operation.uuid(), request_id: origin.request_id });
     let mut waiting = Waiting::new(waiter);
     while waiting.worth_a_look().await {
         match flows::changed(&app.db, &payment, changing.operation).await {
@@ -213,7 +213,7 @@ pub(super) async fn refund(
     let change = Change::Refund(fields.amount.map(|amount| amount.0));
     let origin = app.origin(request_id);
     let changing = flows::change_payment(&app.db, &caller, payment_id(&id)?, change, &origin, app.clock.now()).await?;
-    app.push(queues::MONEY, Wake { id: changing.operation.uuid(), request_id: origin.request_id }).await;
+    app.push(queues::MONEY, Wake { id: changing.operation.uuid(), request_id: origin.request_id });
     let refund = changing.refund.ok_or_else(|| Error::internal(format!("{} has no refund", changing.operation)))?;
     Ok(accepted(RefundView::new(&refund, &changing.payment)))
 }

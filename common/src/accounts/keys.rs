@@ -2,8 +2,8 @@
 
 use sqlx::PgPool;
 
-use super::{Caller, KeyKind, Mode, Rate};
-use crate::capabilities::{Grants, Operation};
+use super::{KeyKind, Mode};
+use crate::capabilities::Operation;
 use crate::crypto::{EncryptionKey, Pepper, Secret, random_hex};
 use crate::error::{Error, Result};
 use crate::id::{AccountId, KeyId};
@@ -21,7 +21,7 @@ fn prefix(kind: KeyKind, mode: Mode) -> String {
 }
 
 /// The public id inside a key; none if the text is not formed like a key.
-fn key_id(text: &str) -> Option<KeyId> {
+pub(super) fn key_id(text: &str) -> Option<KeyId> {
     let rest = [KeyKind::Secret, KeyKind::Publishable]
         .into_iter()
         .flat_map(|kind| [Mode::Test, Mode::Live].map(|mode| prefix(kind, mode)))
@@ -163,64 +163,6 @@ pub async fn revoke(db: &PgPool, key: KeyId, now: Timestamp) -> Result<()> {
         .execute(db)
         .await?;
     if done.rows_affected() == 0 { Err(Error::NotFound("key")) } else { Ok(()) }
-}
-
-/// Why a key was not accepted.
-#[derive(Debug, thiserror::Error)]
-pub enum AuthError {
-    /// Malformed, unknown or revoked: the caller is not told which.
-    #[error("the API key is not valid")]
-    Refused,
-    /// Postgres failed: nothing is known of the key.
-    #[error("database: {0}")]
-    Database(#[from] sqlx::Error),
-}
-
-/// Finds who holds the key: one round trip.
-///
-/// # Errors
-/// [`AuthError::Refused`], alike for a malformed, an unknown and a revoked key.
-pub async fn authenticate(db: &PgPool, pepper: &Pepper, text: &str) -> Result<Caller, AuthError> {
-    let id = key_id(text).ok_or(AuthError::Refused)?;
-    let row = sqlx::query!(
-        r#"SELECT k.key_hash, k.kind, k.entitlements, k.signing_secret, k.account_id, a.mode, a.provider_account_id, a.allowed_origins,
-                  a.modifiers, a.partial_capture, a.partial_refund, a.rate_limit, a.burst, p.provider, p.unsupported
-           FROM api_keys k
-           JOIN accounts a ON a.id = k.account_id
-           JOIN provider_accounts p ON p.id = a.provider_account_id
-           WHERE k.id = $1 AND k.revoked_at IS NULL"#,
-        id.uuid(),
-    )
-    .fetch_optional(db)
-    .await?
-    .ok_or(AuthError::Refused)?;
-    // The kind and mode that the key's text claims are covered by the hash.
-    if !pepper.matches(text, &row.key_hash) {
-        return Err(AuthError::Refused);
-    }
-    let unsupported =
-        row.provider.unsupported().iter().map(|operation| operation.name().to_owned()).chain(row.unsupported).collect();
-    let forbidden = [
-        (row.partial_capture, Operation::PaymentsPartialCapture),
-        (row.partial_refund, Operation::PaymentsPartialRefund),
-    ];
-    let forbidden = forbidden.into_iter().filter_map(|(allowed, operation)| (!allowed).then_some(operation)).collect();
-    Ok(Caller {
-        key_id: id,
-        key_kind: row.kind,
-        account_id: row.account_id,
-        mode: row.mode,
-        provider_account_id: row.provider_account_id,
-        provider: row.provider,
-        grants: Grants { entitlements: row.entitlements, unsupported, forbidden },
-        allowed_origins: row.allowed_origins,
-        rate: row.rate_limit.zip(row.burst).map_or(Rate::default_of(row.mode), |(per_second, burst)| Rate {
-            per_second: per_second.unsigned_abs(),
-            burst: burst.unsigned_abs(),
-        }),
-        signing_secret: row.signing_secret,
-        modifiers: row.modifiers,
-    })
 }
 
 #[cfg(test)]

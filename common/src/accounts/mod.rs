@@ -1,12 +1,12 @@
 //! Accounts (a merchant in one mode), the provider accounts behind them, and their API keys.
 
 mod admin;
+mod authentication;
 mod keys;
 
 pub use admin::{AccountRow, AccountSettings, create, list, set, set_unsupported};
-pub use keys::{
-    AuthError, IssuedKey, KeyRow, authenticate, issue_publishable, issue_secret, list as list_keys, revoke,
-};
+pub use authentication::{AuthError, Keys};
+pub use keys::{IssuedKey, KeyRow, issue_publishable, issue_secret, list as list_keys, revoke};
 
 use serde::Serialize;
 

@@ -10,7 +10,7 @@ pub use custom_fields::CustomFields;
 pub use view::CustomerView;
 
 use crate::accounts::Caller;
-use crate::db;
+use crate::db::{self, Db, Tx};
 use crate::error::{Error, Result};
 use crate::events::{self, EventType};
 use crate::id::{AccountId, CustomerId, PaymentMethodId};
@@ -87,7 +87,7 @@ fn local_part(email: &str) -> &str {
 ///
 /// # Errors
 /// [`Error::Conflict`] if another customer has the externalId.
-pub async fn create(pool: &PgPool, caller: &Caller, new: NewCustomer, now: Timestamp) -> Result<Customer> {
+pub async fn create(db: &Db, caller: &Caller, new: NewCustomer, now: Timestamp) -> Result<Customer> {
     let name = new.name.unwrap_or_else(|| local_part(&new.email).to_owned());
     let customer = Customer {
         id: CustomerId::new(now),
@@ -99,7 +99,7 @@ pub async fn create(pool: &PgPool, caller: &Caller, new: NewCustomer, now: Times
         default_payment_method_id: None,
         created_at: now,
     };
-    let mut tx = pool.begin().await?;
+    let mut tx = db.begin().await?;
     store::insert(&mut tx, caller.account_id, &customer).await.map_err(taken)?;
     announce(&mut tx, caller, EventType::CustomerCreated, &customer, now).await?;
     tx.commit().await?;
@@ -119,13 +119,13 @@ pub async fn retrieve(db: &PgPool, account: AccountId, id: CustomerId) -> Result
 /// # Errors
 /// [`Error::NotFound`]; [`Error::Conflict`] for an externalId that is set and differs, or that another customer has.
 pub async fn update(
-    pool: &PgPool,
+    db: &Db,
     caller: &Caller,
     id: CustomerId,
     change: CustomerChange,
     now: Timestamp,
 ) -> Result<Customer> {
-    let mut tx = pool.begin().await?;
+    let mut tx = db.begin().await?;
     let mut customer = store::lock(&mut tx, caller.account_id, id).await?.ok_or(Error::NotFound("customer"))?;
     let changed = apply(&mut customer, change)?;
     if changed {
@@ -160,13 +160,7 @@ fn apply(customer: &mut Customer, change: CustomerChange) -> Result<bool> {
     .contains(&true))
 }
 
-async fn announce(
-    tx: &mut PgConnection,
-    caller: &Caller,
-    kind: EventType,
-    customer: &Customer,
-    now: Timestamp,
-) -> Result<()> {
+async fn announce(tx: &mut Tx, caller: &Caller, kind: EventType, customer: &Customer, now: Timestamp) -> Result<()> {
     let view = CustomerView::new(customer, caller.livemode());
     events::append(tx, caller.account_id, caller.livemode(), kind, &view, now).await?;
     Ok(())

@@ -1,9 +1,8 @@
 //! Inquiring: asking the provider how a charge stands, and noting that it has settled or expired.
 
-use sqlx::PgPool;
-
 use crate::accounts::Mode;
 use crate::clock::Clock;
+use crate::db::Db;
 use crate::error::Result;
 use crate::events::{self, EventType};
 use crate::id::PaymentId;
@@ -15,7 +14,7 @@ use crate::providers::{Providers, Standing};
 ///
 /// # Errors
 /// The database's.
-pub async fn inquire(db: &PgPool, providers: &Providers, clock: &Clock, id: PaymentId) -> Result<()> {
+pub async fn inquire(db: &Db, providers: &Providers, clock: &Clock, id: PaymentId) -> Result<()> {
     let Some(due) = payments::inquiry(db, id).await? else { return Ok(()) };
     let Some(provider) = providers.get(due.provider) else { return Ok(()) };
     let asked = provider.inquire(due.provider_account_id, due.provider_ref, clock.now());

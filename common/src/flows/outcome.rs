@@ -1,12 +1,11 @@
 //! Recording what a provider said: state, sums, event and the kept answer in one transaction, matched by the operation and
 //! not by the fence. A charge that nobody wants is recorded and reversed, never dropped.
 
-use sqlx::{PgConnection, PgPool};
-
 use super::straight::{self, Told};
 use crate::accounts::Mode;
 use crate::clock::Clock;
 use crate::customers;
+use crate::db::{Db, Tx};
 use crate::error::{Error, Result};
 use crate::events::{self, EventType};
 use crate::id::{AnomalyId, OperationId, PaymentId, PaymentMethodId};
@@ -14,13 +13,14 @@ use crate::operations::{self, Claimed, Kind, Locked, NewOperation, Origin, Outco
 use crate::payment_methods::{self, PaymentMethodView};
 use crate::payments::{self, Payment, PaymentView, RefundStatus, Status, refunds};
 use crate::providers::{Action, Answer};
+use crate::queues;
 use crate::time::Timestamp;
 
 /// Writes a known outcome. Writing it twice, by whomever, changes nothing the second time.
 ///
 /// # Errors
 /// The database's; [`Error::Internal`] for an answer that does not fit the request, which a person must look at.
-pub async fn record_outcome(db: &PgPool, claimed: &Claimed, answer: &Answer, clock: &Clock) -> Result<()> {
+pub async fn record_outcome(db: &Db, claimed: &Claimed, answer: &Answer, clock: &Clock) -> Result<()> {
     if let (Kind::Sale | Kind::Authorize, Subject::Payment(id)) = (claimed.kind, claimed.subject) {
         return charge(db, claimed, id, answer, clock.now()).await;
     }
@@ -43,7 +43,7 @@ fn misfit(claimed: &Claimed, what: &str) -> Error {
 }
 
 /// The outcome of a charge. Whoever takes the payment out of `processing` has written it; whoever comes later has a late answer.
-async fn charge(db: &PgPool, claimed: &Claimed, id: PaymentId, answer: &Answer, now: Timestamp) -> Result<()> {
+async fn charge(db: &Db, claimed: &Claimed, id: PaymentId, answer: &Answer, now: Timestamp) -> Result<()> {
     let mut payment = payments::retrieve(db, claimed.account_id, id).await?;
     if payment.status == Status::Processing {
         conclude(&mut payment, claimed, answer, now)?;
@@ -57,7 +57,9 @@ async fn charge(db: &PgPool, claimed: &Claimed, id: PaymentId, answer: &Answer, 
         let event = event.as_ref().map(|(kind, (id, payload))| (*id, *kind, payload.as_str()));
         let told = Told { event, answer: &kept };
         let mut connection = db.acquire().await?;
-        if straight::finish_charge(&mut connection, claimed, &payment, &ended(answer), &told, now).await? {
+        let told = straight::finish_charge(&mut connection, claimed, &payment, &ended(answer), &told, now).await?;
+        if let Some(endpoints) = told {
+            db.wake(queues::WEBHOOKS, endpoints);
             return Ok(());
         }
     }
@@ -108,7 +110,7 @@ fn event_of(payment: &Payment) -> Option<EventType> {
 }
 
 /// A capture or a void. If the provider would not, the payment is as it was.
-async fn change(tx: &mut PgConnection, claimed: &Claimed, id: PaymentId, answer: &Answer, clock: &Clock) -> Result<()> {
+async fn change(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, clock: &Clock) -> Result<()> {
     let mut payment = payments::lock(tx, claimed.account_id, id).await?;
     if operations::lock(tx, claimed.id).await?.state.is_final() {
         return Ok(());
@@ -143,7 +145,7 @@ async fn change(tx: &mut PgConnection, claimed: &Claimed, id: PaymentId, answer:
 }
 
 /// A refund. What was reserved has gone back, or is free again.
-async fn refund(tx: &mut PgConnection, claimed: &Claimed, id: PaymentId, answer: &Answer, clock: &Clock) -> Result<()> {
+async fn refund(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, clock: &Clock) -> Result<()> {
     let refund = claimed.refund_id.ok_or_else(|| misfit(claimed, "a refund of nothing"))?;
     let mut payment = payments::lock(tx, claimed.account_id, id).await?;
     if operations::lock(tx, claimed.id).await?.state.is_final() {
@@ -174,7 +176,7 @@ async fn refund(tx: &mut PgConnection, claimed: &Claimed, id: PaymentId, answer:
 }
 
 /// Writes an event about a payment with its refunds.
-async fn tell(tx: &mut PgConnection, payment: &Payment, event: EventType, now: Timestamp) -> Result<()> {
+async fn tell(tx: &mut Tx, payment: &Payment, event: EventType, now: Timestamp) -> Result<()> {
     let refunds = refunds::of_locked(tx, payment).await?;
     let view = PaymentView::new(payment, &refunds);
     events::append(tx, payment.account_id, payment.mode == Mode::Live, event, &view, now).await?;
@@ -195,7 +197,7 @@ fn ended(answer: &Answer) -> Outcome<'_> {
 
 /// An answer to an operation that has ended. The same charge again is no news; another one is reversed.
 async fn late_charge(
-    tx: &mut PgConnection,
+    tx: &mut Tx,
     claimed: &Claimed,
     payment: &Payment,
     operation: &Locked,
@@ -220,7 +222,7 @@ async fn late_charge(
 }
 
 async fn reverse(
-    tx: &mut PgConnection,
+    tx: &mut Tx,
     claimed: &Claimed,
     payment: &Payment,
     provider_ref: &str,
@@ -232,7 +234,7 @@ async fn reverse(
         claimed.id.uuid(),
         provider_ref
     )
-    .fetch_one(&mut *tx)
+    .fetch_one(&mut **tx)
     .await?;
     if recorded {
         return Ok(());
@@ -270,12 +272,12 @@ async fn reverse(
         payment.currency.code(),
         now,
     )
-    .execute(tx)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
-async fn reversal(tx: &mut PgConnection, claimed: &Claimed, id: PaymentId, answer: &Answer) -> Result<()> {
+async fn reversal(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer) -> Result<()> {
     payments::lock(tx, claimed.account_id, id).await?;
     if operations::lock(tx, claimed.id).await?.state.is_final() {
         return Ok(());
@@ -289,13 +291,7 @@ async fn reversal(tx: &mut PgConnection, claimed: &Claimed, id: PaymentId, answe
     operations::finish(tx, claimed.id, &ended(answer)).await
 }
 
-async fn card(
-    tx: &mut PgConnection,
-    claimed: &Claimed,
-    id: PaymentMethodId,
-    answer: &Answer,
-    now: Timestamp,
-) -> Result<()> {
+async fn card(tx: &mut Tx, claimed: &Claimed, id: PaymentMethodId, answer: &Answer, now: Timestamp) -> Result<()> {
     let saved = payment_methods::retrieve(tx, claimed.account_id, id).await?;
     let customer = customers::lock(tx, claimed.account_id, saved.customer_id).await?;
     if operations::lock(tx, claimed.id).await?.state.is_final() {

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::record_outcome;
 use crate::clock::Clock;
-use crate::db;
+use crate::db::{self, Db};
 use crate::error::{Error, Result};
 use crate::id::OperationId;
 use crate::operations::{self, Claimed, Kind, PROVIDER_TIMEOUT, Retry, Subject};
@@ -37,7 +36,7 @@ pub struct Performed {
 ///
 /// # Errors
 /// The database's. Whatever was sent by then is found again by recovery.
-pub async fn perform(db: &PgPool, providers: &Providers, clock: &Clock, id: OperationId) -> Result<Option<Performed>> {
+pub async fn perform(db: &Db, providers: &Providers, clock: &Clock, id: OperationId) -> Result<Option<Performed>> {
     let Some(claimed) = operations::claim(db, id, clock.now()).await? else { return Ok(None) };
     let asked = match providers.get(claimed.provider) {
         Some(provider) if claimed.sent_before => recover(db, provider, &claimed).await?,
@@ -69,7 +68,7 @@ pub async fn perform(db: &PgPool, providers: &Providers, clock: &Clock, id: Oper
 
 /// Gives the operation back. A refund in doubt shows on its payment, so that no other change is begun meanwhile; a capture
 /// or void has shown there since its intent.
-async fn leave_unknown(db: &PgPool, claimed: &Claimed, retry: Retry, found_nothing: bool) -> Result<()> {
+async fn leave_unknown(db: &Db, claimed: &Claimed, retry: Retry, found_nothing: bool) -> Result<()> {
     let mut tx = db.begin().await?;
     if let (Kind::Refund, Subject::Payment(id)) = (claimed.kind, claimed.subject) {
         let mut payment = payments::lock(&mut tx, claimed.account_id, id).await?;
@@ -107,7 +106,7 @@ async fn send(provider: &dyn Provider, claimed: &Claimed) -> Asked {
 }
 
 /// A request may have been sent before. What is safe now depends on what the provider offers.
-async fn recover(db: &PgPool, provider: &dyn Provider, claimed: &Claimed) -> Result<Asked> {
+async fn recover(db: &Db, provider: &dyn Provider, claimed: &Claimed) -> Result<Asked> {
     let class = match provider.recovery(claimed.provider_account_id, claimed.kind).await {
         Ok(class) => class,
         Err(fault) => return Ok(Asked::again(fault.to_string())),
@@ -121,12 +120,12 @@ async fn recover(db: &PgPool, provider: &dyn Provider, claimed: &Claimed) -> Res
     }
 }
 
-async fn send_again(db: &PgPool, provider: &dyn Provider, claimed: &Claimed) -> Result<Asked> {
+async fn send_again(db: &Db, provider: &dyn Provider, claimed: &Claimed) -> Result<Asked> {
     operations::sending_again(db, claimed).await?;
     Ok(send(provider, claimed).await)
 }
 
-async fn look_up(db: &PgPool, provider: &dyn Provider, claimed: &Claimed) -> Result<Asked> {
+async fn look_up(db: &Db, provider: &dyn Provider, claimed: &Claimed) -> Result<Asked> {
     let found = tokio::time::timeout(PROVIDER_TIMEOUT, provider.look_up(claimed.request.clone())).await;
     match found {
         Ok(Ok(Found::Answer(answer))) => Ok(Asked::Known(answer)),
@@ -145,7 +144,7 @@ async fn look_up(db: &PgPool, provider: &dyn Provider, claimed: &Claimed) -> Res
 }
 
 /// Writes a known outcome, through a restart of Postgres if need be: in class C nobody could find it again.
-async fn record(db: &PgPool, claimed: &Claimed, answer: &Answer, clock: &Clock) -> Result<()> {
+async fn record(db: &Db, claimed: &Claimed, answer: &Answer, clock: &Clock) -> Result<()> {
     let mut tries = 0;
     loop {
         match record_outcome(db, claimed, answer, clock).await {

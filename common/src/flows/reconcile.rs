@@ -8,6 +8,7 @@ use sqlx::PgPool;
 
 use super::record_outcome;
 use crate::clock::Clock;
+use crate::db::Db;
 use crate::error::Result;
 use crate::id::{AccountId, ProviderAccountId};
 use crate::operations::{self, Known, PROVIDER_TIMEOUT, State};
@@ -48,14 +49,14 @@ struct Due {
 ///
 /// # Errors
 /// The database's; the same lines are read again at the next turn.
-pub async fn reconcile(db: &PgPool, providers: &Providers, clock: &Clock, id: ProviderAccountId) -> Result<()> {
+pub async fn reconcile(db: &Db, providers: &Providers, clock: &Clock, id: ProviderAccountId) -> Result<()> {
     let due = sqlx::query_as!(
         Due,
         r#"SELECT account_id, provider, coalesce(reconciled_until, created_at) AS "since!"
            FROM provider_accounts WHERE id = $1"#,
         id.uuid()
     )
-    .fetch_one(db)
+    .fetch_one(&**db)
     .await?;
     let Some(provider) = providers.get(due.provider) else { return Ok(()) };
     let asked = provider.statement(id, due.since, LINES);
@@ -81,7 +82,7 @@ pub async fn reconcile(db: &PgPool, providers: &Providers, clock: &Clock, id: Pr
 }
 
 async fn compare(
-    db: &PgPool,
+    db: &Db,
     clock: &Clock,
     provider_account: ProviderAccountId,
     account: AccountId,

@@ -4,6 +4,7 @@
 //! late answer, a recovery) goes the long way through those commands.
 
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use crate::error::Result;
 use crate::events::EventType;
@@ -73,7 +74,8 @@ pub(super) struct Told<'a> {
     pub(super) answer: &'a str,
 }
 
-/// Writes the outcome of a charge whose payment is still processing. `false`: it is not, and nothing was written.
+/// Writes the outcome of a charge whose payment is still processing, and answers which endpoints are to hear of it. `None`: it
+/// is not, and nothing was written.
 ///
 /// Only the outcome of its one charge takes a payment out of `processing`, so that state is the lock and the guard: of two
 /// who write at once, the second waits for the row and then finds it gone.
@@ -84,12 +86,12 @@ pub(super) async fn finish_charge(
     outcome: &Outcome<'_>,
     told: &Told<'_>,
     now: Timestamp,
-) -> Result<bool> {
+) -> Result<Option<Vec<Uuid>>> {
     let (event_id, event_type, event_payload) = match told.event {
         Some((id, kind, payload)) => (Some(id.uuid()), Some(kind.name()), Some(payload)),
         None => (None, None, None),
     };
-    let written = sqlx::query_scalar!(
+    let written = sqlx::query!(
         r#"WITH payment AS (
                UPDATE payments SET status = $3, amount = $4, amount_captured = $5, card_brand = $6, card_last4 = $7,
                    card_exp_month = $8, card_exp_year = $9, decline_code = $10, decline_type = $11, provider_ref = $12,
@@ -99,13 +101,11 @@ pub(super) async fn finish_charge(
                UPDATE operations o SET state = $16, provider_ref = $12, failure = $17, finished_at = clock_timestamp(),
                    next_push_at = NULL, lease_until = NULL, upstream_token = NULL
                FROM payment WHERE o.id = $15),
-           event AS (
-               INSERT INTO events (id, account_id, type, payload, created_at)
-               SELECT $18, $1, $19, $20, $21 FROM payment WHERE $18::uuid IS NOT NULL),
+           told AS (SELECT emit_event($18, $1, $19, $20, $21) AS endpoint FROM payment WHERE $18::uuid IS NOT NULL),
            answer AS (
                UPDATE idempotency_keys k SET answer = $22 FROM payment
                WHERE k.account_id = $1 AND k.payment_id = payment.id AND k.answer IS NULL)
-           SELECT EXISTS (SELECT 1 FROM payment) AS "written!""#,
+           SELECT EXISTS (SELECT 1 FROM payment) AS "written!", ARRAY(SELECT endpoint FROM told) AS "endpoints!""#,
         payment.account_id.uuid(),
         payment.id.uuid(),
         payment.status as Status,
@@ -131,5 +131,5 @@ pub(super) async fn finish_charge(
     )
     .fetch_one(db)
     .await?;
-    Ok(written)
+    Ok(written.written.then_some(written.endpoints))
 }

@@ -1,11 +1,11 @@
 //! A closed loop of clients: each sends its next request when it has the answer to the last.
-
 //!
 //! It speaks HTTP/1.1 by hand over a connection of its own each: a client library would take a good part of the two
 //! processors that are to be measured.
 
 use std::time::{Duration, Instant};
 
+use super::hop::percentile;
 use anyhow::{Context, Result, ensure};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -25,8 +25,7 @@ pub(super) struct Measured {
 impl Measured {
     /// The latency that so many percent of the answers did not exceed, in milliseconds.
     pub(super) fn percentile(&self, percent: usize) -> f64 {
-        let last = self.sorted_ms.len().saturating_sub(1);
-        self.sorted_ms.get(last * percent / 100).copied().unwrap_or(f64::NAN)
+        percentile(&self.sorted_ms, percent)
     }
 }
 

@@ -2,6 +2,7 @@
 //! same machine reaches in the same run. Figures are ratios first: a shared machine has no honest absolute ones.
 
 mod floor;
+pub mod hop;
 mod load;
 mod payments;
 mod usage;

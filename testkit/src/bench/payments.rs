@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::{
-    floor,
+    floor, hop,
     load::{self, Exchange},
     usage::{self, Watched},
 };
@@ -20,8 +20,15 @@ const WARM_UP: Duration = Duration::from_secs(2);
 /// Runs the loads and prints a table; answers the report.
 pub(super) async fn run(seconds: u64) -> Result<Value> {
     let directory = TempDir::new()?;
-    let mut cluster =
-        Cluster::builder().api(1).worker(1).scheduler(1).durable().env("RUST_LOG", "warn").start().await?;
+    let mut cluster = Cluster::builder()
+        .api(1)
+        .worker(1)
+        .scheduler(1)
+        .durable()
+        .env("RUST_LOG", "warn")
+        .env("KEY_CACHE_MS", "1000")
+        .start()
+        .await?;
     let no_limit = ["--mode", "test", "--provider", "mock", "--rate-limit", "1000000", "--burst", "1000000"];
     let account = cluster.account_with(&no_limit).await?;
     let body = r#"{"amount":1250,"currency":"USD","paymentToken":"tok_ok"}"#;
@@ -53,13 +60,16 @@ pub(super) async fn run(seconds: u64) -> Result<Value> {
     }
     let memory = usage::memory_mib(&watched);
     println!("memory MiB: {memory:.0?}");
+    let hops = hop::milliseconds(&cluster.redis.url()).await?;
+    let (hop_p50, hop_p99) = (hop::percentile(&hops, 50), hop::percentile(&hops, 99));
+    println!("queue alone, push to handler, one at a time: p50 {hop_p50:.3} ms, p99 {hop_p99:.3} ms");
     let floor = floor::per_second(cluster.database_url(), directory.path(), COMPARED, seconds).await?;
     let ratio = at_32 / floor;
     println!("floor: pgbench writes the same rows in the same commits {floor:.0} times a second at {COMPARED} clients");
     println!("ratio at {COMPARED} clients: {ratio:.2}");
     Ok(json!({
         "bench": "payments", "seconds": seconds, "loads": rows, "floor_per_second": floor, "ratio": ratio,
-        "memory_mib": memory,
+        "memory_mib": memory, "queue_hop_p50_ms": hop_p50, "queue_hop_p99_ms": hop_p99,
     }))
 }
 

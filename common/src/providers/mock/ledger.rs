@@ -62,6 +62,33 @@ async fn charge(
     write(db, request, class, entry).await
 }
 
+/// A charge by token of an account for which no faults were ordered: one statement, which looks for faults and writes the
+/// books. `None`: nothing was written, and the request goes the long way.
+pub(super) async fn charge_at_once(db: &PgPool, request: &Request) -> Result<Option<Answer>, Fault> {
+    let Action::Charge { source: Source::Token(token), money, capture } = &request.action else { return Ok(None) };
+    let Some(nature) = Nature::of_token(token.expose()) else { return Ok(None) };
+    let Ok(amount) = nature.authorize(money.minor) else { return Ok(None) };
+    let (id, kind) = (format!("mock_{}", random_hex(12)), if *capture { "sale" } else { "authorize" });
+    let done = sqlx::query!(
+        "INSERT INTO mock.transactions (id, account, kind, reference, approved, amount, currency, nature, occurred_at, unique_reference)
+         SELECT $1, $2, $3, $4, true, $5, $6, $7, $8, $4
+         WHERE NOT EXISTS (SELECT 1 FROM mock.accounts WHERE id = $2
+                           AND (latency_ms > 0 OR lose_answers > 0 OR refuse OR recovery_class <> 'A'))
+         ON CONFLICT (account, unique_reference) DO NOTHING",
+        id,
+        request.account.uuid(),
+        kind,
+        request.reference,
+        amount,
+        money.currency.code(),
+        nature.token(),
+        request.now,
+    )
+    .execute(db)
+    .await?;
+    Ok((done.rows_affected() == 1).then(|| answer(id, kind, true, amount, nature)))
+}
+
 fn refused(reason: &str) -> Answer {
     Answer::Refused { reason: reason.to_owned() }
 }

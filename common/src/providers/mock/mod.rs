@@ -41,6 +41,9 @@ impl Mock {
 
     /// What the provider does with a request once it has arrived.
     async fn serve(self, request: Request) -> Result<Answer, Fault> {
+        if let Some(answer) = ledger::charge_at_once(&self.db, &request).await? {
+            return Ok(answer);
+        }
         let faults = settings::read(&self.db, request.account).await?;
         if faults.refuse {
             return Err(Fault::NotProcessed("the mock was told to refuse".into()));

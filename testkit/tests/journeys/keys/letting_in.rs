@@ -1,8 +1,10 @@
 //! Which keys are let in at all.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use reqwest::Method;
-use testkit::Client;
+use testkit::{Client, Cluster};
 
 use crate::support::{Merchant, ORIGIN, cluster, merchant, ok, refused};
 
@@ -49,6 +51,23 @@ async fn a_revoked_key_is_refused_on_the_very_next_request() -> Result<()> {
         refused(&api.send(method, path, None).await?, 401, "authentication_failed");
     }
     ok(&merchant.api.get("/v1/payments").await?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_remembered_of_a_key_is_forgotten_within_a_second_of_its_revocation() -> Result<()> {
+    let cluster = Cluster::builder().api(2).worker(1).scheduler(1).env("KEY_CACHE_MS", "1000").start().await?;
+    let account = cluster.account().await?;
+    let apis =
+        [0, 1].map(|api| Client::new(&cluster.api_url(api)).and_then(|client| client.bearer(&account.secret_key)));
+    for api in &apis {
+        ok(&api.as_ref().expect("a client").get("/v1/payments").await?);
+    }
+    cluster.ctl(&["keys", "revoke", &account.secret_key_id]).await?;
+    tokio::time::sleep(Duration::from_millis(1_000)).await;
+    for api in &apis {
+        refused(&api.as_ref().expect("a client").get("/v1/payments").await?, 401, "authentication_failed");
+    }
     Ok(())
 }
 

@@ -1,0 +1,130 @@
+//! Who holds a key. What was read of one is believed for a moment, so that a merchant who asks often is not looked up each
+//! time.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use sqlx::PgPool;
+
+use super::keys::key_id;
+use super::{Caller, Rate};
+use crate::capabilities::{Grants, Operation};
+use crate::crypto::Pepper;
+use crate::id::KeyId;
+
+/// Keys remembered at most; at that many the memory is begun anew.
+const MOST_KEYS: usize = 10_000;
+
+/// Why a key was not accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum AuthError {
+    /// Malformed, unknown or revoked: the caller is not told which.
+    #[error("the API key is not valid")]
+    Refused,
+    /// Postgres failed: nothing is known of the key.
+    #[error("database: {0}")]
+    Database(#[from] sqlx::Error),
+}
+
+/// The keys of all accounts, as one process knows them.
+pub struct Keys {
+    db: PgPool,
+    pepper: Pepper,
+    /// How long what was read is believed.
+    believed_for: Duration,
+    known: Mutex<HashMap<KeyId, Known>>,
+}
+
+#[derive(Clone)]
+struct Known {
+    read_at: Instant,
+    hash: Arc<[u8]>,
+    caller: Arc<Caller>,
+}
+
+impl Keys {
+    /// Keys that are read anew when what is known of them is older than `believed_for`; so long after its revocation a key
+    /// may still be accepted.
+    pub fn new(db: PgPool, pepper: Pepper, believed_for: Duration) -> Self {
+        Self { db, pepper, believed_for, known: Mutex::default() }
+    }
+
+    /// Finds who holds the key: one round trip at most.
+    ///
+    /// # Errors
+    /// [`AuthError::Refused`], alike for a malformed, an unknown and a revoked key.
+    pub async fn authenticate(&self, text: &str) -> Result<Arc<Caller>, AuthError> {
+        let id = key_id(text).ok_or(AuthError::Refused)?;
+        let known = match self.remembered(id) {
+            Some(known) => known,
+            None => self.look_up(id).await?,
+        };
+        // The kind and mode that the key's text claims are covered by the hash.
+        if self.pepper.matches(text, &known.hash) { Ok(known.caller) } else { Err(AuthError::Refused) }
+    }
+
+    fn remembered(&self, id: KeyId) -> Option<Known> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&id).filter(|known| known.read_at.elapsed() < self.believed_for).cloned()
+    }
+
+    async fn look_up(&self, id: KeyId) -> Result<Known, AuthError> {
+        // Before the reading: what is revoked meanwhile is not believed for longer than was promised.
+        let read_at = Instant::now();
+        let found = read(&self.db, id).await?;
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((hash, caller)) = found else {
+            known.remove(&id);
+            return Err(AuthError::Refused);
+        };
+        let found = Known { read_at, hash: hash.into(), caller: Arc::new(caller) };
+        if !self.believed_for.is_zero() {
+            if known.len() >= MOST_KEYS {
+                known.clear();
+            }
+            known.insert(id, found.clone());
+        }
+        Ok(found)
+    }
+}
+
+/// The hash of a key that is not revoked, and who holds it.
+async fn read(db: &PgPool, id: KeyId) -> Result<Option<(Vec<u8>, Caller)>, sqlx::Error> {
+    let row = sqlx::query!(
+        r#"SELECT k.key_hash, k.kind, k.entitlements, k.signing_secret, k.account_id, a.mode, a.provider_account_id, a.allowed_origins,
+                  a.modifiers, a.partial_capture, a.partial_refund, a.rate_limit, a.burst, p.provider, p.unsupported
+           FROM api_keys k
+           JOIN accounts a ON a.id = k.account_id
+           JOIN provider_accounts p ON p.id = a.provider_account_id
+           WHERE k.id = $1 AND k.revoked_at IS NULL"#,
+        id.uuid(),
+    )
+    .fetch_optional(db)
+    .await?;
+    let Some(row) = row else { return Ok(None) };
+    let unsupported =
+        row.provider.unsupported().iter().map(|operation| operation.name().to_owned()).chain(row.unsupported).collect();
+    let forbidden = [
+        (row.partial_capture, Operation::PaymentsPartialCapture),
+        (row.partial_refund, Operation::PaymentsPartialRefund),
+    ];
+    let forbidden = forbidden.into_iter().filter_map(|(allowed, operation)| (!allowed).then_some(operation)).collect();
+    let caller = Caller {
+        key_id: id,
+        key_kind: row.kind,
+        account_id: row.account_id,
+        mode: row.mode,
+        provider_account_id: row.provider_account_id,
+        provider: row.provider,
+        grants: Grants { entitlements: row.entitlements, unsupported, forbidden },
+        allowed_origins: row.allowed_origins,
+        rate: row.rate_limit.zip(row.burst).map_or(Rate::default_of(row.mode), |(per_second, burst)| Rate {
+            per_second: per_second.unsigned_abs(),
+            burst: burst.unsigned_abs(),
+        }),
+        signing_secret: row.signing_secret,
+        modifiers: row.modifiers,
+    };
+    Ok(Some((row.key_hash, caller)))
+}
