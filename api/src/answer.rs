@@ -67,11 +67,6 @@ impl Refusal {
         Self { limit: Some(limit), ..Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message) }
     }
 
-    /// Whether it is about who asks, and not about what is asked.
-    pub(crate) fn is_unauthenticated(&self) -> bool {
-        self.status == StatusCode::UNAUTHORIZED
-    }
-
     /// 404: no such path.
     pub(crate) fn no_route() -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", "no such path")

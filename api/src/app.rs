@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use common::accounts::Keys;
+use common::accounts::{Keys, Mode};
 use common::clock::Clock;
 use common::crypto::EncryptionKey;
 use common::db::Db;
+use common::egress::Policy;
 use common::operations::Origin;
+use common::webhooks::endpoints;
 use queue::{Publisher, Queue, Replies, Wake};
 
 use crate::envelope::RequestId;
@@ -21,6 +23,8 @@ pub(crate) struct App {
     pub(crate) encryption: EncryptionKey,
     pub(crate) limits: Limits,
     pub(crate) public_url: Arc<str>,
+    /// Whether test accounts may have webhook endpoints on loopback.
+    pub(crate) webhook_loopback: bool,
     pub(crate) publisher: Publisher,
     pub(crate) replies: Replies,
     /// Where workers tell this process of outcomes.
@@ -31,6 +35,11 @@ impl App {
     /// Who waits for the operation that this request begins.
     pub(crate) fn origin(&self, RequestId(request_id): RequestId) -> Origin {
         Origin { reply_to: Some(self.reply_channel.to_string()), request_id: Some(request_id.to_string()) }
+    }
+
+    /// What addresses an account in this mode may be told at.
+    pub(crate) fn webhook_policy(&self, mode: Mode) -> Policy {
+        endpoints::policy(mode, self.webhook_loopback)
     }
 
     /// Wakes a worker, as best it can: if Redis is away, the scheduler's sweep hands the work out within seconds.

@@ -2,16 +2,23 @@
 //!
 //! Every field type here reads itself strictly and says what it wants, without repeating what was sent.
 
+use std::fmt;
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::header::CONTENT_TYPE;
+use common::addresses::Role;
 use common::checkout::Intent;
+use common::country::Country;
 use common::error::Error;
+use common::events::EventType;
 use common::money::{Currency, MAX_AMOUNT};
+use common::plans::Interval;
 use common::schema::{self, schema_is};
-use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _};
+use common::webhooks;
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::Value;
 use utoipa::openapi::{Object, ObjectBuilder, SchemaFormat, Type};
 
@@ -114,6 +121,62 @@ pub(crate) fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) 
     Option::<T>::deserialize(from).map(Some)
 }
 
+/// Reads a list row by row, so that an error names its row; `null` is none. For `#[serde(default, deserialize_with)]`.
+pub(crate) fn rows<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<T>>, D::Error> {
+    from.deserialize_any(Rows(PhantomData))
+}
+
+struct Rows<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Rows<T> {
+    type Value = Option<Vec<T>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut rows = Vec::new();
+        while let Some(row) = seq.next_element()? {
+            rows.push(row);
+        }
+        Ok(Some(rows))
+    }
+
+    // By default these would repeat what was sent.
+    fn visit_bool<E: serde::de::Error>(self, _: bool) -> Result<Self::Value, E> {
+        Err(no_list())
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, _: i64) -> Result<Self::Value, E> {
+        Err(no_list())
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, _: u64) -> Result<Self::Value, E> {
+        Err(no_list())
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, _: f64) -> Result<Self::Value, E> {
+        Err(no_list())
+    }
+
+    fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<Self::Value, E> {
+        Err(no_list())
+    }
+
+    fn visit_map<A: serde::de::MapAccess<'de>>(self, _: A) -> Result<Self::Value, A::Error> {
+        Err(no_list())
+    }
+}
+
+fn no_list<E: serde::de::Error>() -> E {
+    E::custom("must be a list")
+}
+
 /// Reads a value of any JSON type and keeps what `read` makes of it; otherwise says what was wanted.
 fn strict<'de, T, D: Deserializer<'de>>(
     from: D,
@@ -139,6 +202,36 @@ impl<'de> Deserialize<'de> for CheckoutIntent {
 }
 
 schema_is!(CheckoutIntent, schema::word(["one_time", "store"]));
+
+/// The name of a kind of event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EventName(pub(crate) EventType);
+
+impl<'de> Deserialize<'de> for EventName {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        strict(from, "the name of an event, such as payment.captured", |value| {
+            let name = value.as_str()?;
+            EventType::ALL.iter().find(|event| event.name() == name).map(|event| Self(*event))
+        })
+    }
+}
+
+schema_is!(EventName, schema::word(EventType::ALL.iter().map(|event| event.name())));
+
+/// Whether a webhook endpoint is told of events.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EndpointStatus(pub(crate) webhooks::EndpointStatus);
+
+impl<'de> Deserialize<'de> for EndpointStatus {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        strict(from, "one of enabled, disabled", |value| {
+            let name = value.as_str()?;
+            webhooks::EndpointStatus::ALL.into_iter().find(|status| status.name() == name).map(Self)
+        })
+    }
+}
+
+schema_is!(EndpointStatus, schema::word(webhooks::EndpointStatus::ALL.map(|status| status.name())));
 
 /// A positive amount in minor units. `10.0`, `1e3`, `"10"` and `true` are none.
 #[derive(Clone, Copy, Debug)]
@@ -176,6 +269,65 @@ impl<'de> Deserialize<'de> for CurrencyCode {
 }
 
 schema_is!(CurrencyCode, schema::text(&Currency::pattern(), "USD"));
+
+/// A country's code, in any case.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CountryCode(pub(crate) Country);
+
+impl<'de> Deserialize<'de> for CountryCode {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        strict(from, "a country code of ISO 3166-1 alpha-2, such as US", |value| value.as_str()?.parse().ok().map(Self))
+    }
+}
+
+schema_is!(CountryCode, schema::text(&Country::pattern(), "US"));
+
+/// What a default address is the default for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AddressRole(pub(crate) Role);
+
+impl<'de> Deserialize<'de> for AddressRole {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        strict(from, "one of billing, shipping", |value| match value.as_str()? {
+            "billing" => Some(Self(Role::Billing)),
+            "shipping" => Some(Self(Role::Shipping)),
+            _ => None,
+        })
+    }
+}
+
+schema_is!(AddressRole, schema::word(["billing", "shipping"]));
+
+/// The unit of the time between two charges of a plan.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlanInterval(pub(crate) Interval);
+
+impl<'de> Deserialize<'de> for PlanInterval {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        strict(from, "one of day, week, month, year", |value| {
+            let name = value.as_str()?;
+            Interval::ALL.into_iter().find(|interval| interval.name() == name).map(Self)
+        })
+    }
+}
+
+schema_is!(PlanInterval, schema::word(Interval::ALL.map(Interval::name)));
+
+/// How many intervals lie between two charges of a plan. The most of the shortest is the bound here; the plan's own interval
+/// may allow less.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IntervalCount(pub(crate) i32);
+
+impl<'de> Deserialize<'de> for IntervalCount {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        strict(from, "a whole number from 1 to 1095", |value| {
+            let count = i32::try_from(value.as_i64()?).ok()?;
+            (1..=Interval::Day.max_count()).contains(&count).then_some(Self(count))
+        })
+    }
+}
+
+schema_is!(IntervalCount, schema::whole(1, Interval::Day.max_count().into()));
 
 /// A text of 1 to 255 characters, none of them a control character.
 #[derive(Clone, Debug)]

@@ -45,6 +45,16 @@ pub(crate) fn post<T: 'static>(
     Endpoint { method: "post", path, door, sheet, handler: on(MethodFilter::POST, handler) }
 }
 
+/// A row that deletes.
+pub(crate) fn delete<T: 'static>(
+    path: &'static str,
+    door: Door,
+    handler: impl Handler<T, App>,
+    sheet: Sheet,
+) -> Endpoint {
+    Endpoint { method: "delete", path, door, sheet, handler: on(MethodFilter::DELETE, handler) }
+}
+
 impl Endpoint {
     /// Its name in the document: the entitlement, where there is one.
     pub(crate) fn name(&self) -> &'static str {

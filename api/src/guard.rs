@@ -121,8 +121,8 @@ async fn within_limits(
 async fn authenticate(app: &App, request: Request) -> Answer<(Arc<Caller>, Request)> {
     let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
     let refusal = match identify(app, request).await {
-        Err(refusal) if refusal.is_unauthenticated() => refusal,
-        done => return done,
+        Ok(identified) => return Ok(identified),
+        Err(refusal) => refusal,
     };
     let verdict = app.limits.take_stranger(address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
     Err(if verdict.allowed() { refusal } else { Refusal::too_many(verdict) })

@@ -48,6 +48,7 @@ async fn main() -> Result<()> {
         encryption: config::encryption_key()?,
         limits: Limits::new(redis_url.expose())?,
         public_url: config::public_url()?.into(),
+        webhook_loopback: config::webhook_loopback()?,
         publisher,
         replies: Replies::start(redis_url.expose(), &reply_channel)?,
         reply_channel: reply_channel.into(),

@@ -47,6 +47,23 @@ operations! {
     PaymentsVoid = "payments.void",
     PaymentsRefund = "payments.refund",
     PaymentsPartialRefund = "payments.partial_refund",
+    WebhookEndpointsCreate = "webhook_endpoints.create",
+    WebhookEndpointsRetrieve = "webhook_endpoints.retrieve",
+    WebhookEndpointsUpdate = "webhook_endpoints.update",
+    WebhookEndpointsList = "webhook_endpoints.list",
+    WebhookEndpointsDelete = "webhook_endpoints.delete",
+    WebhookEndpointsRotateSecret = "webhook_endpoints.rotate_secret",
+    WebhookDeliveriesList = "webhook_deliveries.list",
+    WebhookDeliveriesRetrieve = "webhook_deliveries.retrieve",
+    WebhookDeliveriesReplay = "webhook_deliveries.replay",
+    AddressesCreate = "addresses.create",
+    AddressesRetrieve = "addresses.retrieve",
+    AddressesUpdate = "addresses.update",
+    AddressesList = "addresses.list",
+    AddressesDefault = "addresses.default",
+    PlansCreate = "plans.create",
+    PlansRetrieve = "plans.retrieve",
+    PlansList = "plans.list",
 }
 
 impl Operation {

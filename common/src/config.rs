@@ -119,3 +119,29 @@ pub fn key_cache() -> Result<Duration, ConfigError> {
         _ => Err(ConfigError { name: NAME, problem: "is not between 0 and 1000" }),
     }
 }
+
+/// `WEBHOOK_ALLOW_LOOPBACK`: whether test accounts may have webhook endpoints on this machine's loopback; not by default.
+///
+/// # Errors
+/// It is neither `true` nor `false`.
+pub fn webhook_loopback() -> Result<bool, ConfigError> {
+    const NAME: &str = "WEBHOOK_ALLOW_LOOPBACK";
+    match std::env::var(NAME).as_deref() {
+        Ok("true") => Ok(true),
+        Ok("false") | Err(_) => Ok(false),
+        Ok(_) => Err(ConfigError { name: NAME, problem: "is neither true nor false" }),
+    }
+}
+
+/// `RETENTION_MONTHS`: whole months for which events and deliveries are kept, 13 if not set, at least 2: what is still to be
+/// delivered must be there.
+///
+/// # Errors
+/// It is not such a number.
+pub fn retention_months() -> Result<i32, ConfigError> {
+    const NAME: &str = "RETENTION_MONTHS";
+    match number_or(NAME, 13)? {
+        months @ 2..=1_200 => Ok(months),
+        _ => Err(ConfigError { name: NAME, problem: "is not between 2 and 1200" }),
+    }
+}

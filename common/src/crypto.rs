@@ -57,6 +57,18 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
         .collect::<Option<Vec<u8>>>()
 }
 
+/// A random number of the operating system.
+pub fn random_u32() -> u32 {
+    getrandom::u32().expect("the operating system gives random bytes")
+}
+
+/// HMAC-SHA256 of a message under a key.
+pub fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
+    let mut mac = <Hmac<Sha256> as hmac::KeyInit>::new_from_slice(key).expect("HMAC takes any key");
+    mac.update(message);
+    mac.finalize().into_bytes().into()
+}
+
 /// SHA-256: enough for what is random itself, such as a token, and for comparing bodies.
 pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
@@ -79,9 +91,7 @@ impl Pepper {
 
     /// HMAC-SHA256 of the text.
     pub fn hash(&self, text: &str) -> [u8; 32] {
-        let mut mac = <Hmac<Sha256> as hmac::KeyInit>::new_from_slice(self.0.expose()).expect("HMAC takes any key");
-        mac.update(text.as_bytes());
-        mac.finalize().into_bytes().into()
+        hmac_sha256(self.0.expose(), text.as_bytes())
     }
 
     /// Whether the text has this hash, in constant time.

@@ -22,6 +22,19 @@ const ASK_AFTER_IDLE: Duration = Duration::from_secs(1);
 /// # Errors
 /// The URL is malformed.
 pub fn pool(url: &Secret<String>, max_connections: u32, name: &str) -> Result<PgPool, sqlx::Error> {
+    Ok(with_options(max_connections, options(url, name)?))
+}
+
+/// The same, but its commits do not wait for the disk: for what may be forgotten if the database's machine breaks down, such
+/// as who was about to try something that may be tried twice.
+///
+/// # Errors
+/// The URL is malformed.
+pub fn forgetful_pool(url: &Secret<String>, max_connections: u32, name: &str) -> Result<PgPool, sqlx::Error> {
+    Ok(with_options(max_connections, options(url, name)?.options([("synchronous_commit", "off")])))
+}
+
+fn options(url: &Secret<String>, name: &str) -> Result<PgConnectOptions, sqlx::Error> {
     let options = PgConnectOptions::from_str(url.expose())?
         .application_name(name)
         // A statement that runs longer holds locks that others wait for; nothing of ours comes near these limits.
@@ -29,8 +42,21 @@ pub fn pool(url: &Secret<String>, max_connections: u32, name: &str) -> Result<Pg
             ("statement_timeout", "15s"),
             ("lock_timeout", "10s"),
             ("idle_in_transaction_session_timeout", "15s"),
+            // Every statement of ours is meant to leap through an index, whatever the tables' size. A plan made while a
+            // table is small would read it whole, and be kept while it grows; so such plans are not to be had. What they
+            // would cost is then said to be immense, for which no plan is worth compiling.
+            ("enable_seqscan", "off"),
+            ("enable_bitmapscan", "off"),
+            ("enable_hashjoin", "off"),
+            ("enable_mergejoin", "off"),
+            ("enable_sort", "off"),
+            ("jit", "off"),
         ]);
-    Ok(PgPoolOptions::new()
+    Ok(options)
+}
+
+fn with_options(max_connections: u32, options: PgConnectOptions) -> PgPool {
+    PgPoolOptions::new()
         .max_connections(max_connections)
         .acquire_timeout(ACQUIRE_TIMEOUT)
         // A check on every use would cost a round trip on every use. Under load a dead connection is found by its statement;
@@ -44,7 +70,7 @@ pub fn pool(url: &Secret<String>, max_connections: u32, name: &str) -> Result<Pg
                 Ok(true)
             })
         })
-        .connect_lazy_with(options))
+        .connect_lazy_with(options)
 }
 
 /// The pool, with the queue beside it: for whoever writes what others are to be told of.

@@ -1,6 +1,7 @@
 //! Events: what happened, written in the transaction that makes it true, as the bytes that every delivery will send.
 
 use serde::Serialize;
+use sqlx::PgPool;
 
 use crate::db::Tx;
 use crate::error::{Error, Result};
@@ -10,7 +11,7 @@ use crate::time::Timestamp;
 
 macro_rules! event_types {
     ($($name:ident = $text:literal,)*) => {
-        /// The kinds of events (docs/api.md, Events).
+        /// The kinds of events (docs/webhooks.md, Events).
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[allow(missing_docs, reason = "each is named and described by its text")]
         pub enum EventType { $($name,)* }
@@ -98,11 +99,37 @@ pub async fn append(
     Ok(id)
 }
 
+/// Tables that grow for ever, cut by month: what happened, and every attempt to tell of it.
+const BY_MONTH: [&str; 2] = ["events", "webhook_deliveries"];
+
 /// Makes the partitions of the coming months where they are missing; answers how many were made.
 ///
 /// # Errors
 /// Only the database's.
-pub async fn ensure_partitions(db: &sqlx::PgPool, now: Timestamp) -> Result<i32> {
-    let made = sqlx::query_scalar!("SELECT ensure_monthly_partitions('events', $1, 3)", now).fetch_one(db).await?;
-    Ok(made.unwrap_or(0))
+pub async fn ensure_partitions(db: &PgPool, now: Timestamp) -> Result<i32> {
+    let mut made = 0;
+    for table in BY_MONTH {
+        let query = sqlx::query_scalar!("SELECT ensure_monthly_partitions($1::text::regclass, $2, 3)", table, now);
+        made += query.fetch_one(db).await?.unwrap_or(0);
+    }
+    Ok(made)
+}
+
+/// Drops the partitions of months that ended at least so many months ago; answers how many. A payload that is gone can no
+/// longer be replayed.
+///
+/// # Errors
+/// Only the database's: where the tables are busy, the lock is not waited for.
+pub async fn drop_partitions(db: &PgPool, now: Timestamp, months: i32) -> Result<i32> {
+    let mut dropped = 0;
+    for table in BY_MONTH {
+        let query = sqlx::query_scalar!(
+            "SELECT drop_monthly_partitions($1::text::regclass, $2::timestamptz - make_interval(months => $3))",
+            table,
+            now,
+            months,
+        );
+        dropped += query.fetch_one(db).await?.unwrap_or(0);
+    }
+    Ok(dropped)
 }

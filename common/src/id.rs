@@ -89,6 +89,10 @@ ids! {
     InvoiceId = "inv_";
     /// A payment link.
     PaymentLinkId = "plink_";
+    /// An address.
+    AddressId = "adr_";
+    /// A plan.
+    PlanId = "plan_";
     /// A refund.
     RefundId = "ref_";
     /// One request to a provider that can move money.

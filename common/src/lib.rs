@@ -5,6 +5,7 @@
 // Foundation.
 pub mod clock;
 pub mod config;
+pub mod country;
 pub mod crypto;
 pub mod db;
 pub mod error;
@@ -18,6 +19,7 @@ pub mod time;
 // Mechanisms.
 pub mod accounts;
 pub mod capabilities;
+pub mod egress;
 pub mod events;
 pub mod nonces;
 pub mod operations;
@@ -25,10 +27,12 @@ pub mod providers;
 pub mod queues;
 
 // Slices, one per resource.
+pub mod addresses;
 pub mod checkout;
 pub mod customers;
 pub mod payment_methods;
 pub mod payments;
+pub mod plans;
 pub mod webhooks;
 
 // Stories across slices.

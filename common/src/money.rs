@@ -28,10 +28,9 @@ impl Currency {
     /// A pattern of every code in any case, for the document of the API.
     pub fn pattern() -> String {
         let letters = || 'A'..='Z';
-        let codes = letters().flat_map(|a| letters().flat_map(move |b| letters().map(move |c| [a, b, c])));
-        let known = codes.filter(|code| String::from_iter(code).parse::<Self>().is_ok());
-        let any_case = |code: [char; 3]| code.map(|c| format!("[{c}{}]", c.to_ascii_lowercase())).concat();
-        format!("^({})$", known.map(any_case).collect::<Vec<_>>().join("|"))
+        let codes =
+            letters().flat_map(|a| letters().flat_map(move |b| letters().map(move |c| String::from_iter([a, b, c]))));
+        crate::schema::any_case(codes.filter(|code| code.parse::<Self>().is_ok()))
     }
 
     /// Decimal places of the major unit: 2 for USD, 0 for JPY, 3 for BHD.

@@ -22,6 +22,13 @@ pub fn text(pattern: &str, example: &str) -> Object {
     ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern)).examples([json!(example)]).build()
 }
 
+/// A pattern of these codes, each in any case.
+pub fn any_case(codes: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let letter = |c: char| format!("[{c}{}]", c.to_ascii_lowercase());
+    let codes: Vec<String> = codes.into_iter().map(|code| code.as_ref().chars().map(letter).collect()).collect();
+    format!("^({})$", codes.join("|"))
+}
+
 /// A whole number.
 pub fn whole(minimum: i64, maximum: i64) -> Object {
     ObjectBuilder::new()
@@ -93,4 +100,4 @@ macro_rules! kinds {
     )*};
 }
 
-kinds!(capabilities checkout_session customer list payment payment_method refund token);
+kinds!(address capabilities checkout_session customer list payment payment_method plan refund token webhook_delivery webhook_endpoint);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
-use sqlx::postgres::{PgArgumentBuffer, PgTypeInfo, PgValueFormat, PgValueRef, Postgres};
+use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueFormat, PgValueRef, Postgres};
 
 /// Microseconds from 1970 to 2000, where Postgres begins to count.
 const POSTGRES_EPOCH_US: i64 = 946_684_800_000_000;
@@ -60,6 +60,12 @@ impl serde::Serialize for Timestamp {
 impl sqlx::Type<Postgres> for Timestamp {
     fn type_info() -> PgTypeInfo {
         PgTypeInfo::with_name("timestamptz")
+    }
+}
+
+impl PgHasArrayType for Timestamp {
+    fn array_type_info() -> PgTypeInfo {
+        PgTypeInfo::with_name("timestamptz[]")
     }
 }
 

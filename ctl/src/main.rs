@@ -1,10 +1,11 @@
-//! The operator's command line: accounts, keys, and the faults of the mock. Output for people, or one JSON object with
+//! The operator's command line: accounts, keys, webhook endpoints, and the faults of the mock. Output for people, or one JSON object with
 //! `--json`. It works on the database alone, so it can be run beside any number of processes.
 
 mod accounts;
 mod keys;
 mod mock;
 mod output;
+mod webhooks;
 
 use std::process::ExitCode;
 
@@ -18,7 +19,10 @@ use sqlx::PgPool;
 use crate::output::Output;
 
 #[derive(Parser)]
-#[command(name = "ctl", about = "Operates Unified Payments: accounts, keys, and the mock provider's faults")]
+#[command(
+    name = "ctl",
+    about = "Operates Unified Payments: accounts, keys, webhook endpoints, and the mock provider's faults"
+)]
 struct Cli {
     /// Print one JSON object instead of text for people.
     #[arg(long, global = true)]
@@ -35,6 +39,9 @@ enum Command {
     /// API keys.
     #[command(subcommand)]
     Keys(keys::Command),
+    /// Where merchants hear of events.
+    #[command(subcommand)]
+    Webhooks(webhooks::Command),
     /// The mock provider.
     #[command(subcommand)]
     Mock(mock::Command),
@@ -73,6 +80,7 @@ async fn run(command: Command) -> Result<Output> {
     match command {
         Command::Accounts(command) => accounts::run(&ctl, command).await,
         Command::Keys(command) => keys::run(&ctl, command).await,
+        Command::Webhooks(command) => webhooks::run(&ctl, command).await,
         Command::Mock(command) => mock::run(&ctl, command).await,
     }
 }

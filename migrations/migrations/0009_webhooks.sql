@@ -53,11 +53,13 @@ CREATE TABLE webhook_pending (
 -- time: vacuum follows their number and not the size of the table.
 ) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 CREATE INDEX webhook_pending_due ON webhook_pending (endpoint_id, due_at);
+-- A page of one endpoint's must not read the backlog of the account's others.
+CREATE INDEX webhook_pending_of_endpoint ON webhook_pending (endpoint_id, id);
 
 CREATE TYPE webhook_delivery_status AS ENUM ('pending', 'succeeded', 'failed');
 
 CREATE TABLE webhook_deliveries (
-    id              uuid PRIMARY KEY,
+    id              uuid NOT NULL,
     -- No foreign keys: a row comes here from webhook_pending, whose own hold, and nothing that is referred to is deleted.
     account_id      uuid NOT NULL,
     endpoint_id     uuid NOT NULL,
@@ -65,8 +67,9 @@ CREATE TABLE webhook_deliveries (
     attempt         smallint NOT NULL,
     replay_of       uuid,
     status          webhook_delivery_status NOT NULL,
-    -- Why it failed, by class.
+    -- Why it failed: the class, and a sentence for the merchant where nothing was answered.
     failure         text,
+    failure_message text,
     response_status smallint,
     -- The first 4 KiB, as text.
     response_body   text,
@@ -75,13 +78,15 @@ CREATE TABLE webhook_deliveries (
     attempted_at    timestamptz,
     next_attempt_at timestamptz,
     created_at      timestamptz NOT NULL,
+    -- Not the id alone: a page of one account's would be planned by that index too, and read everybody's rows.
+    PRIMARY KEY (account_id, id),
     CONSTRAINT webhook_deliveries_are_done CHECK (status <> 'pending'),
     CONSTRAINT webhook_deliveries_fail_for_a_reason CHECK ((status = 'failed') = (failure IS NOT NULL))
 ) PARTITION BY RANGE (id);
-CREATE INDEX webhook_deliveries_of_account ON webhook_deliveries (account_id, id);
 CREATE INDEX webhook_deliveries_of_endpoint ON webhook_deliveries (endpoint_id, id);
 -- Few rows fail, so a list of the failures must not read all the others.
 CREATE INDEX webhook_deliveries_failed ON webhook_deliveries (account_id, id) WHERE status = 'failed';
+CREATE INDEX webhook_deliveries_failed_of_endpoint ON webhook_deliveries (endpoint_id, id) WHERE status = 'failed';
 CREATE TABLE webhook_deliveries_default PARTITION OF webhook_deliveries DEFAULT;
 SELECT ensure_monthly_partitions('webhook_deliveries', now(), 3);
 
@@ -105,5 +110,25 @@ BEGIN
         WHERE e.account_id = account AND e.deleted_at IS NULL AND e.status = 'enabled'
           AND (e.enabled_events = '{}' OR kind = ANY (e.enabled_events))
         RETURNING p.endpoint_id;
+END
+$$;
+
+-- Drops the monthly partitions of a table whose months were over at `before`; answers how many. It needs a lock that
+-- everybody waits behind, so it gives up soon and is called again in an hour.
+CREATE FUNCTION drop_monthly_partitions(parent regclass, before timestamptz) RETURNS integer
+LANGUAGE plpgsql SET lock_timeout = '500ms' AS $$
+DECLARE
+    dropped integer := 0;
+    part regclass;
+BEGIN
+    FOR part IN
+        SELECT c.oid FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE i.inhparent = parent AND c.relname ~ '_[0-9]{4}_[0-9]{2}$'
+          AND (to_date(right(c.relname, 7), 'YYYY_MM') + interval '1 month') AT TIME ZONE 'UTC' <= before
+    LOOP
+        EXECUTE format('DROP TABLE %s', part);
+        dropped := dropped + 1;
+    END LOOP;
+    RETURN dropped;
 END
 $$;

@@ -23,7 +23,7 @@ async fn main() -> Result<()> {
     let publisher = Publisher::connect(config::redis_url()?.expose())?;
     tracing::info!(metrics = %metrics_address, "scheduler is running");
 
-    let scheduler = Scheduler { db, publisher, clock: Clock::system() };
+    let scheduler = Scheduler { db, publisher, clock: Clock::system(), retention_months: config::retention_months()? };
     scheduler.run_until(telemetry::shutdown_signal()).await;
     internal.drain();
     tracing::info!("scheduler has stopped");

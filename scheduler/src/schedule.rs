@@ -4,11 +4,13 @@
 //! |---|---|---|---|
 //! | operations never taken, abandoned, or unknown | 1 s | `operations_due` | `next_push_at` moved on, 2 s doubling to 30 s |
 //! | charges that may have settled or expired | 1 s | `payments_inquiry_due` | `inquiry_at` moved on by 30 s |
+//! | endpoints with webhooks to deliver | 1 s | `webhook_pending_due` | the worker's, row by row |
+//! | webhooks nobody wants any more | 5 s | `webhook_pending_due` | `SKIP LOCKED`, recorded as failed |
 //! | statements to compare with our books | 5 s | `provider_accounts_reconciliation_due` | `reconcile_at` moved on by 60 s |
-//! | partitions of the coming months | 1 h | – | `CREATE TABLE IF NOT EXISTS` |
+//! | partitions of the coming months, and of those that nobody needs any more | 1 h | – | `CREATE TABLE IF NOT EXISTS` |
 //! | sessions and tokens that ended a day ago | 1 min | `checkout_sessions_expiry`, `payment_tokens_expiry` | `SKIP LOCKED`, deleted |
 //! | nonces whose signatures are too old by now | 1 min | `request_nonces_expiry` | `SKIP LOCKED`, deleted |
-//! | figures for dashboards | 5 s | `operations_due`, `operations_unknown` | none needed |
+//! | figures for dashboards | 5 s | `operations_due`, `operations_unknown`, the webhooks' backlog | none needed |
 //!
 //! Each scan costs what is due, never the size of the table. A tick that found a whole batch runs again at once.
 
@@ -20,6 +22,7 @@ use common::clock::Clock;
 use common::error::Result;
 use common::operations::{self, SWEEP_BATCH, State};
 use common::payments::{self, INQUIRY_BATCH};
+use common::webhooks::{DisabledReason, dispatch};
 use common::{checkout, events, flows, nonces, queues};
 use queue::{Publisher, Queue, Wake};
 use sqlx::PgPool;
@@ -30,6 +33,8 @@ pub(crate) struct Scheduler {
     pub(crate) db: PgPool,
     pub(crate) publisher: Publisher,
     pub(crate) clock: Clock,
+    /// Whole months for which events and deliveries are kept.
+    pub(crate) retention_months: i32,
 }
 
 impl Scheduler {
@@ -51,10 +56,12 @@ impl Scheduler {
                 _ = every_5_seconds.tick() => {
                     self.attempt("figures", self.publish_figures()).await;
                     self.attempt("reconciliations", self.hand_out_reconciliations()).await;
+                    self.attempt("unwanted_webhooks", self.close_unwanted_webhooks()).await;
                 }
                 _ = every_second.tick() => {
                     self.attempt("operations", self.hand_out_operations()).await;
                     self.attempt("inquiries", self.hand_out_inquiries()).await;
+                    self.attempt("webhooks", self.hand_out_webhooks()).await;
                 }
             }
         }
@@ -102,6 +109,18 @@ impl Scheduler {
         Ok(())
     }
 
+    async fn hand_out_webhooks(&self) -> Result<()> {
+        let due = dispatch::endpoints_due(&self.db).await?;
+        let wakes: Vec<_> = due.into_iter().map(|id| Wake { id: id.uuid(), request_id: None }).collect();
+        self.push(queues::WEBHOOKS, &wakes).await;
+        Ok(())
+    }
+
+    async fn close_unwanted_webhooks(&self) -> Result<()> {
+        while dispatch::close_unwanted(&self.db).await? >= dispatch::CLOSING_BATCH.unsigned_abs() {}
+        Ok(())
+    }
+
     async fn push(&self, queue: Queue, wakes: &[Wake]) {
         if wakes.is_empty() {
             return;
@@ -116,6 +135,14 @@ impl Scheduler {
         let made = events::ensure_partitions(&self.db, self.clock.now()).await?;
         if made > 0 {
             tracing::info!(made, "partitions made for the coming months");
+        }
+        let dropped = events::drop_partitions(&self.db, self.clock.now(), self.retention_months).await?;
+        if dropped > 0 {
+            tracing::info!(
+                dropped,
+                months = self.retention_months,
+                "partitions dropped: nobody needs their months any more"
+            );
         }
         Ok(())
     }
@@ -137,6 +164,15 @@ impl Scheduler {
             if state == State::Unknown {
                 metrics::gauge!("payments_operations_for_a_person").set(figure(row.map(|row| row.for_a_person as f64)));
             }
+        }
+        let webhooks = dispatch::backlog(&self.db).await?;
+        metrics::gauge!("webhooks_pending", "state" => "due").set(webhooks.due as f64);
+        metrics::gauge!("webhooks_pending", "state" => "waiting").set(webhooks.waiting as f64);
+        metrics::gauge!("webhooks_oldest_due_age_seconds").set(webhooks.oldest_due_seconds);
+        for reason in DisabledReason::ALL {
+            let disabled =
+                webhooks.disabled.iter().find(|(disabled, _)| *disabled == reason).map_or(0, |(_, count)| *count);
+            metrics::gauge!("webhooks_endpoints_disabled", "reason" => reason.name()).set(disabled as f64);
         }
         for queue in queues::ALL {
             // Redis may be away; then there is no figure, and its own alarms say so.

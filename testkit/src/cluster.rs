@@ -290,6 +290,8 @@ fn common_environment(database_url: &str, redis: &Redis) -> Result<Environment> 
         ("ENCRYPTION_KEY", random_hex(32)?),
         // What ctl changes holds at once, so that no test has to wait for it.
         ("KEY_CACHE_MS", "0".to_owned()),
+        // Where the receivers of tests are.
+        ("WEBHOOK_ALLOW_LOOPBACK", "true".to_owned()),
         ("LOG_FORMAT", "text".to_owned()),
         ("RUST_LOG", "info".to_owned()),
     ];

@@ -300,11 +300,14 @@ fn table(path: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_event_operation_and_status_is_documented() {
-    documented("event types", &table("common/src/events.rs"), 7, "docs/api.md");
+    documented("event types", &table("common/src/events.rs"), 12, "docs/webhooks.md");
     documented("operations", &table("common/src/capabilities.rs"), 13, "docs/api.md");
     let status = read("common/src/payments/status.rs");
     let statuses = after(&status, "=> \"").filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect();
     documented("payment statuses", &statuses, 12, "docs/api.md");
+    let status = read("common/src/webhooks/status.rs");
+    let statuses = after(&status, "=> \"").filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect();
+    documented("statuses of webhooks", &statuses, 8, "docs/webhooks.md");
 }
 
 #[test]

@@ -1,5 +1,7 @@
-//! The worker process: it alone talks to providers. Any number may run; what each does is decided by rows, claims and leases
+//! The worker process: it alone talks to providers and to merchants' endpoints. Any number may run; what each does is decided by rows, claims and leases
 //! in Postgres, and the queue only wakes it.
+
+mod webhooks;
 
 use std::future::Future;
 use std::pin::pin;
@@ -9,9 +11,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use common::clock::Clock;
 use common::db::Db;
+use common::egress::Egress;
 use common::flows;
-use common::id::{OperationId, PaymentId, ProviderAccountId};
+use common::id::{OperationId, PaymentId, ProviderAccountId, WebhookEndpointId};
 use common::providers::{Providers, mock::Mock};
+use common::webhooks::dispatch::{self, ATTEMPT_TIMEOUT};
 use common::{config, db, operations, queues, telemetry};
 use futures_util::{StreamExt, stream};
 use queue::{Pool, Publisher, Wake};
@@ -27,6 +31,10 @@ const RECONCILIATION_CONCURRENCY: usize = 2;
 const DATABASE_POOL: u32 = 16;
 /// Connections to Postgres for the mock's books, which are none of ours.
 const MOCK_POOL: u32 = 8;
+/// Connections to Postgres for claims of webhooks: one is made at a time.
+const CLAIM_POOL: u32 = 1;
+/// Names of endpoints passed on at once.
+const WAKE_CONCURRENCY: usize = 64;
 /// How often a worker looks whether Redis is there, and for what is due when it is not.
 const LOOK_FOR_REDIS: Duration = Duration::from_secs(1);
 /// How long a stop waits for what is in flight: a provider's time-out and the outcome's commit fit in.
@@ -40,8 +48,18 @@ async fn main() -> Result<()> {
     let redis_url = config::redis_url()?;
     let pool = db::pool(&database_url, config::database_pool(DATABASE_POOL)?, "worker")?;
     let publisher = Publisher::connect(redis_url.expose())?;
+    let db = Db::new(pool, publisher.clone());
+    let sender = webhooks::Sender {
+        egress: Egress::new(ATTEMPT_TIMEOUT, Clock::system()),
+        encryption: config::encryption_key()?,
+        clock: Clock::system(),
+        allow_loopback: config::webhook_loopback()?,
+    };
+    let claims = db::forgetful_pool(&database_url, CLAIM_POOL, "worker-claims")?;
+    let (dispatcher, wakes) = webhooks::Dispatcher::new(db.clone(), claims, sender);
     let work = Arc::new(Work {
-        db: Db::new(pool, publisher.clone()),
+        db,
+        wakes: wakes.clone(),
         providers: Providers::new(Mock::new(db::pool(&database_url, MOCK_POOL, "mock-provider")?)),
         clock: Clock::system(),
         publisher,
@@ -62,6 +80,11 @@ async fn main() -> Result<()> {
             let work = Arc::clone(&work);
             move |wake| Arc::clone(&work).reconcile(wake)
         }),
+        // The handler only passes the name on: how much is done at once is for the dispatcher to say.
+        Pool::new(queues::WEBHOOKS, WAKE_CONCURRENCY, move |wake| {
+            wakes.wake(WebhookEndpointId::from_uuid(wake.id));
+            async {}
+        }),
     ];
     tracing::info!(metrics = %metrics_address, "worker is waiting for work");
 
@@ -70,9 +93,10 @@ async fn main() -> Result<()> {
         tracing::info!("worker is stopping: what is in flight is finished, nothing new is taken");
         internal.drain();
     };
-    let (stopped, ()) = tokio::join!(
+    let (stopped, (), ()) = tokio::join!(
         queue::run(redis_url.expose(), pools, draining, SHUTDOWN_TIMEOUT),
         work.take_what_is_due_while_redis_is_away(telemetry::shutdown_signal()),
+        dispatcher.run(telemetry::shutdown_signal(), SHUTDOWN_TIMEOUT),
     );
     let stopped = stopped?;
     tracing::info!(unfinished = stopped.unfinished, "worker has stopped; recovery takes up what is unfinished");
@@ -82,6 +106,7 @@ async fn main() -> Result<()> {
 /// What the handlers of all queues share.
 struct Work {
     db: Db,
+    wakes: webhooks::Wakes,
     providers: Providers,
     clock: Clock,
     publisher: Publisher,
@@ -118,6 +143,10 @@ impl Work {
             }
             if self.publisher.ping().await.is_ok() {
                 continue;
+            }
+            match dispatch::endpoints_due(&self.db).await {
+                Ok(endpoints) => endpoints.into_iter().for_each(|endpoint| self.wakes.wake(endpoint)),
+                Err(error) => tracing::error!(%error, "no endpoints with webhooks to deliver could be looked for"),
             }
             match operations::take_due(&self.db).await {
                 Ok(due) => {

@@ -11,7 +11,7 @@ use governor::middleware::StateInformationMiddleware;
 use governor::state::keyed::DefaultKeyedStateStore;
 use governor::{Quota, RateLimiter};
 
-use super::Verdict;
+use super::{Policy, Verdict};
 
 /// Buckets kept at most; beyond, those that are full again are forgotten.
 const MAX_BUCKETS: usize = 10_000;
@@ -28,7 +28,7 @@ impl<K: Hash + Eq + Clone> Default for Local<K> {
 }
 
 impl<K: Hash + Eq + Clone> Local<K> {
-    pub(super) fn take(&self, key: K, rate: Rate) -> Verdict {
+    pub(super) fn take(&self, key: K, rate: Rate, policy: Policy) -> Verdict {
         let mut limiters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let buckets = limiters.entry(rate).or_insert_with(|| {
             let of = |n| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
@@ -43,12 +43,12 @@ impl<K: Hash + Eq + Clone> Local<K> {
             Ok(state) => {
                 let remaining = state.remaining_burst_capacity();
                 let taken = u64::from(rate.burst.saturating_sub(remaining));
-                Verdict { rate, allowed: true, remaining, reset_ms: taken * step_ms }
+                Verdict { policy, rate, allowed: true, remaining, reset_ms: taken * step_ms }
             }
             Err(until) => {
                 let wait = until.wait_time_from(DefaultClock::default().now());
                 let reset_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-                Verdict { rate, allowed: false, remaining: 0, reset_ms }
+                Verdict { policy, rate, allowed: false, remaining: 0, reset_ms }
             }
         }
     }
@@ -62,12 +62,15 @@ mod tests {
     fn a_burst_is_allowed_and_then_refused_for_each_key() {
         let (local, rate) = (Local::default(), Rate { per_second: 1, burst: 3 });
         for remaining in [2, 1, 0] {
-            let verdict = local.take("a", rate);
+            let verdict = local.take("a", rate, Policy::Key);
             assert!(verdict.allowed && verdict.remaining == remaining, "{verdict:?}");
         }
-        let refused = local.take("a", rate);
+        let refused = local.take("a", rate, Policy::Key);
         assert!(!refused.allowed && (1..=1000).contains(&refused.reset_ms), "{refused:?}");
-        assert!(local.take("b", rate).allowed);
-        assert!(local.take("a", Rate { per_second: 1, burst: 4 }).allowed, "another rate is another bucket");
+        assert!(local.take("b", rate, Policy::Key).allowed);
+        assert!(
+            local.take("a", Rate { per_second: 1, burst: 4 }, Policy::Key).allowed,
+            "another rate is another bucket"
+        );
     }
 }

@@ -27,12 +27,32 @@ pub(crate) struct Limits {
 /// What a bucket said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
+    /// Whose bucket it is.
+    policy: Policy,
     rate: Rate,
     allowed: bool,
     /// Requests left at once.
     remaining: u32,
     /// Milliseconds until another request is allowed, or until the bucket is full.
     reset_ms: u64,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Policy {
+    /// The requests of a key.
+    Key,
+    /// The requests of an address that came without a valid key.
+    Address,
+}
+
+impl Policy {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Key => "key",
+            Self::Address => "address",
+        }
+    }
 }
 
 impl Limits {
@@ -45,13 +65,13 @@ impl Limits {
         let (key, rate) = (caller.key_id.uuid(), caller.rate);
         match self.shared.take(&caller.key_id.to_string(), rate).await {
             Some(verdict) => verdict,
-            None => self.local.take(key, rate),
+            None => self.local.take(key, rate, Policy::Key),
         }
     }
 
     /// Takes one request that had no valid key.
     pub(crate) fn take_stranger(&self, address: IpAddr) -> Verdict {
-        self.strangers.take(address, STRANGERS)
+        self.strangers.take(address, STRANGERS, Policy::Address)
     }
 }
 
@@ -70,8 +90,9 @@ impl Verdict {
                 headers.insert(HeaderName::from_static(name), value);
             }
         };
-        set("ratelimit-policy", format!("\"key\";q={burst};w={window}"));
-        set("ratelimit", format!("\"key\";r={};t={reset}", self.remaining));
+        let policy = self.policy.name();
+        set("ratelimit-policy", format!("\"{policy}\";q={burst};w={window}"));
+        set("ratelimit", format!("\"{policy}\";r={};t={reset}", self.remaining));
         if !self.allowed {
             set("retry-after", reset.max(1).to_string());
         }

@@ -8,7 +8,7 @@ use common::accounts::Rate;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, Script};
 
-use super::Verdict;
+use super::{Policy, Verdict};
 
 /// Redis answers within this, or the process limits by itself.
 const TIMEOUT: Duration = Duration::from_millis(250);
@@ -62,9 +62,13 @@ impl Shared {
         call.arg(rate.per_second).arg(rate.burst);
         let asked = call.invoke_async::<(u8, u32, u64)>(&mut redis);
         match tokio::time::timeout(TIMEOUT, asked).await {
-            Ok(Ok((allowed, remaining, reset_us))) => {
-                Some(Verdict { rate, allowed: allowed == 1, remaining, reset_ms: reset_us.div_ceil(1000) })
-            }
+            Ok(Ok((allowed, remaining, reset_us))) => Some(Verdict {
+                policy: Policy::Key,
+                rate,
+                allowed: allowed == 1,
+                remaining,
+                reset_ms: reset_us.div_ceil(1000),
+            }),
             Ok(Err(_)) | Err(_) => {
                 let rest = u64::try_from(REST.as_millis()).unwrap_or(0);
                 self.rests_until.store(now_ms + rest, Ordering::Relaxed);

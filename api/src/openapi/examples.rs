@@ -3,12 +3,22 @@
 use serde_json::{Value, json};
 
 /// The objects as they may look, by the names of their schemas.
-pub(super) fn all() -> [(&'static str, Value); 7] {
+pub(super) fn all() -> [(&'static str, Value); 12] {
     let at = "2026-11-21T09:30:00.123Z";
     let customer = "cus_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7";
     let payment = "pay_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7";
+    let endpoint = "we_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7";
     let card = json!({"brand": "visa", "last4": "4242", "expMonth": 12, "expYear": 2034});
     [
+        (
+            "Address",
+            json!({
+                "id": "adr_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7", "object": "address", "livemode": false, "createdAt": at,
+                "customerId": customer, "firstName": "Ada", "lastName": "Lovelace", "line1": "12 St James's Square",
+                "city": "London", "postalCode": "SW1Y 4LB", "country": "GB", "isDefaultBilling": true,
+                "isDefaultShipping": false,
+            }),
+        ),
         (
             "Capabilities",
             json!({"object": "capabilities", "data": [{"operation": "payments.create", "state": "active"}]}),
@@ -29,6 +39,7 @@ pub(super) fn all() -> [(&'static str, Value); 7] {
                 "name": "ada", "externalId": "u-1815", "customFields": [{"name": "Size", "type": "text", "value": "M"}],
             }),
         ),
+        ("DeletedWebhookEndpoint", json!({"id": endpoint, "object": "webhook_endpoint", "deleted": true})),
         (
             "Payment",
             json!({
@@ -46,6 +57,13 @@ pub(super) fn all() -> [(&'static str, Value); 7] {
             }),
         ),
         (
+            "Plan",
+            json!({
+                "id": "plan_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7", "object": "plan", "livemode": false, "createdAt": at,
+                "name": "Gold", "amount": 2900, "currency": "USD", "interval": "month", "intervalCount": 1,
+            }),
+        ),
+        (
             "Refund",
             json!({
                 "id": "ref_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7", "object": "refund", "livemode": false, "createdAt": at,
@@ -57,6 +75,24 @@ pub(super) fn all() -> [(&'static str, Value); 7] {
             json!({
                 "object": "token", "livemode": false, "createdAt": at,
                 "paymentToken": "mtok_4f1d0c9b8a7e6d5c4b3a29180716253443526170", "expiresAt": "2026-11-21T09:32:00.123Z",
+            }),
+        ),
+        (
+            "WebhookDelivery",
+            json!({
+                "id": "whd_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7", "object": "webhook_delivery", "livemode": false, "createdAt": at,
+                "eventId": "evt_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7", "eventType": "payment.settled", "endpointId": endpoint,
+                "attempt": 1, "status": "failed", "responseStatus": 503, "responseBody": "busy", "durationMs": 84,
+                "attemptedAt": at, "nextAttemptAt": "2026-11-21T09:30:05.207Z", "failureReason": "status",
+                "payload": "{\"id\":\"evt_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7\",\"type\":\"payment.settled\"}",
+            }),
+        ),
+        (
+            "WebhookEndpoint",
+            json!({
+                "id": endpoint, "object": "webhook_endpoint", "livemode": false, "createdAt": at,
+                "url": "https://shop.example/webhooks", "enabledEvents": ["payment.settled", "payment.refunded"],
+                "status": "enabled",
             }),
         ),
     ]

@@ -102,7 +102,8 @@ pub(crate) fn document(endpoints: &mut [Endpoint], public_url: &str) -> Value {
 }
 
 /// The chapters, in the order of the page.
-const CHAPTERS: [&str; 5] = ["Payments", "Payment methods", "Customers", "Browser", "Capabilities"];
+const CHAPTERS: [&str; 8] =
+    ["Payments", "Payment methods", "Customers", "Addresses", "Plans", "Webhooks", "Browser", "Capabilities"];
 
 /// The chapter of an operation, by the resource that an operation's name begins with.
 const TAGS: &[(&str, &str)] = &[
@@ -110,6 +111,10 @@ const TAGS: &[(&str, &str)] = &[
     ("customers", "Customers"),
     ("payment_methods", "Payment methods"),
     ("payments", "Payments"),
+    ("webhook_endpoints", "Webhooks"),
+    ("webhook_deliveries", "Webhooks"),
+    ("addresses", "Addresses"),
+    ("plans", "Plans"),
     ("checkout_sessions", "Browser"),
     ("tokens", "Browser"),
 ];
@@ -127,15 +132,17 @@ fn operation(endpoint: &Endpoint, all: &[Endpoint]) -> Value {
         let mut headers = refusals::headers(true);
         headers.extend(sheet.header.iter().map(|(name, header)| ((*name).to_owned(), header.clone())));
         let schema = json!({"$ref": format!("#/components/schemas/{}", answer.schema)});
-        let mut response = json!({
-            "description": answer.description,
-            "headers": headers,
-            "content": {"application/json": {"schema": schema}},
-        });
-        if !sheet.followed_by.is_empty() {
-            response["links"] = links(sheet.followed_by, all);
+        for (status, description) in [(answer.status, answer.description)].into_iter().chain(sheet.otherwise) {
+            let mut response = json!({
+                "description": description,
+                "headers": headers,
+                "content": {"application/json": {"schema": schema}},
+            });
+            if !sheet.followed_by.is_empty() {
+                response["links"] = links(sheet.followed_by, all);
+            }
+            responses.insert(status.to_string(), response);
         }
-        responses.insert(answer.status.to_string(), response);
     }
     let mut operation = json!({
         "operationId": endpoint.name(),

@@ -1,18 +1,24 @@
 //! The sheet of each operation, in the order of the route table.
 
+use common::addresses::AddressView;
 use common::customers::CustomerView;
-use common::id::{CustomerId, PaymentId, PaymentMethodId};
+use common::id::{AddressId, CustomerId, PaymentId, PaymentMethodId, PlanId, WebhookDeliveryId, WebhookEndpointId};
 use common::payment_methods::PaymentMethodView;
 use common::payments::{PaymentView, RefundView};
+use common::plans::PlanView;
+use common::webhooks::{DeletedEndpointView, DeliveryStatus, DeliveryView, EndpointView};
 use serde_json::{Value, json};
 use utoipa::PartialSchema;
 
 use super::sheet::Sheet;
+use crate::routes::addresses::{AddressFields, RoleField};
 use crate::routes::capabilities::Capabilities;
 use crate::routes::checkout::{ExchangeFields, SessionFields, SessionView, TokenView};
 use crate::routes::customers::CustomerFields;
 use crate::routes::payment_methods::NewCardFields;
 use crate::routes::payments::{AmountField, PaymentFields};
+use crate::routes::plans::PlanFields;
+use crate::routes::webhook_endpoints::{EndpointFields, NewEndpointFields};
 
 fn id<T: PartialSchema>() -> Value {
     serde_json::to_value(T::schema()).unwrap_or_default()
@@ -175,6 +181,186 @@ pub(crate) fn payments_refund() -> Sheet {
     .takes::<AmountField>("PaymentRefund", &[], json!({"amount": 250}))
     .answers::<RefundView>(202, "The refund, accepted.")
     .refuses(&[404, 409, 422])
+}
+
+pub(crate) fn webhook_endpoints_create() -> Sheet {
+    Sheet::new(
+        "Register a webhook endpoint",
+        "From then on it is sent every event of the kinds in `enabledEvents`, and of every kind if that is omitted or \
+         empty. `secret` is answered here and by a rotation, and never again. An account has 50 endpoints at most.",
+    )
+    .takes::<NewEndpointFields>(
+        "WebhookEndpointCreate",
+        &["url"],
+        json!({"url": "https://shop.example/webhooks", "enabledEvents": ["payment.settled", "payment.refunded"]}),
+    )
+    .answers::<EndpointView<'_>>(201, "The endpoint, with its secret.")
+    .refuses(&[409, 422])
+    .followed_by(&[
+        "webhook_endpoints.retrieve",
+        "webhook_endpoints.update",
+        "webhook_endpoints.rotate_secret",
+        "webhook_endpoints.delete",
+    ])
+}
+
+pub(crate) fn webhook_endpoints_list() -> Sheet {
+    Sheet::new("List webhook endpoints", "Newest first.")
+        .lists::<EndpointView<'_>>("A page of endpoints.", id::<WebhookEndpointId>())
+        .refuses(&[422])
+}
+
+pub(crate) fn webhook_endpoints_retrieve() -> Sheet {
+    Sheet::new("Retrieve a webhook endpoint", "Without its secret.")
+        .of_one::<WebhookEndpointId>()
+        .answers::<EndpointView<'_>>(200, "The endpoint.")
+        .refuses(&[404])
+}
+
+pub(crate) fn webhook_endpoints_update() -> Sheet {
+    Sheet::new(
+        "Update a webhook endpoint",
+        "Only what is sent changes. `enabledEvents` replaces the whole list; `[]` is every event. `status` disables it, \
+         or enables it again, whoever disabled it.",
+    )
+    .of_one::<WebhookEndpointId>()
+    .takes::<EndpointFields>("WebhookEndpointUpdate", &[], json!({"enabledEvents": [], "status": "enabled"}))
+    .answers::<EndpointView<'_>>(200, "The endpoint as it is now.")
+    .refuses(&[404, 422])
+}
+
+pub(crate) fn webhook_endpoints_delete() -> Sheet {
+    Sheet::new(
+        "Delete a webhook endpoint",
+        "No attempt begins after this is answered, which may take two seconds if attempts are under way. Its deliveries \
+         stay in the list.",
+    )
+    .of_one::<WebhookEndpointId>()
+    .answers::<DeletedEndpointView>(200, "It is deleted.")
+    .refuses(&[404])
+}
+
+pub(crate) fn webhook_endpoints_rotate_secret() -> Sheet {
+    Sheet::new(
+        "Rotate the secret of a webhook endpoint",
+        "Deliveries are signed with the new and with the former secret for 24 hours, and with the new one alone from then \
+         on. It takes no body.",
+    )
+    .of_one::<WebhookEndpointId>()
+    .answers::<EndpointView<'_>>(200, "The endpoint, with its new secret.")
+    .refuses(&[404])
+}
+
+pub(crate) fn webhook_deliveries_list() -> Sheet {
+    let statuses = json!({"type": "string", "enum": DeliveryStatus::ALL.map(DeliveryStatus::name)});
+    let of_endpoint = "Of this endpoint alone, which may be a deleted one.";
+    Sheet::new("List webhook deliveries", "Newest first: one for each attempt, made or still to be made.")
+        .lists::<DeliveryView<'_>>("A page of deliveries.", id::<WebhookDeliveryId>())
+        .parameter("query", "endpointId", false, of_endpoint, id::<WebhookEndpointId>())
+        .parameter("query", "status", false, "In this status alone.", statuses)
+        .refuses(&[404, 422])
+}
+
+pub(crate) fn webhook_deliveries_retrieve() -> Sheet {
+    Sheet::new("Retrieve a webhook delivery", "With what was sent and what was answered.")
+        .of_one::<WebhookDeliveryId>()
+        .answers::<DeliveryView<'_>>(200, "The delivery.")
+        .refuses(&[404])
+}
+
+pub(crate) fn webhook_deliveries_replay() -> Sheet {
+    Sheet::new(
+        "Replay a webhook delivery",
+        "Sends the same bytes to the same endpoint once more, at once and without retries, under the same `webhook-id` and \
+         a fresh signature. It takes no body.",
+    )
+    .of_one::<WebhookDeliveryId>()
+    .answers::<DeliveryView<'_>>(200, "The new delivery.")
+    .refuses(&[404, 409])
+    .followed_by(&["webhook_deliveries.retrieve"])
+}
+
+pub(crate) fn addresses_create() -> Sheet {
+    Sheet::new(
+        "Create an address",
+        "It is the default for nothing until it is made so. Fields outside the list are not kept.",
+    )
+    .takes::<AddressFields>(
+        "AddressCreate",
+        &["customerId", "line1", "country"],
+        json!({
+            "customerId": "cus_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7", "firstName": "Ada", "lastName": "Lovelace",
+            "line1": "12 St James's Square", "city": "London", "postalCode": "SW1Y 4LB", "country": "GB",
+        }),
+    )
+    .answers::<AddressView<'_>>(201, "The address.")
+    .refuses(&[404, 422])
+    .followed_by(&["addresses.retrieve", "addresses.update", "addresses.default"])
+}
+
+pub(crate) fn addresses_list() -> Sheet {
+    Sheet::new("List a customer's addresses", "Newest first.")
+        .parameter("query", "customerId", true, "Whose addresses.", id::<CustomerId>())
+        .lists::<AddressView<'_>>("A page of addresses.", id::<AddressId>())
+        .refuses(&[404, 422])
+}
+
+pub(crate) fn addresses_retrieve() -> Sheet {
+    Sheet::new("Retrieve an address", "With whether it is the customer's default.")
+        .of_one::<AddressId>()
+        .answers::<AddressView<'_>>(200, "The address.")
+        .refuses(&[404])
+}
+
+pub(crate) fn addresses_update() -> Sheet {
+    Sheet::new(
+        "Update an address",
+        "Only what is sent changes. A field cannot be cleared, only replaced, and `customerId` cannot be changed.",
+    )
+    .of_one::<AddressId>()
+    .takes::<AddressFields>("AddressUpdate", &[], json!({"line2": "2nd floor"}))
+    .answers::<AddressView<'_>>(200, "The address as it is now.")
+    .refuses(&[404, 422])
+}
+
+pub(crate) fn addresses_default() -> Sheet {
+    Sheet::new(
+        "Make an address a default",
+        "A customer has one default billing and one default shipping address; they may be the same. The one that was \
+         is none from the same moment on.",
+    )
+    .of_one::<AddressId>()
+    .takes::<RoleField>("AddressDefault", &["type"], json!({"type": "billing"}))
+    .answers::<AddressView<'_>>(200, "The address, now the default.")
+    .refuses(&[404, 422])
+}
+
+pub(crate) fn plans_create() -> Sheet {
+    Sheet::new(
+        "Create a plan",
+        "There is one plan for each `amount`, `currency`, `interval` and `intervalCount`. If it is there already it is \
+         answered as it is, though its `name` may be another than the one sent.",
+    )
+    .takes::<PlanFields>(
+        "PlanCreate",
+        &["name", "amount", "currency", "interval"],
+        json!({"name": "Gold", "amount": 2900, "currency": "USD", "interval": "month"}),
+    )
+    .answers::<PlanView<'_>>(201, "The plan, made now.")
+    .or(200, "The plan that was there.")
+    .refuses(&[422])
+    .followed_by(&["plans.retrieve"])
+}
+
+pub(crate) fn plans_list() -> Sheet {
+    Sheet::new("List plans", "Newest first.").lists::<PlanView<'_>>("A page of plans.", id::<PlanId>()).refuses(&[422])
+}
+
+pub(crate) fn plans_retrieve() -> Sheet {
+    Sheet::new("Retrieve a plan", "A plan never changes.")
+        .of_one::<PlanId>()
+        .answers::<PlanView<'_>>(200, "The plan.")
+        .refuses(&[404])
 }
 
 pub(crate) fn checkout_sessions_create() -> Sheet {

@@ -32,6 +32,8 @@ pub(crate) struct Sheet {
     pub(crate) parameters: Vec<Value>,
     pub(crate) body: Option<BodySheet>,
     pub(crate) answer: Option<AnswerSheet>,
+    /// Another status of success with the same object, and when.
+    pub(crate) otherwise: Option<(u16, &'static str)>,
     /// Refusals beyond those of every operation.
     pub(crate) refusals: &'static [u16],
     /// Operations that take the id of the object answered.
@@ -66,6 +68,12 @@ impl Sheet {
         T::schemas(&mut self.answer_schemas);
         self.answer_schemas.push((T::name().into_owned(), T::schema()));
         self.answer = Some(AnswerSheet { status, description, schema: T::name().into_owned() });
+        self
+    }
+
+    /// It answers with the same object under another status, too.
+    pub(crate) fn or(mut self, status: u16, description: &'static str) -> Self {
+        self.otherwise = Some((status, description));
         self
     }
 

@@ -1,10 +1,14 @@
 //! The whole route table.
 
+pub(crate) mod addresses;
 pub(crate) mod capabilities;
 pub(crate) mod checkout;
 pub(crate) mod customers;
 pub(crate) mod payment_methods;
 pub(crate) mod payments;
+pub(crate) mod plans;
+pub(crate) mod webhook_deliveries;
+pub(crate) mod webhook_endpoints;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -15,7 +19,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::answer::Refusal;
 use crate::app::App;
 use crate::endpoint::Door::{AnySecret, Browser, Secret};
-use crate::endpoint::{Endpoint, get, post};
+use crate::endpoint::{Endpoint, delete, get, post};
 use crate::envelope;
 use crate::openapi::{self, operations as sheets};
 
@@ -37,6 +41,23 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         post("/v1/payments/{id}/capture", Secret(Op::PaymentsCapture), payments::capture, sheets::payments_capture()),
         post("/v1/payments/{id}/void", Secret(Op::PaymentsVoid), payments::void, sheets::payments_void()),
         post("/v1/payments/{id}/refund", Secret(Op::PaymentsRefund), payments::refund, sheets::payments_refund()),
+        post("/v1/addresses", Secret(Op::AddressesCreate), addresses::create, sheets::addresses_create()),
+        get("/v1/addresses", Secret(Op::AddressesList), addresses::list, sheets::addresses_list()),
+        get("/v1/addresses/{id}", Secret(Op::AddressesRetrieve), addresses::retrieve, sheets::addresses_retrieve()),
+        post("/v1/addresses/{id}", Secret(Op::AddressesUpdate), addresses::update, sheets::addresses_update()),
+        post("/v1/addresses/{id}/default", Secret(Op::AddressesDefault), addresses::set_default, sheets::addresses_default()),
+        post("/v1/plans", Secret(Op::PlansCreate), plans::create, sheets::plans_create()),
+        get("/v1/plans", Secret(Op::PlansList), plans::list, sheets::plans_list()),
+        get("/v1/plans/{id}", Secret(Op::PlansRetrieve), plans::retrieve, sheets::plans_retrieve()),
+        post("/v1/webhook_endpoints", Secret(Op::WebhookEndpointsCreate), webhook_endpoints::create, sheets::webhook_endpoints_create()),
+        get("/v1/webhook_endpoints", Secret(Op::WebhookEndpointsList), webhook_endpoints::list, sheets::webhook_endpoints_list()),
+        get("/v1/webhook_endpoints/{id}", Secret(Op::WebhookEndpointsRetrieve), webhook_endpoints::retrieve, sheets::webhook_endpoints_retrieve()),
+        post("/v1/webhook_endpoints/{id}", Secret(Op::WebhookEndpointsUpdate), webhook_endpoints::update, sheets::webhook_endpoints_update()),
+        delete("/v1/webhook_endpoints/{id}", Secret(Op::WebhookEndpointsDelete), webhook_endpoints::delete, sheets::webhook_endpoints_delete()),
+        post("/v1/webhook_endpoints/{id}/rotate_secret", Secret(Op::WebhookEndpointsRotateSecret), webhook_endpoints::rotate_secret, sheets::webhook_endpoints_rotate_secret()),
+        get("/v1/webhook_deliveries", Secret(Op::WebhookDeliveriesList), webhook_deliveries::list, sheets::webhook_deliveries_list()),
+        get("/v1/webhook_deliveries/{id}", Secret(Op::WebhookDeliveriesRetrieve), webhook_deliveries::retrieve, sheets::webhook_deliveries_retrieve()),
+        post("/v1/webhook_deliveries/{id}/replay", Secret(Op::WebhookDeliveriesReplay), webhook_deliveries::replay, sheets::webhook_deliveries_replay()),
         post("/v1/checkout_sessions", Browser(Op::CheckoutSessionsCreate), checkout::start_session, sheets::checkout_sessions_create()),
         post("/v1/tokens", Browser(Op::TokensCreate), checkout::exchange, sheets::tokens_create()),
     ]

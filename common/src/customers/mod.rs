@@ -10,11 +10,13 @@ pub use custom_fields::CustomFields;
 pub use view::CustomerView;
 
 use crate::accounts::Caller;
+use crate::addresses::Role;
 use crate::db::{self, Db, Tx};
 use crate::error::{Error, Result};
 use crate::events::{self, EventType};
-use crate::id::{AccountId, CustomerId, PaymentMethodId};
+use crate::id::{AccountId, AddressId, CustomerId, PaymentMethodId};
 use crate::page::{Page, PageRequest, unknown_cursor};
+use crate::queues;
 use crate::time::Timestamp;
 
 /// Characters of an e-mail address, name, phone or external id at most.
@@ -83,7 +85,7 @@ fn local_part(email: &str) -> &str {
     email.rsplit_once('@').map_or(email, |(local, _)| local)
 }
 
-/// Makes a customer, with its event.
+/// Makes a customer, with its event: one statement, which commits by itself.
 ///
 /// # Errors
 /// [`Error::Conflict`] if another customer has the externalId.
@@ -99,10 +101,10 @@ pub async fn create(db: &Db, caller: &Caller, new: NewCustomer, now: Timestamp) 
         default_payment_method_id: None,
         created_at: now,
     };
-    let mut tx = db.begin().await?;
-    store::insert(&mut tx, caller.account_id, &customer).await.map_err(taken)?;
-    announce(&mut tx, caller, EventType::CustomerCreated, &customer, now).await?;
-    tx.commit().await?;
+    let view = CustomerView::new(&customer, caller.livemode());
+    let event = events::render(caller.livemode(), EventType::CustomerCreated, &view, now)?;
+    let told = store::insert_with_event(db, caller.account_id, &customer, &event).await.map_err(taken)?;
+    db.wake(queues::WEBHOOKS, told);
     Ok(customer)
 }
 
@@ -181,7 +183,11 @@ pub async fn list(
     {
         return Err(unknown_cursor());
     }
-    Ok(page.page(store::list(db, account, external_id, page.starting_after, page.fetch()).await?))
+    let rows = match external_id {
+        Some(external_id) => store::with_external_id(db, account, external_id, page.starting_after).await?,
+        None => store::list(db, account, page.starting_after, page.fetch()).await?,
+    };
+    Ok(page.page(rows))
 }
 
 /// Locks a customer, so that its default card is decided by one request at a time.
@@ -203,6 +209,20 @@ pub async fn set_default_card(
     card: PaymentMethodId,
 ) -> Result<()> {
     store::set_default_card(tx, account, id, card).await
+}
+
+/// Makes an address the default one in this role, in place of the one that was. The customer is locked by it.
+///
+/// # Errors
+/// Only the database's.
+pub async fn set_default_address(
+    tx: &mut PgConnection,
+    account: AccountId,
+    id: CustomerId,
+    role: Role,
+    address: AddressId,
+) -> Result<()> {
+    store::set_default_address(tx, account, id, role, address).await
 }
 
 #[cfg(test)]

@@ -1,15 +1,26 @@
 //! The SQL of customers.
 
 use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
 
 use super::Customer;
+use crate::addresses::Role;
 use crate::error::Result;
-use crate::id::{AccountId, CustomerId, PaymentMethodId};
+use crate::events::EventType;
+use crate::id::{AccountId, AddressId, CustomerId, EventId, PaymentMethodId};
 
-pub(super) async fn insert(tx: &mut PgConnection, account: AccountId, new: &Customer) -> Result<(), sqlx::Error> {
-    sqlx::query!(
-        "INSERT INTO customers (id, account_id, email, name, phone, external_id, custom_fields, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+/// Writes a customer and the event of its creation, and answers the endpoints that are to hear of it.
+pub(super) async fn insert_with_event(
+    db: &PgPool,
+    account: AccountId,
+    new: &Customer,
+    (event, payload): &(EventId, String),
+) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"WITH customer AS (
+               INSERT INTO customers (id, account_id, email, name, phone, external_id, custom_fields, created_at)
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING created_at)
+           SELECT endpoint AS "endpoint!" FROM customer, emit_event($9, $2, $10, $11, $8) AS endpoint"#,
         new.id.uuid(),
         account.uuid(),
         new.email,
@@ -18,10 +29,12 @@ pub(super) async fn insert(tx: &mut PgConnection, account: AccountId, new: &Cust
         new.external_id,
         new.custom_fields,
         new.created_at,
+        event.uuid(),
+        EventType::CustomerCreated.name(),
+        payload,
     )
-    .execute(tx)
-    .await?;
-    Ok(())
+    .fetch_all(db)
+    .await
 }
 
 pub(super) async fn save(tx: &mut PgConnection, account: AccountId, customer: &Customer) -> Result<(), sqlx::Error> {
@@ -70,7 +83,6 @@ pub(super) async fn lock(tx: &mut PgConnection, account: AccountId, id: Customer
 pub(super) async fn list(
     db: &PgPool,
     account: AccountId,
-    external_id: Option<&str>,
     after: Option<CustomerId>,
     limit: i64,
 ) -> Result<Vec<Customer>> {
@@ -78,12 +90,30 @@ pub(super) async fn list(
         Customer,
         "SELECT id, email, name, phone, external_id, custom_fields, default_payment_method_id, created_at
          FROM customers
-         WHERE account_id = $1 AND ($2::text IS NULL OR external_id = $2) AND ($3::uuid IS NULL OR id < $3)
-         ORDER BY id DESC LIMIT $4",
+         WHERE account_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3",
+        account.uuid(),
+        after.map_or(Uuid::max(), CustomerId::uuid),
+        limit,
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows)
+}
+
+/// The one that has this external id, unless the cursor is past it.
+pub(super) async fn with_external_id(
+    db: &PgPool,
+    account: AccountId,
+    external_id: &str,
+    after: Option<CustomerId>,
+) -> Result<Vec<Customer>> {
+    let rows = sqlx::query_as!(
+        Customer,
+        "SELECT id, email, name, phone, external_id, custom_fields, default_payment_method_id, created_at
+         FROM customers WHERE account_id = $1 AND external_id = $2 AND id < $3",
         account.uuid(),
         external_id,
-        after.map(CustomerId::uuid),
-        limit,
+        after.map_or(Uuid::max(), CustomerId::uuid),
     )
     .fetch_all(db)
     .await?;
@@ -104,5 +134,30 @@ pub(super) async fn set_default_card(
     )
     .execute(tx)
     .await?;
+    Ok(())
+}
+
+pub(super) async fn set_default_address(
+    tx: &mut PgConnection,
+    account: AccountId,
+    id: CustomerId,
+    role: Role,
+    address: AddressId,
+) -> Result<()> {
+    let query = match role {
+        Role::Billing => sqlx::query!(
+            "UPDATE customers SET default_billing_address_id = $3 WHERE account_id = $1 AND id = $2",
+            account.uuid(),
+            id.uuid(),
+            address.uuid()
+        ),
+        Role::Shipping => sqlx::query!(
+            "UPDATE customers SET default_shipping_address_id = $3 WHERE account_id = $1 AND id = $2",
+            account.uuid(),
+            id.uuid(),
+            address.uuid()
+        ),
+    };
+    query.execute(tx).await?;
     Ok(())
 }

@@ -1,8 +1,10 @@
-//! Stories across slices: taking a payment, saving a card, changing a payment, doing an operation, inquiring.
+//! Stories across slices: taking a payment, saving a card, choosing defaults, changing a payment, doing an operation,
+//! inquiring.
 //!
 //! A flow begins and commits its own transactions; state, event and follow-up work are written together or not at all.
 
 mod change_payment;
+mod default_address;
 mod doubt;
 mod inquire;
 mod outcome;
@@ -13,6 +15,7 @@ mod straight;
 mod take_payment;
 
 pub use change_payment::{Change, Changing, change_payment, changed};
+pub use default_address::set_default_address;
 pub use inquire::inquire;
 pub use outcome::record_outcome;
 pub use perform::{Performed, perform};

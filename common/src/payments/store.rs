@@ -1,6 +1,7 @@
 //! The SQL of payments.
 
 use sqlx::{PgConnection, PgExecutor, PgPool};
+use uuid::Uuid;
 
 use super::{Inquiry, Payment, Status};
 use crate::error::Result;
@@ -42,9 +43,9 @@ pub(super) async fn list(
     limit: i64,
 ) -> Result<Vec<Payment>> {
     let query = select_payments!(
-        "WHERE p.account_id = $1 AND ($2::uuid IS NULL OR p.id < $2) ORDER BY p.id DESC LIMIT $3",
+        "WHERE p.account_id = $1 AND p.id < $2 ORDER BY p.id DESC LIMIT $3",
         account.uuid(),
-        after.map(PaymentId::uuid),
+        after.map_or(Uuid::max(), PaymentId::uuid),
         limit
     );
     Ok(query.fetch_all(db).await?)

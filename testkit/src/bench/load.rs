@@ -49,42 +49,62 @@ impl Exchange {
         Self { address, request: request.into_bytes(), expected }
     }
 
-    async fn once(&self, stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Result<()> {
+    async fn once<'a>(&self, stream: &mut TcpStream, buffer: &'a mut Vec<u8>) -> Result<&'a str> {
         stream.write_all(&self.request).await?;
         buffer.clear();
         loop {
             ensure!(stream.read_buf(buffer).await? > 0, "the server closed the connection");
-            if let Some(answer) = whole(buffer)? {
-                ensure!(answer.contains(self.expected), "answered {answer}");
-                return Ok(());
+            if whole(buffer)?.is_some() {
+                break;
             }
         }
+        let answer = whole(buffer)?.context("an answer that was whole")?;
+        ensure!(answer.contains(self.expected), "answered {answer}");
+        Ok(answer)
     }
 }
 
-/// The answer, once all of it is there: its length stands in its head.
-fn whole(buffer: &[u8]) -> Result<Option<&str>> {
+/// The message, once all of it is there: its length stands in its head.
+pub(super) fn whole(buffer: &[u8]) -> Result<Option<&str>> {
     let text = std::str::from_utf8(buffer).context("an answer that is no text")?;
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return Ok(None) };
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-    let length: usize = length.context("an answer without a length")?.parse()?;
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(": ")?;
+        name.eq_ignore_ascii_case("content-length").then_some(value)
+    });
+    let length: usize = length.context("a message without a length")?.parse()?;
     Ok((body.len() >= length).then_some(text))
 }
 
 /// Lets `clients` work for `duration`.
 pub(super) async fn closed_loop(clients: usize, duration: Duration, exchange: &Exchange) -> Result<Measured> {
+    closed_loop_with(clients, duration, exchange, Duration::ZERO, |_, _| {}).await
+}
+
+/// The same with a pause after each answer; `heard` is told each answer, and when its request was sent.
+pub(super) async fn closed_loop_with(
+    clients: usize,
+    duration: Duration,
+    exchange: &Exchange,
+    pause: Duration,
+    heard: impl Fn(&str, Instant) + Clone + Send + 'static,
+) -> Result<Measured> {
     let began = Instant::now();
     let mut tasks = JoinSet::new();
     for _ in 0..clients {
-        let exchange = exchange.clone();
+        let (exchange, heard) = (exchange.clone(), heard.clone());
         tasks.spawn(async move {
             let mut stream = TcpStream::connect(&exchange.address).await?;
             stream.set_nodelay(true)?;
             let (mut latencies, mut buffer) = (Vec::new(), Vec::with_capacity(4096));
             while began.elapsed() < duration {
                 let sent = Instant::now();
-                exchange.once(&mut stream, &mut buffer).await?;
+                let answer = exchange.once(&mut stream, &mut buffer).await?;
                 latencies.push(sent.elapsed().as_secs_f64() * 1000.0);
+                heard(answer, sent);
+                if !pause.is_zero() {
+                    tokio::time::sleep(pause).await;
+                }
             }
             anyhow::Ok(latencies)
         });

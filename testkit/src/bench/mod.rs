@@ -5,7 +5,9 @@ mod floor;
 pub mod hop;
 mod load;
 mod payments;
+mod receiver;
 mod usage;
+mod webhooks;
 
 use anyhow::{Result, bail};
 
@@ -17,7 +19,8 @@ pub async fn command(arguments: &[String]) -> Result<()> {
     let json = arguments.iter().any(|argument| argument == "--json");
     let report = match arguments.first().map(String::as_str) {
         Some("payments") => payments::run(seconds(arguments)?).await?,
-        _ => bail!("bench payments [--seconds N] [--json]"),
+        Some("webhooks") => webhooks::run(seconds(arguments)?).await?,
+        _ => bail!("bench payments|webhooks [--seconds N] [--json]"),
     };
     if json {
         println!("{report}");

@@ -73,7 +73,8 @@ pub(super) async fn run(seconds: u64) -> Result<Value> {
     }))
 }
 
-fn watched(cluster: &mut Cluster) -> Vec<Watched> {
+/// Every process whose use is measured.
+pub(super) fn watched(cluster: &mut Cluster) -> Vec<Watched> {
     let mut watched = vec![Watched { name: "redis".to_owned(), pid: cluster.redis.pid() }];
     if let Some(postgres) = &cluster.postgres {
         watched.push(Watched { name: "postgres".to_owned(), pid: postgres.pid() });

@@ -125,6 +125,11 @@ async fn one_request_id_runs_through_the_logs_and_no_secret_does() -> Result<()>
     merchant.api.bearer(&merchant.account.secret_key[..60])?.get("/v1/payments").await?;
     merchant.mock(&cluster, &["--lose-answer", "1"]).await?;
     merchant.pay(100).await?;
+    let endpoint = merchant.api.post("/v1/webhook_endpoints", json!({"url": "https://hooks.example/in"})).await?;
+    let first = created(&endpoint)["secret"].as_str().context("a secret")?.to_owned();
+    let rotate = format!("/v1/webhook_endpoints/{}/rotate_secret", id(&endpoint.body)?);
+    let rotated = merchant.api.post(&rotate, json!({})).await?;
+    let second = ok(&rotated)["secret"].as_str().context("a secret")?.to_owned();
 
     for kind in [Kind::Api, Kind::Worker] {
         let process = if kind == Kind::Api { cluster.api(0) } else { cluster.worker(0) };
@@ -135,7 +140,7 @@ async fn one_request_id_runs_through_the_logs_and_no_secret_does() -> Result<()>
     for process in cluster.processes() {
         let log = process.log();
         // The last characters of a key are the secret ones.
-        for secret in [&secret[40..], &publishable[40..], &token, &session] {
+        for secret in [&secret[40..], &publishable[40..], &token, &session, &first[6..], &second[6..]] {
             assert!(!log.contains(secret), "{} logs a secret", process.kind().name());
         }
         for line in log.lines() {

@@ -4,6 +4,7 @@
 //! Tests without faults share one cluster and have an account each; a test that breaks something has a cluster of its own.
 //! No test asserts how long a thing takes: waits end when what is waited for is there, and only give up late.
 
+mod addresses;
 mod changes;
 mod customers;
 mod events;
@@ -13,6 +14,8 @@ mod keys;
 mod limits;
 mod payment_methods;
 mod payments;
+mod plans;
 mod signing;
 mod support;
 mod tokens;
+mod webhooks;

@@ -12,6 +12,7 @@ CUSTOM_FIELD = r"customFields\[\d+\]"  # a name that is no letter of any script,
 TOKEN = r"paymentToken"  # unknown or expired; also: no funding source
 FUNDING = r"paymentMethodId"  # both funding sources, or a card that cannot be charged
 MORE_THAN_LEFT = r"amount"
+URL = r"url"  # an address that nothing is sent to
 KEY = r"Idempotency-Key"  # used before, with another body
 
 # A request that the schema allows may be refused with 422 for one of these fields alone, and only where it is listed.
@@ -26,12 +27,21 @@ BEYOND_SCHEMA = {
     "payments.capture": [MORE_THAN_LEFT],
     "payments.refund": [MORE_THAN_LEFT],
     "tokens.create": [r"upstreamToken"],
+    "webhook_endpoints.create": [URL],
+    "webhook_endpoints.update": [URL],
+    "webhook_endpoints.list": [CURSOR],
+    "webhook_deliveries.list": [CURSOR],
+    "addresses.list": [CURSOR],
+    "addresses.update": [r"customerId"],  # another customer than the address has
+    "plans.create": [r"intervalCount"],  # more than three years of the interval
+    "plans.list": [CURSOR],
 }
 
 NUL = "must not contain the character U+0000"  # holds for fields of any name, so no schema has it
 
-# Payments that nothing was done to yet, by the operation that each is for.
-FRESH = json.loads(os.environ.get("FRESH_PAYMENTS", "{}"))
+# Objects that nothing was done to yet, by the operation that each is for.
+FRESH = json.loads(os.environ.get("FRESH", "{}"))
+CUSTOMER = os.environ.get("CUSTOMER")  # one that exists
 COUNT = itertools.count()
 TOKENS = ["tok_ok", "tok_partial", "tok_insufficient"]
 
@@ -51,9 +61,15 @@ def before_call(ctx, case, kwargs):
         return
     if isinstance(case.query, dict):
         case.query.pop("startingAfter", None)
+        if CUSTOMER and "customerId" in case.query:
+            case.query["customerId"] = CUSTOMER
     if isinstance(case.body, dict) and isinstance(case.body.get("paymentToken"), str):
         case.body["paymentToken"] = TOKENS[chosen % len(TOKENS)]
         case.body.pop("paymentMethodId", None)
+    if isinstance(case.body, dict) and isinstance(case.body.get("url"), str):
+        case.body["url"] = "https://hooks.example/by-schemathesis"
+    if CUSTOMER and isinstance(case.body, dict) and isinstance(case.body.get("customerId"), str):
+        case.body["customerId"] = CUSTOMER
     fresh = FRESH.get(case.operation.definition.raw["operationId"])
     if fresh:
         case.path_parameters["id"] = fresh.pop()

@@ -9,6 +9,7 @@ use testkit::{Client, Cluster};
 use tools::{Tools, run};
 
 const ORIGIN: &str = "https://shop.example";
+const HOOK: &str = "https://hooks.example/fresh";
 
 fn entries(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flatten()
@@ -55,13 +56,20 @@ async fn both_are_public_and_every_documented_route_is_there() -> Result<()> {
         let answer = client.send(Method::PATCH, &path.replace("{id}", "x"), None).await?;
         assert_eq!(answer.status, 405, "PATCH {path}");
     }
-    ensure!(seen >= 16, "only {seen} operations");
+    ensure!(seen >= 33, "only {seen} operations");
     Ok(())
 }
 
-/// Random data seldom makes a payment that something can be done to, so there are some to begin with.
-async fn fresh_payments(client: &Client) -> Result<Value> {
+/// Random data seldom makes an object that something can be done to, so there are some to begin with, by operation.
+async fn fresh_objects(client: &Client) -> Result<Value> {
     let mut fresh = serde_json::Map::new();
+    for operation in ["webhook_endpoints.update", "webhook_endpoints.delete"] {
+        let mut ids = Vec::new();
+        for _ in 0..15 {
+            ids.push(client.post("/v1/webhook_endpoints", json!({"url": HOOK})).await?.body["id"].clone());
+        }
+        fresh.insert(operation.to_owned(), ids.into());
+    }
     for (operation, capture) in [("payments.capture", false), ("payments.void", false), ("payments.refund", true)] {
         let mut ids = Vec::new();
         for _ in 0..20 {
@@ -70,23 +78,44 @@ async fn fresh_payments(client: &Client) -> Result<Value> {
         }
         fresh.insert(operation.to_owned(), ids.into());
     }
+    let mut addresses = Vec::new();
+    for _ in 0..20 {
+        // A customer each, so that what becomes a default stays one.
+        let body = json!({"customerId": customer(client).await?, "line1": "1 Main St", "country": "US"});
+        addresses.push(client.post("/v1/addresses", body).await?.body["id"].clone());
+    }
+    fresh.insert("addresses.default".to_owned(), addresses.into());
     Ok(fresh.into())
 }
 
+/// The id of a new customer.
+async fn customer(client: &Client) -> Result<String> {
+    let made = client.post("/v1/customers", json!({"email": "ada@example.com"})).await?.body;
+    Ok(made["id"].as_str().context("a customer")?.to_owned())
+}
+
 /// Whether each of these operations succeeded now and then: what is only ever refused is not tried.
-async fn reached(client: &Client, fresh: &Value) -> Result<()> {
+async fn reached(client: &Client, fresh: &Value, customer: &str) -> Result<()> {
     for (operation, ids) in entries(fresh) {
+        let resource = operation.split('.').next().unwrap_or_default();
         let mut done = 0;
         for id in ids.as_array().into_iter().flatten().filter_map(Value::as_str) {
-            let payment = client.get(&format!("/v1/payments/{id}")).await?.body;
+            let object = client.get(&format!("/v1/{resource}/{id}")).await?.body;
             let is_done = match operation.as_str() {
-                "payments.capture" => payment["amountCaptured"] != 0,
-                "payments.void" => payment["status"] == "cancelled",
-                _ => payment["refunds"] != json!([]),
+                "payments.capture" => object["amountCaptured"] != 0,
+                "payments.void" => object["status"] == "cancelled",
+                "payments.refund" => object["refunds"] != json!([]),
+                "webhook_endpoints.update" => object["url"] != HOOK,
+                "webhook_endpoints.delete" => object["error"]["code"] == "not_found",
+                _ => object["isDefaultBilling"] == true || object["isDefaultShipping"] == true,
             };
             done += usize::from(is_done);
         }
         ensure!(done > 0, "{operation} never succeeded");
+    }
+    for list in [&format!("/v1/addresses?customerId={customer}"), "/v1/plans"] {
+        let made = client.get(list).await?.body;
+        ensure!(made["data"].as_array().is_some_and(|rows| !rows.is_empty()), "nothing was made for {list}");
     }
     Ok(())
 }
@@ -107,13 +136,15 @@ async fn the_api_answers_as_the_document_says() -> Result<()> {
     run(tools.command("python").args([&check, &file])).await.context("a wrong example")?;
 
     let client = cluster.client(&account)?;
-    let fresh = fresh_payments(&client).await?;
+    let fresh = fresh_objects(&client).await?;
+    let customer = customer(&client).await?;
     let file = tools.folder().join("closed.json");
     std::fs::write(&file, closed(&document).to_string())?;
     let secret = format!("Authorization: Bearer {}", account.secret_key);
     let mut with_secret = tools.schemathesis(&file, &url, &secret, &["--exclude-tag", "Browser"]);
-    run(with_secret.env("FRESH_PAYMENTS", fresh.to_string())).await.context("with the secret key")?;
-    reached(&client, &fresh).await?;
+    with_secret.env("FRESH", fresh.to_string()).env("CUSTOMER", &customer);
+    run(&mut with_secret).await.context("with the secret key")?;
+    reached(&client, &fresh, &customer).await?;
     let publishable = format!("Authorization: Bearer {}", account.publishable_key);
     let origin = format!("Origin: {ORIGIN}");
     let only = ["--include-tag", "Browser", "-H", &origin];

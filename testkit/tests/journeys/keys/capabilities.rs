@@ -31,6 +31,23 @@ const PROBES: &[(&str, Method, &str)] = &[
     ("payments.refund", Method::POST, "/v1/payments/pay_1/refund"),
     ("payments.partial_capture", Method::POST, "/v1/payments/{authorized}/capture"),
     ("payments.partial_refund", Method::POST, "/v1/payments/{captured}/refund"),
+    ("webhook_endpoints.create", Method::POST, "/v1/webhook_endpoints"),
+    ("webhook_endpoints.retrieve", Method::GET, "/v1/webhook_endpoints/we_1"),
+    ("webhook_endpoints.update", Method::POST, "/v1/webhook_endpoints/we_1"),
+    ("webhook_endpoints.list", Method::GET, "/v1/webhook_endpoints"),
+    ("webhook_endpoints.delete", Method::DELETE, "/v1/webhook_endpoints/we_1"),
+    ("webhook_endpoints.rotate_secret", Method::POST, "/v1/webhook_endpoints/we_1/rotate_secret"),
+    ("webhook_deliveries.list", Method::GET, "/v1/webhook_deliveries"),
+    ("webhook_deliveries.retrieve", Method::GET, "/v1/webhook_deliveries/whd_1"),
+    ("webhook_deliveries.replay", Method::POST, "/v1/webhook_deliveries/whd_1/replay"),
+    ("addresses.create", Method::POST, "/v1/addresses"),
+    ("addresses.retrieve", Method::GET, "/v1/addresses/adr_1"),
+    ("addresses.update", Method::POST, "/v1/addresses/adr_1"),
+    ("addresses.list", Method::GET, "/v1/addresses"),
+    ("addresses.default", Method::POST, "/v1/addresses/adr_1/default"),
+    ("plans.create", Method::POST, "/v1/plans"),
+    ("plans.retrieve", Method::GET, "/v1/plans/plan_1"),
+    ("plans.list", Method::GET, "/v1/plans"),
 ];
 
 /// Whose routes are asked: a secret key, a page, and payments of which a part can be captured and refunded.
@@ -106,6 +123,7 @@ async fn a_missing_entitlement_is_named() -> Result<()> {
     for (answer, capability) in [
         (api.get("/v1/payments/pay_1").await?, "payments.retrieve"),
         (api.get("/v1/customers").await?, "customers.list"),
+        (api.delete("/v1/webhook_endpoints/we_1").await?, "webhook_endpoints.delete"),
         // Before the body is read.
         (api.send(Method::POST, "/v1/customers", Some(b"{".to_vec())).await?, "customers.create"),
         (api.post("/v1/payments", with(sale(100), "capture", false)).await?, "payments.authorize"),
@@ -115,6 +133,30 @@ async fn a_missing_entitlement_is_named() -> Result<()> {
     let page = limited(&merchant, "publishable", &["tokens.create"]).await?.header("origin", ORIGIN)?;
     let answer = page.post("/v1/checkout_sessions", json!({})).await?;
     assert_eq!(refused(&answer, 403, "capability_not_enabled")["capability"], "checkout_sessions.create");
+    Ok(())
+}
+
+/// An account whose provider this build has no adapter for: what needs it says so, and all else is there.
+#[tokio::test]
+async fn a_provider_without_an_adapter_is_a_gap_and_no_fault() -> Result<()> {
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
+    let asked = Asked::prepare(&merchant).await?;
+    cluster.ctl(&["accounts", "set", &merchant.account.id, "--provider", "card_gateway"]).await?;
+    let states = told_and_done_agree(&asked).await?;
+    for (operation, state) in &states {
+        let (resource, verb) = operation.split_once('.').context("resource.verb")?;
+        let needs_it = match resource {
+            "payments" => !["retrieve", "list"].contains(&verb),
+            "payment_methods" => verb == "create",
+            "checkout_sessions" | "tokens" => true,
+            _ => false,
+        };
+        assert_eq!(state, if needs_it { "not_supported" } else { "active" }, "{operation}");
+    }
+    let less = Asked { secret: limited(&merchant, "secret", &["payments.list"]).await?, ..asked };
+    let states = told_and_done_agree(&less).await?;
+    assert_eq!(states["payments.create"], "not_supported", "the permanent answer wins");
+    assert_eq!(states["customers.list"], "unavailable");
     Ok(())
 }
 

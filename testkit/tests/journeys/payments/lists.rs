@@ -1,23 +1,8 @@
 //! Lists: newest first, page by page, and never from the top again.
 
 use anyhow::Result;
-use testkit::Client;
 
-use crate::support::{created, id, ids, invalid, merchant, ok, together};
-
-/// Every id of a list, read in pages of `limit`.
-async fn walk(api: &Client, limit: usize) -> Result<Vec<String>> {
-    let mut seen: Vec<String> = Vec::new();
-    loop {
-        let after = seen.last().map(|id| format!("&startingAfter={id}")).unwrap_or_default();
-        let page = api.get(&format!("/v1/payments?limit={limit}{after}")).await?;
-        seen.extend(ids(&page));
-        if page.body["hasMore"] == false {
-            return Ok(seen);
-        }
-        assert_eq!(page.body["data"].as_array().map(Vec::len), Some(limit), "a page with more after it is full");
-    }
-}
+use crate::support::{created, id, ids, invalid, merchant, ok, together, walk};
 
 #[tokio::test]
 async fn pages_hold_each_payment_once_and_newest_first() -> Result<()> {
@@ -29,13 +14,13 @@ async fn pages_hold_each_payment_once_and_newest_first() -> Result<()> {
     }
     made.reverse();
     for limit in [1, 2, 3, 4, 100] {
-        assert_eq!(walk(&merchant.api, limit).await?, made, "pages of {limit}");
+        assert_eq!(walk(&merchant.api, "/v1/payments?", limit).await?, made, "pages of {limit}");
     }
     together(7, async |_| merchant.pay(1).await).await?;
     let first = merchant.api.get("/v1/payments").await?;
     assert_eq!(ids(&first).len(), 10, "ten where no limit is given");
     assert_eq!(ok(&first)["hasMore"], true);
-    let all = walk(&merchant.api, 5).await?;
+    let all = walk(&merchant.api, "/v1/payments?", 5).await?;
     assert_eq!(all.len(), 11);
     assert!(all.is_sorted_by(|newer, older| newer > older), "ids are ordered by time");
     Ok(())

@@ -23,13 +23,13 @@ use crate::support::{Merchant, ORIGIN};
 static NONCES: AtomicU64 = AtomicU64::new(1);
 
 /// A live account, whose requests are signed by hand.
-async fn live(cluster: &Cluster) -> Result<Merchant> {
+pub(crate) async fn live(cluster: &Cluster) -> Result<Merchant> {
     Merchant::with(cluster, &["--mode", "live", "--provider", "mock", "--origin", ORIGIN]).await
 }
 
 /// A request and what its signature says. Each test spoils one thing, before it is signed or after.
 #[derive(Clone, Debug)]
-struct Signed {
+pub(crate) struct Signed {
     method: Method,
     path: String,
     query: Option<String>,
@@ -44,7 +44,7 @@ struct Signed {
 
 impl Signed {
     /// A right one, not signed yet.
-    fn new(merchant: &Merchant, method: Method, target: &str, body: Option<&str>) -> Result<Self> {
+    pub(crate) fn new(merchant: &Merchant, method: Method, target: &str, body: Option<&str>) -> Result<Self> {
         let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
         let mut request = Self {
             method,
@@ -72,7 +72,7 @@ impl Signed {
     }
 
     /// The headers that sign it, as it stands.
-    fn sign(mut self) -> Self {
+    pub(crate) fn sign(mut self) -> Self {
         let names: Vec<_> = self.covered.iter().map(|name| format!("\"{name}\"")).collect();
         let Self { created, key_id, nonce, .. } = &self;
         let names = names.join(" ");
@@ -96,7 +96,7 @@ impl Signed {
     }
 
     /// Sends it just as it stands, signed or not.
-    async fn send(&self, api: &Client) -> Result<Answer> {
+    pub(crate) async fn send(&self, api: &Client) -> Result<Answer> {
         let mut api = api.clone();
         for (name, value) in &self.headers {
             api = api.header(name, value)?;

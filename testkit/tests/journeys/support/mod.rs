@@ -9,7 +9,7 @@ mod waiting;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use testkit::Cluster;
+use testkit::{Client, Cluster};
 use tokio::sync::OnceCell;
 
 pub(crate) use answers::{accepted, conflict, created, ids, invalid, not_found, ok, refused};
@@ -50,4 +50,18 @@ pub(crate) fn with(mut body: Value, field: &str, value: impl Into<Value>) -> Val
 pub(crate) fn without(mut body: Value, field: &str) -> Value {
     body.as_object_mut().expect("bodies are objects").remove(field);
     body
+}
+
+/// Every id of a list, read in pages of `limit`. The list ends with `?` or `&`.
+pub(crate) async fn walk(api: &Client, list: &str, limit: usize) -> Result<Vec<String>> {
+    let mut seen: Vec<String> = Vec::new();
+    loop {
+        let after = seen.last().map(|id| format!("&startingAfter={id}")).unwrap_or_default();
+        let page = api.get(&format!("{list}limit={limit}{after}")).await?;
+        seen.extend(ids(&page));
+        if page.body["hasMore"] == false {
+            return Ok(seen);
+        }
+        assert_eq!(page.body["data"].as_array().map(Vec::len), Some(limit), "a page with more after it is full");
+    }
 }

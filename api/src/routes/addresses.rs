@@ -1,0 +1,127 @@
+//! /v1/addresses
+
+use axum::extract::State;
+use common::addresses::{self, AddressChange, AddressView, Details, NewAddress};
+use common::customers;
+use common::error::Error;
+use common::flows;
+use common::id::AddressId;
+use common::page::ListView;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::customers::customer_id;
+use crate::answer::{Answer, created, ok};
+use crate::app::App;
+use crate::body::{AddressRole, Body, CountryCode, Reference, Text, required};
+use crate::guard::Authenticated;
+use crate::path::Path;
+use crate::query::Params;
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AddressFields {
+    /// Whose address it is, for good: an update may repeat it, and not change it.
+    customer_id: Option<Reference>,
+    first_name: Option<Text>,
+    last_name: Option<Text>,
+    company: Option<Text>,
+    /// Street and number, or what stands for them.
+    line1: Option<Text>,
+    /// Flat, floor and the like.
+    line2: Option<Text>,
+    city: Option<Text>,
+    /// State, province or region.
+    state: Option<Text>,
+    /// In whatever form the country has; it is not checked further.
+    postal_code: Option<Text>,
+    /// ISO 3166-1 alpha-2, in any case.
+    country: Option<CountryCode>,
+    phone: Option<Text>,
+}
+
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct RoleField {
+    /// What it becomes the default for.
+    #[serde(rename = "type")]
+    role: Option<AddressRole>,
+}
+
+pub(super) async fn create(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Body { fields, .. }: Body<AddressFields>,
+) -> Answer {
+    let change = fields.into_change();
+    let customer = required("customerId", change.customer_id)?;
+    let line1 = required("line1", change.line1)?;
+    let country = required("country", change.country)?;
+    let new = NewAddress { customer_id: customer_id(&customer)?, line1, country, details: change.details };
+    let address = addresses::create(&app.db, caller.account_id, new, app.clock.now()).await?;
+    Ok(created(AddressView::new(&address, caller.livemode())))
+}
+
+pub(super) async fn update(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+    Body { fields, .. }: Body<AddressFields>,
+) -> Answer {
+    let address = addresses::update(&app.db, caller.account_id, address_id(&id)?, fields.into_change()).await?;
+    Ok(ok(AddressView::new(&address, caller.livemode())))
+}
+
+pub(super) async fn retrieve(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+) -> Answer {
+    let address = addresses::retrieve(&*app.db, caller.account_id, address_id(&id)?).await?;
+    Ok(ok(AddressView::new(&address, caller.livemode())))
+}
+
+pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> Answer {
+    let page = params.page()?;
+    let id = required("customerId", params.get("customerId"))?;
+    let customer = customers::retrieve(&app.db, caller.account_id, customer_id(id)?).await?;
+    let rows = addresses::list(&app.db, caller.account_id, customer.id, page).await?;
+    let livemode = caller.livemode();
+    let views = rows.views(|address| AddressView::new(address, livemode));
+    Ok(ok(ListView::new(views, |view| view.id.to_string())))
+}
+
+pub(super) async fn set_default(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+    Body { fields, .. }: Body<RoleField>,
+) -> Answer {
+    let role = required("type", fields.role)?.0;
+    let address = flows::set_default_address(&app.db, &caller, address_id(&id)?, role).await?;
+    Ok(ok(AddressView::new(&address, caller.livemode())))
+}
+
+impl AddressFields {
+    fn into_change(self) -> AddressChange {
+        let text = |text: Option<Text>| text.map(|text| text.0);
+        AddressChange {
+            customer_id: self.customer_id.map(|id| id.0),
+            line1: text(self.line1),
+            country: self.country.map(|country| country.0),
+            details: Details {
+                first_name: text(self.first_name),
+                last_name: text(self.last_name),
+                company: text(self.company),
+                line2: text(self.line2),
+                city: text(self.city),
+                state: text(self.state),
+                postal_code: text(self.postal_code),
+                phone: text(self.phone),
+            },
+        }
+    }
+}
+
+fn address_id(text: &str) -> Result<AddressId, Error> {
+    text.parse().map_err(|_| Error::NotFound("address"))
+}

@@ -1,0 +1,68 @@
+//! /v1/plans
+
+use axum::extract::State;
+use common::error::Error;
+use common::money::Money;
+use common::page::ListView;
+use common::plans::{self, Creation, NewPlan, PlanView};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use crate::answer::{Answer, created, ok};
+use crate::app::App;
+use crate::body::{Amount, Body, CurrencyCode, IntervalCount, PlanInterval, Text, required};
+use crate::guard::Authenticated;
+use crate::path::Path;
+use crate::query::Params;
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PlanFields {
+    /// Shown to people.
+    name: Option<Text>,
+    /// Each charge, in the currency's minor unit.
+    amount: Option<Amount>,
+    /// ISO 4217, in any case.
+    currency: Option<CurrencyCode>,
+    /// The unit of the time between two charges.
+    interval: Option<PlanInterval>,
+    /// How many intervals lie between two charges, 1 if not said. At most three years: 1095 days, 156 weeks, 36 months.
+    interval_count: Option<IntervalCount>,
+}
+
+pub(super) async fn create(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Body { fields, .. }: Body<PlanFields>,
+) -> Answer {
+    let minor = required("amount", fields.amount)?.0;
+    let currency = required("currency", fields.currency)?.0;
+    let new = NewPlan {
+        name: required("name", fields.name)?.0,
+        price: Money { minor, currency },
+        interval: required("interval", fields.interval)?.0,
+        interval_count: fields.interval_count.map_or(1, |count| count.0),
+    };
+    let livemode = caller.livemode();
+    Ok(match plans::create(&app.db, caller.account_id, new, app.clock.now()).await? {
+        Creation::New(plan) => created(PlanView::new(&plan, livemode)),
+        Creation::Existing(plan) => ok(PlanView::new(&plan, livemode)),
+    })
+}
+
+pub(super) async fn retrieve(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+) -> Answer {
+    let id = id.parse().map_err(|_| Error::NotFound("plan"))?;
+    let plan = plans::retrieve(&app.db, caller.account_id, id).await?;
+    Ok(ok(PlanView::new(&plan, caller.livemode())))
+}
+
+pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> Answer {
+    let rows = plans::list(&app.db, caller.account_id, params.page()?).await?;
+    let livemode = caller.livemode();
+    let views = rows.views(|plan| PlanView::new(plan, livemode));
+    Ok(ok(ListView::new(views, |view| view.id.to_string())))
+}

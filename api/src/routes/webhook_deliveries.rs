@@ -1,0 +1,59 @@
+//! /v1/webhook_deliveries
+
+use axum::extract::State;
+use common::error::Error;
+use common::id::WebhookDeliveryId;
+use common::page::ListView;
+use common::queues;
+use common::webhooks::deliveries::{self, Filter};
+use common::webhooks::{DeliveryStatus, DeliveryView};
+use queue::Wake;
+
+use super::webhook_endpoints::endpoint_id;
+use crate::answer::{Answer, ok};
+use crate::app::App;
+use crate::envelope::RequestId;
+use crate::guard::Authenticated;
+use crate::path::Path;
+use crate::query::Params;
+
+pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> Answer {
+    let page = params.page()?;
+    let status = params.get("status").map(status).transpose()?;
+    let endpoint = params.get("endpointId").map(endpoint_id).transpose()?;
+    let rows = deliveries::list(&app.db, caller.account_id, Filter { endpoint, status }, page).await?;
+    let livemode = caller.livemode();
+    let views = rows.views(|delivery| DeliveryView::new(delivery, livemode));
+    Ok(ok(ListView::new(views, |view| view.id.to_string())))
+}
+
+fn status(text: &str) -> Result<DeliveryStatus, Error> {
+    let found = DeliveryStatus::ALL.into_iter().find(|status| status.name() == text);
+    found.ok_or_else(|| Error::invalid("status", "status must be one of pending, succeeded, failed"))
+}
+
+pub(super) async fn retrieve(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+) -> Answer {
+    let delivery = deliveries::retrieve(&app.db, caller.account_id, delivery_id(&id)?).await?;
+    Ok(ok(DeliveryView::new(&delivery, caller.livemode())))
+}
+
+pub(super) async fn replay(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    RequestId(request_id): RequestId,
+    Path(id): Path<String>,
+) -> Answer {
+    let again = deliveries::replay(&app.db, caller.account_id, delivery_id(&id)?, app.clock.now()).await?;
+    let wake = Wake { id: again.endpoint_id.uuid(), request_id: Some(request_id.to_string()) };
+    app.push(queues::WEBHOOKS, wake);
+    Ok(ok(DeliveryView::new(&again, caller.livemode())))
+}
+
+/// An id of another form names nothing: the same answer as for one that is unknown.
+fn delivery_id(text: &str) -> Result<WebhookDeliveryId, Error> {
+    text.parse().map_err(|_| Error::NotFound("webhook delivery"))
+}

@@ -1,0 +1,109 @@
+//! /v1/webhook_endpoints
+
+use axum::extract::State;
+use common::error::Error;
+use common::id::WebhookEndpointId;
+use common::page::ListView;
+use common::webhooks::endpoints::{self, EndpointChange, EndpointUrl, NewEndpoint};
+use common::webhooks::{DeletedEndpointView, EndpointView};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use crate::answer::{Answer, created, ok};
+use crate::app::App;
+use crate::body::{Body, EndpointStatus, EventName, Reference, WebUrl, required, rows};
+use crate::guard::Authenticated;
+use crate::path::Path;
+use crate::query::Params;
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NewEndpointFields {
+    /// Where deliveries are to go, up to 2,048 bytes; of live accounts `https`.
+    #[schema(value_type = Option<WebUrl>)]
+    url: Option<Reference>,
+    /// The events that it is to be told of; every event, if omitted or empty.
+    #[serde(default, deserialize_with = "rows")]
+    enabled_events: Option<Vec<EventName>>,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EndpointFields {
+    /// Where deliveries go, up to 2,048 bytes; of live accounts `https`.
+    #[schema(value_type = Option<WebUrl>)]
+    url: Option<Reference>,
+    /// Replaces the whole list; an empty one is every event.
+    #[serde(default, deserialize_with = "rows")]
+    enabled_events: Option<Vec<EventName>>,
+    /// `disabled` stops deliveries; `enabled` lets them begin again, and forgets earlier failures.
+    status: Option<EndpointStatus>,
+}
+
+pub(super) async fn create(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Body { fields, .. }: Body<NewEndpointFields>,
+) -> Answer {
+    let new = NewEndpoint {
+        url: EndpointUrl::parse(required("url", fields.url)?.0, app.webhook_policy(caller.mode))?,
+        enabled_events: fields.enabled_events.into_iter().flatten().map(|name| name.0).collect(),
+    };
+    let made = endpoints::create(&app.db, &app.encryption, &caller, new, app.clock.now()).await?;
+    Ok(created(EndpointView::with_secret(&made, caller.livemode())))
+}
+
+pub(super) async fn update(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+    Body { fields, .. }: Body<EndpointFields>,
+) -> Answer {
+    let change = EndpointChange {
+        url: fields.url.map(|url| EndpointUrl::parse(url.0, app.webhook_policy(caller.mode))).transpose()?,
+        enabled_events: fields.enabled_events.map(|names| names.into_iter().map(|name| name.0).collect()),
+        status: fields.status.map(|status| status.0),
+    };
+    let endpoint = endpoints::update(&app.db, caller.account_id, endpoint_id(&id)?, change).await?;
+    Ok(ok(EndpointView::new(&endpoint, caller.livemode())))
+}
+
+pub(super) async fn retrieve(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+) -> Answer {
+    let endpoint = endpoints::retrieve(&app.db, caller.account_id, endpoint_id(&id)?).await?;
+    Ok(ok(EndpointView::new(&endpoint, caller.livemode())))
+}
+
+pub(super) async fn rotate_secret(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+) -> Answer {
+    let made = endpoints::rotate_secret(&app.db, &app.encryption, caller.account_id, endpoint_id(&id)?).await?;
+    Ok(ok(EndpointView::with_secret(&made, caller.livemode())))
+}
+
+pub(super) async fn delete(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+) -> Answer {
+    let id = endpoint_id(&id)?;
+    endpoints::delete(&app.db, caller.account_id, id, app.clock.now()).await?;
+    Ok(ok(DeletedEndpointView::new(id)))
+}
+
+pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> Answer {
+    let rows = endpoints::list(&app.db, caller.account_id, params.page()?).await?;
+    let livemode = caller.livemode();
+    let views = rows.views(|endpoint| EndpointView::new(endpoint, livemode));
+    Ok(ok(ListView::new(views, |view| view.id.to_string())))
+}
+
+/// An id of another form names nothing: the same answer as for one that is unknown.
+pub(super) fn endpoint_id(text: &str) -> Result<WebhookEndpointId, Error> {
+    text.parse().map_err(|_| Error::NotFound("webhook endpoint"))
+}

@@ -1,0 +1,135 @@
+//! A receiver on loopback that does with each connection what its test says.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+pub(super) const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// A request as it came.
+#[derive(Clone)]
+pub(super) struct Request {
+    pub(super) head: String,
+    pub(super) body: Vec<u8>,
+}
+
+#[derive(Default)]
+struct Log {
+    requests: Mutex<Vec<Request>>,
+    connections: AtomicUsize,
+    ended: AtomicUsize,
+    end: Notify,
+}
+
+/// The receiver, as long as it is held.
+pub(super) struct Receiver {
+    pub(super) port: u16,
+    log: Arc<Log>,
+    _serving: JoinSet<()>,
+}
+
+impl Receiver {
+    /// Does this with each connection, which closes when it is done.
+    pub(super) async fn start<F, Done>(serve: F) -> Self
+    where
+        F: Fn(Peer<TcpStream>) -> Done + Send + 'static,
+        Done: Future<Output = ()> + Send + 'static,
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let log = Arc::new(Log::default());
+        let mut serving = JoinSet::new();
+        serving.spawn({
+            let log = log.clone();
+            async move {
+                let mut connections = JoinSet::new();
+                while let Ok((stream, _)) = listener.accept().await {
+                    log.connections.fetch_add(1, Ordering::SeqCst);
+                    let served = serve(Peer { stream, log: log.clone() });
+                    let log = log.clone();
+                    connections.spawn(async move {
+                        served.await;
+                        log.ended.fetch_add(1, Ordering::SeqCst);
+                        log.end.notify_one();
+                    });
+                }
+            }
+        });
+        Self { port, log, _serving: serving }
+    }
+
+    /// Gives every request this answer, and keeps its connections.
+    pub(super) async fn answering(answer: impl Into<Vec<u8>>) -> Self {
+        let answer = Arc::new(answer.into());
+        Self::start(move |mut peer| {
+            let answer = answer.clone();
+            async move { while peer.read().await && peer.write(&answer).await {} }
+        })
+        .await
+    }
+
+    pub(super) fn requests(&self) -> Vec<Request> {
+        self.log.requests.lock().unwrap().clone()
+    }
+
+    pub(super) fn connections(&self) -> usize {
+        self.log.connections.load(Ordering::SeqCst)
+    }
+
+    /// Waits until it is done with so many connections.
+    pub(super) async fn ended(&self, connections: usize) {
+        while self.log.ended.load(Ordering::SeqCst) < connections {
+            self.log.end.notified().await;
+        }
+    }
+}
+
+/// One connection, from the receiver's side.
+pub(super) struct Peer<S> {
+    pub(super) stream: S,
+    log: Arc<Log>,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
+    /// The same connection under this layer.
+    ///
+    /// # Errors
+    /// The layer's.
+    pub(super) async fn under<T, E>(self, layer: impl AsyncFnOnce(S) -> Result<T, E>) -> Result<Peer<T>, E> {
+        Ok(Peer { stream: layer(self.stream).await?, log: self.log })
+    }
+
+    /// Reads a request and notes it; false if the connection ended before one was whole.
+    pub(super) async fn read(&mut self) -> bool {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            match self.stream.read_u8().await {
+                Ok(byte) => head.push(byte),
+                Err(_) => return false,
+            }
+        }
+        let head = String::from_utf8(head).unwrap();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).expect("a length");
+        let mut body = vec![0; length.parse().unwrap()];
+        if self.stream.read_exact(&mut body).await.is_err() {
+            return false;
+        }
+        self.log.requests.lock().unwrap().push(Request { head, body });
+        true
+    }
+
+    /// Writes this; false if the connection has ended.
+    pub(super) async fn write(&mut self, bytes: &[u8]) -> bool {
+        self.stream.write_all(bytes).await.is_ok() && self.stream.flush().await.is_ok()
+    }
+
+    /// Waits until the other side has closed the connection.
+    pub(super) async fn closed(&mut self) {
+        let mut rest = vec![0; 64 * 1024];
+        while self.stream.read(&mut rest).await.is_ok_and(|read| read > 0) {}
+    }
+}

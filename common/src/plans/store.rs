@@ -1,0 +1,65 @@
+//! The SQL of plans.
+
+use sqlx::PgPool;
+
+use super::{Interval, Plan};
+use crate::error::Result;
+use crate::id::{AccountId, PlanId};
+
+/// Every reader reads all of a plan, so the columns stand once.
+macro_rules! select_plans {
+    ($rest:literal, $($arg:expr),* $(,)?) => {
+        sqlx::query_as!(
+            Plan,
+            r#"SELECT id, name, amount, currency, "interval", interval_count, created_at FROM plans "# + $rest,
+            $($arg),*
+        )
+    };
+}
+
+/// Whether the plan was written: not if another has its price.
+pub(super) async fn insert(db: &PgPool, account: AccountId, new: &Plan) -> Result<bool> {
+    let done = sqlx::query!(
+        r#"INSERT INTO plans (id, account_id, name, amount, currency, "interval", interval_count, created_at)
+           VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT ON CONSTRAINT plans_price DO NOTHING"#,
+        new.id.uuid(),
+        account.uuid(),
+        new.name,
+        new.amount,
+        new.currency.code(),
+        new.interval as Interval,
+        new.interval_count,
+        new.created_at,
+    )
+    .execute(db)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+/// The plan that has the price of this one.
+pub(super) async fn find_by_price(db: &PgPool, account: AccountId, like: &Plan) -> Result<Option<Plan>> {
+    let query = select_plans!(
+        r#"WHERE account_id = $1 AND amount = $2 AND currency = $3 AND "interval" = $4 AND interval_count = $5"#,
+        account.uuid(),
+        like.amount,
+        like.currency.code(),
+        like.interval as Interval,
+        like.interval_count,
+    );
+    Ok(query.fetch_optional(db).await?)
+}
+
+pub(super) async fn find(db: &PgPool, account: AccountId, id: PlanId) -> Result<Option<Plan>> {
+    let query = select_plans!("WHERE account_id = $1 AND id = $2", account.uuid(), id.uuid());
+    Ok(query.fetch_optional(db).await?)
+}
+
+pub(super) async fn list(db: &PgPool, account: AccountId, after: Option<PlanId>, limit: i64) -> Result<Vec<Plan>> {
+    let query = select_plans!(
+        "WHERE account_id = $1 AND ($2::uuid IS NULL OR id < $2) ORDER BY id DESC LIMIT $3",
+        account.uuid(),
+        after.map(PlanId::uuid),
+        limit,
+    );
+    Ok(query.fetch_all(db).await?)
+}

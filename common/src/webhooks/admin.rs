@@ -1,0 +1,53 @@
+//! What an operator sees of endpoints and does to them. Only the operator's command line calls these.
+
+use sqlx::PgPool;
+
+use super::endpoints::{self, WithSecret};
+use super::store::endpoints as store;
+use super::{DisabledReason, EndpointStatus};
+use crate::crypto::EncryptionKey;
+use crate::error::{Error, Result};
+use crate::id::{AccountId, WebhookEndpointId};
+use crate::time::Timestamp;
+
+/// An endpoint as an operator sees it.
+#[derive(Debug)]
+pub struct EndpointRow {
+    /// Its id.
+    pub id: WebhookEndpointId,
+    /// Whose it is.
+    pub account_id: AccountId,
+    /// Where deliveries go.
+    pub url: String,
+    /// What it is told of; empty is every event.
+    pub enabled_events: Vec<String>,
+    /// Whether it is told at all.
+    pub status: EndpointStatus,
+    /// Why not.
+    pub disabled_reason: Option<DisabledReason>,
+    /// Since when no attempt has succeeded.
+    pub failing_since: Option<Timestamp>,
+    /// Until when it asked to be left alone.
+    pub paused_until: Option<Timestamp>,
+    /// Until when its former secret signs too.
+    pub previous_secret_until: Option<Timestamp>,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// Every endpoint of an account, or of all accounts, newest first; deleted ones are not shown.
+///
+/// # Errors
+/// Only the database's.
+pub async fn list(db: &PgPool, account: Option<AccountId>) -> Result<Vec<EndpointRow>> {
+    store::list_all(db, account).await
+}
+
+/// Gives an endpoint a new secret, as [`endpoints::rotate_secret`] does.
+///
+/// # Errors
+/// [`Error::NotFound`].
+pub async fn rotate_secret(db: &PgPool, encryption: &EncryptionKey, id: WebhookEndpointId) -> Result<WithSecret> {
+    let account = store::owner(db, id).await?.ok_or(Error::NotFound("webhook endpoint"))?;
+    endpoints::rotate_secret(db, encryption, account, id).await
+}

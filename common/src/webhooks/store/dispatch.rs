@@ -1,0 +1,258 @@
+//! The SQL of making attempts.
+
+use std::time::Duration;
+
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use crate::error::Result;
+use crate::id::{AccountId, WebhookEndpointId};
+use crate::time::Timestamp;
+use crate::webhooks::dispatch::{Attempted, Backlog, Claimed, Failure};
+use crate::webhooks::{DeliveryStatus, DisabledReason};
+
+pub(in crate::webhooks) async fn claim(
+    db: &PgPool,
+    wanted: &[(WebhookEndpointId, i64)],
+    lease: Duration,
+) -> Result<Vec<Claimed>> {
+    let (endpoints, free): (Vec<Uuid>, Vec<i64>) = wanted.iter().map(|(id, free)| (id.uuid(), *free)).unzip();
+    let rows = sqlx::query_as!(
+        Claimed,
+        r#"WITH endpoint AS MATERIALIZED (
+               SELECT e.id, e.url, e.secret, w.free,
+                      CASE WHEN e.previous_secret_until > clock_timestamp() THEN e.previous_secret END AS previous_secret
+               FROM unnest($1::uuid[], $2::bigint[]) AS w (id, free) JOIN webhook_endpoints e ON e.id = w.id
+               WHERE e.deleted_at IS NULL AND e.status = 'enabled'
+                 AND (e.paused_until IS NULL OR e.paused_until <= clock_timestamp())
+               FOR KEY SHARE OF e),
+           claimed AS (
+               UPDATE webhook_pending p
+               SET lease_until = clock_timestamp() + make_interval(secs => $3), fence = p.fence + 1
+               FROM endpoint e CROSS JOIN LATERAL (
+                   SELECT q.account_id, q.id FROM webhook_pending q
+                   WHERE q.endpoint_id = e.id AND q.due_at <= clock_timestamp()
+                     AND (q.lease_until IS NULL OR q.lease_until < clock_timestamp())
+                   ORDER BY q.due_at LIMIT e.free FOR NO KEY UPDATE SKIP LOCKED) due
+               WHERE p.account_id = due.account_id AND p.id = due.id
+               RETURNING p.id, p.account_id, p.endpoint_id, p.event_id, p.attempt, p.replay_of, p.fence, p.created_at)
+           SELECT p.id, p.account_id, a.mode, p.endpoint_id, p.event_id, v.created_at AS happened_at, p.created_at, p.attempt,
+                  p.replay_of, p.fence, e.url, v.payload, e.secret, e.previous_secret
+           FROM claimed p
+           JOIN endpoint e ON e.id = p.endpoint_id
+           JOIN events v ON v.id = p.event_id
+           JOIN accounts a ON a.id = p.account_id"#,
+        &endpoints,
+        &free,
+        lease.as_secs_f64(),
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows)
+}
+
+/// An endpoint to be disabled.
+pub(in crate::webhooks) struct Failing {
+    pub(in crate::webhooks) id: WebhookEndpointId,
+    pub(in crate::webhooks) account_id: AccountId,
+    pub(in crate::webhooks) reason: DisabledReason,
+}
+
+/// The attempts as columns: Postgres takes arrays, not rows.
+#[derive(Default)]
+struct Columns<'a> {
+    ids: Vec<Uuid>,
+    accounts: Vec<Uuid>,
+    endpoints: Vec<Uuid>,
+    events: Vec<Uuid>,
+    attempts: Vec<i16>,
+    replays_of: Vec<Option<Uuid>>,
+    fences: Vec<i64>,
+    failures: Vec<Option<&'static str>>,
+    statuses: Vec<Option<i16>>,
+    bodies: Vec<Option<&'a str>>,
+    messages: Vec<Option<&'a str>>,
+    durations_ms: Vec<i32>,
+    attempted_at: Vec<Timestamp>,
+    next_at: Vec<Option<Timestamp>>,
+    paused_until: Vec<Option<Timestamp>>,
+    created_at: Vec<Timestamp>,
+}
+
+impl<'a> Columns<'a> {
+    fn of(rows: &'a [(&Attempted, Option<Timestamp>)]) -> Self {
+        let mut columns = Self::default();
+        for (attempt, next_at) in rows {
+            let claimed = &attempt.claimed;
+            columns.ids.push(claimed.id.uuid());
+            columns.accounts.push(claimed.account_id.uuid());
+            columns.endpoints.push(claimed.endpoint_id.uuid());
+            columns.events.push(claimed.event_id.uuid());
+            columns.attempts.push(claimed.attempt);
+            columns.replays_of.push(claimed.replay_of.map(|id| id.uuid()));
+            columns.fences.push(claimed.fence);
+            columns.failures.push(attempt.failure.map(Failure::name));
+            columns.statuses.push(attempt.response_status.and_then(|status| i16::try_from(status).ok()));
+            columns.bodies.push(attempt.response_body.as_deref());
+            columns.messages.push(attempt.failure_message.as_deref());
+            columns.durations_ms.push(i32::try_from(attempt.duration.as_millis()).unwrap_or(i32::MAX));
+            columns.attempted_at.push(attempt.attempted_at);
+            columns.next_at.push(*next_at);
+            columns.paused_until.push(attempt.paused_until());
+            columns.created_at.push(claimed.created_at);
+        }
+        columns
+    }
+}
+
+pub(in crate::webhooks) async fn record(
+    db: &PgPool,
+    rows: &[(&Attempted, Option<Timestamp>)],
+    disabled_after: Duration,
+) -> Result<Vec<Failing>> {
+    let columns = Columns::of(rows);
+    let failing = sqlx::query!(
+        r#"WITH made AS MATERIALIZED (
+               SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::smallint[], $6::uuid[], $7::bigint[],
+                   $8::text[], $9::smallint[], $10::text[], $11::int[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[],
+                   $15::timestamptz[], $17::text[])
+               AS m (id, account_id, endpoint_id, event_id, attempt, replay_of, fence, failure, response_status, response_body,
+                     duration_ms, attempted_at, next_at, paused_until, created_at, failure_message)),
+           -- Delivered, whoever holds it by now; or failed for the last time.
+           ended AS (
+               DELETE FROM webhook_pending p USING made m
+               WHERE p.account_id = m.account_id AND p.id = m.id
+                 AND (m.failure IS NULL OR (m.next_at IS NULL AND p.fence = m.fence))
+               RETURNING p.id),
+           -- The next attempt is a delivery of its own.
+           again AS (
+               UPDATE webhook_pending p SET id = new_ulid(clock_timestamp()), attempt = p.attempt + 1, due_at = m.next_at,
+                   lease_until = NULL, created_at = clock_timestamp()
+               FROM made m
+               WHERE p.account_id = m.account_id AND p.id = m.id AND p.fence = m.fence AND m.next_at IS NOT NULL
+               RETURNING m.id),
+           recorded AS (
+               INSERT INTO webhook_deliveries
+                   (id, account_id, endpoint_id, event_id, attempt, replay_of, status, failure, response_status, response_body,
+                    failure_message, duration_ms, attempted_at, next_attempt_at, created_at)
+               SELECT coalesce(ended.id, again.id, new_ulid(clock_timestamp())), m.account_id, m.endpoint_id, m.event_id,
+                   m.attempt, m.replay_of,
+                   CASE WHEN m.failure IS NULL THEN 'succeeded' ELSE 'failed' END::webhook_delivery_status,
+                   m.failure, m.response_status, m.response_body, m.failure_message, m.duration_ms, m.attempted_at,
+                   CASE WHEN again.id IS NOT NULL THEN m.next_at END, m.created_at
+               FROM made m LEFT JOIN ended ON ended.id = m.id LEFT JOIN again ON again.id = m.id),
+           summary AS (
+               SELECT endpoint_id, bool_or(failure IS NULL) AS works, min(attempted_at) AS since,
+                      max(paused_until) AS paused_until, bool_or(response_status = 410) AS gone
+               FROM made GROUP BY endpoint_id),
+           endpoint AS (
+               UPDATE webhook_endpoints e SET
+                   failing_since = CASE WHEN s.works THEN NULL ELSE coalesce(e.failing_since, s.since) END,
+                   paused_until = greatest(e.paused_until, s.paused_until)
+               FROM summary s
+               WHERE e.id = s.endpoint_id AND (NOT s.works OR e.failing_since IS NOT NULL OR s.paused_until IS NOT NULL)
+               RETURNING e.id, e.account_id, e.failing_since, coalesce(s.gone, false) AS gone)
+           SELECT id AS "id!", account_id AS "account_id!", gone AS "gone!" FROM endpoint
+           WHERE gone OR failing_since < clock_timestamp() - make_interval(secs => $16)"#,
+        &columns.ids,
+        &columns.accounts,
+        &columns.endpoints,
+        &columns.events,
+        &columns.attempts,
+        &columns.replays_of as &[Option<Uuid>],
+        &columns.fences,
+        &columns.failures as &[Option<&str>],
+        &columns.statuses as &[Option<i16>],
+        &columns.bodies as &[Option<&str>],
+        &columns.durations_ms,
+        &columns.attempted_at as &[Timestamp],
+        &columns.next_at as &[Option<Timestamp>],
+        &columns.paused_until as &[Option<Timestamp>],
+        &columns.created_at as &[Timestamp],
+        disabled_after.as_secs_f64(),
+        &columns.messages as &[Option<&str>],
+    )
+    .fetch_all(db)
+    .await?;
+    let failing = failing.into_iter().map(|row| Failing {
+        id: row.id,
+        account_id: row.account_id,
+        reason: if row.gone { DisabledReason::Gone } else { DisabledReason::Failing },
+    });
+    Ok(failing.collect())
+}
+
+/// Leaps from endpoint to endpoint through the index, and looks at each for one delivery that is due.
+pub(in crate::webhooks) async fn endpoints_due(db: &PgPool) -> Result<Vec<WebhookEndpointId>> {
+    let rows = sqlx::query_scalar!(
+        r#"WITH RECURSIVE backlog AS (
+               (SELECT endpoint_id FROM webhook_pending ORDER BY endpoint_id LIMIT 1)
+               UNION ALL
+               SELECT (SELECT p.endpoint_id FROM webhook_pending p WHERE p.endpoint_id > b.endpoint_id
+                       ORDER BY p.endpoint_id LIMIT 1)
+               FROM backlog b WHERE b.endpoint_id IS NOT NULL)
+           SELECT e.id FROM backlog b JOIN webhook_endpoints e ON e.id = b.endpoint_id
+           WHERE e.deleted_at IS NULL AND e.status = 'enabled'
+             AND (e.paused_until IS NULL OR e.paused_until <= clock_timestamp())
+             AND EXISTS (SELECT 1 FROM webhook_pending p WHERE p.endpoint_id = e.id AND p.due_at <= clock_timestamp()
+                         AND (p.lease_until IS NULL OR p.lease_until < clock_timestamp()))"#
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows)
+}
+
+/// What a worker is sending at this moment is left to it.
+pub(in crate::webhooks) async fn close_unwanted(db: &PgPool, batch: i64) -> Result<u64> {
+    let done = sqlx::query!(
+        "WITH RECURSIVE backlog AS (
+             (SELECT endpoint_id FROM webhook_pending ORDER BY endpoint_id LIMIT 1)
+             UNION ALL
+             SELECT (SELECT p.endpoint_id FROM webhook_pending p WHERE p.endpoint_id > b.endpoint_id
+                     ORDER BY p.endpoint_id LIMIT 1)
+             FROM backlog b WHERE b.endpoint_id IS NOT NULL),
+         unwanted AS (
+             SELECT p.account_id, p.id, e.deleted_at IS NOT NULL AS deleted
+             FROM backlog b JOIN webhook_endpoints e ON e.id = b.endpoint_id
+             JOIN LATERAL (
+                 SELECT q.account_id, q.id FROM webhook_pending q
+                 WHERE q.endpoint_id = e.id AND (q.lease_until IS NULL OR q.lease_until < clock_timestamp())
+                 LIMIT $1 FOR UPDATE SKIP LOCKED) p ON true
+             WHERE e.deleted_at IS NOT NULL OR e.status = 'disabled'
+             LIMIT $1),
+         closed AS (
+             DELETE FROM webhook_pending p USING unwanted u WHERE p.account_id = u.account_id AND p.id = u.id
+             RETURNING p.*, u.deleted)
+         INSERT INTO webhook_deliveries
+             (id, account_id, endpoint_id, event_id, attempt, replay_of, status, failure, created_at)
+         SELECT id, account_id, endpoint_id, event_id, attempt, replay_of, $4,
+             CASE WHEN deleted THEN $2 ELSE $3 END, created_at FROM closed",
+        batch,
+        Failure::EndpointDeleted.name(),
+        Failure::EndpointDisabled.name(),
+        DeliveryStatus::Failed as DeliveryStatus,
+    )
+    .execute(db)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+pub(in crate::webhooks) async fn backlog(db: &PgPool) -> Result<Backlog> {
+    let row = sqlx::query!(
+        r#"SELECT count(*) FILTER (WHERE due_at <= clock_timestamp()) AS "due!",
+                  count(*) FILTER (WHERE due_at > clock_timestamp()) AS "waiting!",
+                  coalesce(extract(epoch FROM clock_timestamp() - min(due_at) FILTER (WHERE due_at <= clock_timestamp())), 0)::float8
+                      AS "oldest_due_seconds!"
+           FROM webhook_pending"#
+    )
+    .fetch_one(db)
+    .await?;
+    let disabled = sqlx::query!(
+        r#"SELECT disabled_reason AS "reason!: DisabledReason", count(*) AS "count!" FROM webhook_endpoints
+           WHERE deleted_at IS NULL AND status = 'disabled' GROUP BY disabled_reason"#
+    )
+    .fetch_all(db)
+    .await?;
+    let disabled = disabled.into_iter().map(|row| (row.reason, row.count)).collect();
+    Ok(Backlog { due: row.due, waiting: row.waiting, oldest_due_seconds: row.oldest_due_seconds, disabled })
+}

@@ -1,0 +1,248 @@
+//! The SQL of endpoints. What is deleted is gone for every statement but those that say otherwise.
+
+use std::time::Duration;
+
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use crate::error::Result;
+use crate::id::{AccountId, WebhookEndpointId};
+use crate::time::Timestamp;
+use crate::webhooks::EndpointStatus;
+use crate::webhooks::admin::EndpointRow;
+use crate::webhooks::endpoints::Endpoint;
+
+/// Makes whoever else adds an endpoint to this account wait, and nobody else.
+pub(in crate::webhooks) async fn lock_account(tx: &mut PgConnection, account: AccountId) -> Result<()> {
+    sqlx::query!("SELECT id FROM accounts WHERE id = $1 FOR NO KEY UPDATE", account.uuid()).fetch_one(tx).await?;
+    Ok(())
+}
+
+pub(in crate::webhooks) async fn count(tx: &mut PgConnection, account: AccountId) -> Result<i64> {
+    let count = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM webhook_endpoints WHERE account_id = $1 AND deleted_at IS NULL"#,
+        account.uuid()
+    )
+    .fetch_one(tx)
+    .await?;
+    Ok(count)
+}
+
+pub(in crate::webhooks) async fn insert(
+    tx: &mut PgConnection,
+    account: AccountId,
+    new: &Endpoint,
+    sealed: &[u8],
+) -> Result<()> {
+    sqlx::query!(
+        "INSERT INTO webhook_endpoints (id, account_id, url, enabled_events, secret, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6)",
+        new.id.uuid(),
+        account.uuid(),
+        new.url,
+        &new.enabled_events,
+        sealed,
+        new.created_at,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+pub(in crate::webhooks) async fn find(
+    db: &PgPool,
+    account: AccountId,
+    id: WebhookEndpointId,
+) -> Result<Option<Endpoint>> {
+    let row = sqlx::query_as!(
+        Endpoint,
+        "SELECT id, url, enabled_events, status, disabled_reason, created_at FROM webhook_endpoints
+         WHERE account_id = $1 AND id = $2 AND deleted_at IS NULL",
+        account.uuid(),
+        id.uuid()
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row)
+}
+
+/// Whether the account has it or had it, deleted ones included.
+pub(in crate::webhooks) async fn has_existed(db: &PgPool, account: AccountId, id: WebhookEndpointId) -> Result<bool> {
+    let found = sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT FROM webhook_endpoints WHERE account_id = $1 AND id = $2) AS "found!""#,
+        account.uuid(),
+        id.uuid()
+    )
+    .fetch_one(db)
+    .await?;
+    Ok(found)
+}
+
+pub(in crate::webhooks) async fn lock(
+    tx: &mut PgConnection,
+    account: AccountId,
+    id: WebhookEndpointId,
+) -> Result<Option<Endpoint>> {
+    let row = sqlx::query_as!(
+        Endpoint,
+        "SELECT id, url, enabled_events, status, disabled_reason, created_at FROM webhook_endpoints
+         WHERE account_id = $1 AND id = $2 AND deleted_at IS NULL FOR NO KEY UPDATE",
+        account.uuid(),
+        id.uuid()
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(row)
+}
+
+/// Keeps an endpoint from being disabled or deleted, and answers its status; none of a deleted one.
+pub(in crate::webhooks) async fn hold(
+    tx: &mut PgConnection,
+    account: AccountId,
+    id: WebhookEndpointId,
+) -> Result<Option<EndpointStatus>> {
+    let status = sqlx::query_scalar!(
+        "SELECT status FROM webhook_endpoints WHERE account_id = $1 AND id = $2 AND deleted_at IS NULL FOR SHARE",
+        account.uuid(),
+        id.uuid()
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(status)
+}
+
+/// Writes what an update may change. A fresh start forgets failures and pauses.
+pub(in crate::webhooks) async fn save(
+    tx: &mut PgConnection,
+    account: AccountId,
+    endpoint: &Endpoint,
+    fresh_start: bool,
+) -> Result<()> {
+    sqlx::query!(
+        "UPDATE webhook_endpoints SET url = $3, enabled_events = $4, status = $5, disabled_reason = $6,
+                failing_since = CASE WHEN NOT $7 THEN failing_since END,
+                paused_until = CASE WHEN NOT $7 THEN paused_until END
+         WHERE account_id = $1 AND id = $2",
+        account.uuid(),
+        endpoint.id.uuid(),
+        endpoint.url,
+        &endpoint.enabled_events,
+        endpoint.status as EndpointStatus,
+        endpoint.disabled_reason.map(|reason| reason.name()),
+        fresh_start,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Puts a new secret in the place of the present one, which becomes the former one for so long.
+pub(in crate::webhooks) async fn rotate(
+    db: &PgPool,
+    account: AccountId,
+    id: WebhookEndpointId,
+    sealed: &[u8],
+    former_signs: Duration,
+) -> Result<Option<Endpoint>> {
+    let row = sqlx::query_as!(
+        Endpoint,
+        "UPDATE webhook_endpoints SET previous_secret = secret, secret = $3,
+                previous_secret_until = clock_timestamp() + make_interval(secs => $4)
+         WHERE account_id = $1 AND id = $2 AND deleted_at IS NULL
+         RETURNING id, url, enabled_events, status, disabled_reason, created_at",
+        account.uuid(),
+        id.uuid(),
+        sealed,
+        former_signs.as_secs_f64(),
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row)
+}
+
+/// Locks an endpoint whole. A weaker lock would let claims through, which hold its key alone.
+pub(in crate::webhooks) async fn lock_against_claims(
+    tx: &mut PgConnection,
+    account: AccountId,
+    id: WebhookEndpointId,
+) -> Result<bool> {
+    let found = sqlx::query_scalar!(
+        "SELECT id FROM webhook_endpoints WHERE account_id = $1 AND id = $2 AND deleted_at IS NULL FOR UPDATE",
+        account.uuid(),
+        id.uuid()
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(found.is_some())
+}
+
+pub(in crate::webhooks) async fn delete(
+    tx: &mut PgConnection,
+    account: AccountId,
+    id: WebhookEndpointId,
+    now: Timestamp,
+) -> Result<()> {
+    sqlx::query!(
+        "UPDATE webhook_endpoints SET deleted_at = $3 WHERE account_id = $1 AND id = $2",
+        account.uuid(),
+        id.uuid(),
+        now
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Whether attempts on an endpoint are claimed. Only what is due is claimed, so only that is looked at.
+pub(in crate::webhooks) async fn has_leases(db: &PgPool, account: AccountId, id: WebhookEndpointId) -> Result<bool> {
+    let found = sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT FROM webhook_pending WHERE account_id = $1 AND endpoint_id = $2
+                          AND due_at <= clock_timestamp() AND lease_until > clock_timestamp()) AS "found!""#,
+        account.uuid(),
+        id.uuid()
+    )
+    .fetch_one(db)
+    .await?;
+    Ok(found)
+}
+
+pub(in crate::webhooks) async fn list(
+    db: &PgPool,
+    account: AccountId,
+    after: Option<WebhookEndpointId>,
+    limit: i64,
+) -> Result<Vec<Endpoint>> {
+    let rows = sqlx::query_as!(
+        Endpoint,
+        "SELECT id, url, enabled_events, status, disabled_reason, created_at FROM webhook_endpoints
+         WHERE account_id = $1 AND id < $2 AND deleted_at IS NULL ORDER BY id DESC LIMIT $3",
+        account.uuid(),
+        after.map_or(Uuid::max(), WebhookEndpointId::uuid),
+        limit,
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows)
+}
+
+pub(in crate::webhooks) async fn list_all(db: &PgPool, account: Option<AccountId>) -> Result<Vec<EndpointRow>> {
+    let rows = sqlx::query_as!(
+        EndpointRow,
+        "SELECT id, account_id, url, enabled_events, status, disabled_reason, failing_since, paused_until,
+                previous_secret_until, created_at
+         FROM webhook_endpoints WHERE deleted_at IS NULL AND ($1::uuid IS NULL OR account_id = $1) ORDER BY id DESC",
+        account.map(AccountId::uuid),
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows)
+}
+
+/// Whose endpoint it is, for an operator.
+pub(in crate::webhooks) async fn owner(db: &PgPool, id: WebhookEndpointId) -> Result<Option<AccountId>> {
+    let owner =
+        sqlx::query_scalar!("SELECT account_id FROM webhook_endpoints WHERE id = $1 AND deleted_at IS NULL", id.uuid())
+            .fetch_optional(db)
+            .await?;
+    Ok(owner)
+}

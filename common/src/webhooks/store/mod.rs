@@ -1,0 +1,5 @@
+//! The SQL of webhooks.
+
+pub(super) mod deliveries;
+pub(super) mod dispatch;
+pub(super) mod endpoints;

@@ -1,0 +1,77 @@
+//! One attempt: signed, sent, and what came of it.
+
+use common::clock::Clock;
+use common::crypto::{EncryptionKey, Secret};
+use common::egress::{Bytes, Egress, FailureKind, HeaderMap, Target};
+use common::webhooks::dispatch::{Attempted, Claimed, Failure};
+use common::webhooks::{endpoints, signature};
+
+/// What attempts are made with.
+#[derive(Clone)]
+pub(crate) struct Sender {
+    pub(crate) egress: Egress,
+    pub(crate) encryption: EncryptionKey,
+    pub(crate) clock: Clock,
+    /// Whether test accounts may have endpoints on loopback.
+    pub(crate) allow_loopback: bool,
+}
+
+impl Sender {
+    /// Makes the attempt. It always comes to an end, within its time-out.
+    pub(super) async fn attempt(&self, claimed: Claimed) -> Attempted {
+        let attempted_at = self.clock.now();
+        let began = std::time::Instant::now();
+        let mut attempted = Attempted::new(claimed, attempted_at);
+        match self.target(&attempted.claimed) {
+            Err(reason) => attempted.fail(Failure::AddressRefused, reason),
+            Ok(target) => {
+                let headers = self.headers(&attempted.claimed, attempted_at.as_millisecond() / 1000);
+                let body = Bytes::copy_from_slice(attempted.claimed.payload.as_bytes());
+                match self.egress.post(&target, headers, body).await {
+                    Ok(received) => attempted.answered(received.status, &received.body, received.retry_after),
+                    Err(failed) => attempted.fail(class(failed.kind), failed.message.into_owned()),
+                }
+            }
+        }
+        attempted.duration = began.elapsed();
+        attempted
+    }
+
+    fn target(&self, claimed: &Claimed) -> Result<Target, String> {
+        Target::parse(&claimed.url, endpoints::policy(claimed.mode, self.allow_loopback))
+            .map_err(|unfit| unfit.to_string())
+    }
+
+    fn headers(&self, claimed: &Claimed, timestamp_s: i64) -> HeaderMap {
+        let endpoint = claimed.endpoint_id.to_string();
+        let sealed = [Some(&claimed.secret), claimed.previous_secret.as_ref()];
+        let secrets: Vec<Secret<String>> =
+            sealed.into_iter().flatten().filter_map(|sealed| self.encryption.open(sealed, &endpoint)).collect();
+        if secrets.is_empty() {
+            tracing::error!(%endpoint, "the secret cannot be read, so the delivery is not signed: was ENCRYPTION_KEY changed?");
+        }
+        let id = claimed.event_id.to_string();
+        let signature = signature::sign(&secrets, &id, timestamp_s, &claimed.payload);
+        let mut headers = HeaderMap::with_capacity(6);
+        let mut set = |name: &'static str, value: String| {
+            headers.insert(name, value.try_into().expect("visible ASCII"));
+        };
+        set("content-type", "application/json".to_owned());
+        set("user-agent", concat!("UnifiedPayments-Webhooks/", env!("CARGO_PKG_VERSION")).to_owned());
+        set("webhook-id", id);
+        set("webhook-timestamp", timestamp_s.to_string());
+        set("webhook-signature", signature);
+        headers
+    }
+}
+
+const fn class(kind: FailureKind) -> Failure {
+    match kind {
+        FailureKind::Timeout => Failure::Timeout,
+        FailureKind::Dns => Failure::Dns,
+        FailureKind::Connect => Failure::Connect,
+        FailureKind::Tls => Failure::Tls,
+        FailureKind::AddressRefused => Failure::AddressRefused,
+        FailureKind::Protocol => Failure::Protocol,
+    }
+}

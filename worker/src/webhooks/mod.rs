@@ -1,0 +1,295 @@
+//! Delivering webhooks: one task that knows which endpoints may have something due, claims as much as their lanes allow, and
+//! records what came of it.
+//!
+//! While one claim is under way, the wishes of all other lanes gather for the next, and so do results while others are being
+//! recorded. So the fewer round trips a delivery costs, the more there is to do, and nothing ever waits for a batch to fill.
+
+mod attempt;
+mod lanes;
+
+use std::collections::HashMap;
+use std::future::{Future, pending};
+use std::panic::AssertUnwindSafe;
+use std::pin::{Pin, pin};
+use std::time::{Duration, Instant};
+
+use common::db::{self, Db};
+use common::error::{Error, Result};
+use common::id::WebhookEndpointId;
+use common::webhooks::START_WINDOW;
+use common::webhooks::dispatch::{self, Attempted, Claimed, Failure};
+use futures_util::FutureExt;
+use sqlx::PgPool;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+pub(crate) use self::attempt::Sender;
+use self::lanes::{Ended, Lanes, Place, Wanted};
+
+/// Attempts recorded in one statement at most.
+const RECORD_BATCH: usize = 500;
+/// After a failure of the database, before it is asked again.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Where endpoints are named that may have something due. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Wakes(mpsc::UnboundedSender<WebhookEndpointId>);
+
+impl Wakes {
+    /// Looks at this endpoint soon. It costs nothing to say so twice.
+    pub(crate) fn wake(&self, endpoint: WebhookEndpointId) {
+        // Nobody listens only while the process ends.
+        let _ = self.0.send(endpoint);
+    }
+}
+
+type Claiming = Pin<Box<dyn Future<Output = (Vec<Wanted>, Instant, Result<Vec<Claimed>>)> + Send>>;
+type Recording = Pin<Box<dyn Future<Output = (Vec<Made>, Result<()>)> + Send>>;
+
+/// What an attempt's task gives back: nothing attempted if it was too late to begin.
+struct Made {
+    endpoint: WebhookEndpointId,
+    place: Place,
+    attempted: Option<Attempted>,
+}
+
+/// The task's state.
+pub(crate) struct Dispatcher {
+    db: Db,
+    /// For claims. One that Postgres forgets in a crash is made again, and so is its attempt: that may happen anyway.
+    claims: PgPool,
+    sender: Sender,
+    woken: mpsc::UnboundedReceiver<WebhookEndpointId>,
+    lanes: Lanes,
+    sending: JoinSet<Made>,
+    made: Vec<Made>,
+    /// How many of `made` are recorded one by one, because among them is one that Postgres refuses.
+    singly: usize,
+    claiming: Option<Claiming>,
+    recording: Option<Recording>,
+}
+
+impl Dispatcher {
+    /// A dispatcher, and where to wake it.
+    pub(crate) fn new(db: Db, claims: PgPool, sender: Sender) -> (Self, Wakes) {
+        let (wakes, woken) = mpsc::unbounded_channel();
+        let dispatcher = Self {
+            db,
+            claims,
+            sender,
+            woken,
+            lanes: Lanes::new(),
+            sending: JoinSet::new(),
+            made: Vec::new(),
+            singly: 0,
+            claiming: None,
+            recording: None,
+        };
+        (dispatcher, Wakes(wakes))
+    }
+
+    /// Delivers until told to stop; then nothing new is claimed, and what is under way is finished and recorded, within
+    /// `patience`. What is not becomes another worker's when its lease ends.
+    pub(crate) async fn run(mut self, stop: impl Future<Output = ()>, patience: Duration) {
+        let mut stop = pin!(stop);
+        let mut stopping = false;
+        let mut deadline: Pin<Box<dyn Future<Output = ()> + Send>> = pending().boxed();
+        loop {
+            if !stopping {
+                self.claim();
+            }
+            self.record();
+            metrics::gauge!("webhooks_in_flight").set(self.lanes.under_way() as f64);
+            if stopping
+                && self.claiming.is_none()
+                && self.recording.is_none()
+                && self.sending.is_empty()
+                && self.made.is_empty()
+            {
+                return;
+            }
+            tokio::select! {
+                () = &mut stop, if !stopping => {
+                    stopping = true;
+                    deadline = tokio::time::sleep(patience).boxed();
+                }
+                () = &mut deadline => {
+                    tracing::warn!(unfinished = self.sending.len(), "deliveries under way were left; their leases end and they are made again");
+                    return;
+                }
+                Some(endpoint) = self.woken.recv() => {
+                    self.lanes.wake(endpoint);
+                    // All who are there come before the next claim, which then serves them all.
+                    while let Ok(endpoint) = self.woken.try_recv() {
+                        self.lanes.wake(endpoint);
+                    }
+                }
+                (wanted, began, claimed) = when_some(&mut self.claiming) => {
+                    self.claiming = None;
+                    self.begin(wanted, began, claimed).await;
+                }
+                Some(made) = self.sending.join_next() => {
+                    let mut made = Some(made);
+                    while let Some(Ok(one)) = made {
+                        self.ended(one);
+                        made = self.sending.try_join_next();
+                    }
+                }
+                (recorded, outcome) = when_some(&mut self.recording) => {
+                    self.recording = None;
+                    self.recorded(recorded, outcome).await;
+                }
+            }
+        }
+    }
+
+    /// Claims for all lanes that have room, unless a claim is under way.
+    fn claim(&mut self) {
+        if self.claiming.is_some() {
+            return;
+        }
+        let wanted = self.lanes.take_wanted();
+        if wanted.is_empty() {
+            return;
+        }
+        let (claims, began) = (self.claims.clone(), Instant::now());
+        self.claiming = Some(
+            async move {
+                let counts: Vec<_> = wanted
+                    .iter()
+                    .map(|wanted| (wanted.endpoint, i64::try_from(wanted.count).unwrap_or(i64::MAX)))
+                    .collect();
+                let claimed = dispatch::claim(&claims, &counts).await;
+                (wanted, began, claimed)
+            }
+            .boxed(),
+        );
+    }
+
+    async fn begin(&mut self, wanted: Vec<Wanted>, began: Instant, claimed: Result<Vec<Claimed>>) {
+        let claimed = match claimed {
+            Ok(claimed) => claimed,
+            Err(error) => {
+                tracing::error!(%error, "no deliveries were claimed; trying again");
+                wanted.into_iter().for_each(|wanted| self.lanes.not_claimed(wanted));
+                tokio::time::sleep(PAUSE).await;
+                return;
+            }
+        };
+        let places: HashMap<_, _> = wanted.iter().map(|wanted| (wanted.endpoint, wanted.place)).collect();
+        let mut brought: HashMap<WebhookEndpointId, usize> = HashMap::new();
+        for claimed in claimed {
+            let endpoint = claimed.endpoint_id;
+            let Some(place) = places.get(&endpoint).copied() else { continue };
+            *brought.entry(endpoint).or_default() += 1;
+            let sender = self.sender.clone();
+            self.sending.spawn(async move {
+                // Whoever deleted the endpoint has waited for so long, and no longer.
+                let attempted = if began.elapsed() < START_WINDOW {
+                    // A panic must not take the place with it.
+                    AssertUnwindSafe(sender.attempt(claimed)).catch_unwind().await.ok()
+                } else {
+                    None
+                };
+                Made { endpoint, place, attempted }
+            });
+        }
+        for wanted in wanted {
+            let brought = brought.get(&wanted.endpoint).copied().unwrap_or(0);
+            self.lanes.claimed(wanted, brought);
+        }
+    }
+
+    fn ended(&mut self, made: Made) {
+        let Some(attempted) = &made.attempted else {
+            tracing::warn!(endpoint = %made.endpoint, "a claimed delivery was not begun in time, or broke off; it is made when its lease ends");
+            self.lanes.recorded(made.endpoint, made.place);
+            return;
+        };
+        measure(attempted);
+        let ended = match attempted.failure {
+            None => Ended::Succeeded,
+            Some(Failure::Status) => Ended::Refused,
+            Some(_) => Ended::Silent,
+        };
+        self.lanes.ended(made.endpoint, ended);
+        self.made.push(made);
+    }
+
+    /// Records what has gathered, unless a recording is under way.
+    fn record(&mut self) {
+        if self.recording.is_some() || self.made.is_empty() {
+            return;
+        }
+        let size = if self.singly > 0 { 1 } else { RECORD_BATCH };
+        self.singly = self.singly.saturating_sub(1);
+        let batch: Vec<Made> = self.made.drain(..self.made.len().min(size)).collect();
+        let (db, clock) = (self.db.clone(), self.sender.clock.clone());
+        self.recording = Some(
+            async move {
+                let (places, attempts): (Vec<_>, Vec<_>) =
+                    batch.into_iter().map(|made| ((made.endpoint, made.place), made.attempted)).unzip();
+                let attempts: Vec<Attempted> = attempts.into_iter().flatten().collect();
+                let outcome = dispatch::record(&db, &attempts, clock.now()).await;
+                let batch = places.into_iter().zip(attempts);
+                let batch =
+                    batch.map(|((endpoint, place), attempted)| Made { endpoint, place, attempted: Some(attempted) });
+                (batch.collect(), outcome)
+            }
+            .boxed(),
+        );
+    }
+
+    async fn recorded(&mut self, batch: Vec<Made>, outcome: Result<()>) {
+        match outcome {
+            Ok(()) => batch.iter().for_each(|made| self.lanes.recorded(made.endpoint, made.place)),
+            Err(Error::Database(error)) if db::lost_connection(&error) => {
+                tracing::error!(%error, count = batch.len(), "attempts were made and not recorded; trying again");
+                self.put_back(batch);
+                tokio::time::sleep(PAUSE).await;
+            }
+            Err(error) if batch.len() > 1 => {
+                tracing::warn!(%error, count = batch.len(), "attempts were refused together; recording them one by one");
+                self.singly = batch.len();
+                self.put_back(batch);
+            }
+            Err(error) => {
+                for made in batch {
+                    tracing::error!(%error, endpoint = %made.endpoint, "an attempt cannot be recorded; it is made again when its lease ends");
+                    self.lanes.recorded(made.endpoint, made.place);
+                }
+            }
+        }
+    }
+
+    /// What is not recorded comes first the next time.
+    fn put_back(&mut self, batch: Vec<Made>) {
+        let later = std::mem::replace(&mut self.made, batch);
+        self.made.extend(later);
+    }
+}
+
+/// The value of a future that may not be there; without one, never.
+async fn when_some<T>(future: &mut Option<Pin<Box<dyn Future<Output = T> + Send>>>) -> T {
+    match future {
+        Some(future) => future.await,
+        None => pending().await,
+    }
+}
+
+fn measure(attempted: &Attempted) {
+    let outcome = attempted.failure.map_or("succeeded", Failure::name);
+    metrics::counter!("webhooks_attempts_total", "outcome" => outcome).increment(1);
+    metrics::histogram!("webhooks_attempt_seconds").record(attempted.duration.as_secs_f64());
+    if attempted.failure.is_none() && attempted.claimed.replay_of.is_none() {
+        let ended = attempted.attempted_at.plus(attempted.duration);
+        let seconds = (ended.as_millisecond() - attempted.claimed.happened_at.as_millisecond()) as f64 / 1000.0;
+        metrics::histogram!("webhooks_delivery_seconds").record(seconds.max(0.0));
+    }
+    if let Some(failure) = attempted.failure {
+        tracing::debug!(
+            delivery = %attempted.claimed.id, endpoint = %attempted.claimed.endpoint_id, failure = failure.name(),
+            status = attempted.response_status, attempt = attempted.claimed.attempt, "a delivery failed"
+        );
+    }
+}
