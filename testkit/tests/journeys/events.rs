@@ -178,3 +178,34 @@ async fn every_process_tells_how_it_is() -> Result<()> {
     }
     Ok(())
 }
+
+/// The partitions of a table, without its default one.
+async fn months(merchant: &Merchant, table: &str) -> Result<Vec<String>> {
+    let parts = sqlx::query_scalar(
+        "SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+         WHERE i.inhparent = $1::regclass AND c.relname NOT LIKE '%default' ORDER BY 1",
+    );
+    Ok(parts.bind(table).fetch_all(&merchant.books.db).await?)
+}
+
+#[tokio::test]
+async fn months_that_nobody_needs_any_more_are_dropped_and_no_others() -> Result<()> {
+    let mut cluster = Cluster::builder().api(1).env("RETENTION_MONTHS", "2").start().await?;
+    let merchant = Merchant::new(&cluster).await?;
+    let mut kept = Vec::new();
+    for table in ["events", "webhook_deliveries"] {
+        for ago in ["3 years", "4 months", "2 months", "1 month"] {
+            let make = sqlx::query("SELECT ensure_monthly_partitions($1::regclass, now() - $2::interval, 1)");
+            make.bind(table).bind(ago).execute(&merchant.books.db).await?;
+        }
+        let all = months(&merchant, table).await?;
+        // The third month back may still hold what is younger than two months; those before it cannot.
+        kept.push(all[2..].to_vec());
+        assert_eq!(all.len(), 7, "four of the past, this one and two to come: {all:?}");
+    }
+    cluster.add(Kind::Scheduler).await?;
+    for (table, kept) in ["events", "webhook_deliveries"].into_iter().zip(kept) {
+        eventually("old months are dropped", async || Ok((months(&merchant, table).await? == kept).then_some(()))).await?;
+    }
+    Ok(())
+}
