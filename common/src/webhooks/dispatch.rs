@@ -212,7 +212,11 @@ pub async fn record(db: &Db, attempts: &[Attempted], now: Timestamp) -> Result<(
     for failing in store::record(db, &rows, DISABLED_AFTER).await? {
         let mode = attempts.iter().find(|attempt| attempt.claimed.endpoint_id == failing.id);
         let mode = mode.map_or(Mode::Test, |attempt| attempt.claimed.mode);
-        super::endpoints::disable(db, (failing.account_id, mode), failing.id, failing.reason, now).await?;
+        let disabled = super::endpoints::disable(db, (failing.account_id, mode), failing.id, failing.reason, now).await;
+        // The attempts are recorded, and must not be once more.
+        if let Err(error) = disabled {
+            tracing::error!(%error, endpoint = %failing.id, "an endpoint was not disabled; it is at its next failure");
+        }
     }
     Ok(())
 }

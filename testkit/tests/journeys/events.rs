@@ -205,7 +205,8 @@ async fn months_that_nobody_needs_any_more_are_dropped_and_no_others() -> Result
     }
     cluster.add(Kind::Scheduler).await?;
     for (table, kept) in ["events", "webhook_deliveries"].into_iter().zip(kept) {
-        eventually("old months are dropped", async || Ok((months(&merchant, table).await? == kept).then_some(()))).await?;
+        eventually("old months are dropped", async || Ok((months(&merchant, table).await? == kept).then_some(())))
+            .await?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@
 mod addresses;
 mod changes;
 mod customers;
+mod deliveries;
 mod events;
 mod faults;
 mod idempotency;

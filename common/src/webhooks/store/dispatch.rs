@@ -123,14 +123,17 @@ pub(in crate::webhooks) async fn record(
                DELETE FROM webhook_pending p USING made m
                WHERE p.account_id = m.account_id AND p.id = m.id
                  AND (m.failure IS NULL OR (m.next_at IS NULL AND p.fence = m.fence))
-               RETURNING p.id),
-           -- The next attempt is a delivery of its own.
+               RETURNING p.id, m.fence),
+           -- The next attempt is a delivery of its own. There is none after a success, though it be recorded here beside a
+           -- later failure.
            again AS (
                UPDATE webhook_pending p SET id = new_ulid(clock_timestamp()), attempt = p.attempt + 1, due_at = m.next_at,
                    lease_until = NULL, created_at = clock_timestamp()
                FROM made m
                WHERE p.account_id = m.account_id AND p.id = m.id AND p.fence = m.fence AND m.next_at IS NOT NULL
-               RETURNING m.id),
+                 AND m.id NOT IN (SELECT id FROM ended)
+               RETURNING m.id, m.fence),
+           -- By the fence too: if a lease ended between two attempts of one delivery, both may be recorded here.
            recorded AS (
                INSERT INTO webhook_deliveries
                    (id, account_id, endpoint_id, event_id, attempt, replay_of, status, failure, response_status, response_body,
@@ -140,7 +143,8 @@ pub(in crate::webhooks) async fn record(
                    CASE WHEN m.failure IS NULL THEN 'succeeded' ELSE 'failed' END::webhook_delivery_status,
                    m.failure, m.response_status, m.response_body, m.failure_message, m.duration_ms, m.attempted_at,
                    CASE WHEN again.id IS NOT NULL THEN m.next_at END, m.created_at
-               FROM made m LEFT JOIN ended ON ended.id = m.id LEFT JOIN again ON again.id = m.id),
+               FROM made m LEFT JOIN ended ON ended.id = m.id AND ended.fence = m.fence
+                   LEFT JOIN again ON again.id = m.id AND again.fence = m.fence),
            summary AS (
                SELECT endpoint_id, bool_or(failure IS NULL) AS works, min(attempted_at) AS since,
                       max(paused_until) AS paused_until, bool_or(response_status = 410) AS gone
@@ -150,7 +154,7 @@ pub(in crate::webhooks) async fn record(
                    failing_since = CASE WHEN s.works THEN NULL ELSE coalesce(e.failing_since, s.since) END,
                    paused_until = greatest(e.paused_until, s.paused_until)
                FROM summary s
-               WHERE e.id = s.endpoint_id AND (NOT s.works OR e.failing_since IS NOT NULL OR s.paused_until IS NOT NULL)
+               WHERE e.id = s.endpoint_id AND (NOT s.works OR s.gone OR e.failing_since IS NOT NULL OR s.paused_until IS NOT NULL)
                RETURNING e.id, e.account_id, e.failing_since, coalesce(s.gone, false) AS gone)
            SELECT id AS "id!", account_id AS "account_id!", gone AS "gone!" FROM endpoint
            WHERE gone OR failing_since < clock_timestamp() - make_interval(secs => $16)"#,

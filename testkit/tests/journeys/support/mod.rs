@@ -3,8 +3,10 @@
 mod answers;
 mod books;
 mod browser;
+mod examples;
 mod load;
 mod merchant;
+mod receiver;
 mod waiting;
 
 use anyhow::Result;
@@ -15,8 +17,10 @@ use tokio::sync::OnceCell;
 pub(crate) use answers::{accepted, conflict, created, ids, invalid, not_found, ok, refused};
 pub(crate) use books::{Books, uuid};
 pub(crate) use browser::{Browser, ORIGIN};
+pub(crate) use examples::{Example, run};
 pub(crate) use load::Load;
 pub(crate) use merchant::{Merchant, id};
+pub(crate) use receiver::{FLOOD, Receiver, Reply, Request};
 pub(crate) use waiting::{eventually, together};
 
 /// The cluster of all tests that break nothing. It ends with the test process.

@@ -1,0 +1,88 @@
+//! Endpoints that are gone, or fail for days, are disabled, and the others hear of it.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use anyhow::Result;
+use serde_json::json;
+
+use super::{Endpoint, stories};
+use crate::support::{Receiver, Reply, conflict, merchant};
+
+#[tokio::test]
+async fn an_endpoint_that_is_gone_is_disabled_at_once_and_can_come_back() -> Result<()> {
+    let back = Arc::new(AtomicBool::new(false));
+    let receiver = {
+        let back = Arc::clone(&back);
+        Receiver::start(move |request| match request.path.as_str() {
+            "/gone" if !back.load(Ordering::Relaxed) => Reply::status(410),
+            _ => Reply::ok(),
+        })
+        .await?
+    };
+    let merchant = merchant().await?;
+    let gone = Endpoint::new(&merchant, &receiver, "/gone", &[]).await?;
+    let other = Endpoint::new(&merchant, &receiver, "/other", &["webhook_endpoint.disabled"]).await?;
+    gone.pause().await?;
+    for _ in 0..5 {
+        merchant.customer().await?;
+    }
+    gone.resume().await?;
+
+    let disabled = gone.becomes("disabled").await?;
+    assert_eq!(disabled["disabledReason"], "gone");
+    let told = receiver.hears("/other", 1).await?.remove(0).event();
+    assert_eq!((&told["type"], &told["data"]["object"]), (&"webhook_endpoint.disabled".into(), &disabled));
+    let mut deliveries = gone.done(5).await?;
+    deliveries.sort_by_key(|delivery| delivery["attemptedAt"].is_null());
+    let closed = "1 failed endpoint_disabled";
+    assert_eq!(stories(&deliveries), ["1 failed status 410", closed, closed, closed, closed]);
+    assert!(deliveries.iter().all(|delivery| delivery.get("nextAttemptAt").is_none()));
+    assert_eq!(receiver.count("/gone"), 1, "nothing was sent to it after its word");
+    conflict(&super::replay(&merchant, &deliveries[1]).await?);
+
+    merchant.customer().await?;
+    gone.done(5).await?;
+    back.store(true, Ordering::Relaxed);
+    gone.update(json!({"status": "enabled"})).await?;
+    assert!(gone.shown().await?.get("disabledReason").is_none());
+    merchant.customer().await?;
+    assert_eq!(stories(&gone.done(6).await?)[5], "1 succeeded 200");
+    super::ended(&merchant, &crate::support::id(&super::replay(&merchant, &deliveries[1]).await?.body)?).await?;
+    assert_eq!(receiver.count("/gone"), 3, "what was closed can be had once it is back");
+    other.done(1).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn who_fails_for_days_is_disabled_and_who_succeeds_once_is_not() -> Result<()> {
+    let receiver = Receiver::start(|request| match (request.path.as_str(), request.nth) {
+        ("/failing", _) | ("/works", 1..) => Reply::status(500),
+        _ => Reply::ok(),
+    })
+    .await?;
+    let merchant = merchant().await?;
+    let failing = Endpoint::new(&merchant, &receiver, "/failing", &[]).await?;
+    let works = Endpoint::new(&merchant, &receiver, "/works", &["customer.created"]).await?;
+    let other = Endpoint::new(&merchant, &receiver, "/other", &["webhook_endpoint.disabled"]).await?;
+    for endpoint in [&failing, &works] {
+        endpoint.set("failing_since = now() - interval '6 days'").await?;
+    }
+    merchant.customer().await?;
+    let disabled = failing.becomes("disabled").await?;
+    assert_eq!(disabled["disabledReason"], "failing");
+    assert_eq!(receiver.hears("/other", 1).await?[0].event()["data"]["object"], disabled);
+    works.tells(&["1 succeeded 200"]).await?;
+    assert!(works.is("failing_since IS NULL").await?, "one success ends it");
+
+    // Its retry, which was planned before it was disabled, is closed.
+    failing.tells(&["1 failed status 500", "2 failed endpoint_disabled"]).await?;
+    merchant.customer().await?;
+    works.tells(&["1 succeeded 200", "1 failed status 500", "2 pending"]).await?;
+    assert!(works.is("failing_since > now() - interval '1 hour' AND status = 'enabled'").await?, "it begins anew");
+    failing.done(2).await?;
+    other.done(1).await?;
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! Replays: what was sent is sent once more, beside the retries.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use anyhow::Result;
+
+use super::{Endpoint, assert_same, ended, is_signed_with, replay, story};
+use crate::support::{Receiver, Reply, conflict, id, merchant, ok, together};
+
+#[tokio::test]
+async fn a_replay_that_fails_is_not_retried_and_stops_no_retry() -> Result<()> {
+    let works = Arc::new(AtomicBool::new(false));
+    let receiver = {
+        let works = Arc::clone(&works);
+        Receiver::start(move |_| Reply::status(if works.load(Ordering::Relaxed) { 200 } else { 500 })).await?
+    };
+    let merchant = merchant().await?;
+    let endpoint = Endpoint::new(&merchant, &receiver, "/in", &[]).await?;
+    merchant.customer().await?;
+    let planned = endpoint.tells(&["1 failed status 500", "2 pending"]).await?;
+    let (failed, retry) = (&planned[0], &planned[1]);
+    conflict(&replay(&merchant, retry).await?);
+
+    let again = replay(&merchant, failed).await?;
+    assert_eq!(ok(&again)["status"], "pending");
+    assert_eq!(again.body["replayOf"], failed["id"]);
+    let again = ended(&merchant, &id(&again.body)?).await?;
+    assert_eq!((story(&again).as_str(), &again["replayOf"]), ("1 failed status 500", &failed["id"]));
+    assert!(again.get("nextAttemptAt").is_none(), "{again}");
+    let pending = endpoint.deliveries().await?;
+    let pending: Vec<_> = pending.iter().filter(|delivery| delivery["status"] == "pending").collect();
+    assert_eq!(pending, [retry], "as it was before the replay");
+
+    works.store(true, Ordering::Relaxed);
+    endpoint.retry_now().await?;
+    assert_eq!(story(&ended(&merchant, &id(retry)?).await?), "2 succeeded 200");
+    endpoint.done(3).await?;
+    assert_eq!(receiver.count("/in"), 3);
+    assert_same(&receiver.heard("/in"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn twenty_replays_at_once_are_twenty_deliveries_of_the_same() -> Result<()> {
+    const REPLAYS: usize = 20;
+    let receiver = Receiver::start(|_| Reply::ok()).await?;
+    let merchant = merchant().await?;
+    let endpoint = Endpoint::new(&merchant, &receiver, "/in", &[]).await?;
+    merchant.customer().await?;
+    let first = endpoint.done(1).await?.remove(0);
+    let replays = together(REPLAYS, async |_| replay(&merchant, &first).await).await?;
+    let mut ids = replays.iter().map(|answer| id(ok(answer))).collect::<Result<Vec<_>>>()?;
+    ids.push(id(&first)?);
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), REPLAYS + 1);
+
+    let deliveries = endpoint.done(REPLAYS + 1).await?;
+    for delivery in &deliveries[1..] {
+        assert_eq!((story(delivery).as_str(), &delivery["replayOf"]), ("1 succeeded 200", &first["id"]));
+        assert_eq!((&delivery["payload"], &delivery["eventId"]), (&first["payload"], &first["eventId"]));
+    }
+    let requests = receiver.heard("/in");
+    assert_eq!(requests.len(), REPLAYS + 1);
+    assert_same(&requests);
+    for request in &requests {
+        assert!(is_signed_with(request, &[&endpoint.secret])?);
+    }
+    // A replay can be replayed, too.
+    let again = replay(&merchant, &deliveries[1]).await?;
+    assert_eq!(ok(&again)["replayOf"], deliveries[1]["id"]);
+    receiver.hears("/in", REPLAYS + 2).await?;
+    assert_same(&receiver.heard("/in"));
+    Ok(())
+}

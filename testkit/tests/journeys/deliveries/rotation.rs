@@ -1,0 +1,39 @@
+//! A new secret, and the former one beside it for a while.
+
+use anyhow::Result;
+
+use super::{Endpoint, is_signed_with, replay};
+use crate::support::{Receiver, Reply, merchant, ok};
+
+#[tokio::test]
+async fn both_secrets_sign_until_the_former_ones_time_is_over() -> Result<()> {
+    let receiver = Receiver::start(|_| Reply::ok()).await?;
+    let merchant = merchant().await?;
+    let endpoint = Endpoint::new(&merchant, &receiver, "/in", &[]).await?;
+    let first = endpoint.secret.as_str();
+    merchant.customer().await?;
+    let made = endpoint.done(1).await?.remove(0);
+    let second = endpoint.rotate().await?;
+    assert_ne!(first, second);
+    assert!(
+        endpoint
+            .is("previous_secret_until BETWEEN now() + interval '23 hours' AND now() + interval '25 hours'")
+            .await?
+    );
+    merchant.customer().await?;
+    let requests = receiver.hears("/in", 2).await?;
+    assert!(is_signed_with(&requests[0], &[first])?);
+    assert!(is_signed_with(&requests[1], &[&second, first])?, "{:?}", requests[1].headers);
+
+    endpoint.set("previous_secret_until = now() - interval '1 second'").await?;
+    merchant.customer().await?;
+    assert!(is_signed_with(&receiver.hears("/in", 3).await?[2], &[&second])?, "the former one is over");
+
+    let third = endpoint.rotate().await?;
+    let fourth = endpoint.rotate().await?;
+    // A replay is signed with what holds now, whatever the first delivery was signed with.
+    ok(&replay(&merchant, &made).await?);
+    let request = receiver.hears("/in", 4).await?.remove(3);
+    assert!(is_signed_with(&request, &[&fourth, &third])?, "no more than two sign: {:?}", request.headers);
+    Ok(())
+}
