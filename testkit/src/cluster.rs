@@ -238,10 +238,7 @@ impl Cluster {
 
     fn spawn(&mut self, kind: Kind) -> Result<()> {
         let name = format!("{}-{}", kind.name(), self.of_kind(kind).count());
-        let mut environment = BTreeMap::from([
-            ("METRICS_BIND".to_owned(), format!("127.0.0.1:{}", ports::free()?)),
-            ("PROCESS_NAME".to_owned(), name.clone()),
-        ]);
+        let mut environment = BTreeMap::from([("METRICS_BIND".to_owned(), format!("127.0.0.1:{}", ports::free()?))]);
         if kind == Kind::Api {
             let bind = format!("127.0.0.1:{}", ports::free()?);
             self.environment.entry("PUBLIC_URL".to_owned()).or_insert_with(|| format!("http://{bind}"));

@@ -128,7 +128,6 @@ impl System {
                     ("PUBLIC_URL", &api_url),
                     ("METRICS_BIND", &bind),
                     ("LOG_FORMAT", "text"),
-                    ("PROCESS_NAME", kind.name()),
                     ("RUST_LOG", &log_level),
                 ]
                 .map(|(name, value)| (name.to_owned(), value.to_owned())),
