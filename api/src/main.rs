@@ -64,7 +64,9 @@ async fn main() -> Result<()> {
         tracing::info!("api is stopping: requests in flight are answered, new ones are not taken");
         internal.drain();
     };
+    let publisher = app.publisher.clone();
     server::serve(listener, routes::router(app), draining).await;
+    publisher.flush().await;
     tracing::info!("api has stopped");
     Ok(())
 }

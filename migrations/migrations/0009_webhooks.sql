@@ -19,8 +19,11 @@ CREATE TABLE webhook_endpoints (
     secret                bytea NOT NULL,
     previous_secret       bytea,
     previous_secret_until timestamptz,
-    -- Since when no attempt has succeeded; none while the last one did.
+    -- Since when no attempt has succeeded, of a stretch of failures; none while the last one did. What was begun before
+    -- fresh_since, when the merchant enabled or moved the endpoint, does not count.
     failing_since         timestamptz,
+    last_failed_at        timestamptz,
+    fresh_since           timestamptz NOT NULL DEFAULT '-infinity',
     -- The endpoint asked to be left alone until then (429 or 503 with Retry-After).
     paused_until          timestamptz,
     created_at            timestamptz NOT NULL,
@@ -89,6 +92,9 @@ CREATE INDEX webhook_deliveries_failed ON webhook_deliveries (account_id, id) WH
 CREATE INDEX webhook_deliveries_failed_of_endpoint ON webhook_deliveries (endpoint_id, id) WHERE status = 'failed';
 CREATE TABLE webhook_deliveries_default PARTITION OF webhook_deliveries DEFAULT;
 SELECT ensure_monthly_partitions('webhook_deliveries', now(), 3);
+
+-- Making a partition needs a lock that everybody waits behind, so it gives up soon; it is tried again in an hour, months ahead.
+ALTER FUNCTION ensure_monthly_partitions(regclass, timestamptz, integer) SET lock_timeout = '500ms';
 
 -- A new ULID of an instant, for rows that a statement makes by itself. The random digits of a UUID of version 4 are not all
 -- random: six of the 80 bits are fixed.

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 
 use crate::publisher::Pusher;
@@ -16,10 +16,16 @@ const ROOM: usize = 10_000;
 /// Most that travel in one round trip.
 const BATCH: usize = 500;
 
+enum Post {
+    Wake(Queue, Wake),
+    /// To be told once all before it has been pushed.
+    Flush(oneshot::Sender<()>),
+}
+
 /// Where wake-ups are put down. The task goes on until the last clone is dropped and all has been pushed.
 #[derive(Clone)]
 pub(crate) struct Poster {
-    room: mpsc::Sender<(Queue, Wake)>,
+    room: mpsc::Sender<Post>,
 }
 
 impl Poster {
@@ -31,21 +37,36 @@ impl Poster {
     }
 
     pub(crate) fn post(&self, queue: Queue, wake: Wake) {
-        if self.room.try_send((queue, wake)).is_err() {
+        if self.room.try_send(Post::Wake(queue, wake)).is_err() {
             metrics::counter!("queue_posts_dropped_total", "queue" => queue.name()).increment(1);
+        }
+    }
+
+    pub(crate) async fn flush(&self) {
+        let (flushed, done) = oneshot::channel();
+        if self.room.send(Post::Flush(flushed)).await.is_ok() {
+            let _ = done.await;
         }
     }
 }
 
-async fn push_all(pusher: Pusher, mut posts: mpsc::Receiver<(Queue, Wake)>) {
+async fn push_all(pusher: Pusher, mut posts: mpsc::Receiver<Post>) {
     let mut batch = Vec::with_capacity(BATCH);
     while posts.recv_many(&mut batch, BATCH).await > 0 {
-        let mut seen = HashSet::with_capacity(batch.len());
-        batch.retain(|(queue, wake)| seen.insert((*queue, wake.id)));
-        if let Err(error) = pusher.push(&batch).await {
-            metrics::counter!("queue_posts_failed_total").increment(batch.len() as u64);
-            warn!(%error, count = batch.len(), "wake-ups were not pushed; the sweep hands their rows out");
+        let (mut wakes, mut flushed, mut seen) = (Vec::with_capacity(batch.len()), Vec::new(), HashSet::new());
+        for post in batch.drain(..) {
+            match post {
+                Post::Wake(queue, wake) if seen.insert((queue, wake.id)) => wakes.push((queue, wake)),
+                Post::Wake(..) => {}
+                Post::Flush(done) => flushed.push(done),
+            }
         }
-        batch.clear();
+        if let Err(error) = pusher.push(&wakes).await {
+            metrics::counter!("queue_posts_failed_total").increment(wakes.len() as u64);
+            warn!(%error, count = wakes.len(), "wake-ups were not pushed; the sweep hands their rows out");
+        }
+        for done in flushed {
+            let _ = done.send(());
+        }
     }
 }

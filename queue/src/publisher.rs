@@ -71,6 +71,11 @@ impl Publisher {
         self.poster.post(queue, wake);
     }
 
+    /// Resolves when all that was posted before has been pushed, or could not be: at the end of a process. Within two seconds.
+    pub async fn flush(&self) {
+        let _ = timeout(2 * LIMIT, self.poster.flush()).await;
+    }
+
     /// Appends all `wakes` in one round trip. After an error, some of them may have been taken.
     ///
     /// # Errors

@@ -15,7 +15,6 @@
 //! Each scan costs what is due, never the size of the table. A tick that found a whole batch runs again at once.
 
 use std::future::Future;
-use std::pin::pin;
 use std::time::Duration;
 
 use common::clock::Clock;
@@ -26,7 +25,11 @@ use common::webhooks::{DisabledReason, dispatch};
 use common::{checkout, events, flows, nonces, queues};
 use queue::{Publisher, Queue, Wake};
 use sqlx::PgPool;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+/// Batches of unwanted webhooks closed in one tick; the next tick goes on.
+const CLOSINGS_A_TICK: usize = 20;
 
 /// What the ticks need.
 pub(crate) struct Scheduler {
@@ -38,30 +41,55 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// Ticks until told to stop; a tick under way is finished.
+    /// Ticks until told to stop; a tick under way is finished. What moves money has a loop of its own: a long backlog of
+    /// webhooks, or a slow figure, delays no payment.
     pub(crate) async fn run_until(self, stop: impl Future<Output = ()>) {
-        let mut stop = pin!(stop);
-        let [mut every_second, mut every_5_seconds, mut every_minute, mut every_hour] =
-            [1, 5, 60, 3600].map(|seconds| {
-                let mut ticks = interval(Duration::from_secs(seconds));
-                ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-                ticks
-            });
+        let stopping = CancellationToken::new();
+        let stopped = async {
+            stop.await;
+            stopping.cancel();
+        };
+        tokio::join!(stopped, self.tick_money(&stopping), self.tick_webhooks(&stopping), self.tick_the_rest(&stopping));
+    }
+
+    async fn tick_money(&self, stopping: &CancellationToken) {
+        let [mut every_second, mut every_5_seconds] = every([1, 5]);
         loop {
             tokio::select! {
                 biased;
-                () = &mut stop => return,
+                () = stopping.cancelled() => return,
+                _ = every_5_seconds.tick() => self.attempt("reconciliations", self.hand_out_reconciliations()).await,
+                _ = every_second.tick() => {
+                    self.attempt("operations", self.hand_out_operations()).await;
+                    self.attempt("inquiries", self.hand_out_inquiries()).await;
+                }
+            }
+        }
+    }
+
+    async fn tick_webhooks(&self, stopping: &CancellationToken) {
+        let [mut every_second, mut every_5_seconds] = every([1, 5]);
+        loop {
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => return,
+                _ = every_5_seconds.tick() => self.attempt("unwanted_webhooks", self.close_unwanted_webhooks()).await,
+                _ = every_second.tick() => self.attempt("webhooks", self.hand_out_webhooks()).await,
+            }
+        }
+    }
+
+    async fn tick_the_rest(&self, stopping: &CancellationToken) {
+        let [mut every_5_seconds, mut every_minute, mut every_hour] = every([5, 60, 3600]);
+        loop {
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => return,
                 _ = every_hour.tick() => self.attempt("partitions", self.make_partitions()).await,
                 _ = every_minute.tick() => self.attempt("forget", self.forget()).await,
                 _ = every_5_seconds.tick() => {
                     self.attempt("figures", self.publish_figures()).await;
-                    self.attempt("reconciliations", self.hand_out_reconciliations()).await;
-                    self.attempt("unwanted_webhooks", self.close_unwanted_webhooks()).await;
-                }
-                _ = every_second.tick() => {
-                    self.attempt("operations", self.hand_out_operations()).await;
-                    self.attempt("inquiries", self.hand_out_inquiries()).await;
-                    self.attempt("webhooks", self.hand_out_webhooks()).await;
+                    self.attempt("webhook_figures", self.publish_webhook_figures()).await;
                 }
             }
         }
@@ -117,7 +145,11 @@ impl Scheduler {
     }
 
     async fn close_unwanted_webhooks(&self) -> Result<()> {
-        while dispatch::close_unwanted(&self.db).await? >= dispatch::CLOSING_BATCH.unsigned_abs() {}
+        for _ in 0..CLOSINGS_A_TICK {
+            if dispatch::close_unwanted(&self.db).await? < dispatch::CLOSING_BATCH.unsigned_abs() {
+                break;
+            }
+        }
         Ok(())
     }
 
@@ -165,15 +197,6 @@ impl Scheduler {
                 metrics::gauge!("payments_operations_for_a_person").set(figure(row.map(|row| row.for_a_person as f64)));
             }
         }
-        let webhooks = dispatch::backlog(&self.db).await?;
-        metrics::gauge!("webhooks_pending", "state" => "due").set(webhooks.due as f64);
-        metrics::gauge!("webhooks_pending", "state" => "waiting").set(webhooks.waiting as f64);
-        metrics::gauge!("webhooks_oldest_due_age_seconds").set(webhooks.oldest_due_seconds);
-        for reason in DisabledReason::ALL {
-            let disabled =
-                webhooks.disabled.iter().find(|(disabled, _)| *disabled == reason).map_or(0, |(_, count)| *count);
-            metrics::gauge!("webhooks_endpoints_disabled", "reason" => reason.name()).set(disabled as f64);
-        }
         for queue in queues::ALL {
             // Redis may be away; then there is no figure, and its own alarms say so.
             if let Ok(depth) = self.publisher.depth(queue).await {
@@ -185,4 +208,26 @@ impl Scheduler {
         }
         Ok(())
     }
+
+    async fn publish_webhook_figures(&self) -> Result<()> {
+        let webhooks = dispatch::backlog(&self.db).await?;
+        metrics::gauge!("webhooks_pending", "state" => "due").set(webhooks.due as f64);
+        metrics::gauge!("webhooks_pending", "state" => "waiting").set(webhooks.waiting as f64);
+        metrics::gauge!("webhooks_oldest_due_age_seconds").set(webhooks.oldest_due_seconds);
+        for reason in DisabledReason::ALL {
+            let disabled =
+                webhooks.disabled.iter().find(|(disabled, _)| *disabled == reason).map_or(0, |(_, count)| *count);
+            metrics::gauge!("webhooks_endpoints_disabled", "reason" => reason.name()).set(disabled as f64);
+        }
+        Ok(())
+    }
+}
+
+/// Timers that skip the ticks they missed.
+fn every<const N: usize>(seconds: [u64; N]) -> [Interval; N] {
+    seconds.map(|seconds| {
+        let mut ticks = interval(Duration::from_secs(seconds));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        ticks
+    })
 }

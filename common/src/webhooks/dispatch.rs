@@ -18,6 +18,8 @@ pub const LEASE: Duration = Duration::from_secs(30);
 pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(15);
 /// An endpoint of which no attempt has succeeded for so long is disabled.
 pub const DISABLED_AFTER: Duration = Duration::from_secs(5 * 24 * 3600);
+/// Failures with more time than this between them are not one stretch of failing: more than the longest delay of the schedule.
+pub const FAILING_ANEW_AFTER: Duration = Duration::from_secs(27 * 3600);
 /// How many deliveries of disabled or deleted endpoints one call closes.
 pub const CLOSING_BATCH: i64 = 1_000;
 
@@ -64,6 +66,14 @@ pub struct Claimed {
 /// Only the database's.
 pub async fn claim(db: &PgPool, wanted: &[(WebhookEndpointId, i64)]) -> Result<Vec<Claimed>> {
     store::claim(db, wanted, LEASE).await
+}
+
+/// Gives claimed deliveries back that were not begun: they are due as before.
+///
+/// # Errors
+/// Only the database's.
+pub async fn give_back(db: &PgPool, claimed: &[Claimed]) -> Result<()> {
+    store::give_back(db, claimed).await
 }
 
 /// Why an attempt failed: the classes of the metric, and of `failureReason`.
@@ -170,18 +180,18 @@ impl Attempted {
         self.failure_message = Some(message);
     }
 
-    /// When the next attempt is made, if this one failed and was not the last. `chance` is drawn from 0 to 1.
-    pub fn next_attempt_at(&self, chance: f64) -> Option<Timestamp> {
+    /// How long after its end the next attempt is made, if this one failed and was not the last. `chance` is drawn from 0 to
+    /// 1. A time and not an instant: the database's clock decides when something is due, and not a process's own.
+    pub fn next_attempt_after(&self, chance: f64) -> Option<Duration> {
         if self.failure.is_none() || self.is_gone() || self.claimed.replay_of.is_some() {
             return None;
         }
-        let delay = schedule::delay(self.claimed.attempt, chance, self.asked_for())?;
-        Some(self.attempted_at.plus(self.duration + delay))
+        schedule::delay(self.claimed.attempt, chance, self.asked_for())
     }
 
-    /// Until when the endpoint asked to be left alone.
-    pub fn paused_until(&self) -> Option<Timestamp> {
-        Some(self.attempted_at.plus(self.duration + schedule::pause(self.asked_for())?))
+    /// For how long after its end the endpoint is left alone.
+    pub fn paused_for(&self) -> Option<Duration> {
+        schedule::pause(self.asked_for())
     }
 
     /// Whether the endpoint said that it is no more.
@@ -208,7 +218,7 @@ pub async fn record(db: &Db, attempts: &[Attempted], now: Timestamp) -> Result<(
         return Ok(());
     }
     let chance = || f64::from(crate::crypto::random_u32()) / f64::from(u32::MAX);
-    let rows: Vec<_> = attempts.iter().map(|attempt| (attempt, attempt.next_attempt_at(chance()))).collect();
+    let rows: Vec<_> = attempts.iter().map(|attempt| (attempt, attempt.next_attempt_after(chance()))).collect();
     for failing in store::record(db, &rows, DISABLED_AFTER).await? {
         let mode = attempts.iter().find(|attempt| attempt.claimed.endpoint_id == failing.id);
         let mode = mode.map_or(Mode::Test, |attempt| attempt.claimed.mode);
@@ -239,10 +249,13 @@ pub async fn close_unwanted(db: &PgPool) -> Result<u64> {
     store::close_unwanted(db, CLOSING_BATCH).await
 }
 
+/// Deliveries that figures are counted of at most: a long backlog must not cost long countings.
+pub const COUNTED: i64 = 100_000;
+
 /// What waits to be delivered.
 #[derive(Debug)]
 pub struct Backlog {
-    /// Deliveries that could be made now.
+    /// Deliveries that could be made now; no more than [`COUNTED`] are counted in all.
     pub due: i64,
     /// Deliveries whose next attempt is yet to come.
     pub waiting: i64,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sqlx::PgPool;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::store::endpoints as store;
 use super::{DisabledReason, EndpointStatus, EndpointView, START_WINDOW, secrets};
@@ -243,13 +243,13 @@ pub async fn delete(db: &PgPool, account: AccountId, id: WebhookEndpointId, now:
 /// nothing that goes wrong here may become an error: whoever cannot look waits to the end.
 async fn attempts_have_begun(db: &PgPool, account: AccountId, id: WebhookEndpointId) {
     let until = Instant::now() + START_WINDOW;
-    while Instant::now() < until {
-        match store::has_leases(db, account, id).await {
+    while let Ok(looked) = timeout_at(until, store::has_leases(db, account, id)).await {
+        match looked {
             Ok(false) => return,
             Ok(true) => {}
             Err(error) => tracing::warn!(%error, endpoint = %id, "leases could not be read; waiting on"),
         }
-        sleep(LOOK_EVERY).await;
+        sleep_until(until.min(Instant::now() + LOOK_EVERY)).await;
     }
 }
 

@@ -1,20 +1,22 @@
 //! How many attempts an endpoint may have under way in this process, so that none takes the place of the others.
 //!
-//! Each endpoint has a lane with a window, as a TCP connection has: it begins at one, grows by one with each success, and is
-//! halved by each failure. A lane whose last attempt got no answer is suspect: it draws from a small pool of its own. Endpoints
-//! that hang, however many, therefore cannot hold the places of those that answer.
+//! Each endpoint has a lane with a window, as a TCP connection has: it begins at one, grows by one with each quick success, and
+//! is halved by each failure. A lane whose last attempt took its time, or got no answer, is suspect: it draws from a small pool
+//! of its own. Endpoints that hang or dawdle, however many, therefore cannot hold the places of those that answer.
 
 use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
 
 use common::id::WebhookEndpointId;
 
 /// Attempts under way at once in one process.
 pub(super) const PLACES: usize = 1_024;
-/// Of endpoints that did not answer the last time.
+/// Of endpoints that took their time, or did not answer, the last time.
 pub(super) const SUSPECT_PLACES: usize = 64;
 /// To one endpoint.
 pub(super) const WIDEST: usize = 64;
-/// Idle lanes remembered for being suspect; beyond that they begin anew.
+/// Lanes at most. Idle ones are forgotten then, and begin anew; while none is idle, no other is opened: the sweep names its
+/// endpoint again.
 const MOST_LANES: usize = 10_000;
 
 #[derive(Debug)]
@@ -53,15 +55,41 @@ impl Lane {
     }
 }
 
-/// How an attempt ended, as far as its lane is concerned.
+/// How an attempt ended, as far as its lane is concerned: what counts is how long it held its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// 2xx.
-    Succeeded,
-    /// The endpoint said no, quickly or slowly.
+    /// 2xx, at once.
+    Quick,
+    /// 2xx, in a moment.
+    Moderate,
+    /// A failure, in a moment: refused, reset, not 2xx.
     Refused,
-    /// No answer: it is down, or hangs.
+    /// Whatever came of it, it took its time.
+    Slow,
+    /// No answer at all.
     Silent,
+}
+
+impl Ended {
+    /// An attempt of this length is slow.
+    const SLOW: Duration = Duration::from_secs(3);
+    /// Up to this length a success says that there may be more at a time.
+    const QUICK: Duration = Duration::from_secs(1);
+
+    /// What an attempt says of its lane.
+    pub(super) fn of(succeeded: bool, timed_out: bool, took: Duration) -> Self {
+        if timed_out {
+            Self::Silent
+        } else if took >= Self::SLOW {
+            Self::Slow
+        } else if !succeeded {
+            Self::Refused
+        } else if took < Self::QUICK {
+            Self::Quick
+        } else {
+            Self::Moderate
+        }
+    }
 }
 
 /// A place that an attempt holds.
@@ -94,12 +122,20 @@ pub(super) struct Lanes {
     suspect: Places,
     /// Lanes that were woken and have room.
     ready: VecDeque<WebhookEndpointId>,
+    /// Endpoints turned away since idle lanes were last looked for.
+    turned_away: usize,
 }
 
 impl Lanes {
     pub(super) fn new() -> Self {
         let places = |free| Places { free, starved: VecDeque::new() };
-        Self { lanes: HashMap::new(), common: places(PLACES), suspect: places(SUSPECT_PLACES), ready: VecDeque::new() }
+        Self {
+            lanes: HashMap::new(),
+            common: places(PLACES),
+            suspect: places(SUSPECT_PLACES),
+            ready: VecDeque::new(),
+            turned_away: 0,
+        }
     }
 
     fn places(&mut self, place: Place) -> &mut Places {
@@ -111,9 +147,17 @@ impl Lanes {
 
     /// The endpoint may have something due.
     pub(super) fn wake(&mut self, endpoint: WebhookEndpointId) {
-        if self.lanes.len() >= MOST_LANES {
-            self.lanes.retain(|_, lane| !lane.idle());
+        if self.lanes.len() >= MOST_LANES && !self.lanes.contains_key(&endpoint) {
+            // Looking for idle lanes costs their number, so not each of those turned away looks.
+            if self.turned_away == 0 {
+                self.lanes.retain(|_, lane| !lane.idle());
+            }
+            if self.lanes.len() >= MOST_LANES {
+                self.turned_away = (self.turned_away + 1) % MOST_LANES;
+                return;
+            }
         }
+        self.turned_away = 0;
         self.lanes.entry(endpoint).or_insert(Lane::NEW).woken = true;
         self.line_up(endpoint);
     }
@@ -130,6 +174,13 @@ impl Lanes {
     /// What may be claimed now. Its places are held from here on; [`Self::claimed`] gives back what it did not bring.
     pub(super) fn take_wanted(&mut self) -> Vec<Wanted> {
         let mut wanted = Vec::new();
+        for places in [&mut self.common, &mut self.suspect] {
+            // Who waited for a place comes first; who has no more use for one makes room for the next.
+            if places.free > 0 {
+                places.starved.extend(self.ready.drain(..));
+                std::mem::swap(&mut places.starved, &mut self.ready);
+            }
+        }
         while let Some(endpoint) = self.ready.pop_front() {
             let Some(lane) = self.lanes.get_mut(&endpoint) else { continue };
             let place = lane.place();
@@ -180,12 +231,13 @@ impl Lanes {
     /// An attempt has ended. Its place is given back by [`Self::recorded`], so that what is not recorded yet holds a place.
     pub(super) fn ended(&mut self, endpoint: WebhookEndpointId, ended: Ended) {
         let Some(lane) = self.lanes.get_mut(&endpoint) else { return };
-        match ended {
-            Ended::Succeeded => lane.window = (lane.window + 1).min(WIDEST),
-            Ended::Refused => lane.window = (lane.window / 2).max(1),
-            Ended::Silent => lane.window = 1,
-        }
-        lane.suspect = ended == Ended::Silent;
+        lane.window = match ended {
+            Ended::Quick => (lane.window + 1).min(WIDEST),
+            Ended::Moderate => lane.window,
+            Ended::Refused | Ended::Slow => (lane.window / 2).max(1),
+            Ended::Silent => 1,
+        };
+        lane.suspect = matches!(ended, Ended::Slow | Ended::Silent);
     }
 
     /// An attempt is recorded, or was dropped.
@@ -199,10 +251,7 @@ impl Lanes {
             Place::Common => lane.held -= count,
             Place::Suspect => lane.held_suspect -= count,
         }
-        let places = self.places(place);
-        places.free += count;
-        let fed: Vec<_> = places.starved.drain(..places.starved.len().min(count)).collect();
-        self.ready.extend(fed);
+        self.places(place).free += count;
         self.line_up(endpoint);
         // What is remembered of an idle lane is only worth its memory if it is bad, or if it is wide.
         if self.lanes.get(&endpoint).is_some_and(|lane| lane.idle() && !lane.suspect && lane.window == 1) {
@@ -238,7 +287,7 @@ mod tests {
             assert_eq!(wanted.count, width);
             lanes.claimed(wanted, width);
             for _ in 0..width {
-                lanes.ended(endpoint(1), Ended::Succeeded);
+                lanes.ended(endpoint(1), Ended::Quick);
                 lanes.recorded(endpoint(1), wanted.place);
             }
         }
@@ -271,13 +320,34 @@ mod tests {
     }
 
     #[test]
+    fn what_counts_is_how_long_a_place_was_held() {
+        let [short, long] = [100, 14_000].map(Duration::from_millis);
+        assert_eq!(Ended::of(true, false, short), Ended::Quick);
+        assert_eq!(Ended::of(true, false, long), Ended::Slow, "a slow success holds its place like a failure");
+        assert_eq!(Ended::of(false, false, short), Ended::Refused);
+        assert_eq!(Ended::of(false, true, long), Ended::Silent);
+        let mut lanes = Lanes::new();
+        let wanted = claim(&mut lanes, 1).expect("free");
+        lanes.claimed(wanted, 1);
+        for (ended, place) in [
+            (Ended::Slow, Place::Suspect),
+            (Ended::Refused, Place::Common),
+            (Ended::Silent, Place::Suspect),
+            (Ended::Quick, Place::Common),
+        ] {
+            lanes.ended(endpoint(1), ended);
+            assert_eq!(lanes.lanes[&endpoint(1)].place(), place, "{ended:?}");
+        }
+    }
+
+    #[test]
     fn nothing_due_is_forgotten_while_a_lane_is_full_or_a_claim_is_under_way() {
         let mut lanes = Lanes::new();
         let first = claim(&mut lanes, 1).expect("free");
         assert_eq!(claim(&mut lanes, 1), None, "one claim at a time");
         lanes.claimed(first, 1);
         assert!(lanes.take_wanted().is_empty(), "the window is full");
-        lanes.ended(endpoint(1), Ended::Succeeded);
+        lanes.ended(endpoint(1), Ended::Quick);
         lanes.recorded(endpoint(1), first.place);
         let second = lanes.take_wanted();
         assert_eq!(second.iter().map(|wanted| wanted.count).collect::<Vec<_>>(), [2]);

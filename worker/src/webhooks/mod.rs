@@ -13,7 +13,7 @@ use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
 
-use common::db::{self, Db};
+use common::db::Db;
 use common::error::{Error, Result};
 use common::id::WebhookEndpointId;
 use common::webhooks::START_WINDOW;
@@ -28,6 +28,8 @@ use self::lanes::{Ended, Lanes, Place, Wanted};
 
 /// Attempts recorded in one statement at most.
 const RECORD_BATCH: usize = 500;
+/// Longer than any statement may take at the server.
+const STATEMENT_LIMIT: Duration = Duration::from_secs(20);
 /// After a failure of the database, before it is asked again.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -65,6 +67,8 @@ pub(crate) struct Dispatcher {
     made: Vec<Made>,
     /// How many of `made` are recorded one by one, because among them is one that Postgres refuses.
     singly: usize,
+    /// The last batch could not be recorded, and Postgres may be away.
+    unrecorded: bool,
     claiming: Option<Claiming>,
     recording: Option<Recording>,
 }
@@ -82,6 +86,7 @@ impl Dispatcher {
             sending: JoinSet::new(),
             made: Vec::new(),
             singly: 0,
+            unrecorded: false,
             claiming: None,
             recording: None,
         };
@@ -145,7 +150,8 @@ impl Dispatcher {
 
     /// Claims for all lanes that have room, unless a claim is under way.
     fn claim(&mut self) {
-        if self.claiming.is_some() {
+        // What was answered and is not recorded would be claimed once more when its lease ends.
+        if self.claiming.is_some() || self.unrecorded {
             return;
         }
         let wanted = self.lanes.take_wanted();
@@ -159,7 +165,7 @@ impl Dispatcher {
                     .iter()
                     .map(|wanted| (wanted.endpoint, i64::try_from(wanted.count).unwrap_or(i64::MAX)))
                     .collect();
-                let claimed = dispatch::claim(&claims, &counts).await;
+                let claimed = in_time(dispatch::claim(&claims, &counts)).await;
                 (wanted, began, claimed)
             }
             .boxed(),
@@ -176,6 +182,18 @@ impl Dispatcher {
                 return;
             }
         };
+        if began.elapsed() >= START_WINDOW {
+            tracing::warn!(
+                count = claimed.len(),
+                "a claim took so long that nothing may be begun by it; it is given back"
+            );
+            if let Err(error) = in_time(dispatch::give_back(&self.claims, &claimed)).await {
+                tracing::error!(%error, "not given back either; the deliveries are made when their leases end");
+            }
+            wanted.into_iter().for_each(|wanted| self.lanes.not_claimed(wanted));
+            tokio::time::sleep(PAUSE).await;
+            return;
+        }
         let places: HashMap<_, _> = wanted.iter().map(|wanted| (wanted.endpoint, wanted.place)).collect();
         let mut brought: HashMap<WebhookEndpointId, usize> = HashMap::new();
         for claimed in claimed {
@@ -207,11 +225,8 @@ impl Dispatcher {
             return;
         };
         measure(attempted);
-        let ended = match attempted.failure {
-            None => Ended::Succeeded,
-            Some(Failure::Status) => Ended::Refused,
-            Some(_) => Ended::Silent,
-        };
+        let (succeeded, timed_out) = (attempted.failure.is_none(), attempted.failure == Some(Failure::Timeout));
+        let ended = Ended::of(succeeded, timed_out, attempted.duration);
         self.lanes.ended(made.endpoint, ended);
         self.made.push(made);
     }
@@ -230,7 +245,7 @@ impl Dispatcher {
                 let (places, attempts): (Vec<_>, Vec<_>) =
                     batch.into_iter().map(|made| ((made.endpoint, made.place), made.attempted)).unzip();
                 let attempts: Vec<Attempted> = attempts.into_iter().flatten().collect();
-                let outcome = dispatch::record(&db, &attempts, clock.now()).await;
+                let outcome = in_time(dispatch::record(&db, &attempts, clock.now())).await;
                 let batch = places.into_iter().zip(attempts);
                 let batch =
                     batch.map(|((endpoint, place), attempted)| Made { endpoint, place, attempted: Some(attempted) });
@@ -241,10 +256,12 @@ impl Dispatcher {
     }
 
     async fn recorded(&mut self, batch: Vec<Made>, outcome: Result<()>) {
+        self.unrecorded = false;
         match outcome {
             Ok(()) => batch.iter().for_each(|made| self.lanes.recorded(made.endpoint, made.place)),
-            Err(Error::Database(error)) if db::lost_connection(&error) => {
+            Err(error) if !refuses_the_row(&error) => {
                 tracing::error!(%error, count = batch.len(), "attempts were made and not recorded; trying again");
+                self.unrecorded = true;
                 self.put_back(batch);
                 tokio::time::sleep(PAUSE).await;
             }
@@ -267,6 +284,21 @@ impl Dispatcher {
         let later = std::mem::replace(&mut self.made, batch);
         self.made.extend(later);
     }
+}
+
+/// The server's own limits do not help where the server is gone without a word: then this is a lost connection.
+async fn in_time<T>(statement: impl Future<Output = Result<T>>) -> Result<T> {
+    match tokio::time::timeout(STATEMENT_LIMIT, statement).await {
+        Ok(done) => done,
+        Err(_) => Err(Error::Database(sqlx::Error::PoolTimedOut)),
+    }
+}
+
+/// Whether Postgres will never take it: its classes 22 (data) and 23 (constraints). All else may pass.
+fn refuses_the_row(error: &Error) -> bool {
+    let Error::Database(error) = error else { return false };
+    let code = error.as_database_error().and_then(|said| said.code());
+    code.is_some_and(|code| code.starts_with("22") || code.starts_with("23"))
 }
 
 /// The value of a future that may not be there; without one, never.

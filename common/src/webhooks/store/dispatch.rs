@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::error::Result;
 use crate::id::{AccountId, WebhookEndpointId};
 use crate::time::Timestamp;
-use crate::webhooks::dispatch::{Attempted, Backlog, Claimed, Failure};
+use crate::webhooks::dispatch::{Attempted, Backlog, COUNTED, Claimed, FAILING_ANEW_AFTER, Failure};
 use crate::webhooks::{DeliveryStatus, DisabledReason};
 
 pub(in crate::webhooks) async fn claim(
@@ -25,7 +25,8 @@ pub(in crate::webhooks) async fn claim(
                FROM unnest($1::uuid[], $2::bigint[]) AS w (id, free) JOIN webhook_endpoints e ON e.id = w.id
                WHERE e.deleted_at IS NULL AND e.status = 'enabled'
                  AND (e.paused_until IS NULL OR e.paused_until <= clock_timestamp())
-               FOR KEY SHARE OF e),
+               -- Whoever holds an endpoint, to change or delete it, holds up that one alone; the sweep names it again.
+               FOR KEY SHARE OF e SKIP LOCKED),
            claimed AS (
                UPDATE webhook_pending p
                SET lease_until = clock_timestamp() + make_interval(secs => $3), fence = p.fence + 1
@@ -51,6 +52,23 @@ pub(in crate::webhooks) async fn claim(
     Ok(rows)
 }
 
+pub(in crate::webhooks) async fn give_back(db: &PgPool, claimed: &[Claimed]) -> Result<()> {
+    let accounts: Vec<Uuid> = claimed.iter().map(|claimed| claimed.account_id.uuid()).collect();
+    let ids: Vec<Uuid> = claimed.iter().map(|claimed| claimed.id.uuid()).collect();
+    let fences: Vec<i64> = claimed.iter().map(|claimed| claimed.fence).collect();
+    sqlx::query!(
+        "UPDATE webhook_pending p SET lease_until = NULL
+         FROM unnest($1::uuid[], $2::uuid[], $3::bigint[]) AS c (account_id, id, fence)
+         WHERE p.account_id = c.account_id AND p.id = c.id AND p.fence = c.fence",
+        &accounts,
+        &ids,
+        &fences,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
 /// An endpoint to be disabled.
 pub(in crate::webhooks) struct Failing {
     pub(in crate::webhooks) id: WebhookEndpointId,
@@ -74,15 +92,15 @@ struct Columns<'a> {
     messages: Vec<Option<&'a str>>,
     durations_ms: Vec<i32>,
     attempted_at: Vec<Timestamp>,
-    next_at: Vec<Option<Timestamp>>,
-    paused_until: Vec<Option<Timestamp>>,
+    next_after_s: Vec<Option<f64>>,
+    paused_for_s: Vec<Option<f64>>,
     created_at: Vec<Timestamp>,
 }
 
 impl<'a> Columns<'a> {
-    fn of(rows: &'a [(&Attempted, Option<Timestamp>)]) -> Self {
+    fn of(rows: &'a [(&Attempted, Option<Duration>)]) -> Self {
         let mut columns = Self::default();
-        for (attempt, next_at) in rows {
+        for (attempt, next_after) in rows {
             let claimed = &attempt.claimed;
             columns.ids.push(claimed.id.uuid());
             columns.accounts.push(claimed.account_id.uuid());
@@ -97,8 +115,8 @@ impl<'a> Columns<'a> {
             columns.messages.push(attempt.failure_message.as_deref());
             columns.durations_ms.push(i32::try_from(attempt.duration.as_millis()).unwrap_or(i32::MAX));
             columns.attempted_at.push(attempt.attempted_at);
-            columns.next_at.push(*next_at);
-            columns.paused_until.push(attempt.paused_until());
+            columns.next_after_s.push(next_after.map(|after| after.as_secs_f64()));
+            columns.paused_for_s.push(attempt.paused_for().map(|pause| pause.as_secs_f64()));
             columns.created_at.push(claimed.created_at);
         }
         columns
@@ -107,17 +125,20 @@ impl<'a> Columns<'a> {
 
 pub(in crate::webhooks) async fn record(
     db: &PgPool,
-    rows: &[(&Attempted, Option<Timestamp>)],
+    rows: &[(&Attempted, Option<Duration>)],
     disabled_after: Duration,
 ) -> Result<Vec<Failing>> {
     let columns = Columns::of(rows);
     let failing = sqlx::query!(
         r#"WITH made AS MATERIALIZED (
-               SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::smallint[], $6::uuid[], $7::bigint[],
-                   $8::text[], $9::smallint[], $10::text[], $11::int[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[],
+               SELECT m.*, clock_timestamp() + make_interval(secs => m.next_after) AS next_at,
+                      clock_timestamp() + make_interval(secs => m.paused_for) AS paused_until,
+                      clock_timestamp() - make_interval(secs => m.duration_ms / 1000.0) AS began_at
+               FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::smallint[], $6::uuid[], $7::bigint[],
+                   $8::text[], $9::smallint[], $10::text[], $11::int[], $12::timestamptz[], $13::float8[], $14::float8[],
                    $15::timestamptz[], $17::text[])
                AS m (id, account_id, endpoint_id, event_id, attempt, replay_of, fence, failure, response_status, response_body,
-                     duration_ms, attempted_at, next_at, paused_until, created_at, failure_message)),
+                     duration_ms, attempted_at, next_after, paused_for, created_at, failure_message)),
            -- Delivered, whoever holds it by now; or failed for the last time.
            ended AS (
                DELETE FROM webhook_pending p USING made m
@@ -145,17 +166,28 @@ pub(in crate::webhooks) async fn record(
                    CASE WHEN again.id IS NOT NULL THEN m.next_at END, m.created_at
                FROM made m LEFT JOIN ended ON ended.id = m.id AND ended.fence = m.fence
                    LEFT JOIN again ON again.id = m.id AND again.fence = m.fence),
+           -- In the order of ids, for two workers may record the same endpoints; whoever else holds one is not waited for.
+           held AS MATERIALIZED (
+               SELECT e.id, e.fresh_since FROM webhook_endpoints e WHERE e.id IN (SELECT endpoint_id FROM made)
+                 AND (e.failing_since IS NOT NULL OR e.id IN (
+                     SELECT endpoint_id FROM made WHERE failure IS NOT NULL OR paused_until IS NOT NULL))
+               ORDER BY e.id FOR NO KEY UPDATE OF e SKIP LOCKED),
+           -- What was begun before a fresh start says nothing of the endpoint as it is now.
            summary AS (
-               SELECT endpoint_id, bool_or(failure IS NULL) AS works, min(attempted_at) AS since,
-                      max(paused_until) AS paused_until, bool_or(response_status = 410) AS gone
-               FROM made GROUP BY endpoint_id),
+               SELECT m.endpoint_id, bool_or(m.failure IS NULL) AS works, min(m.began_at) AS since,
+                      max(m.paused_until) AS paused_until, bool_or(m.response_status = 410) IS TRUE AS gone
+               FROM made m JOIN held h ON h.id = m.endpoint_id
+               WHERE m.began_at >= h.fresh_since GROUP BY m.endpoint_id),
            endpoint AS (
                UPDATE webhook_endpoints e SET
-                   failing_since = CASE WHEN s.works THEN NULL ELSE coalesce(e.failing_since, s.since) END,
+                   failing_since = CASE WHEN s.works THEN NULL
+                       WHEN e.last_failed_at > clock_timestamp() - make_interval(secs => $18) THEN coalesce(e.failing_since, s.since)
+                       ELSE s.since END,
+                   last_failed_at = CASE WHEN s.works THEN e.last_failed_at ELSE clock_timestamp() END,
                    paused_until = greatest(e.paused_until, s.paused_until)
                FROM summary s
-               WHERE e.id = s.endpoint_id AND (NOT s.works OR s.gone OR e.failing_since IS NOT NULL OR s.paused_until IS NOT NULL)
-               RETURNING e.id, e.account_id, e.failing_since, coalesce(s.gone, false) AS gone)
+               WHERE e.id = s.endpoint_id
+               RETURNING e.id, e.account_id, e.failing_since, s.gone)
            SELECT id AS "id!", account_id AS "account_id!", gone AS "gone!" FROM endpoint
            WHERE gone OR failing_since < clock_timestamp() - make_interval(secs => $16)"#,
         &columns.ids,
@@ -170,11 +202,12 @@ pub(in crate::webhooks) async fn record(
         &columns.bodies as &[Option<&str>],
         &columns.durations_ms,
         &columns.attempted_at as &[Timestamp],
-        &columns.next_at as &[Option<Timestamp>],
-        &columns.paused_until as &[Option<Timestamp>],
+        &columns.next_after_s as &[Option<f64>],
+        &columns.paused_for_s as &[Option<f64>],
         &columns.created_at as &[Timestamp],
         disabled_after.as_secs_f64(),
         &columns.messages as &[Option<&str>],
+        FAILING_ANEW_AFTER.as_secs_f64(),
     )
     .fetch_all(db)
     .await?;
@@ -243,11 +276,18 @@ pub(in crate::webhooks) async fn close_unwanted(db: &PgPool, batch: i64) -> Resu
 
 pub(in crate::webhooks) async fn backlog(db: &PgPool) -> Result<Backlog> {
     let row = sqlx::query!(
-        r#"SELECT count(*) FILTER (WHERE due_at <= clock_timestamp()) AS "due!",
-                  count(*) FILTER (WHERE due_at > clock_timestamp()) AS "waiting!",
-                  coalesce(extract(epoch FROM clock_timestamp() - min(due_at) FILTER (WHERE due_at <= clock_timestamp())), 0)::float8
-                      AS "oldest_due_seconds!"
-           FROM webhook_pending"#
+        r#"WITH RECURSIVE backlog AS (
+               (SELECT endpoint_id, due_at FROM webhook_pending ORDER BY endpoint_id, due_at LIMIT 1)
+               UNION ALL
+               SELECT next.endpoint_id, next.due_at FROM backlog b CROSS JOIN LATERAL (
+                   SELECT p.endpoint_id, p.due_at FROM webhook_pending p WHERE p.endpoint_id > b.endpoint_id
+                   ORDER BY p.endpoint_id, p.due_at LIMIT 1) next),
+           counted AS (SELECT due_at FROM webhook_pending LIMIT $1)
+           SELECT (SELECT count(*) FROM counted WHERE due_at <= clock_timestamp()) AS "due!",
+                  (SELECT count(*) FROM counted WHERE due_at > clock_timestamp()) AS "waiting!",
+                  greatest((SELECT extract(epoch FROM clock_timestamp() - min(due_at)) FROM backlog), 0)::float8
+                      AS "oldest_due_seconds!""#,
+        COUNTED,
     )
     .fetch_one(db)
     .await?;

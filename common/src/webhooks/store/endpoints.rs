@@ -121,7 +121,8 @@ pub(in crate::webhooks) async fn save(
     sqlx::query!(
         "UPDATE webhook_endpoints SET url = $3, enabled_events = $4, status = $5, disabled_reason = $6,
                 failing_since = CASE WHEN NOT $7 THEN failing_since END,
-                paused_until = CASE WHEN NOT $7 THEN paused_until END
+                paused_until = CASE WHEN NOT $7 THEN paused_until END,
+                fresh_since = CASE WHEN $7 THEN clock_timestamp() ELSE fresh_since END
          WHERE account_id = $1 AND id = $2",
         account.uuid(),
         endpoint.id.uuid(),

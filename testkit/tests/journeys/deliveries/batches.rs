@@ -3,7 +3,7 @@
 use anyhow::Result;
 use testkit::{Client, Cluster, Kind};
 
-use super::{Endpoint, stories};
+use super::{Endpoint, somebody_waits_for_a_lock, stories};
 use crate::support::{Books, Merchant, Receiver, Reply, eventually, uuid};
 
 const WARM_UP: usize = 4;
@@ -18,23 +18,13 @@ async fn attempts(cluster: &Cluster) -> Result<f64> {
 
 /// Ends `count` attempts at once and has them recorded in one batch: while they end, the worker waits for a lock to record
 /// the failure of `stuck`, for which an event is made here.
-async fn in_one_batch(
-    cluster: &Cluster,
-    stuck: (&Merchant, &Endpoint<'_>),
-    count: usize,
-    end: impl FnOnce(),
-) -> Result<()> {
-    let Books { db, .. } = &stuck.0.books;
+async fn in_one_batch(cluster: &Cluster, stuck: &Merchant, count: usize, end: impl FnOnce()) -> Result<()> {
+    let Books { db, .. } = &stuck.books;
     let mut lock = db.begin().await?;
-    let query = "SELECT id FROM webhook_endpoints WHERE id = $1 FOR NO KEY UPDATE";
-    sqlx::query(query).bind(uuid(&stuck.1.id)?).execute(&mut *lock).await?;
-    stuck.0.customer().await?;
-    let waiting = "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database()
-                   AND wait_event_type = 'Lock'";
-    eventually("the worker to wait for the lock", async || {
-        Ok(sqlx::query_scalar::<_, bool>(waiting).fetch_one(db).await?.then_some(()))
-    })
-    .await?;
+    // Records wait for this, and claims do not.
+    sqlx::query("LOCK TABLE webhook_deliveries IN SHARE MODE").execute(&mut *lock).await?;
+    stuck.customer().await?;
+    somebody_waits_for_a_lock(db).await?;
     let before = attempts(cluster).await?;
     end();
     let all = before + count as f64;
@@ -91,7 +81,7 @@ async fn attempts_recorded_together_each_get_their_due() -> Result<()> {
         .await?;
     receiver.hears("/twice", WARM_UP + 4).await?;
 
-    in_one_batch(&cluster, (&stuck, &stuck_endpoint), 6, || receiver.release()).await?;
+    in_one_batch(&cluster, &stuck, 6, || receiver.release()).await?;
 
     assert_eq!(gone_endpoint.becomes("disabled").await?["disabledReason"], "gone");
     gone_endpoint.done(WARM_UP + 2).await?;

@@ -3,9 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
+use serde_json::Value;
+use testkit::Cluster;
 
 use super::{Endpoint, replay, story};
-use crate::support::{Receiver, Reply, conflict, merchant};
+use crate::support::{Merchant, Receiver, Reply, conflict, eventually, merchant, uuid};
 
 /// Events that wait at each endpoint when its first attempt begins.
 const BACKLOG: usize = 20;
@@ -60,8 +62,8 @@ async fn no_attempt_begins_once_the_deletion_was_answered() -> Result<()> {
         if *path == "/hangs" {
             continue;
         }
-        let is_pending = |deliveries: &[serde_json::Value]| deliveries.iter().any(|one| one["status"] == "pending");
-        let deliveries = crate::support::eventually("an end of what was pending", async || {
+        let is_pending = |deliveries: &[Value]| deliveries.iter().any(|one| one["status"] == "pending");
+        let deliveries = eventually("an end of what was pending", async || {
             let deliveries = endpoint.deliveries().await?;
             Ok((!is_pending(&deliveries)).then_some(deliveries))
         })
@@ -75,5 +77,56 @@ async fn no_attempt_begins_once_the_deletion_was_answered() -> Result<()> {
         );
         conflict(&replay(&merchant, closed[0]).await?);
     }
+    Ok(())
+}
+
+/// The worst moment: its claim has gone through, and it is held up before it can send anything.
+#[tokio::test]
+async fn a_worker_that_was_held_up_after_its_claim_begins_nothing_any_more() -> Result<()> {
+    let mut cluster = Cluster::builder().api(1).worker(1).scheduler(1).start().await?;
+    let receiver = Receiver::start(|_| Reply::ok()).await?;
+    let merchant = Merchant::new(&cluster).await?;
+    let doomed = Endpoint::new(&merchant, &receiver, "/doomed", &[]).await?;
+    let live = Endpoint::new(&merchant, &receiver, "/live", &[]).await?;
+    live.pause().await?;
+    // A first claim, so that the next is known to Postgres and goes through in one message.
+    let another = Merchant::new(&cluster).await?;
+    let first = Endpoint::new(&another, &receiver, "/first", &[]).await?;
+    another.customer().await?;
+    first.done(1).await?;
+
+    // The claim waits for this lock before it does anything, and goes through while the worker is stopped.
+    cluster.worker(0).pause()?;
+    merchant.customer().await?;
+    let mut lock = merchant.books.db.begin().await?;
+    sqlx::query("LOCK TABLE webhook_pending IN SHARE MODE").execute(&mut *lock).await?;
+    cluster.worker(0).resume()?;
+    let waiting = "SELECT count(*) > 0 FROM pg_stat_activity
+                   WHERE datname = current_database() AND application_name = 'worker-claims' AND wait_event_type = 'Lock'";
+    eventually("the claim to wait", async || {
+        Ok(sqlx::query_scalar::<_, bool>(waiting).fetch_one(&merchant.books.db).await?.then_some(()))
+    })
+    .await?;
+    cluster.worker(0).pause()?;
+    lock.rollback().await?;
+    let claimed = "SELECT count(*) FROM webhook_pending WHERE endpoint_id = $1 AND lease_until > now()";
+    eventually("the claim", async || {
+        let claims =
+            sqlx::query_scalar::<_, i64>(claimed).bind(uuid(&doomed.id)?).fetch_one(&merchant.books.db).await?;
+        Ok((claims == 1).then_some(()))
+    })
+    .await?;
+
+    doomed.delete().await?;
+    cluster.worker(0).resume()?;
+    live.resume().await?;
+    receiver.hears("/live", 1).await?;
+    // Its lease would end by itself.
+    sqlx::query("UPDATE webhook_pending SET lease_until = now() WHERE endpoint_id = $1")
+        .bind(uuid(&doomed.id)?)
+        .execute(&merchant.books.db)
+        .await?;
+    doomed.tells(&["1 failed endpoint_deleted"]).await?;
+    assert_eq!(receiver.count("/doomed"), 0);
     Ok(())
 }

@@ -8,8 +8,8 @@ use std::sync::{
 use anyhow::Result;
 use serde_json::json;
 
-use super::{Endpoint, stories};
-use crate::support::{Receiver, Reply, conflict, merchant};
+use super::{Endpoint, ended, replay, stories};
+use crate::support::{Receiver, Reply, conflict, id, merchant, ok};
 
 #[tokio::test]
 async fn an_endpoint_that_is_gone_is_disabled_at_once_and_can_come_back() -> Result<()> {
@@ -41,7 +41,7 @@ async fn an_endpoint_that_is_gone_is_disabled_at_once_and_can_come_back() -> Res
     assert_eq!(stories(&deliveries), ["1 failed status 410", closed, closed, closed, closed]);
     assert!(deliveries.iter().all(|delivery| delivery.get("nextAttemptAt").is_none()));
     assert_eq!(receiver.count("/gone"), 1, "nothing was sent to it after its word");
-    conflict(&super::replay(&merchant, &deliveries[1]).await?);
+    conflict(&replay(&merchant, &deliveries[1]).await?);
 
     merchant.customer().await?;
     gone.done(5).await?;
@@ -50,7 +50,8 @@ async fn an_endpoint_that_is_gone_is_disabled_at_once_and_can_come_back() -> Res
     assert!(gone.shown().await?.get("disabledReason").is_none());
     merchant.customer().await?;
     assert_eq!(stories(&gone.done(6).await?)[5], "1 succeeded 200");
-    super::ended(&merchant, &crate::support::id(&super::replay(&merchant, &deliveries[1]).await?.body)?).await?;
+    let again = id(ok(&replay(&merchant, &deliveries[1]).await?))?;
+    assert_eq!(ended(&merchant, &again).await?["status"], "succeeded");
     assert_eq!(receiver.count("/gone"), 3, "what was closed can be had once it is back");
     other.done(1).await?;
     Ok(())
@@ -68,7 +69,7 @@ async fn who_fails_for_days_is_disabled_and_who_succeeds_once_is_not() -> Result
     let works = Endpoint::new(&merchant, &receiver, "/works", &["customer.created"]).await?;
     let other = Endpoint::new(&merchant, &receiver, "/other", &["webhook_endpoint.disabled"]).await?;
     for endpoint in [&failing, &works] {
-        endpoint.set("failing_since = now() - interval '6 days'").await?;
+        endpoint.set("failing_since = now() - interval '6 days', last_failed_at = now() - interval '1 day'").await?;
     }
     merchant.customer().await?;
     let disabled = failing.becomes("disabled").await?;

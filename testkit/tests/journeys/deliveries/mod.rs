@@ -22,7 +22,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
-use sqlx::AssertSqlSafe;
+use sqlx::{AssertSqlSafe, PgPool};
 use testkit::Answer;
 
 use crate::support::{Merchant, Receiver, Request, created, eventually, id, ok, uuid};
@@ -94,7 +94,7 @@ impl<'a> Endpoint<'a> {
         Ok(done)
     }
 
-    /// Its deliveries in few words once they are these, oldest first; where they are more, they will never be.
+    /// Its deliveries, oldest first, once they are these in few words.
     async fn tells(&self, expected: &[&str]) -> Result<Vec<Value>> {
         let mut last = Vec::new();
         let looked = eventually("deliveries", async || {
@@ -157,6 +157,16 @@ async fn deliveries(merchant: &Merchant, filter: &str) -> Result<Vec<Value>> {
 async fn nothing_is_pending(merchant: &Merchant) -> Result<()> {
     eventually("an end of all deliveries", async || {
         Ok(deliveries(merchant, "status=pending").await?.is_empty().then_some(()))
+    })
+    .await
+}
+
+/// Waits until a statement of this cluster's waits for a lock, such as the test holds.
+async fn somebody_waits_for_a_lock(db: &PgPool) -> Result<()> {
+    let query = "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database()
+                 AND wait_event_type = 'Lock'";
+    eventually("somebody to wait for the lock", async || {
+        Ok(sqlx::query_scalar::<_, bool>(query).fetch_one(db).await?.then_some(()))
     })
     .await
 }

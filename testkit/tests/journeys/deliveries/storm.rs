@@ -1,5 +1,5 @@
-//! Many events for many endpoints, some of which never answer, while a worker is killed and Redis forgets everything.
-//! `STORM_EVENTS` makes it a bigger one.
+//! Many events for many endpoints, some of which never answer, while each worker is killed once and Redis forgets everything.
+//! What the dead had in their hands is made again when its lease ends, by itself. `STORM_EVENTS` makes it a bigger one.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -28,7 +28,8 @@ async fn a_storm_reaches_everyone_who_answers() -> Result<()> {
     let mut cluster = Cluster::builder().api(1).worker(2).scheduler(1).start().await?;
     let receiver = Receiver::start(|request| match request.path.starts_with("/silent") {
         true => Reply::Silence,
-        false => Reply::ok(),
+        // Slow enough for some to be under way at any moment.
+        false => Reply::ok().after(50),
     })
     .await?;
     let merchant = Merchant::new(&cluster).await?;
@@ -49,9 +50,11 @@ async fn a_storm_reaches_everyone_who_answers() -> Result<()> {
     let trouble = async {
         eventually("a third", async || Ok((count() >= events / 3).then_some(()))).await?;
         cluster.worker(0).kill9()?;
+        cluster.worker(0).restart().await?;
         eventually("two thirds", async || Ok((count() >= events * 2 / 3).then_some(()))).await?;
         cluster.redis.flush_all().await?;
-        cluster.worker(0).restart().await
+        cluster.worker(1).kill9()?;
+        cluster.worker(1).restart().await
     };
     tokio::try_join!(storm, trouble)?;
 
