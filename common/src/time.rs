@@ -15,9 +15,13 @@ const POSTGRES_EPOCH_US: i64 = 946_684_800_000_000;
 pub struct Timestamp(jiff::Timestamp);
 
 impl Timestamp {
+    /// The end of time. Jiff goes on for less than a second, but not by whole microseconds.
+    pub const MAX: Self = Self(jiff::Timestamp::constant(253_402_207_200, 0));
+
     /// The instant, cut to whole microseconds, so that what was written reads back equal.
     pub fn new(instant: jiff::Timestamp) -> Self {
-        Self(jiff::Timestamp::from_microsecond(instant.as_microsecond()).expect("a part of a valid instant"))
+        let within = instant.min(Self::MAX.0);
+        Self(jiff::Timestamp::from_microsecond(within.as_microsecond()).expect("a part of a valid instant"))
     }
 
     /// Milliseconds since 1970; none outside the years −9999 to 9999.
@@ -33,7 +37,7 @@ impl Timestamp {
     /// This instant and so much more. The end of time stays the end of time.
     #[must_use]
     pub fn plus(self, duration: Duration) -> Self {
-        self.0.checked_add(duration).map_or(Self(jiff::Timestamp::MAX), Self::new)
+        self.0.checked_add(duration).map_or(Self::MAX, Self::new)
     }
 }
 
@@ -98,5 +102,13 @@ mod tests {
         let later = Timestamp::from_millisecond(1_800_000_000_123).expect("in range");
         assert_eq!(later.to_string(), "2027-01-15T08:00:00.123Z");
         assert_eq!(later.plus(Duration::from_secs(1)).as_millisecond(), 1_800_000_001_123);
+    }
+
+    #[test]
+    fn time_has_an_end_that_nothing_passes() {
+        assert_eq!(Timestamp::MAX.to_string(), "9999-12-30T22:00:00.000Z");
+        assert_eq!(Timestamp::new(jiff::Timestamp::MAX), Timestamp::MAX);
+        assert_eq!(Timestamp::MAX.plus(Duration::from_micros(1)), Timestamp::MAX);
+        assert_eq!(Timestamp::MAX.plus(Duration::from_secs(1)), Timestamp::MAX);
     }
 }
