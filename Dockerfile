@@ -13,7 +13,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,targe
     && cp target/release/api target/release/worker target/release/scheduler target/release/migrate target/release/ctl /out/
 
 FROM debian:bookworm-slim
-# tzdata: ctl checks the names of time zones against the system's.
+# tzdata: every process reads the rules of time zones from the system's.
 RUN apt-get update \
     && apt-get install -y --no-install-recommends tzdata \
     && rm -rf /var/lib/apt/lists/* \

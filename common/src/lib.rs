@@ -3,6 +3,7 @@
 //! docs/architecture.md, Layout).
 
 // Foundation.
+pub mod calendar;
 pub mod clock;
 pub mod config;
 pub mod country;

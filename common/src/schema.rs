@@ -55,6 +55,12 @@ pub fn instant() -> Object {
     ObjectBuilder::from(text(pattern, "2026-11-21T09:30:00.123Z")).format(Some(format)).build()
 }
 
+/// A day.
+pub fn day() -> Object {
+    let format = SchemaFormat::KnownFormat(KnownFormat::Date);
+    ObjectBuilder::from(text("^[0-9]{4}-[0-9]{2}-[0-9]{2}$", "2026-11-21")).format(Some(format)).build()
+}
+
 /// An amount in an answer.
 pub fn amount() -> Field {
     whole(0, MAX_AMOUNT).into()

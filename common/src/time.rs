@@ -34,6 +34,11 @@ impl Timestamp {
         self.0.as_millisecond()
     }
 
+    /// As jiff has it, for the calendar.
+    pub(crate) const fn jiff(self) -> jiff::Timestamp {
+        self.0
+    }
+
     /// This instant and so much more. The end of time stays the end of time.
     #[must_use]
     pub fn plus(self, duration: Duration) -> Self {
