@@ -3,6 +3,7 @@
 use sqlx::{PgPool, Postgres, Transaction};
 
 use super::Mode;
+use crate::calendar::TimeZone;
 use crate::capabilities::Operation;
 use crate::db;
 use crate::error::{Error, Result};
@@ -39,7 +40,7 @@ impl AccountSettings {
             return Err(Error::invalid("name", "name must not be empty"));
         }
         if let Some(zone) = &self.timezone {
-            jiff::tz::TimeZone::get(zone)
+            zone.parse::<TimeZone>()
                 .map_err(|_| Error::invalid("timezone", format!("{zone} is not a time zone's name")))?;
         }
         if let Some(origins) = &self.allowed_origins {
