@@ -20,7 +20,7 @@ pub(crate) enum Command {
         #[arg(long)]
         account: Option<AccountId>,
     },
-    /// Refuse a key from the next request on.
+    /// Refuse a key, within a second on every process.
     Revoke {
         /// The key (key_…).
         id: KeyId,

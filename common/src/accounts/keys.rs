@@ -154,7 +154,7 @@ pub async fn list(db: &PgPool, account: Option<AccountId>) -> Result<Vec<KeyRow>
     Ok(rows)
 }
 
-/// Revokes a key; it is refused from the next request on. Revoking it again changes nothing.
+/// Revokes a key; it is refused within a second (`KEY_CACHE_MS`). Revoking it again changes nothing.
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown key.
