@@ -220,9 +220,9 @@ pub async fn record(db: &Db, attempts: &[Attempted], now: Timestamp) -> Result<(
     let chance = || f64::from(crate::crypto::random_u32()) / f64::from(u32::MAX);
     let rows: Vec<_> = attempts.iter().map(|attempt| (attempt, attempt.next_attempt_after(chance()))).collect();
     for failing in store::record(db, &rows, DISABLED_AFTER).await? {
-        let mode = attempts.iter().find(|attempt| attempt.claimed.endpoint_id == failing.id);
-        let mode = mode.map_or(Mode::Test, |attempt| attempt.claimed.mode);
-        let disabled = super::endpoints::disable(db, (failing.account_id, mode), failing.id, failing.reason, now).await;
+        let Some(attempt) = attempts.iter().find(|attempt| attempt.claimed.endpoint_id == failing.id) else { continue };
+        let account = (failing.account_id, attempt.claimed.mode);
+        let disabled = super::endpoints::disable(db, account, failing.id, failing.reason, now).await;
         // The attempts are recorded, and must not be once more.
         if let Err(error) = disabled {
             tracing::error!(%error, endpoint = %failing.id, "an endpoint was not disabled; it is at its next failure");

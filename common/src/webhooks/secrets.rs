@@ -3,17 +3,17 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use super::signature::SECRET_PREFIX;
 use crate::crypto::{EncryptionKey, Secret};
 use crate::id::WebhookEndpointId;
 
-const PREFIX: &str = "whsec_";
 const BYTES: usize = 32;
 
 /// A new secret, as it is shown and sealed: prefix included.
 pub(super) fn make() -> Secret<String> {
     let mut bytes = [0u8; BYTES];
     getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
-    Secret::new(format!("{PREFIX}{}", STANDARD.encode(bytes)))
+    Secret::new(format!("{SECRET_PREFIX}{}", STANDARD.encode(bytes)))
 }
 
 /// The secret as the endpoint's row has it.

@@ -11,6 +11,8 @@ mod webhooks;
 
 use anyhow::{Result, bail};
 
+use crate::Cluster;
+
 /// Runs the benchmark that the command line names; `--json` prints one object last.
 ///
 /// # Errors
@@ -26,6 +28,15 @@ pub async fn command(arguments: &[String]) -> Result<()> {
         println!("{report}");
     }
     Ok(())
+}
+
+/// `ctl accounts create` for an account that no rate limit slows down.
+const NO_LIMIT: [&str; 8] = ["--mode", "test", "--provider", "mock", "--rate-limit", "1000000", "--burst", "1000000"];
+
+/// One process of each kind as they run in production, and a Postgres that waits for its disk.
+async fn cluster() -> Result<Cluster> {
+    let one_of_each = Cluster::builder().api(1).worker(1).scheduler(1);
+    one_of_each.durable().env("RUST_LOG", "warn").env("KEY_CACHE_MS", "1000").start().await
 }
 
 /// How long each load lasts, from `--seconds N`.

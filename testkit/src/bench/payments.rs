@@ -20,17 +20,8 @@ const WARM_UP: Duration = Duration::from_secs(2);
 /// Runs the loads and prints a table; answers the report.
 pub(super) async fn run(seconds: u64) -> Result<Value> {
     let directory = TempDir::new()?;
-    let mut cluster = Cluster::builder()
-        .api(1)
-        .worker(1)
-        .scheduler(1)
-        .durable()
-        .env("RUST_LOG", "warn")
-        .env("KEY_CACHE_MS", "1000")
-        .start()
-        .await?;
-    let no_limit = ["--mode", "test", "--provider", "mock", "--rate-limit", "1000000", "--burst", "1000000"];
-    let account = cluster.account_with(&no_limit).await?;
+    let mut cluster = super::cluster().await?;
+    let account = cluster.account_with(&super::NO_LIMIT).await?;
     let body = r#"{"amount":1250,"currency":"USD","paymentToken":"tok_ok"}"#;
     let expected = "\"status\":\"pending_settlement\"";
     let pay = Exchange::post(&cluster.api_url(0), "/v1/payments", &account.secret_key, body, expected);

@@ -46,15 +46,7 @@ fn customer(message: &str) -> Option<String> {
 
 /// Runs the loads and prints a table; answers the report.
 pub(super) async fn run(seconds: u64) -> Result<Value> {
-    let mut cluster = Cluster::builder()
-        .api(1)
-        .worker(1)
-        .scheduler(1)
-        .durable()
-        .env("RUST_LOG", "warn")
-        .env("KEY_CACHE_MS", "1000")
-        .start()
-        .await?;
+    let mut cluster = super::cluster().await?;
     let diary = Shared::default();
     let receiver = {
         let diary = Arc::clone(&diary);
@@ -84,8 +76,7 @@ pub(super) async fn run(seconds: u64) -> Result<Value> {
 
 /// An account that so many endpoints of the receiver listen to.
 async fn account(cluster: &Cluster, url: &str, endpoints: usize) -> Result<Account> {
-    let no_limit = ["--mode", "test", "--provider", "mock", "--rate-limit", "1000000", "--burst", "1000000"];
-    let account = cluster.account_with(&no_limit).await?;
+    let account = cluster.account_with(&super::NO_LIMIT).await?;
     let api = Client::new(&cluster.api_url(0))?.bearer(&account.secret_key)?;
     for number in 0..endpoints {
         let answer = api.post("/v1/webhook_endpoints", json!({"url": format!("{url}/{number}")})).await?;

@@ -46,7 +46,7 @@ impl Wakes {
 }
 
 type Claiming = Pin<Box<dyn Future<Output = (Vec<Wanted>, Instant, Result<Vec<Claimed>>)> + Send>>;
-type Recording = Pin<Box<dyn Future<Output = (Vec<Made>, Result<()>)> + Send>>;
+type Recording = Pin<Box<dyn Future<Output = (Vec<Place>, Vec<Attempted>, Result<()>)> + Send>>;
 
 /// What an attempt's task gives back: nothing attempted if it was too late to begin.
 struct Made {
@@ -64,7 +64,9 @@ pub(crate) struct Dispatcher {
     woken: mpsc::UnboundedReceiver<WebhookEndpointId>,
     lanes: Lanes,
     sending: JoinSet<Made>,
-    made: Vec<Made>,
+    /// What was attempted and is not recorded yet, and the places that it still holds, in the same order.
+    made: Vec<Attempted>,
+    places: Vec<Place>,
     /// How many of `made` are recorded one by one, because among them is one that Postgres refuses.
     singly: usize,
     /// The last batch could not be recorded, and Postgres may be away.
@@ -85,6 +87,7 @@ impl Dispatcher {
             lanes: Lanes::new(),
             sending: JoinSet::new(),
             made: Vec::new(),
+            places: Vec::new(),
             singly: 0,
             unrecorded: false,
             claiming: None,
@@ -140,9 +143,9 @@ impl Dispatcher {
                         made = self.sending.try_join_next();
                     }
                 }
-                (recorded, outcome) = when_some(&mut self.recording) => {
+                (places, attempts, outcome) = when_some(&mut self.recording) => {
                     self.recording = None;
-                    self.recorded(recorded, outcome).await;
+                    self.recorded(places, attempts, outcome).await;
                 }
             }
         }
@@ -219,16 +222,17 @@ impl Dispatcher {
     }
 
     fn ended(&mut self, made: Made) {
-        let Some(attempted) = &made.attempted else {
+        let Some(attempted) = made.attempted else {
             tracing::warn!(endpoint = %made.endpoint, "a claimed delivery was not begun in time, or broke off; it is made when its lease ends");
             self.lanes.recorded(made.endpoint, made.place);
             return;
         };
-        measure(attempted);
+        measure(&attempted);
         let (succeeded, timed_out) = (attempted.failure.is_none(), attempted.failure == Some(Failure::Timeout));
         let ended = Ended::of(succeeded, timed_out, attempted.duration);
         self.lanes.ended(made.endpoint, ended);
-        self.made.push(made);
+        self.made.push(attempted);
+        self.places.push(made.place);
     }
 
     /// Records what has gathered, unless a recording is under way.
@@ -238,51 +242,54 @@ impl Dispatcher {
         }
         let size = if self.singly > 0 { 1 } else { RECORD_BATCH };
         self.singly = self.singly.saturating_sub(1);
-        let batch: Vec<Made> = self.made.drain(..self.made.len().min(size)).collect();
+        let count = self.made.len().min(size);
+        let attempts: Vec<Attempted> = self.made.drain(..count).collect();
+        let places: Vec<Place> = self.places.drain(..count).collect();
         let (db, clock) = (self.db.clone(), self.sender.clock.clone());
         self.recording = Some(
             async move {
-                let (places, attempts): (Vec<_>, Vec<_>) =
-                    batch.into_iter().map(|made| ((made.endpoint, made.place), made.attempted)).unzip();
-                let attempts: Vec<Attempted> = attempts.into_iter().flatten().collect();
                 let outcome = in_time(dispatch::record(&db, &attempts, clock.now())).await;
-                let batch = places.into_iter().zip(attempts);
-                let batch =
-                    batch.map(|((endpoint, place), attempted)| Made { endpoint, place, attempted: Some(attempted) });
-                (batch.collect(), outcome)
+                (places, attempts, outcome)
             }
             .boxed(),
         );
     }
 
-    async fn recorded(&mut self, batch: Vec<Made>, outcome: Result<()>) {
+    async fn recorded(&mut self, places: Vec<Place>, attempts: Vec<Attempted>, outcome: Result<()>) {
         self.unrecorded = false;
+        let count = attempts.len();
         match outcome {
-            Ok(()) => batch.iter().for_each(|made| self.lanes.recorded(made.endpoint, made.place)),
+            Ok(()) => self.free(&places, &attempts),
             Err(error) if !refuses_the_row(&error) => {
-                tracing::error!(%error, count = batch.len(), "attempts were made and not recorded; trying again");
+                tracing::error!(%error, count, "attempts were made and not recorded; trying again");
                 self.unrecorded = true;
-                self.put_back(batch);
+                self.put_back(places, attempts);
                 tokio::time::sleep(PAUSE).await;
             }
-            Err(error) if batch.len() > 1 => {
-                tracing::warn!(%error, count = batch.len(), "attempts were refused together; recording them one by one");
-                self.singly = batch.len();
-                self.put_back(batch);
+            Err(error) if count > 1 => {
+                tracing::warn!(%error, count, "attempts were refused together; recording them one by one");
+                self.singly = count;
+                self.put_back(places, attempts);
             }
             Err(error) => {
-                for made in batch {
-                    tracing::error!(%error, endpoint = %made.endpoint, "an attempt cannot be recorded; it is made again when its lease ends");
-                    self.lanes.recorded(made.endpoint, made.place);
+                for Claimed { id, .. } in attempts.iter().map(|attempt| &attempt.claimed) {
+                    tracing::error!(%error, delivery = %id, "an attempt cannot be recorded; it is made again when its lease ends");
                 }
+                self.free(&places, &attempts);
             }
         }
     }
 
+    fn free(&mut self, places: &[Place], attempts: &[Attempted]) {
+        for (place, attempt) in places.iter().zip(attempts) {
+            self.lanes.recorded(attempt.claimed.endpoint_id, *place);
+        }
+    }
+
     /// What is not recorded comes first the next time.
-    fn put_back(&mut self, batch: Vec<Made>) {
-        let later = std::mem::replace(&mut self.made, batch);
-        self.made.extend(later);
+    fn put_back(&mut self, places: Vec<Place>, attempts: Vec<Attempted>) {
+        self.made.splice(..0, attempts);
+        self.places.splice(..0, places);
     }
 }
 
