@@ -10,6 +10,16 @@ use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueFormat
 /// Microseconds from 1970 to 2000, where Postgres begins to count.
 const POSTGRES_EPOCH_US: i64 = 946_684_800_000_000;
 
+/// Seconds from 1970 back to the first year.
+const YEAR_ONE: i64 = -62_135_596_800;
+
+/// Whether a text is like another that has a 0 for each digit, in any case.
+fn has_form(text: &str, form: &str) -> bool {
+    let like =
+        |(byte, form): (u8, u8)| if form == b'0' { byte.is_ascii_digit() } else { byte.eq_ignore_ascii_case(&form) };
+    text.len() == form.len() && text.bytes().zip(form.bytes()).all(like)
+}
+
 /// An instant with a precision of one microsecond.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(jiff::Timestamp);
@@ -22,6 +32,20 @@ impl Timestamp {
     pub fn new(instant: jiff::Timestamp) -> Self {
         let within = instant.min(Self::MAX.0);
         Self(jiff::Timestamp::from_microsecond(within.as_microsecond()).expect("a part of a valid instant"))
+    }
+
+    /// Reads an instant of RFC 3339: a date, a time to the second or finer, and `Z` or an offset from UTC. None if it is
+    /// anything else, or outside the years 1 to 9999 in UTC.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (time, rest) = text.split_at_checked("0000-00-00T00:00:00".len())?;
+        let (fraction, offset) = rest.split_at(rest.find(['Z', 'z', '+', '-'])?);
+        let whole = has_form(time, "0000-00-00T00:00:00")
+            && (fraction.is_empty() || has_form(fraction, &format!(".{:0<1$}", "0", fraction.len() - 1)))
+            && (has_form(offset, "Z") || has_form(offset, "+00:00") || has_form(offset, "-00:00"));
+        // An offset ends before a day; the reader behind this one allows more.
+        let within_a_day = offset.get(1..3).is_none_or(|hours| hours < "24");
+        let instant = (whole && within_a_day).then(|| text.parse::<jiff::Timestamp>().ok())??;
+        (instant.as_second() >= YEAR_ONE).then(|| Self::new(instant))
     }
 
     /// Milliseconds since 1970; none outside the years −9999 to 9999.
@@ -115,5 +139,44 @@ mod tests {
         assert_eq!(Timestamp::new(jiff::Timestamp::MAX), Timestamp::MAX);
         assert_eq!(Timestamp::MAX.plus(Duration::from_micros(1)), Timestamp::MAX);
         assert_eq!(Timestamp::MAX.plus(Duration::from_secs(1)), Timestamp::MAX);
+    }
+
+    #[test]
+    fn reads_rfc_3339_and_nothing_else() {
+        for (text, expected) in [
+            ("2026-11-21T09:30:00Z", "2026-11-21T09:30:00.000Z"),
+            ("2026-11-21t09:30:00.123456789z", "2026-11-21T09:30:00.123Z"),
+            ("2026-11-21T09:30:00.5+01:00", "2026-11-21T08:30:00.500Z"),
+            ("2026-11-21T09:30:00-23:59", "2026-11-22T09:29:00.000Z"),
+            ("2028-02-29T00:00:00-00:00", "2028-02-29T00:00:00.000Z"),
+            ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00.000Z"),
+        ] {
+            assert_eq!(Timestamp::parse(text).map(|instant| instant.to_string()), Some(expected.into()), "{text}");
+        }
+        for text in [
+            "",
+            "2026-11-21",
+            "2026-11-21T09:30:00",
+            "2026-11-21T09:30Z",
+            "2026-11-21 09:30:00Z",
+            "2026-11-21T09:30:00.Z",
+            "2026-11-21T09:30:00.1.2Z",
+            "2026-11-21T09:30:00+01",
+            "2026-11-21T09:30:00+0100",
+            "2026-11-21T09:30:00+24:00",
+            "2026-11-21T09:30:00+01:60",
+            "2026-11-21T09:30:00Z[UTC]",
+            "2026-11-21T09:30:00+01:00[Europe/Paris]",
+            "2026-11-21T24:00:00Z",
+            "2026-02-29T00:00:00Z",
+            "2026-13-01T00:00:00Z",
+            "20261121T093000Z",
+            "+002026-11-21T09:30:00Z",
+            "2026-11-21T09:30:0éZ",
+            "0001-01-01T00:00:00+00:01",
+            "1800000000",
+        ] {
+            assert_eq!(Timestamp::parse(text), None, "{text}");
+        }
     }
 }

@@ -77,6 +77,8 @@ fn put_in_place(schema: &mut Value, named: &Named, wanted: &impl Fn(&Value) -> b
         let name = schema.get("$ref").and_then(Value::as_str).and_then(|path| path.strip_prefix(REFERENCE));
         let Some(found) = name.and_then(|name| named.get(name)).filter(|found| wanted(found)) else { return };
         let mut merged = found.clone();
+        // What stands there by now may refer to more: the fields of a row do.
+        put_in_place(&mut merged, named, wanted);
         if let (Some(into), Some(own)) = (merged.as_object_mut(), schema.as_object()) {
             into.extend(own.iter().filter(|(key, _)| *key != "$ref").map(clone));
         }
@@ -146,5 +148,13 @@ mod tests {
         let mut schema = json!({"properties": {"id": {"$ref": "#/components/schemas/Id", "description": "its id"}}});
         put_in_place(&mut schema, &named, &is_scalar);
         assert_eq!(schema, json!({"properties": {"id": {"type": "string", "description": "its id"}}}));
+
+        let named = Named::from([
+            ("Row".to_owned(), json!({"properties": {"n": {"$ref": "#/components/schemas/Count"}}})),
+            ("Count".to_owned(), json!({"type": "integer"})),
+        ]);
+        let mut rows = json!({"type": "array", "items": {"$ref": "#/components/schemas/Row"}});
+        put_in_place(&mut rows, &named, &|_| true);
+        assert_eq!(rows, json!({"type": "array", "items": {"properties": {"n": {"type": "integer"}}}}));
     }
 }
