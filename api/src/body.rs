@@ -2,8 +2,8 @@
 //!
 //! Every field type here reads itself strictly and says what it wants, without repeating what was sent.
 
-use std::fmt;
-use std::marker::PhantomData;
+mod rows;
+
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -14,14 +14,17 @@ use common::checkout::Intent;
 use common::country::Country;
 use common::error::Error;
 use common::events::EventType;
+use common::invoices::PaymentTerms;
 use common::money::{Currency, MAX_AMOUNT};
 use common::plans::Interval;
 use common::schema::{self, schema_is};
+use common::time::Timestamp;
 use common::webhooks;
-use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _};
 use serde_json::Value;
-use utoipa::openapi::{Object, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::{KnownFormat, Object, ObjectBuilder, SchemaFormat, Type};
 
+pub(crate) use self::rows::{Row, rows};
 use crate::answer::Refusal;
 
 /// Bytes of a body at most.
@@ -121,62 +124,6 @@ pub(crate) fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) 
     Option::<T>::deserialize(from).map(Some)
 }
 
-/// Reads a list row by row, so that an error names its row; `null` is none. For `#[serde(default, deserialize_with)]`.
-pub(crate) fn rows<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<T>>, D::Error> {
-    from.deserialize_any(Rows(PhantomData))
-}
-
-struct Rows<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for Rows<T> {
-    type Value = Option<Vec<T>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list")
-    }
-
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let mut rows = Vec::new();
-        while let Some(row) = seq.next_element()? {
-            rows.push(row);
-        }
-        Ok(Some(rows))
-    }
-
-    // By default these would repeat what was sent.
-    fn visit_bool<E: serde::de::Error>(self, _: bool) -> Result<Self::Value, E> {
-        Err(no_list())
-    }
-
-    fn visit_i64<E: serde::de::Error>(self, _: i64) -> Result<Self::Value, E> {
-        Err(no_list())
-    }
-
-    fn visit_u64<E: serde::de::Error>(self, _: u64) -> Result<Self::Value, E> {
-        Err(no_list())
-    }
-
-    fn visit_f64<E: serde::de::Error>(self, _: f64) -> Result<Self::Value, E> {
-        Err(no_list())
-    }
-
-    fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<Self::Value, E> {
-        Err(no_list())
-    }
-
-    fn visit_map<A: serde::de::MapAccess<'de>>(self, _: A) -> Result<Self::Value, A::Error> {
-        Err(no_list())
-    }
-}
-
-fn no_list<E: serde::de::Error>() -> E {
-    E::custom("must be a list")
-}
-
 /// Reads a value of any JSON type and keeps what `read` makes of it; otherwise says what was wanted.
 fn strict<'de, T, D: Deserializer<'de>>(
     from: D,
@@ -245,6 +192,32 @@ impl<'de> Deserialize<'de> for Amount {
 }
 
 schema_is!(Amount, schema::whole(1, MAX_AMOUNT));
+
+/// A part of an amount, in minor units: 0 or more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part(pub(crate) i64);
+
+impl<'de> Deserialize<'de> for Part {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let wanted = "a whole number of minor units from 0 to 9007199254740991";
+        strict(from, wanted, |value| value.as_i64().filter(|n| (0..=MAX_AMOUNT).contains(n)).map(Self))
+    }
+}
+
+schema_is!(Part, schema::whole(0, MAX_AMOUNT));
+
+/// How many of a thing: 1 or more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quantity(pub(crate) i64);
+
+impl<'de> Deserialize<'de> for Quantity {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let wanted = "a whole number from 1 to 9007199254740991";
+        strict(from, wanted, |value| value.as_i64().filter(|n| (1..=MAX_AMOUNT).contains(n)).map(Self))
+    }
+}
+
+schema_is!(Quantity, schema::whole(1, MAX_AMOUNT));
 
 /// `true` or `false`.
 #[derive(Clone, Copy, Debug)]
@@ -328,6 +301,41 @@ impl<'de> Deserialize<'de> for IntervalCount {
 }
 
 schema_is!(IntervalCount, schema::whole(1, Interval::Day.max_count().into()));
+
+/// How long after its issue an invoice falls due.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms(pub(crate) PaymentTerms);
+
+impl<'de> Deserialize<'de> for Terms {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        strict(from, "one of due_on_receipt, net_7, net_15, net_30, net_60", |value| {
+            let name = value.as_str()?;
+            PaymentTerms::ALL.into_iter().find(|terms| terms.name() == name).map(Self)
+        })
+    }
+}
+
+schema_is!(Terms, schema::word(PaymentTerms::ALL.map(PaymentTerms::name)));
+
+/// An instant of RFC 3339, in any zone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Instant(pub(crate) Timestamp);
+
+impl<'de> Deserialize<'de> for Instant {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let wanted = "an instant of RFC 3339 with a zone, such as 2026-11-21T09:30:00Z";
+        strict(from, wanted, |value| Timestamp::parse(value.as_str()?).map(Self))
+    }
+}
+
+schema_is!(
+    Instant,
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+        .examples([serde_json::json!("2026-11-21T09:30:00Z")])
+        .build()
+);
 
 /// A text of 1 to 255 characters, none of them a control character.
 #[derive(Clone, Debug)]

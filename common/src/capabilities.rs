@@ -64,6 +64,11 @@ operations! {
     PlansCreate = "plans.create",
     PlansRetrieve = "plans.retrieve",
     PlansList = "plans.list",
+    InvoicesCreate = "invoices.create",
+    InvoicesRetrieve = "invoices.retrieve",
+    InvoicesList = "invoices.list",
+    InvoicesIssue = "invoices.issue",
+    InvoicesVoid = "invoices.void",
 }
 
 impl Operation {

@@ -41,6 +41,8 @@ event_types! {
     PaymentRequiresAction = "payment.requires_action",
     PaymentRefunded = "payment.refunded",
     PaymentRefundFailed = "payment.refund_failed",
+    InvoiceIssued = "invoice.issued",
+    InvoiceVoided = "invoice.voided",
     WebhookEndpointDisabled = "webhook_endpoint.disabled",
     InvoiceIssued = "invoice.issued",
     InvoiceScheduled = "invoice.scheduled",

@@ -87,6 +87,12 @@ ids! {
     PaymentId = "pay_";
     /// An invoice.
     InvoiceId = "inv_";
+    /// One attempt to collect an invoice.
+    CollectionAttemptId = "att_";
+    /// A subscription.
+    SubscriptionId = "sub_";
+    /// What produces an invoice again and again.
+    RecurringInvoiceId = "rinv_";
     /// A payment link.
     PaymentLinkId = "plink_";
     /// An address.

@@ -31,6 +31,7 @@ pub mod queues;
 pub mod addresses;
 pub mod checkout;
 pub mod customers;
+pub mod invoices;
 pub mod payment_methods;
 pub mod payments;
 pub mod plans;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// The objects as they may look, by the names of their schemas.
-pub(super) fn all() -> [(&'static str, Value); 12] {
+pub(super) fn all() -> [(&'static str, Value); 13] {
     let at = "2026-11-21T09:30:00.123Z";
     let customer = "cus_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7";
     let payment = "pay_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7";
@@ -40,6 +40,16 @@ pub(super) fn all() -> [(&'static str, Value); 12] {
             }),
         ),
         ("DeletedWebhookEndpoint", json!({"id": endpoint, "object": "webhook_endpoint", "deleted": true})),
+        (
+            "Invoice",
+            json!({
+                "id": "inv_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7", "object": "invoice", "livemode": false, "createdAt": at,
+                "customerId": customer, "status": "open", "number": "INV-000001", "currency": "USD", "amount": 10825,
+                "amountTax": 825, "amountPaid": 0, "description": "November",
+                "items": [{"description": "Hours", "quantity": 4, "unitAmount": 2500}], "paymentTerms": "net_30",
+                "issuedAt": at, "dueAt": "2026-12-21T09:30:00.123Z",
+            }),
+        ),
         (
             "Payment",
             json!({

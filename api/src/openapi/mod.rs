@@ -102,8 +102,17 @@ pub(crate) fn document(endpoints: &mut [Endpoint], public_url: &str) -> Value {
 }
 
 /// The chapters, in the order of the page.
-const CHAPTERS: [&str; 8] =
-    ["Payments", "Payment methods", "Customers", "Addresses", "Plans", "Webhooks", "Browser", "Capabilities"];
+const CHAPTERS: [&str; 9] = [
+    "Payments",
+    "Payment methods",
+    "Customers",
+    "Addresses",
+    "Plans",
+    "Invoices",
+    "Webhooks",
+    "Browser",
+    "Capabilities",
+];
 
 /// The chapter of an operation, by the resource that an operation's name begins with.
 const TAGS: &[(&str, &str)] = &[
@@ -115,6 +124,7 @@ const TAGS: &[(&str, &str)] = &[
     ("webhook_deliveries", "Webhooks"),
     ("addresses", "Addresses"),
     ("plans", "Plans"),
+    ("invoices", "Invoices"),
     ("checkout_sessions", "Browser"),
     ("tokens", "Browser"),
 ];

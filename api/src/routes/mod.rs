@@ -4,6 +4,7 @@ pub(crate) mod addresses;
 pub(crate) mod capabilities;
 pub(crate) mod checkout;
 pub(crate) mod customers;
+pub(crate) mod invoices;
 pub(crate) mod payment_methods;
 pub(crate) mod payments;
 pub(crate) mod plans;
@@ -49,6 +50,11 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         post("/v1/plans", Secret(Op::PlansCreate), plans::create, sheets::plans_create()),
         get("/v1/plans", Secret(Op::PlansList), plans::list, sheets::plans_list()),
         get("/v1/plans/{id}", Secret(Op::PlansRetrieve), plans::retrieve, sheets::plans_retrieve()),
+        post("/v1/invoices", Secret(Op::InvoicesCreate), invoices::create, sheets::invoices_create()),
+        get("/v1/invoices", Secret(Op::InvoicesList), invoices::list, sheets::invoices_list()),
+        get("/v1/invoices/{id}", Secret(Op::InvoicesRetrieve), invoices::retrieve, sheets::invoices_retrieve()),
+        post("/v1/invoices/{id}/issue", Secret(Op::InvoicesIssue), invoices::issue, sheets::invoices_issue()),
+        post("/v1/invoices/{id}/void", Secret(Op::InvoicesVoid), invoices::void, sheets::invoices_void()),
         post("/v1/webhook_endpoints", Secret(Op::WebhookEndpointsCreate), webhook_endpoints::create, sheets::webhook_endpoints_create()),
         get("/v1/webhook_endpoints", Secret(Op::WebhookEndpointsList), webhook_endpoints::list, sheets::webhook_endpoints_list()),
         get("/v1/webhook_endpoints/{id}", Secret(Op::WebhookEndpointsRetrieve), webhook_endpoints::retrieve, sheets::webhook_endpoints_retrieve()),

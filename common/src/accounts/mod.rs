@@ -9,6 +9,7 @@ pub use authentication::{AuthError, Keys};
 pub use keys::{IssuedKey, KeyRow, issue_publishable, issue_secret, list as list_keys, revoke};
 
 use serde::Serialize;
+use sqlx::PgExecutor;
 
 use crate::capabilities::{Grants, Operation};
 use crate::error::Result;
@@ -64,6 +65,15 @@ impl Rate {
             Mode::Live => Self { per_second: 100, burst: 200 },
         }
     }
+}
+
+/// The name of the time zone in which an account counts its days.
+///
+/// # Errors
+/// Only the database's.
+pub async fn timezone(db: impl PgExecutor<'_>, account: AccountId) -> Result<String> {
+    let query = sqlx::query_scalar!("SELECT timezone FROM accounts WHERE id = $1", account.uuid());
+    Ok(query.fetch_one(db).await?)
 }
 
 /// Who makes a request: a key, its account, and what they may do.

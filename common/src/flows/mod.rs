@@ -1,5 +1,5 @@
 //! Stories across slices: taking a payment, saving a card, choosing defaults, changing a payment, doing an operation,
-//! inquiring.
+//! inquiring, voiding an invoice.
 //!
 //! A flow begins and commits its own transactions; state, event and follow-up work are written together or not at all.
 
@@ -13,6 +13,7 @@ mod reconcile;
 mod save_card;
 mod straight;
 mod take_payment;
+mod void_invoice;
 
 pub use change_payment::{Change, Changing, change_payment, changed};
 pub use default_address::set_default_address;
@@ -22,3 +23,4 @@ pub use perform::{Performed, perform};
 pub use reconcile::{reconcile, take_due_reconciliations};
 pub use save_card::{NewCard, save_card, set_default};
 pub use take_payment::{Funding, PaymentRequest, Taken, take_payment};
+pub use void_invoice::void_invoice;

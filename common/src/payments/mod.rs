@@ -367,6 +367,15 @@ pub async fn list_with_refunds(
     Ok((rows, refunds))
 }
 
+/// Where the live payment for an invoice stands, if there is one: approved and not reversed, or under way. The invoice is
+/// locked before.
+///
+/// # Errors
+/// Only the database's.
+pub async fn live_for_invoice(tx: &mut PgConnection, account: AccountId, invoice: InvoiceId) -> Result<Option<Status>> {
+    store::live_for_invoice(tx, account, invoice).await
+}
+
 /// Takes the payments whose provider is to be asked how the charge stands, and moves their next turn on: the claim is the
 /// moved date, so a worker that dies costs half a minute.
 ///

@@ -101,6 +101,11 @@ impl Status {
         self.next().contains(&next)
     }
 
+    /// Whether it is not known yet if money moves.
+    pub const fn is_under_way(self) -> bool {
+        matches!(self, Self::Processing | Self::RequiresAction)
+    }
+
     /// Where an approved charge leads.
     pub const fn of_approval(requested: i64, approved: i64, capture: bool) -> Self {
         if approved < requested {

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::{Inquiry, Payment, Status};
 use crate::error::Result;
-use crate::id::{AccountId, PaymentId};
+use crate::id::{AccountId, InvoiceId, PaymentId};
 use crate::operations::Kind;
 use crate::time::Timestamp;
 
@@ -72,6 +72,23 @@ pub(super) async fn save(tx: &mut PgConnection, payment: &Payment) -> Result<()>
     .execute(tx)
     .await?;
     Ok(())
+}
+
+/// Which statuses are no live ones is said as the unique index says it: it is read from there.
+pub(super) async fn live_for_invoice(
+    tx: &mut PgConnection,
+    account: AccountId,
+    invoice: InvoiceId,
+) -> Result<Option<Status>> {
+    let status = sqlx::query_scalar!(
+        "SELECT status FROM payments WHERE account_id = $1 AND invoice_id = $2
+         AND status NOT IN ('declined', 'failed', 'cancelled', 'expired')",
+        account.uuid(),
+        invoice.uuid(),
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(status)
 }
 
 pub(super) async fn take_due_inquiries(db: &PgPool, now: Timestamp, batch: i64) -> Result<Vec<PaymentId>> {

@@ -99,6 +99,23 @@ async fn customers_and_cards_have_theirs() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn invoices_have_theirs() -> Result<()> {
+    let merchant = merchant().await?;
+    let customer = merchant.customer().await?;
+    let body = json!({"customerId": customer, "currency": "USD", "items": [
+        {"description": "Hours", "quantity": 2, "unitAmount": 50},
+    ]});
+    let issued = merchant.api.post("/v1/invoices", body).await?;
+    last_event_is(&merchant, "invoices", "invoice.issued", created(&issued)).await?;
+    let path = format!("/v1/invoices/{}/void", id(&issued.body)?);
+    let voided = merchant.api.post(&path, json!({})).await?;
+    last_event_is(&merchant, "invoices", "invoice.voided", ok(&voided)).await?;
+    merchant.api.post(&path, json!({})).await?;
+    assert_eq!(events(&merchant, "invoices", &id(&issued.body)?).await?.len(), 2, "once voided it stays so");
+    Ok(())
+}
+
 /// The line of a log that has this text, as JSON.
 async fn line_with(log: impl Fn() -> String, text: &str) -> Result<Value> {
     eventually(text, async || {

@@ -11,6 +11,7 @@ mod deliveries;
 mod events;
 mod faults;
 mod idempotency;
+mod invoices;
 mod keys;
 mod limits;
 mod payment_methods;

@@ -5,8 +5,11 @@ mod tools;
 use anyhow::{Context, Result, ensure};
 use reqwest::Method;
 use serde_json::{Value, json};
+use sqlx::PgPool;
 use testkit::{Client, Cluster};
 use tools::{Tools, run};
+use ulid::Ulid;
+use uuid::Uuid;
 
 const ORIGIN: &str = "https://shop.example";
 const HOOK: &str = "https://hooks.example/fresh";
@@ -61,7 +64,7 @@ async fn both_are_public_and_every_documented_route_is_there() -> Result<()> {
 }
 
 /// Random data seldom makes an object that something can be done to, so there are some to begin with, by operation.
-async fn fresh_objects(client: &Client) -> Result<Value> {
+async fn fresh_objects(client: &Client, database_url: &str) -> Result<Value> {
     let mut fresh = serde_json::Map::new();
     for operation in ["webhook_endpoints.update", "webhook_endpoints.delete"] {
         let mut ids = Vec::new();
@@ -85,7 +88,30 @@ async fn fresh_objects(client: &Client) -> Result<Value> {
         addresses.push(client.post("/v1/addresses", body).await?.body["id"].clone());
     }
     fresh.insert("addresses.default".to_owned(), addresses.into());
+    fresh_invoices(client, database_url, &mut fresh).await?;
     Ok(fresh.into())
+}
+
+/// Invoices that can be issued, written by hand, for no route makes drafts yet; and some that can be voided.
+async fn fresh_invoices(client: &Client, database_url: &str, fresh: &mut serde_json::Map<String, Value>) -> Result<()> {
+    let customer = customer(client).await?;
+    let (mut drafts, mut issued) = (Vec::new(), Vec::new());
+    let db = PgPool::connect(database_url).await?;
+    for _ in 0..20 {
+        let body = json!({"customerId": customer, "currency": "USD", "amount": 500});
+        issued.push(client.post("/v1/invoices", body).await?.body["id"].clone());
+        let draft: Uuid = sqlx::query_scalar(
+            "INSERT INTO invoices (id, account_id, customer_id, currency, amount, payment_terms, page_token, created_at)
+             SELECT new_ulid(clock_timestamp()), account_id, id, 'USD', 500, 'net_7', gen_random_uuid()::text, now()
+             FROM customers ORDER BY id DESC LIMIT 1 RETURNING id",
+        )
+        .fetch_one(&db)
+        .await?;
+        drafts.push(Value::from(format!("inv_{}", Ulid(draft.as_u128()))));
+    }
+    fresh.insert("invoices.issue".to_owned(), drafts.into());
+    fresh.insert("invoices.void".to_owned(), issued.into());
+    Ok(())
 }
 
 /// The id of a new customer.
@@ -105,6 +131,8 @@ async fn reached(client: &Client, fresh: &Value, customer: &str) -> Result<()> {
                 "payments.capture" => object["amountCaptured"] != 0,
                 "payments.void" => object["status"] == "cancelled",
                 "payments.refund" => object["refunds"] != json!([]),
+                "invoices.issue" => object["number"].is_string(),
+                "invoices.void" => object["status"] == "voided",
                 "webhook_endpoints.update" => object["url"] != HOOK,
                 "webhook_endpoints.delete" => object["error"]["code"] == "not_found",
                 _ => object["isDefaultBilling"] == true || object["isDefaultShipping"] == true,
@@ -113,9 +141,11 @@ async fn reached(client: &Client, fresh: &Value, customer: &str) -> Result<()> {
         }
         ensure!(done > 0, "{operation} never succeeded");
     }
-    for list in [&format!("/v1/addresses?customerId={customer}"), "/v1/plans"] {
+    for list in [&format!("/v1/addresses?customerId={customer}"), "/v1/plans", "/v1/invoices?limit=100"] {
         let made = client.get(list).await?.body;
-        ensure!(made["data"].as_array().is_some_and(|rows| !rows.is_empty()), "nothing was made for {list}");
+        // Those to begin with have customers of their own.
+        let is_new = |row: &Value| row["customerId"].as_str().is_none_or(|of| of == customer);
+        ensure!(made["data"].as_array().is_some_and(|rows| rows.iter().any(is_new)), "nothing was made for {list}");
     }
     Ok(())
 }
@@ -136,7 +166,7 @@ async fn the_api_answers_as_the_document_says() -> Result<()> {
     run(tools.command("python").args([&check, &file])).await.context("a wrong example")?;
 
     let client = cluster.client(&account)?;
-    let fresh = fresh_objects(&client).await?;
+    let fresh = fresh_objects(&client, cluster.database_url()).await?;
     let customer = customer(&client).await?;
     let file = tools.folder().join("closed.json");
     std::fs::write(&file, closed(&document).to_string())?;

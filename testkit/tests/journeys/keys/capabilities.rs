@@ -48,6 +48,11 @@ const PROBES: &[(&str, Method, &str)] = &[
     ("plans.create", Method::POST, "/v1/plans"),
     ("plans.retrieve", Method::GET, "/v1/plans/plan_1"),
     ("plans.list", Method::GET, "/v1/plans"),
+    ("invoices.create", Method::POST, "/v1/invoices"),
+    ("invoices.retrieve", Method::GET, "/v1/invoices/inv_1"),
+    ("invoices.list", Method::GET, "/v1/invoices"),
+    ("invoices.issue", Method::POST, "/v1/invoices/inv_1/issue"),
+    ("invoices.void", Method::POST, "/v1/invoices/inv_1/void"),
 ];
 
 /// Whose routes are asked: a secret key, a page, and payments of which a part can be captured and refunded.

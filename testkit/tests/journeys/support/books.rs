@@ -15,6 +15,11 @@ pub(crate) fn uuid(id: &str) -> Result<Uuid> {
     Ok(Uuid::from_u128(ulid.0))
 }
 
+/// An id as the API prints it.
+pub(crate) fn printed(prefix: &str, id: Uuid) -> String {
+    format!("{prefix}{}", Ulid(id.as_u128()))
+}
+
 /// One merchant's books.
 #[derive(Clone)]
 pub(crate) struct Books {
@@ -80,14 +85,14 @@ impl Books {
         Ok(lines.join(", "))
     }
 
-    /// The events about a payment, oldest first, each with the payment as it was told.
-    pub(crate) async fn events(&self, payment: &str) -> Result<Vec<(String, Value)>> {
+    /// The events about an object, oldest first, each with the object as it was told.
+    pub(crate) async fn events(&self, object: &str) -> Result<Vec<(String, Value)>> {
         let rows: Vec<(String, String)> = sqlx::query_as(
             "SELECT type, payload FROM events WHERE account_id = $1
              AND payload::json -> 'data' -> 'object' ->> 'id' = $2 ORDER BY created_at, id",
         )
         .bind(self.account)
-        .bind(payment)
+        .bind(object)
         .fetch_all(&self.db)
         .await?;
         let told = |payload: &str| serde_json::from_str::<Value>(payload).map(|event| event["data"]["object"].clone());

@@ -15,7 +15,7 @@ use testkit::{Client, Cluster};
 use tokio::sync::OnceCell;
 
 pub(crate) use answers::{accepted, conflict, created, ids, invalid, not_found, ok, refused};
-pub(crate) use books::{Books, uuid};
+pub(crate) use books::{Books, printed, uuid};
 pub(crate) use browser::{Browser, ORIGIN};
 pub(crate) use examples::{Example, run};
 pub(crate) use load::Load;

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{DELIVERIES, ENDPOINTS, Event, delivery, endpoint, ends, made, merchant, pending, text};
-use crate::support::{Merchant, ids, invalid, not_found, ok, uuid};
+use super::{DELIVERIES, ENDPOINTS, Event, delivery, endpoint, ends, made, merchant, pending};
+use crate::support::{Merchant, ids, invalid, not_found, ok, printed, uuid};
 
 /// Every id of a list, read in pages of `limit`.
 async fn walk(merchant: &Merchant, query: &str, limit: usize) -> Result<Vec<String>> {
@@ -165,6 +165,6 @@ async fn a_deleted_endpoints_deliveries_can_be_looked_at() -> Result<()> {
     ok(&merchant.api.delete(&format!("{ENDPOINTS}/{endpoint}")).await?);
     assert_eq!(delivery(&merchant, &failed).await?["endpointId"], endpoint.as_str());
     assert_eq!(ids(&merchant.api.get(&format!("{DELIVERIES}?endpointId={endpoint}")).await?), [failed.as_str()]);
-    assert_eq!(ids(&merchant.api.get(DELIVERIES).await?), [text("whd_", uuid(&failed)?)]);
+    assert_eq!(ids(&merchant.api.get(DELIVERIES).await?), [printed("whd_", uuid(&failed)?)]);
     Ok(())
 }

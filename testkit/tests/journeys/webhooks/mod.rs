@@ -14,10 +14,9 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use testkit::Cluster;
 use tokio::sync::OnceCell;
-use ulid::Ulid;
 use uuid::Uuid;
 
-use crate::support::{Merchant, created, id, uuid};
+use crate::support::{Merchant, created, id, printed, uuid};
 
 const ENDPOINTS: &str = "/v1/webhook_endpoints";
 const DELIVERIES: &str = "/v1/webhook_deliveries";
@@ -63,13 +62,8 @@ impl Event {
 
     /// As the API prints it.
     fn name(&self) -> String {
-        text("evt_", self.id)
+        printed("evt_", self.id)
     }
-}
-
-/// An id as the API prints it.
-fn text(prefix: &str, id: Uuid) -> String {
-    format!("{prefix}{}", Ulid(id.as_u128()))
 }
 
 /// The id of a delivery that is due tomorrow.
@@ -84,7 +78,7 @@ async fn pending(merchant: &Merchant, endpoint: &str, event: &Event) -> Result<S
     .bind(event.id)
     .fetch_one(&merchant.books.db)
     .await?;
-    Ok(text("whd_", id))
+    Ok(printed("whd_", id))
 }
 
 /// The id of a delivery that has come to this end.
@@ -102,7 +96,7 @@ async fn made(merchant: &Merchant, endpoint: &str, event: &Event, status: &str) 
     .bind(status)
     .fetch_one(&merchant.books.db)
     .await?;
-    Ok(text("whd_", id))
+    Ok(printed("whd_", id))
 }
 
 /// What a worker does at the end of an attempt: the row goes over, under its id.

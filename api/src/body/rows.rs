@@ -1,0 +1,84 @@
+//! Lists and the objects in them, read so that an error names its row and field and repeats nothing of what was sent.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+/// Reads a list row by row, so that an error names its row; `null` is none. For `#[serde(default, deserialize_with)]`.
+pub(crate) fn rows<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<T>>, D::Error> {
+    from.deserialize_any(Rows(PhantomData))
+}
+
+/// An object in a list.
+#[derive(Debug)]
+pub(crate) struct Row<T>(pub(crate) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Row<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(Object(PhantomData)).map(Self)
+    }
+}
+
+/// Refuses scalars, which a visitor would repeat.
+macro_rules! no_scalars {
+    ($wanted:literal: $($visit:ident($scalar:ty),)*) => {$(
+        fn $visit<E: Error>(self, _: $scalar) -> Result<Self::Value, E> {
+            Err(E::custom(concat!("must be ", $wanted)))
+        }
+    )*};
+}
+
+struct Rows<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Rows<T> {
+    type Value = Option<Vec<T>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut rows = Vec::new();
+        while let Some(row) = seq.next_element()? {
+            rows.push(row);
+        }
+        Ok(Some(rows))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, _: A) -> Result<Self::Value, A::Error> {
+        Err(A::Error::custom("must be a list"))
+    }
+
+    no_scalars! { "a list": visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str), }
+}
+
+struct Object<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<T, E> {
+        Err(E::custom("must be an object"))
+    }
+
+    // What is derived would read the fields of an object from a list, too.
+    fn visit_seq<A: SeqAccess<'de>>(self, _: A) -> Result<T, A::Error> {
+        Err(A::Error::custom("must be an object"))
+    }
+
+    no_scalars! { "an object": visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str), }
+}

@@ -1,0 +1,29 @@
+//! Voiding an invoice: not while it may be paid at this moment.
+
+use crate::accounts::Caller;
+use crate::db::Db;
+use crate::error::{Error, Result};
+use crate::id::InvoiceId;
+use crate::invoices::{self, Invoice, Status};
+use crate::payments;
+use crate::time::Timestamp;
+
+/// Voids an invoice. One that is voided stays as it is; one that was paid keeps its payment.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Error::Conflict`] while a payment for it is under way.
+pub async fn void_invoice(db: &Db, caller: &Caller, id: InvoiceId, now: Timestamp) -> Result<Invoice> {
+    let mut tx = db.begin().await?;
+    let mut invoice = invoices::lock(&mut tx, caller.account_id, id).await?;
+    if invoice.status == Status::Voided {
+        return Ok(invoice);
+    }
+    // Whoever begins a payment for an invoice locks it first, so none begins from here on.
+    let payment = payments::live_for_invoice(&mut tx, caller.account_id, id).await?;
+    if payment.is_some_and(payments::Status::is_under_way) {
+        return Err(Error::conflict("a payment for the invoice is under way"));
+    }
+    invoices::void(&mut tx, &mut invoice, now).await?;
+    tx.commit().await?;
+    Ok(invoice)
+}

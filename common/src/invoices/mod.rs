@@ -1,0 +1,273 @@
+//! Invoices: what a customer owes, from the draft to the payment. The issue gives an invoice its number and its due date.
+
+mod items;
+mod numbering;
+mod status;
+mod store;
+mod terms;
+mod view;
+
+use sqlx::{PgConnection, PgPool};
+
+pub use items::{Bill, Item, Items, MAX_ROWS};
+pub use numbering::Number;
+pub use status::Status;
+pub use terms::PaymentTerms;
+pub use view::InvoiceView;
+
+use crate::accounts::{self, Caller, Mode};
+use crate::crypto::random_hex;
+use crate::db::{self, Db, Tx};
+use crate::error::{Error, Result};
+use crate::events::{self, EventType};
+use crate::id::{AccountId, CustomerId, InvoiceId, PaymentId, PaymentMethodId, RecurringInvoiceId, SubscriptionId};
+use crate::money::Currency;
+use crate::page::{Page, PageRequest, unknown_cursor};
+use crate::time::Timestamp;
+
+/// Random bytes of the token that the address of a payment page ends with.
+const PAGE_TOKEN_BYTES: usize = 20;
+
+/// An invoice as stored. Amounts are in minor units of its currency.
+#[derive(Clone, Debug)]
+pub struct Invoice {
+    /// Its id.
+    pub id: InvoiceId,
+    /// Whose it is.
+    pub account_id: AccountId,
+    /// The account's mode.
+    pub mode: Mode,
+    /// Who owes it.
+    pub customer_id: CustomerId,
+    /// Where it stands.
+    pub status: Status,
+    /// Its number, once issued.
+    pub number: Option<Number>,
+    /// The currency of all its amounts.
+    pub currency: Currency,
+    /// What is owed in all.
+    pub amount: i64,
+    /// Tax within it, where it has items.
+    pub amount_tax: Option<i64>,
+    /// What was taken off, where it has items.
+    pub amount_discount: Option<i64>,
+    /// What was paid.
+    pub amount_paid: i64,
+    /// What it is for.
+    pub description: Option<String>,
+    /// What it adds up, in the order sent.
+    pub items: Items,
+    /// What the due date was reckoned from, or will be; none where the merchant has named the date.
+    pub payment_terms: Option<PaymentTerms>,
+    /// When it falls due. Of a draft only if the merchant has named the date.
+    pub due_at: Option<Timestamp>,
+    /// When it was issued.
+    pub issued_at: Option<Timestamp>,
+    /// When it is to be collected.
+    pub collect_at: Option<Timestamp>,
+    /// With which card, if not the customer's default one.
+    pub collect_payment_method_id: Option<PaymentMethodId>,
+    /// When the next attempt to collect it is due.
+    pub next_attempt_at: Option<Timestamp>,
+    /// Attempts to collect it so far.
+    pub attempt_count: i32,
+    /// Whether the last retry has failed.
+    pub collection_exhausted: bool,
+    /// When it was paid.
+    pub paid_at: Option<Timestamp>,
+    /// What paid it.
+    pub payment_id: Option<PaymentId>,
+    /// When it was voided.
+    pub voided_at: Option<Timestamp>,
+    /// What produced it, if a recurring invoice.
+    pub recurring_invoice_id: Option<RecurringInvoiceId>,
+    /// What produced it, if a subscription.
+    pub subscription_id: Option<SubscriptionId>,
+    /// The cycle that it is for.
+    pub billing_period: Option<String>,
+    /// What the address of its payment page ends with. Whoever knows it may pay.
+    pub page_token: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// How it is known when an invoice falls due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// The merchant has named the date.
+    At(Timestamp),
+    /// So long after the issue.
+    Terms(PaymentTerms),
+}
+
+/// An invoice to be made. Its fields have been checked.
+#[derive(Debug)]
+pub struct NewInvoice {
+    /// Who is to owe it.
+    pub customer_id: CustomerId,
+    /// The currency of all its amounts.
+    pub currency: Currency,
+    /// What it is for.
+    pub description: Option<String>,
+    /// What is billed.
+    pub bill: Bill,
+    /// When it falls due.
+    pub due: Due,
+}
+
+impl NewInvoice {
+    fn into_draft(self, account_id: AccountId, mode: Mode, now: Timestamp) -> Invoice {
+        let (payment_terms, due_at) = match self.due {
+            Due::At(at) => (None, Some(at)),
+            Due::Terms(terms) => (Some(terms), None),
+        };
+        Invoice {
+            id: InvoiceId::new(now),
+            account_id,
+            mode,
+            customer_id: self.customer_id,
+            status: Status::Draft,
+            number: None,
+            currency: self.currency,
+            amount: self.bill.amount(),
+            amount_tax: self.bill.tax(),
+            amount_discount: self.bill.discount(),
+            amount_paid: 0,
+            description: self.description,
+            items: self.bill.items().clone(),
+            payment_terms,
+            due_at,
+            issued_at: None,
+            collect_at: None,
+            collect_payment_method_id: None,
+            next_attempt_at: None,
+            attempt_count: 0,
+            collection_exhausted: false,
+            paid_at: None,
+            payment_id: None,
+            voided_at: None,
+            recurring_invoice_id: None,
+            subscription_id: None,
+            billing_period: None,
+            page_token: random_hex(PAGE_TOKEN_BYTES),
+            created_at: now,
+        }
+    }
+}
+
+/// Makes an invoice and issues it, in one transaction.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown customer, another account's too.
+pub async fn create(db: &Db, caller: &Caller, new: NewInvoice, now: Timestamp) -> Result<Invoice> {
+    let mut tx = db.begin().await?;
+    let mut invoice = draft(&mut tx, caller.account_id, caller.mode, new, now).await?;
+    issue(&mut tx, &mut invoice, now).await?;
+    tx.commit().await?;
+    Ok(invoice)
+}
+
+/// Issues a draft.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Error::Conflict`] for what is no draft.
+pub async fn issue_draft(db: &Db, account: AccountId, id: InvoiceId, now: Timestamp) -> Result<Invoice> {
+    let mut tx = db.begin().await?;
+    let mut invoice = lock(&mut tx, account, id).await?;
+    issue(&mut tx, &mut invoice, now).await?;
+    tx.commit().await?;
+    Ok(invoice)
+}
+
+/// Writes a draft. It locks what it refers to, so that an issue in the same transaction comes after all locks but the last.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown customer.
+pub async fn draft(
+    tx: &mut PgConnection,
+    account: AccountId,
+    mode: Mode,
+    new: NewInvoice,
+    now: Timestamp,
+) -> Result<Invoice> {
+    let invoice = new.into_draft(account, mode, now);
+    store::insert(tx, &invoice).await.map_err(|error| match db::violated(&error) {
+        Some("invoices_customer") => Error::NotFound("customer"),
+        _ => error.into(),
+    })?;
+    Ok(invoice)
+}
+
+/// Issues a draft that is locked, or was written by this transaction: it gets its number and its due date. The account's
+/// counter is locked from here to the commit, and comes after every other lock but those on webhook endpoints.
+///
+/// # Errors
+/// [`Error::Conflict`] for what is no draft.
+pub async fn issue(tx: &mut Tx, invoice: &mut Invoice, now: Timestamp) -> Result<()> {
+    if invoice.status != Status::Draft {
+        return Err(Error::conflict(format!("an invoice that is {} cannot be issued", invoice.status.name())));
+    }
+    if let (None, Some(terms)) = (invoice.due_at, invoice.payment_terms) {
+        let zone = accounts::timezone(&mut **tx, invoice.account_id).await?;
+        invoice.due_at = Some(terms::due_at(terms, now, &zone)?);
+    }
+    invoice.status = Status::Open;
+    invoice.issued_at = Some(now);
+    invoice.number = Some(store::next_number(tx, invoice.account_id).await?);
+    store::save(tx, invoice).await?;
+    announce(tx, invoice, EventType::InvoiceIssued, now).await
+}
+
+/// Voids an invoice that is locked, and takes it out of collection. What was paid stays paid.
+///
+/// # Errors
+/// [`Error::Internal`] if it is voided.
+pub async fn void(tx: &mut Tx, invoice: &mut Invoice, now: Timestamp) -> Result<()> {
+    if !invoice.status.may_become(Status::Voided) {
+        return Err(Error::internal(format!("{} is {:?} and cannot be voided", invoice.id, invoice.status)));
+    }
+    if invoice.status == Status::Scheduled {
+        invoice.collect_at = None;
+        invoice.collect_payment_method_id = None;
+        invoice.next_attempt_at = None;
+    }
+    invoice.status = Status::Voided;
+    invoice.voided_at = Some(now);
+    store::save(tx, invoice).await?;
+    announce(tx, invoice, EventType::InvoiceVoided, now).await
+}
+
+async fn announce(tx: &mut Tx, invoice: &Invoice, kind: EventType, now: Timestamp) -> Result<()> {
+    let livemode = invoice.mode == Mode::Live;
+    events::append(tx, invoice.account_id, livemode, kind, &InvoiceView::new(invoice), now).await?;
+    Ok(())
+}
+
+/// One invoice.
+///
+/// # Errors
+/// [`Error::NotFound`], for another account's too.
+pub async fn retrieve(db: &PgPool, account: AccountId, id: InvoiceId) -> Result<Invoice> {
+    store::find(db, account, id).await?.ok_or(Error::NotFound("invoice"))
+}
+
+/// Locks an invoice. It is locked after its customer and before its payment.
+///
+/// # Errors
+/// [`Error::NotFound`], for another account's too.
+pub async fn lock(tx: &mut PgConnection, account: AccountId, id: InvoiceId) -> Result<Invoice> {
+    store::lock(tx, account, id).await?.ok_or(Error::NotFound("invoice"))
+}
+
+/// A page of invoices, newest first.
+///
+/// # Errors
+/// 422 for a cursor that names no invoice of the account.
+pub async fn list(db: &PgPool, account: AccountId, page: PageRequest<InvoiceId>) -> Result<Page<Invoice>> {
+    if let Some(cursor) = page.starting_after
+        && store::find(db, account, cursor).await?.is_none()
+    {
+        return Err(unknown_cursor());
+    }
+    Ok(page.page(store::list(db, account, page.starting_after, page.fetch()).await?))
+}

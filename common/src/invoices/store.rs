@@ -1,0 +1,120 @@
+//! The SQL of invoices.
+
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use super::{Invoice, Items, Number, PaymentTerms, Status};
+use crate::error::Result;
+use crate::id::{AccountId, InvoiceId, PaymentId, PaymentMethodId, RecurringInvoiceId, SubscriptionId};
+
+/// Every reader reads all of an invoice, so the columns stand once.
+macro_rules! select_invoices {
+    ($rest:literal, $($arg:expr),* $(,)?) => {
+        sqlx::query_as!(
+            Invoice,
+            "SELECT i.id, i.account_id, a.mode, i.customer_id, i.status, i.number, i.currency, i.amount, i.amount_tax,
+                    i.amount_discount, i.amount_paid, i.description, i.items, i.payment_terms, i.due_at, i.issued_at,
+                    i.collect_at, i.collect_payment_method_id, i.next_attempt_at, i.attempt_count,
+                    i.collection_exhausted, i.paid_at, i.payment_id, i.voided_at, i.recurring_invoice_id,
+                    i.subscription_id, i.billing_period, i.page_token, i.created_at
+             FROM invoices i JOIN accounts a ON a.id = i.account_id " + $rest,
+            $($arg),*
+        )
+    };
+}
+
+/// Writes a draft.
+pub(super) async fn insert(tx: &mut PgConnection, new: &Invoice) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "INSERT INTO invoices (id, account_id, customer_id, status, currency, amount, amount_tax, amount_discount,
+                description, items, payment_terms, due_at, recurring_invoice_id, subscription_id, billing_period,
+                page_token, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+        new.id.uuid(),
+        new.account_id.uuid(),
+        new.customer_id.uuid(),
+        new.status as Status,
+        new.currency.code(),
+        new.amount,
+        new.amount_tax,
+        new.amount_discount,
+        new.description,
+        &new.items as &Items,
+        new.payment_terms as Option<PaymentTerms>,
+        new.due_at,
+        new.recurring_invoice_id.map(RecurringInvoiceId::uuid),
+        new.subscription_id.map(SubscriptionId::uuid),
+        new.billing_period,
+        new.page_token,
+        new.created_at,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Writes what may change of an invoice: where it stands, and what led there.
+pub(super) async fn save(tx: &mut PgConnection, invoice: &Invoice) -> Result<()> {
+    sqlx::query!(
+        "UPDATE invoices SET status = $3, number = $4, due_at = $5, issued_at = $6, collect_at = $7,
+                collect_payment_method_id = $8, next_attempt_at = $9, attempt_count = $10, collection_exhausted = $11,
+                amount_paid = $12, paid_at = $13, payment_id = $14, voided_at = $15
+         WHERE account_id = $1 AND id = $2",
+        invoice.account_id.uuid(),
+        invoice.id.uuid(),
+        invoice.status as Status,
+        invoice.number as Option<Number>,
+        invoice.due_at,
+        invoice.issued_at,
+        invoice.collect_at,
+        invoice.collect_payment_method_id.map(PaymentMethodId::uuid),
+        invoice.next_attempt_at,
+        invoice.attempt_count,
+        invoice.collection_exhausted,
+        invoice.amount_paid,
+        invoice.paid_at,
+        invoice.payment_id.map(PaymentId::uuid),
+        invoice.voided_at,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Counts one further. Whoever asks next waits for the commit.
+pub(super) async fn next_number(tx: &mut PgConnection, account: AccountId) -> Result<Number> {
+    let number = sqlx::query_scalar!(
+        "INSERT INTO invoice_numbers AS n (account_id, last) VALUES ($1, 1)
+         ON CONFLICT (account_id) DO UPDATE SET last = n.last + 1 RETURNING last",
+        account.uuid(),
+    )
+    .fetch_one(tx)
+    .await?;
+    Ok(number)
+}
+
+pub(super) async fn find(db: &PgPool, account: AccountId, id: InvoiceId) -> Result<Option<Invoice>> {
+    let query = select_invoices!("WHERE i.account_id = $1 AND i.id = $2", account.uuid(), id.uuid());
+    Ok(query.fetch_optional(db).await?)
+}
+
+pub(super) async fn lock(tx: &mut PgConnection, account: AccountId, id: InvoiceId) -> Result<Option<Invoice>> {
+    let query =
+        select_invoices!("WHERE i.account_id = $1 AND i.id = $2 FOR NO KEY UPDATE OF i", account.uuid(), id.uuid());
+    Ok(query.fetch_optional(tx).await?)
+}
+
+pub(super) async fn list(
+    db: &PgPool,
+    account: AccountId,
+    after: Option<InvoiceId>,
+    limit: i64,
+) -> Result<Vec<Invoice>> {
+    let query = select_invoices!(
+        "WHERE i.account_id = $1 AND i.id < $2 ORDER BY i.id DESC LIMIT $3",
+        account.uuid(),
+        after.map_or(Uuid::max(), InvoiceId::uuid),
+        limit,
+    );
+    Ok(query.fetch_all(db).await?)
+}
