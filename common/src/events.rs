@@ -41,8 +41,6 @@ event_types! {
     PaymentRequiresAction = "payment.requires_action",
     PaymentRefunded = "payment.refunded",
     PaymentRefundFailed = "payment.refund_failed",
-    InvoiceIssued = "invoice.issued",
-    InvoiceVoided = "invoice.voided",
     WebhookEndpointDisabled = "webhook_endpoint.disabled",
     InvoiceIssued = "invoice.issued",
     InvoiceScheduled = "invoice.scheduled",

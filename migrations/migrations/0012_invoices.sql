@@ -29,6 +29,9 @@ CREATE TABLE invoices (
     collect_payment_method_id uuid,
     next_attempt_at           timestamptz,
     attempt_count             integer NOT NULL DEFAULT 0 CHECK (attempt_count >= 0),
+    -- The retries are counted from the first attempt of a series. A hard decline, or a new schedule, ends a series.
+    series_started_at         timestamptz,
+    series_failures           integer NOT NULL DEFAULT 0 CHECK (series_failures >= 0),
     -- The last retry has failed.
     collection_exhausted      boolean NOT NULL DEFAULT false,
     paid_at                   timestamptz,
@@ -61,8 +64,24 @@ CREATE TABLE invoices (
     CONSTRAINT invoices_only_issued_is_paid CHECK (paid_at IS NULL OR number IS NOT NULL),
     CONSTRAINT invoices_voided_at CHECK ((status = 'voided') = (voided_at IS NOT NULL)),
     CONSTRAINT invoices_scheduled_has_a_date CHECK (status <> 'scheduled' OR collect_at IS NOT NULL),
-    CONSTRAINT invoices_only_scheduled_is_attempted CHECK (next_attempt_at IS NULL OR status = 'scheduled')
+    CONSTRAINT invoices_only_scheduled_is_attempted CHECK (next_attempt_at IS NULL OR status = 'scheduled'),
+    CONSTRAINT invoices_series_is_whole CHECK (series_failures = 0 OR series_started_at IS NOT NULL),
+    CONSTRAINT invoices_one_producer CHECK (recurring_invoice_id IS NULL OR subscription_id IS NULL),
+    CONSTRAINT invoices_produced_for_a_period
+        CHECK ((billing_period IS NOT NULL) = (recurring_invoice_id IS NOT NULL OR subscription_id IS NOT NULL))
 );
+
+-- Collection: what is due, of everyone and of one account; and which invoices of a customer wait for another card.
+CREATE INDEX invoices_collection_due ON invoices (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
+CREATE INDEX invoices_collection_due_of_account ON invoices (account_id, next_attempt_at) WHERE next_attempt_at IS NOT NULL;
+CREATE INDEX invoices_waiting_for_card ON invoices (account_id, customer_id)
+    WHERE status = 'scheduled' AND next_attempt_at IS NULL;
+
+-- A cycle that is run twice produces one invoice.
+CREATE UNIQUE INDEX invoices_one_per_recurring_period ON invoices (account_id, recurring_invoice_id, billing_period)
+    WHERE recurring_invoice_id IS NOT NULL;
+CREATE UNIQUE INDEX invoices_one_per_subscription_period ON invoices (account_id, subscription_id, billing_period)
+    WHERE subscription_id IS NOT NULL;
 
 -- The last number that an account has given. Its row is locked from the giving to the commit, so a rollback gives the number
 -- back and nobody ever sees a gap.

@@ -1,10 +1,11 @@
 //! /v1/invoices
 
 use axum::extract::State;
+use common::calendar::PaymentTerms;
 use common::error::Error;
 use common::flows;
 use common::id::InvoiceId;
-use common::invoices::{self, Bill, Due, InvoiceView, Item, NewInvoice, PaymentTerms};
+use common::invoices::{self, Bill, Due, InvoiceView, Item, NewInvoice};
 use common::page::ListView;
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -103,6 +104,7 @@ pub(super) async fn create(
         due: due(fields.due_at, fields.payment_terms)?,
         // Whom it names comes after what it says.
         customer_id: customer_id(&customer)?,
+        cycle: None,
     };
     let invoice = invoices::create(&app.db, &caller, new, app.clock.now()).await?;
     Ok(created(InvoiceView::new(&invoice)))

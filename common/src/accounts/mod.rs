@@ -11,8 +11,9 @@ pub use keys::{IssuedKey, KeyRow, issue_publishable, issue_secret, list as list_
 use serde::Serialize;
 use sqlx::PgExecutor;
 
+use crate::calendar::TimeZone;
 use crate::capabilities::{Grants, Operation};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::id::{AccountId, KeyId, ProviderAccountId};
 use crate::providers::ProviderKind;
 
@@ -67,13 +68,14 @@ impl Rate {
     }
 }
 
-/// The name of the time zone in which an account counts its days.
+/// The time zone in which an account counts its days.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn timezone(db: impl PgExecutor<'_>, account: AccountId) -> Result<String> {
+/// The database's; [`Error::Internal`] for a zone that this machine does not know.
+pub async fn timezone(db: impl PgExecutor<'_>, account: AccountId) -> Result<TimeZone> {
     let query = sqlx::query_scalar!("SELECT timezone FROM accounts WHERE id = $1", account.uuid());
-    Ok(query.fetch_one(db).await?)
+    let name = query.fetch_one(db).await?;
+    name.parse().map_err(|error| Error::internal(format!("the zone {name:?} of {account}: {error}")))
 }
 
 /// Who makes a request: a key, its account, and what they may do.

@@ -4,17 +4,22 @@ use super::TimeZone;
 use crate::time::Timestamp;
 
 /// When an invoice is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "payment_terms", rename_all = "snake_case")]
 pub enum PaymentTerms {
     /// At the instant of its issue.
     DueOnReceipt,
     /// 7 days later.
+    #[sqlx(rename = "net_7")]
     Net7,
     /// 15 days later.
+    #[sqlx(rename = "net_15")]
     Net15,
     /// 30 days later.
+    #[sqlx(rename = "net_30")]
     Net30,
     /// 60 days later.
+    #[sqlx(rename = "net_60")]
     Net60,
 }
 

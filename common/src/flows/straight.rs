@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::error::Result;
 use crate::events::EventType;
-use crate::id::{CustomerId, EventId};
+use crate::id::{CustomerId, EventId, InvoiceId, PaymentLinkId};
 use crate::operations::{Claimed, FIRST_PUSH_AFTER, Kind, NewOperation, Outcome, State};
 use crate::payments::{NewPayment, Payment, Status};
 use crate::providers::{DeclineType, Source};
@@ -31,8 +31,9 @@ pub(super) async fn insert_intent(
         "WITH payment AS (
             INSERT INTO payments
                 (id, account_id, provider_account_id, customer_id, payment_method_id, status, capture, currency,
-                 amount_requested, amount, card_brand, card_last4, card_exp_month, card_exp_year, return_url, created_at)
-            VALUES ($1, $2, $3, $4, $5, 'processing', $6, $7, $8, $8, $9, $10, $11, $12, $13, $14))
+                 amount_requested, amount, card_brand, card_last4, card_exp_month, card_exp_year, return_url, created_at,
+                 invoice_id, payment_link_id)
+            VALUES ($1, $2, $3, $4, $5, 'processing', $6, $7, $8, $8, $9, $10, $11, $12, $13, $14, $23, $24))
          INSERT INTO operations
             (id, account_id, payment_id, provider_account_id, kind, reference, amount, currency,
              upstream_token, card_ref, next_push_at, reply_to, request_id, created_at)
@@ -60,6 +61,8 @@ pub(super) async fn insert_intent(
         FIRST_PUSH_AFTER.as_secs_f64(),
         operation.origin.reply_to,
         operation.origin.request_id,
+        payment.invoice_id.map(InvoiceId::uuid),
+        payment.payment_link_id.map(PaymentLinkId::uuid),
     )
     .execute(db)
     .await?;

@@ -131,6 +131,8 @@ fn intent<'a>(
         capture: request.capture,
         customer_id: card.map(|card| card.customer_id),
         payment_method: card.map(|card| (card.id, &card.face)),
+        invoice_id: None,
+        payment_link_id: None,
         return_url: request.return_url.as_deref(),
     };
     let order = NewOperation {

@@ -4,7 +4,6 @@ mod items;
 mod numbering;
 mod status;
 mod store;
-mod terms;
 mod view;
 
 use sqlx::{PgConnection, PgPool};
@@ -12,10 +11,10 @@ use sqlx::{PgConnection, PgPool};
 pub use items::{Bill, Item, Items, MAX_ROWS};
 pub use numbering::Number;
 pub use status::Status;
-pub use terms::PaymentTerms;
 pub use view::InvoiceView;
 
 use crate::accounts::{self, Caller, Mode};
+use crate::calendar::{PaymentTerms, Period};
 use crate::crypto::random_hex;
 use crate::db::{self, Db, Tx};
 use crate::error::{Error, Result};
@@ -71,6 +70,10 @@ pub struct Invoice {
     pub next_attempt_at: Option<Timestamp>,
     /// Attempts to collect it so far.
     pub attempt_count: i32,
+    /// When the first attempt of the present series was made: retries are counted from it.
+    pub series_started_at: Option<Timestamp>,
+    /// Attempts of the present series that have failed.
+    pub series_failures: i32,
     /// Whether the last retry has failed.
     pub collection_exhausted: bool,
     /// When it was paid.
@@ -89,6 +92,21 @@ pub struct Invoice {
     pub page_token: String,
     /// When it was made.
     pub created_at: Timestamp,
+}
+
+impl Invoice {
+    /// Retries are counted anew from the next attempt on.
+    fn begin_series(&mut self) {
+        self.series_started_at = None;
+        self.series_failures = 0;
+    }
+
+    fn leave_collection(&mut self) {
+        self.collect_at = None;
+        self.collect_payment_method_id = None;
+        self.next_attempt_at = None;
+        self.begin_series();
+    }
 }
 
 /// How it is known when an invoice falls due.
@@ -113,6 +131,17 @@ pub struct NewInvoice {
     pub bill: Bill,
     /// When it falls due.
     pub due: Due,
+    /// What produces it, and for which of its cycles; none if a request does.
+    pub cycle: Option<(Producer, Period)>,
+}
+
+/// What produces invoices by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Producer {
+    /// A recurring invoice.
+    RecurringInvoice(RecurringInvoiceId),
+    /// A subscription.
+    Subscription(SubscriptionId),
 }
 
 impl NewInvoice {
@@ -120,6 +149,11 @@ impl NewInvoice {
         let (payment_terms, due_at) = match self.due {
             Due::At(at) => (None, Some(at)),
             Due::Terms(terms) => (Some(terms), None),
+        };
+        let (recurring_invoice_id, subscription_id) = match self.cycle {
+            None => (None, None),
+            Some((Producer::RecurringInvoice(id), _)) => (Some(id), None),
+            Some((Producer::Subscription(id), _)) => (None, Some(id)),
         };
         Invoice {
             id: InvoiceId::new(now),
@@ -142,13 +176,15 @@ impl NewInvoice {
             collect_payment_method_id: None,
             next_attempt_at: None,
             attempt_count: 0,
+            series_started_at: None,
+            series_failures: 0,
             collection_exhausted: false,
             paid_at: None,
             payment_id: None,
             voided_at: None,
-            recurring_invoice_id: None,
-            subscription_id: None,
-            billing_period: None,
+            recurring_invoice_id,
+            subscription_id,
+            billing_period: self.cycle.map(|(_, period)| period.to_string()),
             page_token: random_hex(PAGE_TOKEN_BYTES),
             created_at: now,
         }
@@ -209,13 +245,56 @@ pub async fn issue(tx: &mut Tx, invoice: &mut Invoice, now: Timestamp) -> Result
     }
     if let (None, Some(terms)) = (invoice.due_at, invoice.payment_terms) {
         let zone = accounts::timezone(&mut **tx, invoice.account_id).await?;
-        invoice.due_at = Some(terms::due_at(terms, now, &zone)?);
+        invoice.due_at = Some(terms.due(now, &zone));
     }
     invoice.status = Status::Open;
     invoice.issued_at = Some(now);
     invoice.number = Some(store::next_number(tx, invoice.account_id).await?);
     store::save(tx, invoice).await?;
     announce(tx, invoice, EventType::InvoiceIssued, now).await
+}
+
+/// Schedules an invoice that is locked, or was written by this transaction, for collection: with this card, or with the one
+/// that is the customer's default when an attempt is made.
+///
+/// # Errors
+/// [`Error::Conflict`] for one that is not open; 422 `paymentMethodId` for a card that is not its customer's.
+pub async fn schedule(
+    tx: &mut Tx,
+    invoice: &mut Invoice,
+    collect_at: Timestamp,
+    card: Option<PaymentMethodId>,
+    now: Timestamp,
+) -> Result<()> {
+    if invoice.status != Status::Open {
+        return Err(Error::conflict(format!("an invoice that is {} cannot be scheduled", invoice.status.name())));
+    }
+    invoice.status = Status::Scheduled;
+    invoice.collect_at = Some(collect_at);
+    invoice.collect_payment_method_id = card;
+    invoice.next_attempt_at = Some(collect_at);
+    invoice.begin_series();
+    invoice.collection_exhausted = false;
+    store::save(tx, invoice).await.map_err(|error| {
+        let foreign =
+            matches!(&error, Error::Database(cause) if db::violated(cause) == Some("invoices_collect_payment_method"));
+        if foreign { Error::invalid("paymentMethodId", "the card is another customer's") } else { error }
+    })?;
+    announce(tx, invoice, EventType::InvoiceScheduled, now).await
+}
+
+/// Takes a scheduled invoice that is locked out of collection: it is open and no longer collects itself. No attempt may be
+/// in flight, or its outcome decides.
+///
+/// # Errors
+/// [`Error::Conflict`] for one that is not scheduled.
+pub async fn unschedule(tx: &mut Tx, invoice: &mut Invoice) -> Result<()> {
+    if invoice.status != Status::Scheduled {
+        return Err(Error::conflict(format!("an invoice that is {} has no schedule", invoice.status.name())));
+    }
+    invoice.leave_collection();
+    invoice.status = Status::Open;
+    store::save(tx, invoice).await
 }
 
 /// Voids an invoice that is locked, and takes it out of collection. What was paid stays paid.
@@ -226,11 +305,7 @@ pub async fn void(tx: &mut Tx, invoice: &mut Invoice, now: Timestamp) -> Result<
     if !invoice.status.may_become(Status::Voided) {
         return Err(Error::internal(format!("{} is {:?} and cannot be voided", invoice.id, invoice.status)));
     }
-    if invoice.status == Status::Scheduled {
-        invoice.collect_at = None;
-        invoice.collect_payment_method_id = None;
-        invoice.next_attempt_at = None;
-    }
+    invoice.leave_collection();
     invoice.status = Status::Voided;
     invoice.voided_at = Some(now);
     store::save(tx, invoice).await?;

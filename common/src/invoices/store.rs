@@ -3,7 +3,8 @@
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::{Invoice, Items, Number, PaymentTerms, Status};
+use super::{Invoice, Items, Number, Status};
+use crate::calendar::PaymentTerms;
 use crate::error::Result;
 use crate::id::{AccountId, InvoiceId, PaymentId, PaymentMethodId, RecurringInvoiceId, SubscriptionId};
 
@@ -15,7 +16,7 @@ macro_rules! select_invoices {
             "SELECT i.id, i.account_id, a.mode, i.customer_id, i.status, i.number, i.currency, i.amount, i.amount_tax,
                     i.amount_discount, i.amount_paid, i.description, i.items, i.payment_terms, i.due_at, i.issued_at,
                     i.collect_at, i.collect_payment_method_id, i.next_attempt_at, i.attempt_count,
-                    i.collection_exhausted, i.paid_at, i.payment_id, i.voided_at, i.recurring_invoice_id,
+                    i.series_started_at, i.series_failures, i.collection_exhausted, i.paid_at, i.payment_id, i.voided_at, i.recurring_invoice_id,
                     i.subscription_id, i.billing_period, i.page_token, i.created_at
              FROM invoices i JOIN accounts a ON a.id = i.account_id " + $rest,
             $($arg),*
@@ -58,7 +59,8 @@ pub(super) async fn save(tx: &mut PgConnection, invoice: &Invoice) -> Result<()>
     sqlx::query!(
         "UPDATE invoices SET status = $3, number = $4, due_at = $5, issued_at = $6, collect_at = $7,
                 collect_payment_method_id = $8, next_attempt_at = $9, attempt_count = $10, collection_exhausted = $11,
-                amount_paid = $12, paid_at = $13, payment_id = $14, voided_at = $15
+                amount_paid = $12, paid_at = $13, payment_id = $14, voided_at = $15, series_started_at = $16,
+                series_failures = $17
          WHERE account_id = $1 AND id = $2",
         invoice.account_id.uuid(),
         invoice.id.uuid(),
@@ -75,6 +77,8 @@ pub(super) async fn save(tx: &mut PgConnection, invoice: &Invoice) -> Result<()>
         invoice.paid_at,
         invoice.payment_id.map(PaymentId::uuid),
         invoice.voided_at,
+        invoice.series_started_at,
+        invoice.series_failures,
     )
     .execute(tx)
     .await?;

@@ -3,8 +3,9 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Invoice, Item, Number, PaymentTerms, Status};
+use super::{Invoice, Item, Number, Status};
 use crate::accounts::Mode;
+use crate::calendar::PaymentTerms;
 use crate::id::{CustomerId, InvoiceId, PaymentId, RecurringInvoiceId, SubscriptionId};
 use crate::money::{Currency, MAX_AMOUNT};
 use crate::schema;

@@ -116,6 +116,10 @@ pub struct NewPayment<'a> {
     pub customer_id: Option<CustomerId>,
     /// With which saved card, and what it looks like.
     pub payment_method: Option<(PaymentMethodId, &'a Card)>,
+    /// What it is to pay for, if that is known: both are locked before it is written.
+    pub invoice_id: Option<InvoiceId>,
+    /// Or this link.
+    pub payment_link_id: Option<PaymentLinkId>,
     /// Where a cardholder returns to after a challenge.
     pub return_url: Option<&'a str>,
 }
@@ -130,8 +134,8 @@ impl Payment {
             provider_account_id: new.provider_account_id,
             customer_id: new.customer_id,
             payment_method_id: new.payment_method.map(|(id, _)| id),
-            invoice_id: None,
-            payment_link_id: None,
+            invoice_id: new.invoice_id,
+            payment_link_id: new.payment_link_id,
             status: Status::Processing,
             settled: false,
             capture: new.capture,

@@ -82,7 +82,7 @@ pub(super) async fn live_for_invoice(
 ) -> Result<Option<Status>> {
     let status = sqlx::query_scalar!(
         "SELECT status FROM payments WHERE account_id = $1 AND invoice_id = $2
-         AND status NOT IN ('declined', 'failed', 'cancelled', 'expired')",
+         AND status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded')",
         account.uuid(),
         invoice.uuid(),
     )
