@@ -69,6 +69,10 @@ operations! {
     InvoicesList = "invoices.list",
     InvoicesIssue = "invoices.issue",
     InvoicesVoid = "invoices.void",
+    InvoicesSchedule = "invoices.schedule",
+    InvoicesCancelSchedule = "invoices.cancel_schedule",
+    InvoicesAttempts = "invoices.attempts",
+    InvoicesSchedulerRun = "invoices.scheduler_run",
 }
 
 impl Operation {

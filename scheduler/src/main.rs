@@ -5,13 +5,14 @@ mod schedule;
 
 use anyhow::{Context, Result};
 use common::clock::Clock;
+use common::db::Db;
 use common::{config, db, telemetry};
 use queue::Publisher;
 
 use crate::schedule::Scheduler;
 
-/// Connections to Postgres: one for each kind of due work, and one for /readyz.
-const DATABASE_POOL: u32 = 5;
+/// Connections to Postgres: one for each loop, a second one where work is begun within it, and one for /readyz.
+const DATABASE_POOL: u32 = 8;
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -23,6 +24,7 @@ async fn main() -> Result<()> {
     let publisher = Publisher::connect(config::redis_url()?.expose())?;
     tracing::info!(metrics = %metrics_address, "scheduler is running");
 
+    let db = Db::new(db, publisher.clone());
     let scheduler = Scheduler { db, publisher, clock: Clock::system(), retention_months: config::retention_months()? };
     scheduler.run_until(telemetry::shutdown_signal()).await;
     internal.drain();

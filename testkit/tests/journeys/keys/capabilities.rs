@@ -53,6 +53,10 @@ const PROBES: &[(&str, Method, &str)] = &[
     ("invoices.list", Method::GET, "/v1/invoices"),
     ("invoices.issue", Method::POST, "/v1/invoices/inv_1/issue"),
     ("invoices.void", Method::POST, "/v1/invoices/inv_1/void"),
+    ("invoices.schedule", Method::POST, "/v1/invoices/inv_1/schedule"),
+    ("invoices.cancel_schedule", Method::POST, "/v1/invoices/inv_1/cancel_schedule"),
+    ("invoices.attempts", Method::GET, "/v1/invoices/inv_1/attempts"),
+    ("invoices.scheduler_run", Method::POST, "/v1/invoices/scheduler/run"),
 ];
 
 /// Whose routes are asked: a secret key, a page, and payments of which a part can be captured and refunded.
