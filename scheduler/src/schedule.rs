@@ -26,7 +26,7 @@ use common::flows::COLLECTION_BATCH;
 use common::operations::{self, Origin, SWEEP_BATCH, State};
 use common::payments::{self, INQUIRY_BATCH};
 use common::webhooks::{DisabledReason, dispatch};
-use common::{checkout, events, flows, nonces, queues};
+use common::{checkout, events, flows, invoices, nonces, queues};
 use queue::{Publisher, Queue, Wake};
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
@@ -241,6 +241,8 @@ impl Scheduler {
                 metrics::gauge!("payments_operations_for_a_person").set(figure(row.map(|row| row.for_a_person as f64)));
             }
         }
+        let collections = invoices::oldest_due_seconds(&self.db, self.clock.now()).await?;
+        metrics::gauge!("billing_oldest_due_age_seconds", "work" => "collections").set(collections);
         for queue in queues::ALL {
             // Redis may be away; then there is no figure, and its own alarms say so.
             if let Ok(depth) = self.publisher.depth(queue).await {
