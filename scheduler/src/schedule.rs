@@ -28,7 +28,7 @@ use common::payments::{self, INQUIRY_BATCH};
 use common::webhooks::{DisabledReason, dispatch};
 use common::{checkout, events, flows, invoices, nonces, queues};
 use queue::{Publisher, Queue, Wake};
-use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
 /// Batches of unwanted webhooks closed in one tick; the next tick goes on.
@@ -119,6 +119,7 @@ impl Scheduler {
 
     /// A failed tick is logged and counted; the next one finds the same work again.
     async fn attempt(&self, tick: &'static str, work: impl Future<Output = Result<()>>) {
+        let began = Instant::now();
         let outcome = match work.await {
             Ok(()) => "ok",
             Err(error) => {
@@ -127,6 +128,7 @@ impl Scheduler {
             }
         };
         metrics::counter!("scheduler_ticks_total", "tick" => tick, "outcome" => outcome).increment(1);
+        metrics::histogram!("scheduler_tick_seconds", "tick" => tick).record(began.elapsed().as_secs_f64());
     }
 
     async fn hand_out_operations(&self) -> Result<()> {
