@@ -5,7 +5,8 @@ mod schedule;
 
 use anyhow::{Context, Result};
 use common::clock::Clock;
-use common::{config, db, telemetry};
+use common::db::{self, Db};
+use common::{config, telemetry};
 use queue::Publisher;
 
 use crate::schedule::Scheduler;
@@ -23,6 +24,7 @@ async fn main() -> Result<()> {
     let publisher = Publisher::connect(config::redis_url()?.expose())?;
     tracing::info!(metrics = %metrics_address, "scheduler is running");
 
+    let db = Db::new(db, publisher.clone());
     let scheduler = Scheduler { db, publisher, clock: Clock::system(), retention_months: config::retention_months()? };
     scheduler.run_until(telemetry::shutdown_signal()).await;
     internal.drain();

@@ -4,36 +4,42 @@
 //! |---|---|---|---|
 //! | operations never taken, abandoned, or unknown | 1 s | `operations_due` | `next_push_at` moved on, 2 s doubling to 30 s |
 //! | charges that may have settled or expired | 1 s | `payments_inquiry_due` | `inquiry_at` moved on by 30 s |
+//! | cycles of subscriptions to bill | 1 s | `subscriptions_due` | `SKIP LOCKED`, a cycle in each transaction |
 //! | endpoints with webhooks to deliver | 1 s | `webhook_pending_due` | the worker's, row by row |
 //! | webhooks nobody wants any more | 5 s | `webhook_pending_due` | `SKIP LOCKED`, recorded as failed |
 //! | statements to compare with our books | 5 s | `provider_accounts_reconciliation_due` | `reconcile_at` moved on by 60 s |
 //! | partitions of the coming months, and of those that nobody needs any more | 1 h | – | `CREATE TABLE IF NOT EXISTS` |
 //! | sessions and tokens that ended a day ago | 1 min | `checkout_sessions_expiry`, `payment_tokens_expiry` | `SKIP LOCKED`, deleted |
 //! | nonces whose signatures are too old by now | 1 min | `request_nonces_expiry` | `SKIP LOCKED`, deleted |
-//! | figures for dashboards | 5 s | `operations_due`, `operations_unknown`, the webhooks' backlog | none needed |
+//! | figures for dashboards | 5 s | `operations_due`, `operations_unknown`, `subscriptions_due`, the webhooks' backlog | none needed |
 //!
 //! Each scan costs what is due, never the size of the table. A tick that found a whole batch runs again at once.
 
 use std::future::Future;
 use std::time::Duration;
 
+use common::accounts::Scope;
 use common::clock::Clock;
+use common::db::Db;
 use common::error::Result;
 use common::operations::{self, SWEEP_BATCH, State};
 use common::payments::{self, INQUIRY_BATCH};
 use common::webhooks::{DisabledReason, dispatch};
-use common::{checkout, events, flows, nonces, queues};
+use common::{checkout, events, flows, nonces, queues, subscriptions};
 use queue::{Publisher, Queue, Wake};
-use sqlx::PgPool;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 /// Batches of unwanted webhooks closed in one tick; the next tick goes on.
 const CLOSINGS_A_TICK: usize = 20;
+/// Subscriptions looked at together.
+const BILLING_BATCH: i64 = 100;
+/// Cycles billed in one tick; the next tick goes on.
+const BILLINGS_A_TICK: usize = 500;
 
 /// What the ticks need.
 pub(crate) struct Scheduler {
-    pub(crate) db: PgPool,
+    pub(crate) db: Db,
     pub(crate) publisher: Publisher,
     pub(crate) clock: Clock,
     /// Whole months for which events and deliveries are kept.
@@ -49,7 +55,13 @@ impl Scheduler {
             stop.await;
             stopping.cancel();
         };
-        tokio::join!(stopped, self.tick_money(&stopping), self.tick_webhooks(&stopping), self.tick_the_rest(&stopping));
+        tokio::join!(
+            stopped,
+            self.tick_money(&stopping),
+            self.tick_billing(&stopping),
+            self.tick_webhooks(&stopping),
+            self.tick_the_rest(&stopping)
+        );
     }
 
     async fn tick_money(&self, stopping: &CancellationToken) {
@@ -63,6 +75,17 @@ impl Scheduler {
                     self.attempt("operations", self.hand_out_operations()).await;
                     self.attempt("inquiries", self.hand_out_inquiries()).await;
                 }
+            }
+        }
+    }
+
+    async fn tick_billing(&self, stopping: &CancellationToken) {
+        let [mut every_second] = every([1]);
+        loop {
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => return,
+                _ = every_second.tick() => self.attempt("subscriptions", self.bill_subscriptions()).await,
             }
         }
     }
@@ -89,6 +112,7 @@ impl Scheduler {
                 _ = every_minute.tick() => self.attempt("forget", self.forget()).await,
                 _ = every_5_seconds.tick() => {
                     self.attempt("figures", self.publish_figures()).await;
+                    self.attempt("billing_figures", self.publish_billing_figures()).await;
                     self.attempt("webhook_figures", self.publish_webhook_figures()).await;
                 }
             }
@@ -134,6 +158,18 @@ impl Scheduler {
         let due = flows::take_due_reconciliations(&self.db).await?;
         let wakes: Vec<_> = due.into_iter().map(|id| Wake { id: id.uuid(), request_id: None }).collect();
         self.push(queues::RECONCILIATIONS, &wakes).await;
+        Ok(())
+    }
+
+    async fn bill_subscriptions(&self) -> Result<()> {
+        let mut done = 0;
+        while done < BILLINGS_A_TICK {
+            let scope = Scope::Everyone(self.clock.now());
+            match flows::run_due_subscriptions(&self.db, scope, BILLING_BATCH).await? {
+                0 => break,
+                more => done += more,
+            }
+        }
         Ok(())
     }
 
@@ -206,6 +242,12 @@ impl Scheduler {
                     .set(depth.oldest_age_ms as f64 / 1000.0);
             }
         }
+        Ok(())
+    }
+
+    async fn publish_billing_figures(&self) -> Result<()> {
+        let oldest = subscriptions::oldest_due_seconds(&self.db, self.clock.now()).await?;
+        metrics::gauge!("billing_oldest_due_age_seconds", "work" => "subscriptions").set(oldest);
         Ok(())
     }
 

@@ -4,6 +4,7 @@ mod items;
 mod numbering;
 mod status;
 mod store;
+mod subscribed;
 mod view;
 
 use sqlx::{PgConnection, PgPool};
@@ -11,6 +12,7 @@ use sqlx::{PgConnection, PgPool};
 pub use items::{Bill, Item, Items, MAX_ROWS};
 pub use numbering::Number;
 pub use status::Status;
+pub use subscribed::{is_owed_after_failure, unschedule_all_of};
 pub use view::InvoiceView;
 
 use crate::accounts::{self, Caller, Mode};
