@@ -17,6 +17,8 @@ mod run_subscriptions;
 mod save_card;
 mod straight;
 mod take_payment;
+#[cfg(test)]
+mod tests;
 mod void_invoice;
 
 pub use cancel_subscription::cancel_subscription;

@@ -15,8 +15,9 @@ use crate::subscriptions::{self, Due};
 /// and a person has to mend it.
 const PUT_OFF: Duration = Duration::from_secs(3600);
 
-/// Bills the cycles that are due, at most one of each of so many subscriptions; answers how many it has dealt with. There may
-/// be more until it answers 0. Any number may run at once.
+/// Bills the cycles that are due, at most one of each of so many subscriptions; answers how many have been dealt with, by
+/// whomever. There may be more until it answers 0: then nothing is due but what somebody else is at, and of a single account
+/// nothing at all. Any number may run at once.
 ///
 /// # Errors
 /// The database is away. What else goes wrong concerns one subscription, which is put off.
@@ -24,7 +25,7 @@ pub async fn run_due_subscriptions(db: &Db, scope: Scope, limit: i64) -> Result<
     let mut done = 0;
     for due in subscriptions::due(db, scope, limit).await? {
         match bill_next_cycle(db, scope, &due).await {
-            Ok(billed) => done += usize::from(billed),
+            Ok(is_done) => done += usize::from(is_done),
             Err(Error::Database(cause)) if db::lost_connection(&cause) => return Err(cause.into()),
             Err(error) => {
                 put_off(db, &due, &error).await?;
@@ -35,12 +36,15 @@ pub async fn run_due_subscriptions(db: &Db, scope: Scope, limit: i64) -> Result<
     Ok(done)
 }
 
-/// Whether there was something to do: somebody else may have been first.
+/// Whether the cycle has been dealt with. If not, somebody else is at it.
 async fn bill_next_cycle(db: &Db, scope: Scope, due: &Due) -> Result<bool> {
     // A plan never changes, so it is read before anything is held.
     let plan = plans::retrieve(db, due.account_id, due.plan_id).await?;
     let mut tx = db.begin().await?;
     let Some(mut subscription) = subscriptions::lock_due(&mut tx, scope, due).await? else { return Ok(false) };
+    if !subscription.is_due(due.now) {
+        return Ok(true);
+    }
     subscription.reckon()?;
     if !subscription.is_due(due.now) {
         // Its zone has changed its rules, and the day begins later than was thought.

@@ -199,17 +199,16 @@ pub async fn due(db: &PgPool, scope: Scope, limit: i64) -> Result<Vec<Due>> {
     }
 }
 
-/// Locks a subscription whose next cycle is still due. Among everyone's, one that somebody else holds is left to them; that of
-/// a single account is waited for, because whoever asks for one account wants all of it done.
+/// Locks a subscription that was found due; by now it may be no more. Among everyone's, one that somebody else holds is left to
+/// them, and that is none; that of a single account is waited for, because whoever asks for one account wants all of it done.
 ///
 /// # Errors
 /// Only the database's.
 pub async fn lock_due(tx: &mut PgConnection, scope: Scope, due: &Due) -> Result<Option<Subscription>> {
-    let (locked, at) = match scope {
-        Scope::Everyone(at) => (store::lock_idle(tx, due.account_id, due.id).await?, at),
-        Scope::Account(_, now) => (store::lock(tx, due.account_id, due.id).await?, now),
-    };
-    Ok(locked.filter(|subscription| subscription.is_due(at)))
+    match scope {
+        Scope::Everyone(_) => store::lock_idle(tx, due.account_id, due.id).await,
+        Scope::Account(..) => store::lock(tx, due.account_id, due.id).await,
+    }
 }
 
 /// Leaves a subscription alone until then, whatever is due.

@@ -18,6 +18,7 @@ mod payment_methods;
 mod payments;
 mod plans;
 mod signing;
+mod subscriptions;
 mod support;
 mod tokens;
 mod webhooks;
