@@ -5,13 +5,14 @@
 //! | operations never taken, abandoned, or unknown | 1 s | `operations_due` | `next_push_at` moved on, 2 s doubling to 30 s |
 //! | invoices to collect | 1 s, and 0.1 s while there are more than may be under way | `invoices_collection_due` | the attempt, written under the invoice's lock |
 //! | charges that may have settled or expired | 1 s | `payments_inquiry_due` | `inquiry_at` moved on by 30 s |
+//! | cycles of subscriptions to bill | 1 s | `subscriptions_due` | `SKIP LOCKED`, a cycle in each transaction |
 //! | endpoints with webhooks to deliver | 1 s | `webhook_pending_due` | the worker's, row by row |
 //! | webhooks nobody wants any more | 5 s | `webhook_pending_due` | `SKIP LOCKED`, recorded as failed |
 //! | statements to compare with our books | 5 s | `provider_accounts_reconciliation_due` | `reconcile_at` moved on by 60 s |
 //! | partitions of the coming months, and of those that nobody needs any more | 1 h | – | `CREATE TABLE IF NOT EXISTS` |
 //! | sessions and tokens that ended a day ago | 1 min | `checkout_sessions_expiry`, `payment_tokens_expiry` | `SKIP LOCKED`, deleted |
 //! | nonces whose signatures are too old by now | 1 min | `request_nonces_expiry` | `SKIP LOCKED`, deleted |
-//! | figures for dashboards | 5 s | `operations_due`, `operations_unknown`, the webhooks' backlog | none needed |
+//! | figures for dashboards | 5 s | `operations_due`, `operations_unknown`, `subscriptions_due`, the webhooks' backlog | none needed |
 //!
 //! Each scan costs what is due, never the size of the table. A tick that found a whole batch runs again at once.
 
@@ -26,13 +27,17 @@ use common::flows::COLLECTION_BATCH;
 use common::operations::{self, Origin, SWEEP_BATCH, State};
 use common::payments::{self, INQUIRY_BATCH};
 use common::webhooks::{DisabledReason, dispatch};
-use common::{checkout, events, flows, invoices, nonces, queues};
+use common::{checkout, events, flows, invoices, nonces, queues, subscriptions};
 use queue::{Publisher, Queue, Wake};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
 /// Batches of unwanted webhooks closed in one tick; the next tick goes on.
 const CLOSINGS_A_TICK: usize = 20;
+/// Subscriptions looked at together.
+const BILLING_BATCH: i64 = 100;
+/// Cycles billed in one tick; the next tick goes on.
+const BILLINGS_A_TICK: usize = 500;
 
 /// Collections under way at once, of everyone together. Those that are due beyond that wait in Postgres.
 const COLLECTIONS_UNDER_WAY: i64 = 1000;
@@ -59,6 +64,7 @@ impl Scheduler {
             stopped,
             self.tick_money(&stopping),
             self.tick_collections(&stopping),
+            self.tick_billing(&stopping),
             self.tick_webhooks(&stopping),
             self.tick_the_rest(&stopping)
         );
@@ -89,6 +95,17 @@ impl Scheduler {
         }
     }
 
+    async fn tick_billing(&self, stopping: &CancellationToken) {
+        let [mut every_second] = every([1]);
+        loop {
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => return,
+                _ = every_second.tick() => self.attempt("subscriptions", self.bill_subscriptions()).await,
+            }
+        }
+    }
+
     async fn tick_webhooks(&self, stopping: &CancellationToken) {
         let [mut every_second, mut every_5_seconds] = every([1, 5]);
         loop {
@@ -111,6 +128,7 @@ impl Scheduler {
                 _ = every_minute.tick() => self.attempt("forget", self.forget()).await,
                 _ = every_5_seconds.tick() => {
                     self.attempt("figures", self.publish_figures()).await;
+                    self.attempt("billing_figures", self.publish_billing_figures()).await;
                     self.attempt("webhook_figures", self.publish_webhook_figures()).await;
                 }
             }
@@ -180,6 +198,18 @@ impl Scheduler {
         let due = flows::take_due_reconciliations(&self.db).await?;
         let wakes: Vec<_> = due.into_iter().map(|id| Wake { id: id.uuid(), request_id: None }).collect();
         self.push(queues::RECONCILIATIONS, &wakes).await;
+        Ok(())
+    }
+
+    async fn bill_subscriptions(&self) -> Result<()> {
+        let mut done = 0;
+        while done < BILLINGS_A_TICK {
+            let scope = Scope::Everyone(self.clock.now());
+            match flows::run_due_subscriptions(&self.db, scope, BILLING_BATCH).await? {
+                0 => break,
+                more => done += more,
+            }
+        }
         Ok(())
     }
 
@@ -254,6 +284,12 @@ impl Scheduler {
                     .set(depth.oldest_age_ms as f64 / 1000.0);
             }
         }
+        Ok(())
+    }
+
+    async fn publish_billing_figures(&self) -> Result<()> {
+        let oldest = subscriptions::oldest_due_seconds(&self.db, self.clock.now()).await?;
+        metrics::gauge!("billing_oldest_due_age_seconds", "work" => "subscriptions").set(oldest);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// The objects as they may look, by the names of their schemas.
-pub(super) fn all() -> [(&'static str, Value); 13] {
+pub(super) fn all() -> [(&'static str, Value); 14] {
     let at = "2026-11-21T09:30:00.123Z";
     let customer = "cus_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7";
     let payment = "pay_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7";
@@ -78,6 +78,15 @@ pub(super) fn all() -> [(&'static str, Value); 13] {
             json!({
                 "id": "ref_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7", "object": "refund", "livemode": false, "createdAt": at,
                 "paymentId": payment, "amount": 250, "currency": "USD", "status": "pending",
+            }),
+        ),
+        (
+            "Subscription",
+            json!({
+                "id": "sub_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7", "object": "subscription", "livemode": false, "createdAt": at,
+                "customerId": customer, "planId": "plan_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7", "status": "active",
+                "startAt": "2026-11-21", "timezone": "UTC", "currentPeriodStart": "2026-11-21T00:00:00.000Z",
+                "currentPeriodEnd": "2026-12-21T00:00:00.000Z", "nextBillingAt": "2026-12-21T00:00:00.000Z",
             }),
         ),
         (

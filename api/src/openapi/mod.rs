@@ -102,12 +102,13 @@ pub(crate) fn document(endpoints: &mut [Endpoint], public_url: &str) -> Value {
 }
 
 /// The chapters, in the order of the page.
-const CHAPTERS: [&str; 9] = [
+const CHAPTERS: [&str; 10] = [
     "Payments",
     "Payment methods",
     "Customers",
     "Addresses",
     "Plans",
+    "Subscriptions",
     "Invoices",
     "Webhooks",
     "Browser",
@@ -124,6 +125,7 @@ const TAGS: &[(&str, &str)] = &[
     ("webhook_deliveries", "Webhooks"),
     ("addresses", "Addresses"),
     ("plans", "Plans"),
+    ("subscriptions", "Subscriptions"),
     ("invoices", "Invoices"),
     ("checkout_sessions", "Browser"),
     ("tokens", "Browser"),

@@ -3,6 +3,7 @@
 mod invoices;
 
 pub(crate) use invoices::*;
+mod subscriptions;
 
 use common::addresses::AddressView;
 use common::customers::CustomerView;
@@ -14,6 +15,9 @@ use common::webhooks::{DeletedEndpointView, DeliveryStatus, DeliveryView, Endpoi
 use serde_json::{Value, json};
 use utoipa::PartialSchema;
 
+pub(crate) use self::subscriptions::{
+    subscriptions_cancel, subscriptions_create, subscriptions_list, subscriptions_retrieve,
+};
 use super::sheet::Sheet;
 use crate::routes::addresses::{AddressFields, RoleField};
 use crate::routes::capabilities::Capabilities;

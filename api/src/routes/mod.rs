@@ -9,6 +9,7 @@ pub(crate) mod invoices;
 pub(crate) mod payment_methods;
 pub(crate) mod payments;
 pub(crate) mod plans;
+pub(crate) mod subscriptions;
 pub(crate) mod webhook_deliveries;
 pub(crate) mod webhook_endpoints;
 
@@ -51,6 +52,10 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         post("/v1/plans", Secret(Op::PlansCreate), plans::create, sheets::plans_create()),
         get("/v1/plans", Secret(Op::PlansList), plans::list, sheets::plans_list()),
         get("/v1/plans/{id}", Secret(Op::PlansRetrieve), plans::retrieve, sheets::plans_retrieve()),
+        post("/v1/subscriptions", Secret(Op::SubscriptionsCreate), subscriptions::create, sheets::subscriptions_create()),
+        get("/v1/subscriptions", Secret(Op::SubscriptionsList), subscriptions::list, sheets::subscriptions_list()),
+        get("/v1/subscriptions/{id}", Secret(Op::SubscriptionsRetrieve), subscriptions::retrieve, sheets::subscriptions_retrieve()),
+        post("/v1/subscriptions/{id}/cancel", Secret(Op::SubscriptionsCancel), subscriptions::cancel, sheets::subscriptions_cancel()),
         post("/v1/invoices", Secret(Op::InvoicesCreate), invoices::create, sheets::invoices_create()),
         get("/v1/invoices", Secret(Op::InvoicesList), invoices::list, sheets::invoices_list()),
         get("/v1/invoices/{id}", Secret(Op::InvoicesRetrieve), invoices::retrieve, sheets::invoices_retrieve()),

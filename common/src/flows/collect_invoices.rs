@@ -8,10 +8,11 @@ use uuid::Uuid;
 use crate::accounts::{self, Scope};
 use crate::customers;
 use crate::db::Db;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::id::{AccountId, CollectionAttemptId, InvoiceId, OperationId, PaymentId};
 use crate::invoices::{self, Circumstances, Failure, attempts};
 use crate::operations::{FIRST_PUSH_AFTER, Origin};
+use crate::subscriptions;
 use crate::time::Timestamp;
 
 /// Invoices of one claim at most.
@@ -190,6 +191,7 @@ async fn fail_without_card(db: &Db, account: AccountId, id: InvoiceId, now: Time
     let mut tx = db.begin().await?;
     let owed = invoices::retrieve(db, account, id).await?;
     let customer = customers::lock(&mut tx, account, owed.customer_id).await?;
+    let mut subscription = subscriptions::lock_producer(&mut tx, &owed).await?;
     let mut invoice = invoices::lock(&mut tx, account, id).await?;
     let due = invoice.next_attempt_at.is_some_and(|at| at <= now);
     let card = invoice.collect_payment_method_id.or(customer.default_payment_method_id);
@@ -201,7 +203,10 @@ async fn fail_without_card(db: &Db, account: AccountId, id: InvoiceId, now: Time
     let zone = accounts::timezone(&mut *tx, account).await?;
     let world = Circumstances { now, zone: &zone, another_card: false, given_up: false };
     invoices::attempt_failed(&mut tx, &mut invoice, Failure::NO_CARD, world).await?;
-    tx.commit().await.map_err(Error::from)?;
+    if let Some(subscription) = &mut subscription {
+        subscriptions::invoice_failed(&mut tx, subscription, now).await?;
+    }
+    tx.commit().await?;
     metrics::counter!("invoices_collection_attempts_total", "outcome" => "no_card").increment(1);
     Ok(true)
 }

@@ -14,11 +14,12 @@ use crate::operations::{self, Claimed};
 use crate::payments::{self, Payment, PaymentView, Status};
 use crate::providers::{Answer, DeclineType};
 use crate::queues;
+use crate::subscriptions::{self, Status as SubscriptionStatus, Subscription};
 use crate::time::Timestamp;
 
 /// Writes the outcome of a charge for an invoice. Writing it twice changes nothing the second time.
 ///
-/// Locks: the customer if the card is dead, the invoice, the payment, the operation.
+/// Locks: the customer if the card is dead, the subscription that is owed, the invoice, the payment, the operation.
 pub(super) async fn charge_for_invoice(
     db: &Db,
     claimed: &Claimed,
@@ -45,6 +46,7 @@ pub(super) async fn charge_for_invoice(
         | Answer::Done { .. }
         | Answer::Stored { .. } => None,
     };
+    let mut subscription = subscriptions::lock_producer(&mut tx, &owed).await?;
     let mut invoice = invoices::lock(&mut tx, account, invoice).await?;
     let mut payment = payments::lock(&mut tx, account, id).await?;
     let operation = operations::lock(&mut tx, claimed.id).await?;
@@ -65,13 +67,22 @@ pub(super) async fn charge_for_invoice(
         Answer::Refused { .. } | Answer::Done { .. } | Answer::Stored { .. } => Some(Failure::NOT_PROCESSED),
     };
     match failure {
-        None => paid(&mut tx, &mut invoice, &payment, now).await?,
+        None => {
+            paid(&mut tx, &mut invoice, &payment, now).await?;
+            if let Some(subscription) = &mut subscription {
+                subscriptions::invoice_paid(&mut tx, subscription).await?;
+            }
+        }
         Some(failure) => {
             if failure == Failure::PARTIAL {
                 reverse_partial(&mut tx, &mut payment, now).await?;
             }
             let default_now = customer.and_then(|customer| customer.default_payment_method_id);
-            failed(&mut tx, &mut invoice, &payment, failure, default_now, now).await?;
+            if failed(&mut tx, &mut invoice, &payment, failure, default_now, subscription.as_ref(), now).await?
+                && let Some(subscription) = &mut subscription
+            {
+                subscriptions::invoice_failed(&mut tx, subscription, now).await?;
+            }
         }
     }
     tx.commit().await?;
@@ -119,19 +130,22 @@ async fn paid(tx: &mut Tx, invoice: &mut Invoice, payment: &Payment, now: Timest
     invoices::pay(tx, invoice, payment.id, payment.amount, now).await
 }
 
-/// A cardholder's own failed payment changes nothing of the invoice; an attempt of ours is followed by another, or not.
+/// A cardholder's own failed payment changes nothing of the invoice: `false`. An attempt of ours is followed by another, or
+/// not: a cancelled subscription lets it finish and never retries it.
 async fn failed(
     tx: &mut Tx,
     invoice: &mut Invoice,
     payment: &Payment,
     failure: Failure<'_>,
     default_now: Option<PaymentMethodId>,
+    subscription: Option<&Subscription>,
     now: Timestamp,
-) -> Result<()> {
-    let Some(attempt) = attempts::of_payment(tx, invoice.account_id, payment.id).await? else { return Ok(()) };
+) -> Result<bool> {
+    let Some(attempt) = attempts::of_payment(tx, invoice.account_id, payment.id).await? else { return Ok(false) };
     let another_card = default_now.is_some() && default_now != attempt.default_payment_method_id;
+    let given_up = subscription.is_some_and(|subscription| subscription.status == SubscriptionStatus::Cancelled);
     let zone = accounts::timezone(&mut **tx, invoice.account_id).await?;
-    let world = Circumstances { now, zone: &zone, another_card, given_up: false };
+    let world = Circumstances { now, zone: &zone, another_card, given_up };
     let next = invoices::attempt_failed(tx, invoice, failure, world).await?;
     attempts::failed(tx, attempt.id, failure, invoice.next_attempt_at).await?;
     count(match (next, failure.kind) {
@@ -139,7 +153,7 @@ async fn failed(
         (_, DeclineType::Soft) => "soft_decline",
         (_, DeclineType::Hard) => "hard_decline",
     });
-    Ok(())
+    Ok(true)
 }
 
 fn count(outcome: &'static str) {

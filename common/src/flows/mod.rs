@@ -1,10 +1,13 @@
 //! Stories across slices: taking a payment, saving a card, choosing defaults, changing a payment, doing an operation,
-//! inquiring, voiding an invoice.
+//! inquiring, voiding an invoice, making a subscription, billing its cycles and cancelling it.
 //!
 //! A flow begins and commits its own transactions; state, event and follow-up work are written together or not at all.
 
+mod bill_cycle;
+mod cancel_subscription;
 mod change_payment;
 mod collect_invoices;
+mod create_subscription;
 mod default_address;
 mod doubt;
 mod inquire;
@@ -13,19 +16,25 @@ mod outcome;
 mod perform;
 mod reconcile;
 mod reversal;
+mod run_subscriptions;
 mod save_card;
 mod schedule_invoice;
 mod straight;
 mod take_payment;
+#[cfg(test)]
+mod tests;
 mod void_invoice;
 
+pub use cancel_subscription::cancel_subscription;
 pub use change_payment::{Change, Changing, change_payment, changed};
 pub use collect_invoices::{Begun, COLLECTION_BATCH, Collecting, collect_due_invoices};
+pub use create_subscription::create_subscription;
 pub use default_address::set_default_address;
 pub use inquire::inquire;
 pub use outcome::record_outcome;
 pub use perform::{Performed, perform};
 pub use reconcile::{reconcile, take_due_reconciliations};
+pub use run_subscriptions::run_due_subscriptions;
 pub use save_card::{NewCard, save_card, set_default};
 pub use schedule_invoice::{cancel_schedule, schedule_invoice};
 pub use take_payment::{Funding, PaymentRequest, Taken, take_payment};

@@ -6,6 +6,7 @@ mod items;
 mod numbering;
 mod status;
 mod store;
+mod subscribed;
 mod view;
 
 use sqlx::{PgConnection, PgPool};
@@ -15,6 +16,7 @@ pub use collection::{Circumstances, Failure, Next, RETRY_AFTER_DAYS};
 pub use items::{Bill, Item, Items, MAX_ROWS};
 pub use numbering::Number;
 pub use status::Status;
+pub use subscribed::{is_owed_after_failure, unschedule_all_of};
 pub use view::InvoiceView;
 
 use crate::accounts::{self, Caller, Mode};

@@ -7,6 +7,7 @@ use sqlx::PgPool;
 
 pub use view::PlanView;
 
+use crate::calendar::{Cycles, Date, Unit};
 use crate::error::{Error, Result};
 use crate::id::{AccountId, PlanId};
 use crate::money::{Currency, Money};
@@ -41,6 +42,16 @@ impl Interval {
         }
     }
 
+    /// The unit of the calendar that it is.
+    const fn unit(self) -> Unit {
+        match self {
+            Self::Day => Unit::Day,
+            Self::Week => Unit::Week,
+            Self::Month => Unit::Month,
+            Self::Year => Unit::Year,
+        }
+    }
+
     /// How many of them may lie between two charges: three years of each.
     pub const fn max_count(self) -> i32 {
         match self {
@@ -69,6 +80,17 @@ pub struct Plan {
     pub interval_count: i32,
     /// When it was made.
     pub created_at: Timestamp,
+}
+
+impl Plan {
+    /// The dates on which it is charged, counted from this day.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] for a plan without an interval, which the schema refuses.
+    pub fn cycles(&self, anchor: Date) -> Result<Cycles> {
+        let cycles = Cycles::new(anchor, self.interval.unit(), self.interval_count);
+        cycles.ok_or_else(|| Error::internal(format!("{} has no interval", self.id)))
+    }
 }
 
 /// A plan to be made, unless it is there.

@@ -116,6 +116,22 @@ async fn invoices_have_theirs() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn subscriptions_have_theirs() -> Result<()> {
+    let merchant = merchant().await?;
+    let body = json!({"name": "Gold", "amount": 2900, "currency": "USD", "interval": "month"});
+    let plan = id(created(&merchant.api.post("/v1/plans", body).await?))?;
+    let body = json!({"customerId": merchant.customer().await?, "planId": plan, "startAt": "2099-01-31"});
+    let made = merchant.api.post("/v1/subscriptions", body).await?;
+    last_event_is(&merchant, "subscriptions", "subscription.created", created(&made)).await?;
+    let path = format!("/v1/subscriptions/{}/cancel", id(&made.body)?);
+    let cancelled = merchant.api.post(&path, json!({})).await?;
+    last_event_is(&merchant, "subscriptions", "subscription.cancelled", ok(&cancelled)).await?;
+    merchant.api.post(&path, json!({})).await?;
+    assert_eq!(events(&merchant, "subscriptions", &id(&made.body)?).await?.len(), 2, "once cancelled it stays so");
+    Ok(())
+}
+
 /// The line of a log that has this text, as JSON.
 async fn line_with(log: impl Fn() -> String, text: &str) -> Result<Value> {
     eventually(text, async || {

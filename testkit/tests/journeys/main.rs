@@ -19,6 +19,7 @@ mod payment_methods;
 mod payments;
 mod plans;
 mod signing;
+mod subscriptions;
 mod support;
 mod tokens;
 mod webhooks;

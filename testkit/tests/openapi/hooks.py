@@ -37,6 +37,8 @@ BEYOND_SCHEMA = {
     "addresses.update": [r"customerId"],  # another customer than the address has
     "plans.create": [r"intervalCount"],  # more than three years of the interval
     "plans.list": [CURSOR],
+    "subscriptions.create": [r"startAt|timezone|paymentMethodId"],  # no room for a cycle, no such zone, a card of another
+    "subscriptions.list": [CURSOR],
     "invoices.create": [TOTAL, DUE],
     "invoices.list": [CURSOR],
     "invoices.schedule": [FUNDING, DUE],  # another customer's card, or an instant of a year that is none
@@ -48,6 +50,7 @@ NUL = "must not contain the character U+0000"  # holds for fields of any name, s
 # Objects that nothing was done to yet, by the operation that each is for.
 FRESH = json.loads(os.environ.get("FRESH", "{}"))
 CUSTOMER = os.environ.get("CUSTOMER")  # one that exists
+PLAN = os.environ.get("PLAN")
 COUNT = itertools.count()
 TOKENS = ["tok_ok", "tok_partial", "tok_insufficient", "tok_lost"]
 
@@ -101,6 +104,8 @@ def before_call(ctx, case, kwargs):
         case.body["url"] = "https://hooks.example/by-schemathesis"
     if CUSTOMER and isinstance(case.body, dict) and isinstance(case.body.get("customerId"), str):
         case.body["customerId"] = CUSTOMER
+    if PLAN and isinstance(case.body, dict) and isinstance(case.body.get("planId"), str):
+        case.body.update(planId=PLAN, paymentMethodId=None, timezone="Asia/Kolkata")
     if case.operation.definition.raw["operationId"] == "invoices.create" and isinstance(case.body, dict):
         add_up(case.body)
     fresh = FRESH.get(case.operation.definition.raw["operationId"])

@@ -88,6 +88,13 @@ async fn fresh_objects(client: &Client, database_url: &str) -> Result<Value> {
         addresses.push(client.post("/v1/addresses", body).await?.body["id"].clone());
     }
     fresh.insert("addresses.default".to_owned(), addresses.into());
+    let (customer, plan) = (customer(client).await?, plan(client).await?);
+    let mut subscriptions = Vec::new();
+    for _ in 0..20 {
+        let body = json!({"customerId": customer, "planId": plan});
+        subscriptions.push(client.post("/v1/subscriptions", body).await?.body["id"].clone());
+    }
+    fresh.insert("subscriptions.cancel".to_owned(), subscriptions.into());
     fresh_invoices(client, database_url, &mut fresh).await?;
     Ok(fresh.into())
 }
@@ -120,6 +127,12 @@ async fn customer(client: &Client) -> Result<String> {
     Ok(made["id"].as_str().context("a customer")?.to_owned())
 }
 
+/// The id of a plan.
+async fn plan(client: &Client) -> Result<String> {
+    let body = json!({"name": "Gold", "amount": 2900, "currency": "USD", "interval": "month"});
+    Ok(client.post("/v1/plans", body).await?.body["id"].as_str().context("a plan")?.to_owned())
+}
+
 /// Whether each of these operations succeeded now and then: what is only ever refused is not tried.
 async fn reached(client: &Client, fresh: &Value, customer: &str) -> Result<()> {
     for (operation, ids) in entries(fresh) {
@@ -133,6 +146,7 @@ async fn reached(client: &Client, fresh: &Value, customer: &str) -> Result<()> {
                 "payments.refund" => object["refunds"] != json!([]),
                 "invoices.issue" => object["number"].is_string(),
                 "invoices.void" => object["status"] == "voided",
+                "subscriptions.cancel" => object["status"] == "cancelled",
                 "webhook_endpoints.update" => object["url"] != HOOK,
                 "webhook_endpoints.delete" => object["error"]["code"] == "not_found",
                 _ => object["isDefaultBilling"] == true || object["isDefaultShipping"] == true,
@@ -141,7 +155,8 @@ async fn reached(client: &Client, fresh: &Value, customer: &str) -> Result<()> {
         }
         ensure!(done > 0, "{operation} never succeeded");
     }
-    for list in [&format!("/v1/addresses?customerId={customer}"), "/v1/plans", "/v1/invoices?limit=100"] {
+    let addresses = format!("/v1/addresses?customerId={customer}");
+    for list in [&addresses, "/v1/plans", "/v1/subscriptions?limit=100", "/v1/invoices?limit=100"] {
         let made = client.get(list).await?.body;
         // Those to begin with have customers of their own.
         let is_new = |row: &Value| row["customerId"].as_str().is_none_or(|of| of == customer);
@@ -172,7 +187,7 @@ async fn the_api_answers_as_the_document_says() -> Result<()> {
     std::fs::write(&file, closed(&document).to_string())?;
     let secret = format!("Authorization: Bearer {}", account.secret_key);
     let mut with_secret = tools.schemathesis(&file, &url, &secret, &["--exclude-tag", "Browser"]);
-    with_secret.env("FRESH", fresh.to_string()).env("CUSTOMER", &customer);
+    with_secret.env("FRESH", fresh.to_string()).env("CUSTOMER", &customer).env("PLAN", plan(&client).await?);
     run(&mut with_secret).await.context("with the secret key")?;
     reached(&client, &fresh, &customer).await?;
     let publishable = format!("Authorization: Bearer {}", account.publishable_key);

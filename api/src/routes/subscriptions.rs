@@ -1,0 +1,82 @@
+//! /v1/subscriptions
+
+use axum::extract::State;
+use common::calendar::TimeZone;
+use common::error::Error;
+use common::flows;
+use common::id::SubscriptionId;
+use common::page::ListView;
+use common::subscriptions::{self, NewSubscription, SubscriptionView};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::customers::customer_id;
+use crate::answer::{Answer, created, ok};
+use crate::app::App;
+use crate::body::{Body, Day, Reference, Zone, required};
+use crate::guard::Authenticated;
+use crate::path::Path;
+use crate::query::Params;
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SubscriptionFields {
+    /// Who is to pay.
+    customer_id: Option<Reference>,
+    /// What, and how often.
+    plan_id: Option<Reference>,
+    /// With which of the customer's cards. If none is named, with the one that is the default when an invoice is collected.
+    payment_method_id: Option<Reference>,
+    /// From which the dates are counted; today in `timezone` if not said. It may lie in the past.
+    start_at: Option<Day>,
+    /// In which the days begin, by its name in IANA's database; `UTC` if not said.
+    timezone: Option<Zone>,
+}
+
+pub(super) async fn create(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Body { fields, .. }: Body<SubscriptionFields>,
+) -> Answer {
+    let (customer, plan) = (required("customerId", fields.customer_id)?.0, required("planId", fields.plan_id)?.0);
+    let unknown_card = |_| Error::NotFound("payment method");
+    let new = NewSubscription {
+        customer_id: customer_id(&customer)?,
+        plan_id: plan.parse().map_err(|_| Error::NotFound("plan"))?,
+        payment_method_id: fields.payment_method_id.map(|card| card.0.parse().map_err(unknown_card)).transpose()?,
+        start_at: fields.start_at.map(|day| day.0),
+        timezone: fields.timezone.map_or(TimeZone::UTC, |zone| zone.0),
+    };
+    let subscription = flows::create_subscription(&app.db, &caller, &new, app.clock.now()).await?;
+    Ok(created(SubscriptionView::new(&subscription)))
+}
+
+pub(super) async fn retrieve(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+) -> Answer {
+    let subscription = subscriptions::retrieve(&app.db, caller.account_id, subscription_id(&id)?).await?;
+    Ok(ok(SubscriptionView::new(&subscription)))
+}
+
+pub(super) async fn cancel(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+) -> Answer {
+    let id = subscription_id(&id)?;
+    let subscription = flows::cancel_subscription(&app.db, &caller, id, app.clock.now()).await?;
+    Ok(ok(SubscriptionView::new(&subscription)))
+}
+
+pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> Answer {
+    let rows = subscriptions::list(&app.db, caller.account_id, params.page()?).await?;
+    let views = rows.views(SubscriptionView::new);
+    Ok(ok(ListView::new(views, |view| view.id.to_string())))
+}
+
+/// An id of another form names nothing: the same answer as for one that is unknown.
+fn subscription_id(text: &str) -> Result<SubscriptionId, Error> {
+    text.parse().map_err(|_| Error::NotFound("subscription"))
+}

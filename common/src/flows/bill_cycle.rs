@@ -1,0 +1,34 @@
+//! Billing a cycle of a subscription: its invoice is issued and, from the same moment on, collected.
+
+use crate::calendar::{PaymentTerms, Period};
+use crate::db::Tx;
+use crate::error::Result;
+use crate::invoices::{self, Bill, Due, Item, NewInvoice, Producer};
+use crate::plans::Plan;
+use crate::subscriptions::Subscription;
+use crate::time::Timestamp;
+
+/// Writes the invoice of a cycle. The subscription is locked, or was written by this transaction.
+///
+/// # Errors
+/// The database's: a cycle that was billed before among them.
+pub(super) async fn bill_cycle(
+    tx: &mut Tx,
+    subscription: &Subscription,
+    plan: &Plan,
+    period: Period,
+    now: Timestamp,
+) -> Result<()> {
+    let item = Item { description: plan.name.clone(), quantity: 1, unit_amount: plan.amount };
+    let new = NewInvoice {
+        customer_id: subscription.customer_id,
+        currency: plan.currency,
+        description: Some(plan.name.clone()),
+        bill: Bill::new(None, Some(vec![item]), None, None)?,
+        due: Due::Terms(PaymentTerms::DueOnReceipt),
+        cycle: Some((Producer::Subscription(subscription.id), period)),
+    };
+    let mut invoice = invoices::draft(tx, subscription.account_id, subscription.mode, new, now).await?;
+    invoices::issue(tx, &mut invoice, now).await?;
+    invoices::schedule(tx, &mut invoice, now, subscription.payment_method_id, now).await
+}

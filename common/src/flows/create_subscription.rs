@@ -1,0 +1,82 @@
+//! Making a subscription. If its first cycle is today's, that is billed in the same transaction.
+
+use super::bill_cycle::bill_cycle;
+use super::doubt::Doubt;
+use crate::accounts::Caller;
+use crate::calendar::Period;
+use crate::customers;
+use crate::db::Db;
+use crate::error::{Error, Result};
+use crate::events::EventType;
+use crate::id::{CustomerId, PaymentMethodId};
+use crate::payment_methods::{self, Status as CardStatus};
+use crate::plans::{self, Plan};
+use crate::subscriptions::{self, NewSubscription, Subscription};
+use crate::time::Timestamp;
+
+/// Makes a subscription.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown customer, plan or card; 422 `paymentMethodId` for a card that is another customer's or
+/// cannot be charged; 422 `startAt` if the calendar ends before a cycle does.
+pub async fn create_subscription(
+    db: &Db,
+    caller: &Caller,
+    new: &NewSubscription,
+    now: Timestamp,
+) -> Result<Subscription> {
+    customers::retrieve(db, caller.account_id, new.customer_id).await?;
+    let plan = plans::retrieve(db, caller.account_id, new.plan_id).await?;
+    if let Some(card) = new.payment_method_id {
+        check_card(db, caller, new.customer_id, card).await?;
+    }
+    let cycles = plan.cycles(new.anchor(now))?;
+    let mut subscription = Subscription::new(new, &cycles, caller, now)?;
+    let first = subscription.is_due(now).then(|| subscription.begin_cycle(&cycles)).transpose()?;
+    let mut doubt = Doubt::default();
+    loop {
+        let Err(mut error) = write(db, &subscription, &plan, first, now, &mut doubt).await else {
+            return Ok(subscription);
+        };
+        // After a COMMIT without answer a refusal may be our own doing; and told that nothing was done, the merchant would
+        // subscribe the customer a second time.
+        if doubt.is_open() {
+            match subscriptions::retrieve(db, caller.account_id, subscription.id).await {
+                Ok(written) => return Ok(written),
+                Err(Error::NotFound(_)) => {}
+                Err(unread) => error = unread,
+            }
+        }
+        doubt.again(error).await?;
+    }
+}
+
+/// Neither whose a card is nor that it was saved ever changes, so nothing has to be locked.
+async fn check_card(db: &Db, caller: &Caller, customer: CustomerId, id: PaymentMethodId) -> Result<()> {
+    let card = payment_methods::retrieve_from(db, caller.account_id, id).await?;
+    if card.customer_id != customer {
+        return Err(Error::invalid("paymentMethodId", "the card is another customer's"));
+    }
+    if card.status != CardStatus::Active {
+        return Err(Error::invalid("paymentMethodId", "the card is not saved (yet) and cannot be charged"));
+    }
+    Ok(())
+}
+
+async fn write(
+    db: &Db,
+    subscription: &Subscription,
+    plan: &Plan,
+    first: Option<Period>,
+    now: Timestamp,
+    doubt: &mut Doubt,
+) -> Result<()> {
+    let mut tx = db.begin().await?;
+    subscriptions::insert(&mut tx, subscription).await?;
+    if let Some(period) = first {
+        bill_cycle(&mut tx, subscription, plan, period, now).await?;
+    }
+    subscriptions::announce(&mut tx, subscription, EventType::SubscriptionCreated, now).await?;
+    doubt.sent();
+    Ok(tx.commit().await?)
+}

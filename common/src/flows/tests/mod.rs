@@ -1,0 +1,3 @@
+//! Stories that need another time than now, on a database of their own.
+
+mod subscriptions;

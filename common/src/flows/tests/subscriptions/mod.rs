@@ -1,0 +1,141 @@
+//! Subscriptions through the years: which cycles are billed, whoever bills them, and what they leave owed.
+
+mod cycles;
+mod owed;
+mod running;
+
+use sqlx::AssertSqlSafe;
+
+use crate::accounts::{self, AccountSettings, Caller, KeyKind, Mode, Rate, Scope};
+use crate::capabilities::Grants;
+use crate::crypto::Secret;
+use crate::customers::{self, CustomFields, NewCustomer};
+use crate::db::{self, Db};
+use crate::error::Result;
+use crate::flows::{cancel_subscription, create_subscription, run_due_subscriptions};
+use crate::id::{CustomerId, KeyId, ProviderAccountId, SubscriptionId};
+use crate::money::Money;
+use crate::plans::{self, Creation, Interval, NewPlan, Plan};
+use crate::providers::ProviderKind;
+use crate::subscriptions::{self, NewSubscription, Subscription};
+use crate::time::Timestamp;
+
+/// Any batch: large enough to matter, small enough to be met.
+const BATCH: i64 = 3;
+
+fn at(text: &str) -> Timestamp {
+    Timestamp::parse(text).expect("an instant")
+}
+
+/// A test account with a customer, and nobody who bills by themselves.
+struct Shop {
+    db: Db,
+    caller: Caller,
+    customer: CustomerId,
+    _database: testkit::Database,
+}
+
+impl Shop {
+    async fn open() -> Self {
+        let database = testkit::Database::create().await.expect("a database");
+        let pool = db::pool(&Secret::new(database.url().to_owned()), 20, "subscriptions").expect("its address");
+        let redis = testkit::shared().await.expect("a Redis").redis.url();
+        let db = Db::new(pool, queue::Publisher::connect(&redis).expect("its address"));
+        let now = at("2020-01-01T00:00:00Z");
+        let settings = AccountSettings {
+            name: Some("Shop".into()),
+            provider: Some(ProviderKind::Mock),
+            ..AccountSettings::default()
+        };
+        let account_id = accounts::create(&db, now, None, Mode::Test, &settings).await.expect("an account");
+        let caller = Caller {
+            key_id: KeyId::new(now),
+            key_kind: KeyKind::Secret,
+            account_id,
+            mode: Mode::Test,
+            provider_account_id: ProviderAccountId::new(now),
+            provider: ProviderKind::Mock,
+            grants: Grants { entitlements: None, unsupported: vec![], forbidden: vec![] },
+            allowed_origins: vec![],
+            rate: Rate::default_of(Mode::Test),
+            signing_secret: None,
+            modifiers: serde_json::Value::Null,
+        };
+        let new = NewCustomer {
+            email: "ada@example.com".into(),
+            name: None,
+            phone: None,
+            external_id: None,
+            custom_fields: CustomFields::default(),
+        };
+        let customer = customers::create(&db, &caller, new, now).await.expect("a customer").id;
+        Self { db, caller, customer, _database: database }
+    }
+
+    async fn plan(&self, interval: Interval, interval_count: i32) -> Plan {
+        let price = Money { minor: 2900, currency: "USD".parse().expect("a currency") };
+        let new = NewPlan { name: "Gold".into(), price, interval, interval_count };
+        match plans::create(&self.db, self.caller.account_id, new, at("2020-01-01T00:00:00Z")).await.expect("a plan") {
+            Creation::New(plan) | Creation::Existing(plan) => plan,
+        }
+    }
+
+    async fn subscribe(&self, plan: &Plan, start_at: Option<&str>, zone: &str, now: &str) -> Result<Subscription> {
+        let new = NewSubscription {
+            customer_id: self.customer,
+            plan_id: plan.id,
+            payment_method_id: None,
+            start_at: start_at.map(|day| day.parse().expect("a day")),
+            timezone: zone.parse().expect("a zone"),
+        };
+        create_subscription(&self.db, &self.caller, &new, at(now)).await
+    }
+
+    /// One of a plan by days, months, …, in UTC.
+    async fn subscribed(&self, interval: Interval, start_at: &str, now: &str) -> Subscription {
+        let plan = self.plan(interval, 1).await;
+        self.subscribe(&plan, Some(start_at), "UTC", now).await.expect("a subscription")
+    }
+
+    async fn cancel(&self, subscription: &Subscription, now: &str) -> Subscription {
+        cancel_subscription(&self.db, &self.caller, subscription.id, at(now)).await.expect("cancelled")
+    }
+
+    /// Bills all that is due; answers how many cycles that were.
+    async fn run(&self, now: &str) -> usize {
+        let mut billed = 0;
+        loop {
+            match run_due_subscriptions(&self.db, Scope::Everyone(at(now)), BATCH).await.expect("a run") {
+                0 => return billed,
+                more => billed += more,
+            }
+        }
+    }
+
+    async fn shown(&self, id: SubscriptionId) -> Subscription {
+        subscriptions::retrieve(&self.db, self.caller.account_id, id).await.expect("there")
+    }
+
+    /// A column of the invoices of a subscription, in the order of their numbers.
+    async fn of_invoices(&self, id: SubscriptionId, column: &str) -> Vec<String> {
+        let query =
+            format!("SELECT coalesce(({column})::text, '') FROM invoices WHERE subscription_id = $1 ORDER BY number");
+        sqlx::query_scalar(AssertSqlSafe(query)).bind(id.uuid()).fetch_all(&*self.db).await.expect("invoices")
+    }
+
+    async fn periods(&self, id: SubscriptionId) -> Vec<String> {
+        self.of_invoices(id, "billing_period").await
+    }
+
+    /// The kinds of events about a subscription, in their order.
+    async fn events(&self, id: SubscriptionId) -> Vec<String> {
+        let query = "SELECT type FROM events WHERE payload::json -> 'data' -> 'object' ->> 'id' = $1
+                     ORDER BY created_at, id";
+        sqlx::query_scalar(query).bind(id.to_string()).fetch_all(&*self.db).await.expect("events")
+    }
+
+    /// Runs a statement about one row by hand.
+    async fn write(&self, statement: &str, id: uuid::Uuid) {
+        sqlx::query(AssertSqlSafe(statement.to_owned())).bind(id).execute(&*self.db).await.expect(statement);
+    }
+}
