@@ -69,6 +69,8 @@ operations! {
     InvoicesList = "invoices.list",
     InvoicesIssue = "invoices.issue",
     InvoicesVoid = "invoices.void",
+    TestClockRetrieve = "test_clock.retrieve",
+    TestClockAdvance = "test_clock.advance",
 }
 
 impl Operation {

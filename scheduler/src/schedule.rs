@@ -4,6 +4,8 @@
 //! |---|---|---|---|
 //! | operations never taken, abandoned, or unknown | 1 s | `operations_due` | `next_push_at` moved on, 2 s doubling to 30 s |
 //! | charges that may have settled or expired | 1 s | `payments_inquiry_due` | `inquiry_at` moved on by 30 s |
+//! | the same of an account whose test clock is ahead | 1 s | `test_clocks_ahead`, `payments_inquiry_due_of_account` | the same |
+//! | test clocks that are being advanced by nobody | 1 s | `test_clocks_due` | `next_push_at` moved on by 3 s |
 //! | endpoints with webhooks to deliver | 1 s | `webhook_pending_due` | the worker's, row by row |
 //! | webhooks nobody wants any more | 5 s | `webhook_pending_due` | `SKIP LOCKED`, recorded as failed |
 //! | statements to compare with our books | 5 s | `provider_accounts_reconciliation_due` | `reconcile_at` moved on by 60 s |
@@ -17,14 +19,15 @@
 use std::future::Future;
 use std::time::Duration;
 
+use common::accounts::Scope;
 use common::clock::Clock;
+use common::db::Db;
 use common::error::Result;
 use common::operations::{self, SWEEP_BATCH, State};
 use common::payments::{self, INQUIRY_BATCH};
 use common::webhooks::{DisabledReason, dispatch};
-use common::{checkout, events, flows, nonces, queues};
+use common::{checkout, events, flows, nonces, queues, test_clocks};
 use queue::{Publisher, Queue, Wake};
-use sqlx::PgPool;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
@@ -33,7 +36,7 @@ const CLOSINGS_A_TICK: usize = 20;
 
 /// What the ticks need.
 pub(crate) struct Scheduler {
-    pub(crate) db: PgPool,
+    pub(crate) db: Db,
     pub(crate) publisher: Publisher,
     pub(crate) clock: Clock,
     /// Whole months for which events and deliveries are kept.
@@ -61,7 +64,9 @@ impl Scheduler {
                 _ = every_5_seconds.tick() => self.attempt("reconciliations", self.hand_out_reconciliations()).await,
                 _ = every_second.tick() => {
                     self.attempt("operations", self.hand_out_operations()).await;
-                    self.attempt("inquiries", self.hand_out_inquiries()).await;
+                    self.attempt("inquiries", self.hand_out_inquiries(Scope::Everyone(self.clock.now()))).await;
+                    self.attempt("accounts_ahead", self.hand_out_of_accounts_ahead()).await;
+                    self.attempt("clocks", self.hand_out_clocks()).await;
                 }
             }
         }
@@ -119,15 +124,31 @@ impl Scheduler {
         }
     }
 
-    async fn hand_out_inquiries(&self) -> Result<()> {
+    async fn hand_out_inquiries(&self, scope: Scope) -> Result<()> {
         loop {
-            let due = payments::take_due_inquiries(&self.db, self.clock.now()).await?;
+            let due = payments::take_due_inquiries(&self.db, scope).await?;
             let wakes: Vec<_> = due.into_iter().map(|id| Wake { id: id.uuid(), request_id: None }).collect();
             self.push(queues::INQUIRIES, &wakes).await;
             if i64::try_from(wakes.len()).is_ok_and(|n| n < INQUIRY_BATCH) {
                 return Ok(());
             }
         }
+    }
+
+    /// What is due by the clocks of accounts that are ahead of everyone's time, account by account.
+    async fn hand_out_of_accounts_ahead(&self) -> Result<()> {
+        for ahead in flows::accounts_ahead_with_due(&self.db, self.clock.now()).await? {
+            let scope = Scope::Account(ahead.account, ahead.now);
+            self.hand_out_inquiries(scope).await?;
+        }
+        Ok(())
+    }
+
+    async fn hand_out_clocks(&self) -> Result<()> {
+        let due = test_clocks::take_due(&self.db).await?;
+        let wakes: Vec<_> = due.into_iter().map(|id| Wake { id: id.uuid(), request_id: None }).collect();
+        self.push(queues::CLOCKS, &wakes).await;
+        Ok(())
     }
 
     async fn hand_out_reconciliations(&self) -> Result<()> {

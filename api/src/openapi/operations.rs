@@ -1,5 +1,7 @@
 //! The sheet of each operation, in the order of the route table.
 
+mod test_clock;
+
 use common::addresses::AddressView;
 use common::customers::CustomerView;
 use common::id::{
@@ -23,6 +25,8 @@ use crate::routes::payment_methods::NewCardFields;
 use crate::routes::payments::{AmountField, PaymentFields};
 use crate::routes::plans::PlanFields;
 use crate::routes::webhook_endpoints::{EndpointFields, NewEndpointFields};
+
+pub(crate) use test_clock::{test_clock_advance, test_clock_retrieve};
 
 fn id<T: PartialSchema>() -> Value {
     serde_json::to_value(T::schema()).unwrap_or_default()

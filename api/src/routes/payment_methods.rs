@@ -40,7 +40,7 @@ pub(super) async fn create(
     let payment_token = required("paymentToken", fields.payment_token)?.0;
     let new = NewCard { customer_id: customer_id(&customer)?, payment_token };
     let origin = app.origin(request_id);
-    let now = app.clock.now();
+    let now = app.now(&caller).await?;
     let (id, operation) = flows::save_card(&app.db, &caller, &new, &origin, now).await?;
 
     let waiter = app.replies.register(id.uuid());

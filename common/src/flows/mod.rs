@@ -1,8 +1,10 @@
 //! Stories across slices: taking a payment, saving a card, choosing defaults, changing a payment, doing an operation,
-//! inquiring, voiding an invoice.
+//! inquiring, voiding an invoice, advancing a test clock.
 //!
 //! A flow begins and commits its own transactions; state, event and follow-up work are written together or not at all.
 
+mod accounts_ahead;
+mod advance_clock;
 mod change_payment;
 mod default_address;
 mod doubt;
@@ -15,6 +17,8 @@ mod straight;
 mod take_payment;
 mod void_invoice;
 
+pub use accounts_ahead::{AccountAhead, accounts_ahead_with_due};
+pub use advance_clock::advance_clock;
 pub use change_payment::{Change, Changing, change_payment, changed};
 pub use default_address::set_default_address;
 pub use inquire::inquire;

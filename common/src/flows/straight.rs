@@ -7,8 +7,8 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::events::EventType;
-use crate::id::{CustomerId, EventId, InvoiceId, PaymentLinkId};
+use crate::events::Event;
+use crate::id::{CustomerId, InvoiceId, PaymentLinkId};
 use crate::operations::{Claimed, FIRST_PUSH_AFTER, Kind, NewOperation, Outcome, State};
 use crate::payments::{NewPayment, Payment, Status};
 use crate::providers::{DeclineType, Source};
@@ -38,7 +38,7 @@ pub(super) async fn insert_intent(
             (id, account_id, payment_id, provider_account_id, kind, reference, amount, currency,
              upstream_token, card_ref, next_push_at, reply_to, request_id, created_at)
          VALUES ($15, $2, $1, $3, $16, $17, $8, $7, $18, $19,
-                 clock_timestamp() + make_interval(secs => $20), $21, $22, $14)",
+                 clock_timestamp() + make_interval(secs => $20), $21, $22, clock_timestamp())",
         payment.id.uuid(),
         payment.account_id.uuid(),
         payment.provider_account_id.uuid(),
@@ -71,8 +71,8 @@ pub(super) async fn insert_intent(
 
 /// What the outcome of a charge writes beside the payment and the operation.
 pub(super) struct Told<'a> {
-    /// The event, if there is one, and its bytes.
-    pub(super) event: Option<(EventId, EventType, &'a str)>,
+    /// The event, if there is one.
+    pub(super) event: Option<&'a Event>,
     /// The answer to keep for the idempotency key, if one was used.
     pub(super) answer: &'a str,
 }
@@ -88,12 +88,7 @@ pub(super) async fn finish_charge(
     payment: &Payment,
     outcome: &Outcome<'_>,
     told: &Told<'_>,
-    now: Timestamp,
 ) -> Result<Option<Vec<Uuid>>> {
-    let (event_id, event_type, event_payload) = match told.event {
-        Some((id, kind, payload)) => (Some(id.uuid()), Some(kind.name()), Some(payload)),
-        None => (None, None, None),
-    };
     let written = sqlx::query!(
         r#"WITH payment AS (
                UPDATE payments SET status = $3, amount = $4, amount_captured = $5, card_brand = $6, card_last4 = $7,
@@ -126,10 +121,10 @@ pub(super) async fn finish_charge(
         claimed.id.uuid(),
         outcome.state as State,
         outcome.failure,
-        event_id,
-        event_type,
-        event_payload,
-        now,
+        told.event.map(|event| event.id.uuid()),
+        told.event.map(|event| event.kind.name()),
+        told.event.map(|event| event.payload.as_str()),
+        told.event.map(|event| event.at),
         told.answer,
     )
     .fetch_one(db)
