@@ -37,8 +37,8 @@ const RUN_AGAIN_AFTER: Duration = Duration::from_millis(100);
 const RUNS_WITHOUT_PROGRESS: u32 = 20;
 /// The same if each run was a full batch.
 const FULL_RUNS_WITHOUT_PROGRESS: u32 = 1_000;
-/// How long a kind that makes no progress is left alone, by the account's time.
-const LEAVE_ALONE: Duration = Duration::from_secs(24 * 3_600);
+/// After that a kind is run once in so much of the account's time, and then in twice as much, up to a day; and at the target.
+const LEAVE_ALONE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(24 * 3_600));
 
 /// Something that falls due by an account's clock.
 struct Kind {
@@ -69,8 +69,9 @@ struct Progress {
     /// What was due when it was run last, and how often it has been run for that again.
     due: Option<Timestamp>,
     runs: u32,
-    /// It came to nothing, and is not run before this.
+    /// Nothing came of that. It is not run before this, and was left alone for so long.
     left_until: Option<Timestamp>,
+    left_for: Duration,
 }
 
 /// Advances a clock as far as it goes in one slice of time; then it is handed out again.
@@ -122,11 +123,12 @@ impl Advancing<'_> {
         let mut next: Option<Timestamp> = None;
         for (kind, progress) in self.progress.iter().enumerate() {
             let due = (KINDS[kind].next_due)(self.work.db, self.advance.account).await?;
-            let Some(due) = due.map(|due| progress.left_until.map_or(due, |left| due.max(left))) else { continue };
-            if due <= self.advance.frozen_at {
+            let Some(due) = due else { continue };
+            let run_at = progress.left_until.map_or(due, |left| due.max(left));
+            if run_at <= self.advance.frozen_at {
                 return Ok(Due::Now(kind, due));
             }
-            next = Some(next.map_or(due, |next| next.min(due)));
+            next = Some(next.map_or(run_at, |next| next.min(run_at)));
         }
         Ok(Due::Later(next))
     }
@@ -144,15 +146,21 @@ impl Advancing<'_> {
             }
         };
         let progress = &mut self.progress[kind];
-        if progress.due.replace(due) != Some(due) {
-            progress.runs = 0;
+        if progress.due != Some(due) {
+            *progress = Progress { due: Some(due), ..Progress::default() };
             return Ok(());
         }
         progress.runs += 1;
         let full = done >= BATCH;
-        if progress.runs >= if full { FULL_RUNS_WITHOUT_PROGRESS } else { RUNS_WITHOUT_PROGRESS } {
-            tracing::error!(%account, kind = name, %due, "what is due by a test clock stays due; the clock goes on without it");
-            progress.left_until = Some(now.plus(LEAVE_ALONE));
+        let enough = if full { FULL_RUNS_WITHOUT_PROGRESS } else { RUNS_WITHOUT_PROGRESS };
+        if progress.runs >= enough {
+            if progress.left_until.is_none() {
+                tracing::error!(%account, kind = name, %due, "what is due by a test clock stays due; the clock goes on");
+            }
+            progress.left_for = (progress.left_for * 2).clamp(LEAVE_ALONE.0, LEAVE_ALONE.1);
+            let last = now >= self.advance.target;
+            let until = if last { Timestamp::MAX } else { now.plus(progress.left_for).min(self.advance.target) };
+            progress.left_until = Some(until);
         } else if !full {
             sleep(RUN_AGAIN_AFTER).await;
         }

@@ -19,5 +19,6 @@ mod payments;
 mod plans;
 mod signing;
 mod support;
+mod test_clock;
 mod tokens;
 mod webhooks;

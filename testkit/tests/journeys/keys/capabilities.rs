@@ -53,6 +53,8 @@ const PROBES: &[(&str, Method, &str)] = &[
     ("invoices.list", Method::GET, "/v1/invoices"),
     ("invoices.issue", Method::POST, "/v1/invoices/inv_1/issue"),
     ("invoices.void", Method::POST, "/v1/invoices/inv_1/void"),
+    ("test_clock.retrieve", Method::GET, "/v1/test_clock"),
+    ("test_clock.advance", Method::POST, "/v1/test_clock/advance"),
 ];
 
 /// Whose routes are asked: a secret key, a page, and payments of which a part can be captured and refunded.
