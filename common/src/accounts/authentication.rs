@@ -99,11 +99,10 @@ async fn read(db: &PgPool, id: KeyId) -> Result<Option<(Vec<u8>, Caller)>, sqlx:
     let row = sqlx::query!(
         r#"SELECT k.key_hash, k.kind, k.entitlements, k.signing_secret, k.account_id, a.mode, a.provider_account_id, a.allowed_origins,
                   a.modifiers, a.partial_capture, a.partial_refund, a.rate_limit, a.burst, p.provider, p.unsupported,
-                  c.account_id IS NOT NULL AS "has_clock!"
+                  EXISTS (SELECT 1 FROM test_clocks c WHERE c.account_id = k.account_id) AS "has_clock!"
            FROM api_keys k
            JOIN accounts a ON a.id = k.account_id
            JOIN provider_accounts p ON p.id = a.provider_account_id
-           LEFT JOIN test_clocks c ON c.account_id = k.account_id
            WHERE k.id = $1 AND k.revoked_at IS NULL"#,
         id.uuid(),
     )

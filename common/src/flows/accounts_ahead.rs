@@ -15,8 +15,8 @@ pub struct AccountAhead {
     pub now: Timestamp,
 }
 
-/// The accounts that are ahead, are not being advanced, and have something due: a line for each kind of it, along an index that
-/// begins with the account. The cost follows the number of clocks. `now` is everyone's time.
+/// The accounts that are ahead, are not being advanced, and have something due: a line for each kind of it, which reads the first
+/// entry of a range of an index that begins with the account. The cost follows the number of clocks. `now` is everyone's time.
 ///
 /// # Errors
 /// Only the database's.
@@ -25,8 +25,11 @@ pub async fn accounts_ahead_with_due(db: &PgPool, now: Timestamp) -> Result<Vec<
         AccountAhead,
         r#"SELECT c.account_id AS account, n.now AS "now!"
            FROM test_clocks c CROSS JOIN LATERAL account_now(c.account_id, $1) AS n(now)
-           WHERE c.ahead_us > 0 AND c.target IS NULL AND (
-               EXISTS (SELECT 1 FROM payments p WHERE p.account_id = c.account_id AND p.inquiry_at <= n.now))"#,
+           WHERE c.ahead_us > 0 AND c.target IS NULL AND n.now >= least(
+               (SELECT p.inquiry_at FROM payments p WHERE p.inquiry_at IS NOT NULL
+                    AND (p.account_id, p.inquiry_at) >= (c.account_id, '-infinity')
+                    AND (p.account_id, p.inquiry_at) <= (c.account_id, 'infinity')
+                ORDER BY p.account_id, p.inquiry_at LIMIT 1))"#,
         now,
     )
     .fetch_all(db)

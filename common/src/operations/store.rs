@@ -132,13 +132,13 @@ pub(super) async fn claim(
                next_push_at = clock_timestamp() + make_interval(secs => $2 + 1),
                first_sent_at = coalesce(o.first_sent_at, clock_timestamp()),
                last_sent_at = CASE WHEN c.sent_before THEN o.last_sent_at ELSE clock_timestamp() END
-           FROM candidate c, provider_accounts p LEFT JOIN test_clocks t ON t.account_id = p.account_id
+           FROM candidate c, provider_accounts p
            WHERE o.id = c.id AND p.id = o.provider_account_id
            RETURNING o.id, o.account_id, o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, p.provider, o.kind,
                o.reference, o.amount, o.currency, o.upstream_token, o.card_ref, o.target_ref, o.reply_to, o.request_id,
                o.fence, o.not_found, c.sent_before AS "sent_before!", c.last_request_is_dead AS "last_request_is_dead!",
-               t.account_id IS NOT NULL AS "has_clock!",
-               CASE WHEN t.account_id IS NULL THEN $4 ELSE account_now(t.account_id, $4) END AS "now!""#,
+               EXISTS (SELECT 1 FROM test_clocks t WHERE t.account_id = o.account_id) AS "has_clock!",
+               account_now(o.account_id, $4) AS "now!""#,
         id.uuid(),
         lease.as_secs_f64(),
         dead_after.as_secs_f64(),
@@ -156,9 +156,9 @@ pub(super) async fn read(db: &PgPool, id: OperationId, now: Timestamp) -> Result
         r#"SELECT o.id, o.account_id, o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, p.provider, o.kind,
                o.reference, o.amount, o.currency, CASE WHEN o.card_ref IS NULL THEN coalesce(o.upstream_token, '') END AS upstream_token, o.card_ref, o.target_ref,
                o.reply_to, o.request_id, o.fence, o.not_found, true AS "sent_before!", true AS "last_request_is_dead!",
-               t.account_id IS NOT NULL AS "has_clock!", account_now(o.account_id, $2) AS "now!"
-           FROM operations o JOIN provider_accounts p ON p.id = o.provider_account_id
-           LEFT JOIN test_clocks t ON t.account_id = o.account_id WHERE o.id = $1"#,
+               EXISTS (SELECT 1 FROM test_clocks t WHERE t.account_id = o.account_id) AS "has_clock!",
+               account_now(o.account_id, $2) AS "now!"
+           FROM operations o JOIN provider_accounts p ON p.id = o.provider_account_id WHERE o.id = $1"#,
         id.uuid(),
         now,
     )

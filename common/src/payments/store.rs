@@ -106,6 +106,8 @@ pub(super) async fn take_everyones_inquiries(db: &PgPool, now: Timestamp, batch:
     Ok(rows)
 }
 
+/// What is due of one account is said as a range of its index, and not by columns: the planner must not take the index of
+/// everyone's, in which the account's rows stand anywhere.
 pub(super) async fn take_inquiries_of(
     db: &PgPool,
     account: AccountId,
@@ -114,8 +116,10 @@ pub(super) async fn take_inquiries_of(
 ) -> Result<Vec<PaymentId>> {
     let rows = sqlx::query_scalar!(
         "UPDATE payments SET inquiry_at = $2::timestamptz + interval '30 seconds'
-         WHERE id IN (SELECT id FROM payments WHERE account_id = $1 AND inquiry_at <= $2
-                      ORDER BY inquiry_at LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED)
+         WHERE id IN (SELECT id FROM payments
+                      WHERE inquiry_at IS NOT NULL AND (account_id, inquiry_at) >= ($1, '-infinity')
+                        AND (account_id, inquiry_at) <= ($1, $2)
+                      ORDER BY account_id, inquiry_at LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED)
          RETURNING id",
         account.uuid(),
         now,
@@ -134,8 +138,10 @@ pub(super) async fn due_inquiries(
     limit: i64,
 ) -> Result<Vec<PaymentId>> {
     let rows = sqlx::query_scalar!(
-        "SELECT id FROM payments WHERE account_id = $1 AND inquiry_at <= $2 AND (captured_at IS NOT NULL) = $3
-         ORDER BY inquiry_at LIMIT $4",
+        "SELECT id FROM payments
+         WHERE inquiry_at IS NOT NULL AND (account_id, inquiry_at) >= ($1, '-infinity') AND (account_id, inquiry_at) <= ($1, $2)
+           AND (captured_at IS NOT NULL) = $3
+         ORDER BY account_id, inquiry_at LIMIT $4",
         account.uuid(),
         now,
         captured,
@@ -168,8 +174,10 @@ pub(super) async fn postpone_inquiries(
 
 pub(super) async fn next_inquiry(db: &PgPool, account: AccountId) -> Result<Option<Timestamp>> {
     let due = sqlx::query_scalar!(
-        r#"SELECT inquiry_at AS "inquiry_at!" FROM payments WHERE account_id = $1 AND inquiry_at IS NOT NULL
-           ORDER BY inquiry_at LIMIT 1"#,
+        r#"SELECT inquiry_at AS "inquiry_at!" FROM payments
+           WHERE inquiry_at IS NOT NULL AND (account_id, inquiry_at) >= ($1, '-infinity')
+             AND (account_id, inquiry_at) <= ($1, 'infinity')
+           ORDER BY account_id, inquiry_at LIMIT 1"#,
         account.uuid(),
     )
     .fetch_optional(db)
@@ -180,9 +188,9 @@ pub(super) async fn next_inquiry(db: &PgPool, account: AccountId) -> Result<Opti
 pub(super) async fn inquiry(db: &PgPool, id: PaymentId, now: Timestamp) -> Result<Option<Inquiry>> {
     let row = sqlx::query!(
         r#"SELECT p.id, p.account_id, p.provider_account_id, a.provider, p.provider_ref AS "provider_ref!",
-                  c.account_id IS NOT NULL AS "has_clock!", account_now(p.account_id, $2) AS "now!"
+                  EXISTS (SELECT 1 FROM test_clocks c WHERE c.account_id = p.account_id) AS "has_clock!",
+                  account_now(p.account_id, $2) AS "now!"
            FROM payments p JOIN provider_accounts a ON a.id = p.provider_account_id
-           LEFT JOIN test_clocks c ON c.account_id = p.account_id
            WHERE p.id = $1 AND p.inquiry_at IS NOT NULL AND p.provider_ref IS NOT NULL"#,
         id.uuid(),
         now,
