@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use common::accounts::{Keys, Mode};
+use common::accounts::{Caller, Keys, Mode};
 use common::clock::Clock;
 use common::crypto::EncryptionKey;
 use common::db::Db;
 use common::egress::Policy;
+use common::error::Error;
 use common::operations::Origin;
+use common::time::Timestamp;
 use common::webhooks::endpoints;
 use queue::{Publisher, Queue, Replies, Wake};
 
@@ -18,6 +20,7 @@ use crate::limits::Limits;
 #[derive(Clone)]
 pub(crate) struct App {
     pub(crate) db: Db,
+    /// Everyone's time. What happens to an account happens at [`App::now`].
     pub(crate) clock: Clock,
     pub(crate) keys: Arc<Keys>,
     pub(crate) encryption: EncryptionKey,
@@ -32,6 +35,11 @@ pub(crate) struct App {
 }
 
 impl App {
+    /// What time it is for the caller's account.
+    pub(crate) async fn now(&self, caller: &Caller) -> Result<Timestamp, Error> {
+        caller.time.now(&*self.db, &self.clock).await
+    }
+
     /// Who waits for the operation that this request begins.
     pub(crate) fn origin(&self, RequestId(request_id): RequestId) -> Origin {
         Origin { reply_to: Some(self.reply_channel.to_string()), request_id: Some(request_id.to_string()) }

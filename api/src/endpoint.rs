@@ -17,8 +17,20 @@ pub(crate) enum Door {
     AnySecret,
     /// A secret key with this entitlement.
     Secret(Operation),
+    /// The same, of a test account.
+    TestSecret(Operation),
     /// A publishable key with this entitlement, from a browser.
     Browser(Operation),
+}
+
+impl Door {
+    /// The operation whose entitlement is asked for.
+    pub(crate) const fn operation(self) -> Option<Operation> {
+        match self {
+            Self::AnySecret => None,
+            Self::Secret(operation) | Self::TestSecret(operation) | Self::Browser(operation) => Some(operation),
+        }
+    }
 }
 
 /// An operation of /v1.
@@ -63,17 +75,15 @@ impl Endpoint {
 
     /// The operation whose entitlement it needs.
     pub(crate) fn operation(&self) -> Option<Operation> {
-        match self.door {
-            Door::AnySecret => None,
-            Door::Secret(operation) | Door::Browser(operation) => Some(operation),
-        }
+        self.door.operation()
     }
 
     /// Hangs it up behind its guard.
     pub(crate) fn join(self, router: Router<App>, app: &App) -> Router<App> {
         match self.door {
-            Door::AnySecret => router.route(self.path, guard::any_secret(app, self.handler)),
-            Door::Secret(operation) => router.route(self.path, guard::secret(app, operation, self.handler)),
+            Door::AnySecret | Door::Secret(_) | Door::TestSecret(_) => {
+                router.route(self.path, guard::secret(app, self.door, self.handler))
+            }
             Door::Browser(operation) => router.merge(guard::browser(app, self.path, operation, self.handler)),
         }
     }

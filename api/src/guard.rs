@@ -19,6 +19,7 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use crate::answer::{Answer, Refusal};
 use crate::app::App;
+use crate::endpoint::Door;
 use crate::{body, signing};
 
 /// A handler's proof that the request was let in, and by whose key.
@@ -33,21 +34,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Authenticated {
     }
 }
 
-/// A route for secret keys that have this entitlement.
-pub(crate) fn secret(app: &App, operation: Operation, handler: MethodRouter<App>) -> MethodRouter<App> {
-    handler.route_layer(from_fn_with_state((app.clone(), Some(operation)), let_secret_in))
+/// A route for secret keys that may pass this door.
+pub(crate) fn secret(app: &App, door: Door, handler: MethodRouter<App>) -> MethodRouter<App> {
+    handler.route_layer(from_fn_with_state((app.clone(), door), let_secret_in))
 }
 
-/// A route for secret keys, whatever their entitlements: the list of capabilities.
-pub(crate) fn any_secret(app: &App, handler: MethodRouter<App>) -> MethodRouter<App> {
-    handler.route_layer(from_fn_with_state((app.clone(), None), let_secret_in))
-}
-
-async fn let_secret_in(
-    State((app, operation)): State<(App, Option<Operation>)>,
-    request: Request,
-    next: Next,
-) -> Answer {
+async fn let_secret_in(State((app, door)): State<(App, Door)>, request: Request, next: Next) -> Answer {
     let (caller, request) = authenticate(&app, request).await?;
     within_limits(&app, caller, request, next, |caller| {
         if caller.key_kind != KeyKind::Secret {
@@ -55,7 +47,10 @@ async fn let_secret_in(
                 "a publishable key starts checkout sessions and exchanges tokens, nothing else",
             ));
         }
-        operation.map_or(Ok(()), |operation| Ok(caller.require(operation)?))
+        if matches!(door, Door::TestSecret(_)) && caller.livemode() {
+            return Err(Refusal::wrong_kind("a live account has no test clock; its time is everyone's"));
+        }
+        door.operation().map_or(Ok(()), |operation| Ok(caller.require(operation)?))
     })
     .await
 }

@@ -7,7 +7,7 @@ use queue::Waiter;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// How long the API waits before it answers `processing`.
-const PATIENCE: Duration = Duration::from_secs(25);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(25);
 const LOOKS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
 const THEN_EVERY: Duration = Duration::from_secs(2);
 

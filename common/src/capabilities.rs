@@ -77,6 +77,8 @@ operations! {
     InvoicesCancelSchedule = "invoices.cancel_schedule",
     InvoicesAttempts = "invoices.attempts",
     InvoicesSchedulerRun = "invoices.scheduler_run",
+    TestClockRetrieve = "test_clock.retrieve",
+    TestClockAdvance = "test_clock.advance",
 }
 
 impl Operation {

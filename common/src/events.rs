@@ -3,6 +3,7 @@
 use serde::Serialize;
 use sqlx::PgPool;
 
+use crate::clock::Clock;
 use crate::db::Tx;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, EventId};
@@ -77,15 +78,30 @@ struct Data<'a, T> {
     object: &'a T,
 }
 
-/// The id and the bytes of an event, for a statement that writes it with other things.
+/// An event about to be written.
+#[derive(Debug)]
+pub struct Event {
+    /// Its id.
+    pub id: EventId,
+    /// What has happened.
+    pub kind: EventType,
+    /// The bytes that every delivery sends.
+    pub payload: String,
+    /// When it is written, by everyone's time: events and deliveries are kept and forgotten by it.
+    pub at: Timestamp,
+}
+
+/// An event, for a statement that writes it with other things. It shows `now`, the account's time; its id is of everyone's,
+/// for the tables are cut by the time in their ids.
 ///
 /// # Errors
 /// [`Error::Internal`] if the object is no JSON.
-pub fn render(livemode: bool, kind: EventType, object: &impl Serialize, now: Timestamp) -> Result<(EventId, String)> {
-    let id = EventId::new(now);
+pub fn render(livemode: bool, kind: EventType, object: &impl Serialize, now: Timestamp) -> Result<Event> {
+    let at = Clock::system().now();
+    let id = EventId::new(at);
     let payload = Payload { id, kind: kind.name(), timestamp: now, livemode, data: Data { object } };
     let payload = serde_json::to_string(&payload).map_err(|e| Error::internal(format!("event of {kind:?}: {e}")))?;
-    Ok((id, payload))
+    Ok(Event { id, kind, payload, at })
 }
 
 /// Writes an event about an object as the API shows it at this moment, with a delivery for each endpoint that is to hear of
@@ -101,21 +117,21 @@ pub async fn append(
     object: &impl Serialize,
     now: Timestamp,
 ) -> Result<EventId> {
-    let (id, payload) = render(livemode, kind, object, now)?;
+    let event = render(livemode, kind, object, now)?;
     let endpoints = sqlx::query_scalar!(
         r#"SELECT endpoint AS "endpoint!" FROM emit_event($1, $2, $3, $4, $5) AS endpoint"#,
-        id.uuid(),
+        event.id.uuid(),
         account.uuid(),
-        kind.name(),
-        payload,
-        now,
+        event.kind.name(),
+        event.payload,
+        event.at,
     )
     .fetch_all(&mut **tx)
     .await?;
     for endpoint in endpoints {
         tx.wake(queues::WEBHOOKS, endpoint);
     }
-    Ok(id)
+    Ok(event.id)
 }
 
 /// Tables that grow for ever, cut by month: what happened, and every attempt to tell of it.

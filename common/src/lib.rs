@@ -36,6 +36,7 @@ pub mod payment_methods;
 pub mod payments;
 pub mod plans;
 pub mod subscriptions;
+pub mod test_clocks;
 pub mod webhooks;
 
 // Stories across slices.

@@ -15,5 +15,8 @@ pub const RECONCILIATIONS: Queue = Queue::new("reconciliations");
 /// Webhook endpoints that have something to be told. Carries endpoint ids.
 pub const WEBHOOKS: Queue = Queue::new("webhooks");
 
+/// Test clocks that are being advanced. Carries account ids.
+pub const CLOCKS: Queue = Queue::new("clocks");
+
 /// Every queue, for metrics.
-pub const ALL: [Queue; 5] = [MONEY, COLLECTIONS, INQUIRIES, RECONCILIATIONS, WEBHOOKS];
+pub const ALL: [Queue; 6] = [MONEY, COLLECTIONS, INQUIRIES, RECONCILIATIONS, WEBHOOKS, CLOCKS];

@@ -6,6 +6,8 @@
 //! | invoices to collect | 1 s, and 0.1 s while there are more than may be under way | `invoices_collection_due` | the attempt, written under the invoice's lock |
 //! | charges that may have settled or expired | 1 s | `payments_inquiry_due` | `inquiry_at` moved on by 30 s |
 //! | cycles of subscriptions to bill | 1 s | `subscriptions_due` | `SKIP LOCKED`, a cycle in each transaction |
+//! | the same of an account whose test clock is ahead | 1 s | `test_clocks_ahead`, `payments_inquiry_due_of_account` | the same |
+//! | test clocks that are being advanced by nobody | 1 s | `test_clocks_due` | `next_push_at` moved on by 3 s |
 //! | endpoints with webhooks to deliver | 1 s | `webhook_pending_due` | the worker's, row by row |
 //! | webhooks nobody wants any more | 5 s | `webhook_pending_due` | `SKIP LOCKED`, recorded as failed |
 //! | statements to compare with our books | 5 s | `provider_accounts_reconciliation_due` | `reconcile_at` moved on by 60 s |
@@ -27,7 +29,7 @@ use common::flows::COLLECTION_BATCH;
 use common::operations::{self, Origin, SWEEP_BATCH, State};
 use common::payments::{self, INQUIRY_BATCH};
 use common::webhooks::{DisabledReason, dispatch};
-use common::{checkout, events, flows, invoices, nonces, queues, subscriptions};
+use common::{checkout, events, flows, invoices, nonces, queues, subscriptions, test_clocks};
 use queue::{Publisher, Queue, Wake};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
@@ -79,7 +81,9 @@ impl Scheduler {
                 _ = every_5_seconds.tick() => self.attempt("reconciliations", self.hand_out_reconciliations()).await,
                 _ = every_second.tick() => {
                     self.attempt("operations", self.hand_out_operations()).await;
-                    self.attempt("inquiries", self.hand_out_inquiries()).await;
+                    self.attempt("inquiries", self.hand_out_inquiries(Scope::Everyone(self.clock.now()))).await;
+                    self.attempt("accounts_ahead", self.hand_out_of_accounts_ahead()).await;
+                    self.attempt("clocks", self.hand_out_clocks()).await;
                 }
             }
         }
@@ -172,26 +176,48 @@ impl Scheduler {
             if batch == 0 {
                 return Ok(());
             }
-            let scope = Scope::Everyone(self.clock.now());
-            let collecting = flows::collect_due_invoices(&self.db, scope, batch, &Origin::default()).await?;
-            let wakes: Vec<_> =
-                collecting.begun.iter().map(|begun| Wake { id: begun.operation.uuid(), request_id: None }).collect();
-            self.push(queues::COLLECTIONS, &wakes).await;
-            if i64::try_from(collecting.due).is_ok_and(|n| n < batch) {
+            if self.collect(Scope::Everyone(self.clock.now()), batch).await? < batch {
                 return Ok(());
             }
         }
     }
 
-    async fn hand_out_inquiries(&self) -> Result<()> {
+    /// Begins attempts, so many at most, and answers how many invoices were due.
+    async fn collect(&self, scope: Scope, batch: i64) -> Result<i64> {
+        let collecting = flows::collect_due_invoices(&self.db, scope, batch, &Origin::default()).await?;
+        let wakes: Vec<_> =
+            collecting.begun.iter().map(|begun| Wake { id: begun.operation.uuid(), request_id: None }).collect();
+        self.push(queues::COLLECTIONS, &wakes).await;
+        Ok(i64::try_from(collecting.due).unwrap_or(i64::MAX))
+    }
+
+    async fn hand_out_inquiries(&self, scope: Scope) -> Result<()> {
         loop {
-            let due = payments::take_due_inquiries(&self.db, self.clock.now()).await?;
+            let due = payments::take_due_inquiries(&self.db, scope).await?;
             let wakes: Vec<_> = due.into_iter().map(|id| Wake { id: id.uuid(), request_id: None }).collect();
             self.push(queues::INQUIRIES, &wakes).await;
             if i64::try_from(wakes.len()).is_ok_and(|n| n < INQUIRY_BATCH) {
                 return Ok(());
             }
         }
+    }
+
+    /// What is due by the clocks of accounts that are ahead of everyone's time, account by account.
+    async fn hand_out_of_accounts_ahead(&self) -> Result<()> {
+        for ahead in flows::accounts_ahead_with_due(&self.db, self.clock.now()).await? {
+            let scope = Scope::Account(ahead.account, ahead.now);
+            flows::run_due_subscriptions(&self.db, scope, BILLING_BATCH).await?;
+            self.collect(scope, COLLECTION_BATCH).await?;
+            self.hand_out_inquiries(scope).await?;
+        }
+        Ok(())
+    }
+
+    async fn hand_out_clocks(&self) -> Result<()> {
+        let due = test_clocks::take_due(&self.db).await?;
+        let wakes: Vec<_> = due.into_iter().map(|id| Wake { id: id.uuid(), request_id: None }).collect();
+        self.push(queues::CLOCKS, &wakes).await;
+        Ok(())
     }
 
     async fn hand_out_reconciliations(&self) -> Result<()> {

@@ -13,7 +13,7 @@ use common::clock::Clock;
 use common::db::Db;
 use common::egress::Egress;
 use common::flows;
-use common::id::{OperationId, PaymentId, ProviderAccountId, WebhookEndpointId};
+use common::id::{AccountId, OperationId, PaymentId, ProviderAccountId, WebhookEndpointId};
 use common::providers::{Providers, mock::Mock};
 use common::webhooks::dispatch::{self, ATTEMPT_TIMEOUT};
 use common::{config, db, operations, queues, telemetry};
@@ -29,6 +29,8 @@ const COLLECTION_CONCURRENCY: usize = 32;
 const INQUIRY_CONCURRENCY: usize = 8;
 /// Statements compared at once.
 const RECONCILIATION_CONCURRENCY: usize = 2;
+/// Test clocks advanced at once.
+const CLOCK_CONCURRENCY: usize = 4;
 /// Connections to Postgres for our own rows.
 const DATABASE_POOL: u32 = 16;
 /// Connections to Postgres for the mock's books, which are none of ours.
@@ -85,6 +87,10 @@ async fn main() -> Result<()> {
         Pool::new(queues::RECONCILIATIONS, RECONCILIATION_CONCURRENCY, {
             let work = Arc::clone(&work);
             move |wake| Arc::clone(&work).reconcile(wake)
+        }),
+        Pool::new(queues::CLOCKS, CLOCK_CONCURRENCY, {
+            let work = Arc::clone(&work);
+            move |wake| Arc::clone(&work).advance_clock(wake)
         }),
         // The handler only passes the name on: how much is done at once is for the dispatcher to say.
         Pool::new(queues::WEBHOOKS, WAKE_CONCURRENCY, move |wake| {
@@ -178,6 +184,13 @@ impl Work {
         let id = ProviderAccountId::from_uuid(wake.id);
         if let Err(error) = flows::reconcile(&self.db, &self.providers, &self.clock, id).await {
             tracing::error!(provider_account = %id, %error, "the statement was not compared; it is read again in a minute");
+        }
+    }
+
+    async fn advance_clock(self: Arc<Self>, wake: Wake) {
+        let id = AccountId::from_uuid(wake.id);
+        if let Err(error) = flows::advance_clock(&self.db, &self.providers, &self.clock, id).await {
+            tracing::error!(account = %id, %error, "the test clock stands still; it goes on when its lease ends");
         }
     }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// The objects as they may look, by the names of their schemas.
-pub(super) fn all() -> [(&'static str, Value); 14] {
+pub(super) fn all() -> [(&'static str, Value); 15] {
     let at = "2026-11-21T09:30:00.123Z";
     let customer = "cus_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7";
     let payment = "pay_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7";
@@ -80,6 +80,7 @@ pub(super) fn all() -> [(&'static str, Value); 14] {
                 "paymentId": payment, "amount": 250, "currency": "USD", "status": "pending",
             }),
         ),
+        ("TestClock", json!({"object": "test_clock", "now": "2026-12-21T09:30:00.000Z"})),
         (
             "Subscription",
             json!({

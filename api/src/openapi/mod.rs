@@ -102,7 +102,7 @@ pub(crate) fn document(endpoints: &mut [Endpoint], public_url: &str) -> Value {
 }
 
 /// The chapters, in the order of the page.
-const CHAPTERS: [&str; 10] = [
+const CHAPTERS: [&str; 11] = [
     "Payments",
     "Payment methods",
     "Customers",
@@ -110,6 +110,7 @@ const CHAPTERS: [&str; 10] = [
     "Plans",
     "Subscriptions",
     "Invoices",
+    "Test clock",
     "Webhooks",
     "Browser",
     "Capabilities",
@@ -127,6 +128,7 @@ const TAGS: &[(&str, &str)] = &[
     ("plans", "Plans"),
     ("subscriptions", "Subscriptions"),
     ("invoices", "Invoices"),
+    ("test_clock", "Test clock"),
     ("checkout_sessions", "Browser"),
     ("tokens", "Browser"),
 ];

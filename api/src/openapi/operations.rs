@@ -4,6 +4,7 @@ mod invoices;
 
 pub(crate) use invoices::*;
 mod subscriptions;
+mod test_clock;
 
 use common::addresses::AddressView;
 use common::customers::CustomerView;
@@ -27,6 +28,8 @@ use crate::routes::payment_methods::NewCardFields;
 use crate::routes::payments::{AmountField, PaymentFields};
 use crate::routes::plans::PlanFields;
 use crate::routes::webhook_endpoints::{EndpointFields, NewEndpointFields};
+
+pub(crate) use test_clock::{test_clock_advance, test_clock_retrieve};
 
 fn id<T: PartialSchema>() -> Value {
     serde_json::to_value(T::schema()).unwrap_or_default()

@@ -46,7 +46,7 @@ const REFUSALS: &[Refusal] = &[
         codes: &["permission_denied", "capability_not_enabled"],
         needs: &[],
         limited: true,
-        description: "A valid key of the wrong kind, or without the entitlement in `capability`.",
+        description: "A valid key of the wrong kind, or in a mode that has no such thing; or without the entitlement in `capability`.",
     },
     Refusal {
         name: "NotFound",
@@ -193,7 +193,9 @@ pub(super) fn of(endpoint: &Endpoint) -> Map<String, Value> {
         Door::Browser(common::capabilities::Operation::CheckoutSessionsCreate) => {
             vec!["OriginRefused", "Forbidden", "NotSupported"]
         }
-        Door::Secret(_) | Door::Browser(_) => vec!["Unauthenticated", "Forbidden", "NotSupported"],
+        Door::Secret(_) | Door::TestSecret(_) | Door::Browser(_) => {
+            vec!["Unauthenticated", "Forbidden", "NotSupported"]
+        }
     };
     let applies = |refusal: &&Refusal| {
         of_all.contains(&refusal.name)

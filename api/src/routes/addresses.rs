@@ -57,7 +57,7 @@ pub(super) async fn create(
     let line1 = required("line1", change.line1)?;
     let country = required("country", change.country)?;
     let new = NewAddress { customer_id: customer_id(&customer)?, line1, country, details: change.details };
-    let address = addresses::create(&app.db, caller.account_id, new, app.clock.now()).await?;
+    let address = addresses::create(&app.db, caller.account_id, new, app.now(&caller).await?).await?;
     Ok(created(AddressView::new(&address, caller.livemode())))
 }
 

@@ -36,7 +36,7 @@ pub(super) async fn run(State(app): State<App>, Authenticated(caller): Authentic
         return Err(Refusal::wrong_kind("invoices of a live account are collected by the scheduler alone"));
     }
     let origin = app.origin(request_id);
-    let scope = Scope::Account(caller.account_id, app.clock.now());
+    let scope = Scope::Account(caller.account_id, app.now(&caller).await?);
     let collecting = flows::collect_due_invoices(&app.db, scope, BATCH, &origin).await?;
     // All are under way before the first is waited for, and the patience of all ends together.
     let mut waiting = Vec::with_capacity(collecting.begun.len());

@@ -60,7 +60,7 @@ pub(super) async fn create(
         external_id: fields.external_id.flatten().map(|text| text.0),
         custom_fields: custom_fields(fields.custom_fields)?.unwrap_or_default(),
     };
-    let customer = customers::create(&app.db, &caller, new, app.clock.now()).await?;
+    let customer = customers::create(&app.db, &caller, new, app.now(&caller).await?).await?;
     Ok(created(CustomerView::new(&customer, caller.livemode())))
 }
 
@@ -77,7 +77,7 @@ pub(super) async fn update(
         external_id: fields.external_id.map(|sent| sent.map(|text| text.0)),
         custom_fields: custom_fields(fields.custom_fields)?,
     };
-    let customer = customers::update(&app.db, &caller, customer_id(&id)?, change, app.clock.now()).await?;
+    let customer = customers::update(&app.db, &caller, customer_id(&id)?, change, app.now(&caller).await?).await?;
     Ok(ok(CustomerView::new(&customer, caller.livemode())))
 }
 

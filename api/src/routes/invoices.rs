@@ -106,7 +106,7 @@ pub(super) async fn create(
         customer_id: customer_id(&customer)?,
         cycle: None,
     };
-    let invoice = invoices::create(&app.db, &caller, new, app.clock.now()).await?;
+    let invoice = invoices::create(&app.db, &caller, new, app.now(&caller).await?).await?;
     Ok(created(InvoiceView::new(&invoice)))
 }
 
@@ -124,7 +124,7 @@ pub(super) async fn issue(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let invoice = invoices::issue_draft(&app.db, caller.account_id, invoice_id(&id)?, app.clock.now()).await?;
+    let invoice = invoices::issue_draft(&app.db, caller.account_id, invoice_id(&id)?, app.now(&caller).await?).await?;
     Ok(ok(InvoiceView::new(&invoice)))
 }
 
@@ -133,7 +133,7 @@ pub(super) async fn void(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let invoice = flows::void_invoice(&app.db, &caller, invoice_id(&id)?, app.clock.now()).await?;
+    let invoice = flows::void_invoice(&app.db, &caller, invoice_id(&id)?, app.now(&caller).await?).await?;
     Ok(ok(InvoiceView::new(&invoice)))
 }
 
@@ -155,7 +155,7 @@ pub(super) async fn schedule(
     let collect_at = required("collectAt", fields.collect_at)?.0;
     let id = invoice_id(&id)?;
     let card = fields.payment_method_id.map(|card| card.0.parse().map_err(|_| Error::NotFound("payment method")));
-    let now = app.clock.now();
+    let now = app.now(&caller).await?;
     let invoice = flows::schedule_invoice(&app.db, &caller, id, collect_at, card.transpose()?, now).await?;
     Ok(ok(InvoiceView::new(&invoice)))
 }

@@ -10,6 +10,7 @@ pub(crate) mod payment_methods;
 pub(crate) mod payments;
 pub(crate) mod plans;
 pub(crate) mod subscriptions;
+pub(crate) mod test_clock;
 pub(crate) mod webhook_deliveries;
 pub(crate) mod webhook_endpoints;
 
@@ -21,7 +22,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::answer::Refusal;
 use crate::app::App;
-use crate::endpoint::Door::{AnySecret, Browser, Secret};
+use crate::endpoint::Door::{AnySecret, Browser, Secret, TestSecret};
 use crate::endpoint::{Endpoint, delete, get, post};
 use crate::envelope;
 use crate::openapi::{self, operations as sheets};
@@ -74,6 +75,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         get("/v1/webhook_deliveries", Secret(Op::WebhookDeliveriesList), webhook_deliveries::list, sheets::webhook_deliveries_list()),
         get("/v1/webhook_deliveries/{id}", Secret(Op::WebhookDeliveriesRetrieve), webhook_deliveries::retrieve, sheets::webhook_deliveries_retrieve()),
         post("/v1/webhook_deliveries/{id}/replay", Secret(Op::WebhookDeliveriesReplay), webhook_deliveries::replay, sheets::webhook_deliveries_replay()),
+        get("/v1/test_clock", TestSecret(Op::TestClockRetrieve), test_clock::retrieve, sheets::test_clock_retrieve()),
+        post("/v1/test_clock/advance", TestSecret(Op::TestClockAdvance), test_clock::advance, sheets::test_clock_advance()),
         post("/v1/checkout_sessions", Browser(Op::CheckoutSessionsCreate), checkout::start_session, sheets::checkout_sessions_create()),
         post("/v1/tokens", Browser(Op::TokensCreate), checkout::exchange, sheets::tokens_create()),
     ]

@@ -40,7 +40,7 @@ pub(super) async fn create(
     let payment_token = required("paymentToken", fields.payment_token)?.0;
     let new = NewCard { customer_id: customer_id(&customer)?, payment_token };
     let origin = app.origin(request_id);
-    let now = app.clock.now();
+    let now = app.now(&caller).await?;
     let (id, operation) = flows::save_card(&app.db, &caller, &new, &origin, now).await?;
 
     let waiter = app.replies.register(id.uuid());
@@ -78,6 +78,6 @@ pub(super) async fn set_default(
     Path(id): Path<String>,
 ) -> Answer {
     let id = id.parse().map_err(|_| Error::NotFound("payment method"))?;
-    let card = flows::set_default(&app.db, &caller, id, app.clock.now()).await?;
+    let card = flows::set_default(&app.db, &caller, id, app.now(&caller).await?).await?;
     Ok(ok(PaymentMethodView::new(&card)))
 }

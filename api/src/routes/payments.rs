@@ -61,7 +61,7 @@ pub(super) async fn create(
         caller.require(Operation::PaymentsAuthorize)?;
     }
     let origin = app.origin(request_id);
-    match flows::take_payment(&app.db, &caller, &request, &origin, app.clock.now()).await? {
+    match flows::take_payment(&app.db, &caller, &request, &origin, app.now(&caller).await?).await? {
         Taken::New(payment, operation) => {
             let waiter = app.replies.register(payment.id.uuid());
             app.push(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });
@@ -184,7 +184,8 @@ pub(super) async fn void(
 /// provider's refusal.
 async fn change_and_wait(app: &App, caller: &Caller, id: &str, change: Change, request_id: RequestId) -> Answer {
     let origin = app.origin(request_id);
-    let changing = flows::change_payment(&app.db, caller, payment_id(id)?, change, &origin, app.clock.now()).await?;
+    let changing =
+        flows::change_payment(&app.db, caller, payment_id(id)?, change, &origin, app.now(&caller).await?).await?;
     let (mut payment, mut refunds) = (changing.payment, vec![]);
     let waiter = app.replies.register(payment.id.uuid());
     app.push(queues::MONEY, Wake { id: changing.operation.uuid(), request_id: origin.request_id });
@@ -212,7 +213,8 @@ pub(super) async fn refund(
 ) -> Answer {
     let change = Change::Refund(fields.amount.map(|amount| amount.0));
     let origin = app.origin(request_id);
-    let changing = flows::change_payment(&app.db, &caller, payment_id(&id)?, change, &origin, app.clock.now()).await?;
+    let changing =
+        flows::change_payment(&app.db, &caller, payment_id(&id)?, change, &origin, app.now(&caller).await?).await?;
     app.push(queues::MONEY, Wake { id: changing.operation.uuid(), request_id: origin.request_id });
     let refund = changing.refund.ok_or_else(|| Error::internal(format!("{} has no refund", changing.operation)))?;
     Ok(accepted(RefundView::new(&refund, &changing.payment)))

@@ -44,7 +44,7 @@ pub(super) async fn create(
         interval_count: fields.interval_count.map_or(1, |count| count.0),
     };
     let livemode = caller.livemode();
-    Ok(match plans::create(&app.db, caller.account_id, new, app.clock.now()).await? {
+    Ok(match plans::create(&app.db, caller.account_id, new, app.now(&caller).await?).await? {
         Creation::New(plan) => created(PlanView::new(&plan, livemode)),
         Creation::Existing(plan) => ok(PlanView::new(&plan, livemode)),
     })

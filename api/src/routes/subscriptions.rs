@@ -47,7 +47,7 @@ pub(super) async fn create(
         start_at: fields.start_at.map(|day| day.0),
         timezone: fields.timezone.map_or(TimeZone::UTC, |zone| zone.0),
     };
-    let subscription = flows::create_subscription(&app.db, &caller, &new, app.clock.now()).await?;
+    let subscription = flows::create_subscription(&app.db, &caller, &new, app.now(&caller).await?).await?;
     Ok(created(SubscriptionView::new(&subscription)))
 }
 
@@ -66,7 +66,7 @@ pub(super) async fn cancel(
     Path(id): Path<String>,
 ) -> Answer {
     let id = subscription_id(&id)?;
-    let subscription = flows::cancel_subscription(&app.db, &caller, id, app.clock.now()).await?;
+    let subscription = flows::cancel_subscription(&app.db, &caller, id, app.now(&caller).await?).await?;
     Ok(ok(SubscriptionView::new(&subscription)))
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use sqlx::PgPool;
 
 use super::keys::key_id;
-use super::{Caller, Rate};
+use super::{AccountTime, Caller, Mode, Rate};
 use crate::capabilities::{Grants, Operation};
 use crate::crypto::Pepper;
 use crate::id::KeyId;
@@ -48,6 +48,11 @@ impl Keys {
     /// may still be accepted.
     pub fn new(db: PgPool, pepper: Pepper, believed_for: Duration) -> Self {
         Self { db, pepper, believed_for, known: Mutex::default() }
+    }
+
+    /// After so long no process believes any more what it has read before.
+    pub const fn believed_for(&self) -> Duration {
+        self.believed_for
     }
 
     /// Finds who holds the key: one round trip at most.
@@ -93,7 +98,8 @@ impl Keys {
 async fn read(db: &PgPool, id: KeyId) -> Result<Option<(Vec<u8>, Caller)>, sqlx::Error> {
     let row = sqlx::query!(
         r#"SELECT k.key_hash, k.kind, k.entitlements, k.signing_secret, k.account_id, a.mode, a.provider_account_id, a.allowed_origins,
-                  a.modifiers, a.partial_capture, a.partial_refund, a.rate_limit, a.burst, p.provider, p.unsupported
+                  a.modifiers, a.partial_capture, a.partial_refund, a.rate_limit, a.burst, p.provider, p.unsupported,
+                  EXISTS (SELECT 1 FROM test_clocks c WHERE c.account_id = k.account_id) AS "has_clock!"
            FROM api_keys k
            JOIN accounts a ON a.id = k.account_id
            JOIN provider_accounts p ON p.id = a.provider_account_id
@@ -108,6 +114,8 @@ async fn read(db: &PgPool, id: KeyId) -> Result<Option<(Vec<u8>, Caller)>, sqlx:
     let forbidden = [
         (row.partial_capture, Operation::PaymentsPartialCapture),
         (row.partial_refund, Operation::PaymentsPartialRefund),
+        (row.mode == Mode::Test, Operation::TestClockRetrieve),
+        (row.mode == Mode::Test, Operation::TestClockAdvance),
     ];
     let forbidden = forbidden.into_iter().filter_map(|(allowed, operation)| (!allowed).then_some(operation)).collect();
     let caller = Caller {
@@ -115,6 +123,7 @@ async fn read(db: &PgPool, id: KeyId) -> Result<Option<(Vec<u8>, Caller)>, sqlx:
         key_kind: row.kind,
         account_id: row.account_id,
         mode: row.mode,
+        time: AccountTime::new(row.account_id, row.has_clock),
         provider_account_id: row.provider_account_id,
         provider: row.provider,
         grants: Grants { entitlements: row.entitlements, unsupported, forbidden },

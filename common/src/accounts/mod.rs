@@ -4,11 +4,13 @@ mod admin;
 mod authentication;
 mod keys;
 mod scope;
+mod time;
 
 pub use admin::{AccountRow, AccountSettings, create, list, set, set_unsupported};
 pub use authentication::{AuthError, Keys};
 pub use keys::{IssuedKey, KeyRow, issue_publishable, issue_secret, list as list_keys, revoke};
 pub use scope::Scope;
+pub use time::AccountTime;
 
 use serde::Serialize;
 use sqlx::PgExecutor;
@@ -91,6 +93,8 @@ pub struct Caller {
     pub account_id: AccountId,
     /// The account's mode.
     pub mode: Mode,
+    /// The account's time.
+    pub time: AccountTime,
     /// Where the account's new money goes.
     pub provider_account_id: ProviderAccountId,
     /// Who settles it.

@@ -6,21 +6,21 @@ use uuid::Uuid;
 use super::Customer;
 use crate::addresses::Role;
 use crate::error::Result;
-use crate::events::EventType;
-use crate::id::{AccountId, AddressId, CustomerId, EventId, PaymentMethodId};
+use crate::events::Event;
+use crate::id::{AccountId, AddressId, CustomerId, PaymentMethodId};
 
 /// Writes a customer and the event of its creation, and answers the endpoints that are to hear of it.
 pub(super) async fn insert_with_event(
     db: &PgPool,
     account: AccountId,
     new: &Customer,
-    (event, payload): &(EventId, String),
+    event: &Event,
 ) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         r#"WITH customer AS (
                INSERT INTO customers (id, account_id, email, name, phone, external_id, custom_fields, created_at)
-               VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING created_at)
-           SELECT endpoint AS "endpoint!" FROM customer, emit_event($9, $2, $10, $11, $8) AS endpoint"#,
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id)
+           SELECT endpoint AS "endpoint!" FROM customer, emit_event($9, $2, $10, $11, $12) AS endpoint"#,
         new.id.uuid(),
         account.uuid(),
         new.email,
@@ -29,9 +29,10 @@ pub(super) async fn insert_with_event(
         new.external_id,
         new.custom_fields,
         new.created_at,
-        event.uuid(),
-        EventType::CustomerCreated.name(),
-        payload,
+        event.id.uuid(),
+        event.kind.name(),
+        event.payload,
+        event.at,
     )
     .fetch_all(db)
     .await

@@ -127,7 +127,6 @@ async fn write(
             target_ref,
             origin,
         },
-        now,
     )
     .await?;
     doubt.commit(tx).await?;

@@ -115,10 +115,11 @@ async fn lock_due(tx: &mut PgConnection, scope: Scope, limit: i64) -> Result<Vec
             sqlx::query_as!(
                 Due,
                 r#"SELECT i.id, i.account_id, $2::timestamptz AS "now!: Timestamp" FROM invoices i
-                   WHERE i.account_id = $1 AND i.next_attempt_at <= $2
+                   WHERE i.next_attempt_at IS NOT NULL AND (i.account_id, i.next_attempt_at) >= ($1, '-infinity')
+                     AND (i.account_id, i.next_attempt_at) <= ($1, $2)
                      AND NOT EXISTS (SELECT 1 FROM payments p WHERE p.account_id = i.account_id AND p.invoice_id = i.id
                          AND p.status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded'))
-                   ORDER BY i.next_attempt_at LIMIT $3 FOR NO KEY UPDATE OF i SKIP LOCKED"#,
+                   ORDER BY i.account_id, i.next_attempt_at LIMIT $3 FOR NO KEY UPDATE OF i SKIP LOCKED"#,
                 account.uuid(),
                 now,
                 limit,
@@ -165,7 +166,7 @@ async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) 
                    (id, account_id, payment_id, provider_account_id, kind, reference, amount, currency, card_ref,
                     next_push_at, reply_to, request_id, created_at, background)
                SELECT operation_id, account_id, payment_id, provider_account_id, 'sale', reference, amount, currency,
-                      provider_ref, clock_timestamp() + make_interval(secs => $7), $8, $9, now, true FROM due)
+                      provider_ref, clock_timestamp() + make_interval(secs => $7), $8, $9, clock_timestamp(), true FROM due)
            UPDATE invoices i SET attempt_count = due.number, next_attempt_at = NULL,
                   series_started_at = coalesce(i.series_started_at, due.now)
            FROM due WHERE i.id = due.invoice_id RETURNING i.id AS "id!: Uuid""#,

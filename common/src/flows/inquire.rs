@@ -15,9 +15,9 @@ use crate::providers::{Providers, Standing};
 /// # Errors
 /// The database's.
 pub async fn inquire(db: &Db, providers: &Providers, clock: &Clock, id: PaymentId) -> Result<()> {
-    let Some(due) = payments::inquiry(db, id).await? else { return Ok(()) };
+    let Some(due) = payments::inquiry(db, id, clock.now()).await? else { return Ok(()) };
     let Some(provider) = providers.get(due.provider) else { return Ok(()) };
-    let asked = provider.inquire(due.provider_account_id, due.provider_ref, clock.now());
+    let asked = provider.inquire(due.provider_account_id, due.provider_ref, due.now);
     let standing = match tokio::time::timeout(PROVIDER_TIMEOUT, asked).await {
         Ok(Ok(standing)) => standing,
         Ok(Err(error)) => {
@@ -35,7 +35,7 @@ pub async fn inquire(db: &Db, providers: &Providers, clock: &Clock, id: PaymentI
     if payment.pending_operation.is_some() {
         return Ok(());
     }
-    let now = clock.now();
+    let now = due.time.now(&mut *tx, clock).await?;
     let noted = match standing {
         Standing::Settled if payment.settle() => Some(EventType::PaymentSettled),
         Standing::Expired if payment.expire() => Some(EventType::PaymentExpired),

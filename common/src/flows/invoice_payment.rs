@@ -110,12 +110,10 @@ async fn pays_straight(
     conclude(&mut payment, claimed, answer, now)?;
     invoice.pay(payment.id, payment.amount, now)?;
     let livemode = invoice.mode == Mode::Live;
-    let captured = EventType::PaymentCaptured;
-    let captured = (captured, events::render(livemode, captured, &PaymentView::new(&payment, &[]), now)?);
-    let paid =
-        (EventType::InvoicePaid, events::render(livemode, EventType::InvoicePaid, &InvoiceView::new(&invoice), now)?);
+    let captured = events::render(livemode, EventType::PaymentCaptured, &PaymentView::new(&payment, &[]), now)?;
+    let paid = events::render(livemode, EventType::InvoicePaid, &InvoiceView::new(&invoice), now)?;
     let mut connection = db.acquire().await?;
-    let told = finish_collection(&mut connection, claimed, &payment, &invoice, [&captured, &paid], now).await?;
+    let told = finish_collection(&mut connection, claimed, &payment, &invoice, &[captured, paid], now).await?;
     let Some(endpoints) = told else { return Ok(false) };
     db.wake(queues::WEBHOOKS, endpoints);
     count("paid");

@@ -1,8 +1,11 @@
 //! Stories across slices: taking a payment, saving a card, choosing defaults, changing a payment, doing an operation,
-//! inquiring, voiding an invoice, making a subscription, billing its cycles and cancelling it.
+//! inquiring, collecting and voiding invoices, making a subscription, billing its cycles and cancelling it, advancing a test
+//! clock.
 //!
 //! A flow begins and commits its own transactions; state, event and follow-up work are written together or not at all.
 
+mod accounts_ahead;
+mod advance_clock;
 mod bill_cycle;
 mod cancel_subscription;
 mod change_payment;
@@ -25,6 +28,8 @@ mod take_payment;
 mod tests;
 mod void_invoice;
 
+pub use accounts_ahead::{AccountAhead, accounts_ahead_with_due};
+pub use advance_clock::advance_clock;
 pub use cancel_subscription::cancel_subscription;
 pub use change_payment::{Change, Changing, change_payment, changed};
 pub use collect_invoices::{Begun, COLLECTION_BATCH, Collecting, collect_due_invoices};

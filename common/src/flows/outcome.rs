@@ -28,14 +28,14 @@ use crate::time::Timestamp;
 /// The database's; [`Error::Internal`] for an answer that does not fit the request, which a person must look at.
 pub async fn record_outcome(db: &Db, claimed: &Claimed, answer: &Answer, clock: &Clock) -> Result<()> {
     if let (Kind::Sale | Kind::Authorize, Subject::Payment(id)) = (claimed.kind, claimed.subject) {
-        return charge(db, claimed, id, answer, clock.now()).await;
+        return charge(db, claimed, id, answer, clock).await;
     }
     let mut tx = db.begin().await?;
     match (claimed.kind, claimed.subject) {
         (Kind::Capture | Kind::Void, Subject::Payment(id)) => change(&mut tx, claimed, id, answer, clock).await?,
         (Kind::Refund, Subject::Payment(id)) => refund(&mut tx, claimed, id, answer, clock).await?,
         (Kind::Reverse, Subject::Payment(id)) => reversal(&mut tx, claimed, id, answer).await?,
-        (Kind::StoreCard, Subject::PaymentMethod(id)) => card(&mut tx, claimed, id, answer, clock.now()).await?,
+        (Kind::StoreCard, Subject::PaymentMethod(id)) => card(&mut tx, claimed, id, answer, clock).await?,
         (Kind::Sale | Kind::Authorize, _)
         | (Kind::Capture | Kind::Void | Kind::Refund | Kind::Reverse, Subject::PaymentMethod(_))
         | (Kind::StoreCard, Subject::Payment(_)) => return Err(misfit(claimed, "its subject")),
@@ -49,8 +49,9 @@ pub(super) fn misfit(claimed: &Claimed, what: &str) -> Error {
 }
 
 /// The outcome of a charge. Whoever takes the payment out of `processing` has written it; whoever comes later has a late answer.
-async fn charge(db: &Db, claimed: &Claimed, id: PaymentId, answer: &Answer, now: Timestamp) -> Result<()> {
+async fn charge(db: &Db, claimed: &Claimed, id: PaymentId, answer: &Answer, clock: &Clock) -> Result<()> {
     let mut payment = payments::retrieve(db, claimed.account_id, id).await?;
+    let now = claimed.time.now(&**db, clock).await?;
     if let Some(invoice) = payment.invoice_id {
         return charge_for_invoice(db, claimed, &payment, invoice, answer, now).await;
     }
@@ -100,12 +101,11 @@ async fn write(
     let kept = serde_json::to_string(&view).map_err(|e| Error::internal(format!("{}: {e}", payment.id)))?;
     let livemode = payment.mode == Mode::Live;
     let event = match event_of(payment) {
-        Some(kind) => Some((kind, events::render(livemode, kind, &view, now)?)),
+        Some(kind) => Some(events::render(livemode, kind, &view, now)?),
         None => None,
     };
-    let event = event.as_ref().map(|(kind, (id, payload))| (*id, *kind, payload.as_str()));
-    let told = Told { event, answer: &kept };
-    straight::finish_charge(db, claimed, payment, &ended(answer), &told, now).await
+    let told = Told { event: event.as_ref(), answer: &kept };
+    straight::finish_charge(db, claimed, payment, &ended(answer), &told).await
 }
 
 /// What the answer makes of the payment.
@@ -150,7 +150,7 @@ async fn change(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, 
         return Ok(());
     }
     // After the lock: whoever waited for it comes later, and so does the event.
-    let now = clock.now();
+    let now = claimed.time.now(&mut **tx, clock).await?;
     operations::finish(tx, claimed.id, &ended(answer)).await?;
     let event = match (answer, &claimed.request.action) {
         (Answer::Done { .. }, Action::Capture { money, .. }) => {
@@ -188,16 +188,16 @@ async fn refund(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, 
     if operations::lock(tx, claimed.id).await?.state.is_final() {
         return Ok(());
     }
-    let now = clock.now();
+    let now = claimed.time.now(&mut **tx, clock).await?;
     operations::finish(tx, claimed.id, &ended(answer)).await?;
     let event = match answer {
         Answer::Done { .. } => {
-            let amount = refunds::finish(tx, claimed.account_id, refund, RefundStatus::Succeeded).await?;
+            let amount = refunds::finish(tx, claimed.account_id, refund, RefundStatus::Succeeded, now).await?;
             payment.refunded(amount)?;
             EventType::PaymentRefunded
         }
         Answer::Declined { .. } | Answer::Refused { .. } => {
-            let amount = refunds::finish(tx, claimed.account_id, refund, RefundStatus::Failed).await?;
+            let amount = refunds::finish(tx, claimed.account_id, refund, RefundStatus::Failed, now).await?;
             payment.release(amount)?;
             EventType::PaymentRefundFailed
         }
@@ -292,7 +292,6 @@ async fn reverse(
             target_ref: Some(provider_ref),
             origin: &Origin::default(),
         },
-        now,
     )
     .await?;
     sqlx::query!(
@@ -328,7 +327,7 @@ async fn reversal(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer
     operations::finish(tx, claimed.id, &ended(answer)).await
 }
 
-async fn card(tx: &mut Tx, claimed: &Claimed, id: PaymentMethodId, answer: &Answer, now: Timestamp) -> Result<()> {
+async fn card(tx: &mut Tx, claimed: &Claimed, id: PaymentMethodId, answer: &Answer, clock: &Clock) -> Result<()> {
     let saved = payment_methods::retrieve(tx, claimed.account_id, id).await?;
     let customer = customers::lock(tx, claimed.account_id, saved.customer_id).await?;
     if operations::lock(tx, claimed.id).await?.state.is_final() {
@@ -339,6 +338,7 @@ async fn card(tx: &mut Tx, claimed: &Claimed, id: PaymentMethodId, answer: &Answ
         return payment_methods::finish_saving(tx, id, None).await;
     };
     payment_methods::finish_saving(tx, id, Some((provider_ref, card))).await?;
+    let now = claimed.time.now(&mut **tx, clock).await?;
     if customer.default_payment_method_id.is_none() {
         make_default(tx, &customer, claimed.account_id, id, now).await?;
     }

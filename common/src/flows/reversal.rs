@@ -61,7 +61,6 @@ async fn give_back(tx: &mut Tx, payment: &Payment, kind: Kind, refund: Option<&R
             target_ref: payment.provider_ref.as_deref(),
             origin: &Origin::default(),
         },
-        now,
     )
     .await?;
     tx.wake(queues::MONEY, operation.uuid());

@@ -86,7 +86,6 @@ async fn write(
             target_ref: None,
             origin,
         },
-        now,
     )
     .await?;
     doubt.commit(tx).await

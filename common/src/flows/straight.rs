@@ -8,8 +8,8 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::events::EventType;
-use crate::id::{CustomerId, EventId, InvoiceId, PaymentLinkId};
+use crate::events::Event;
+use crate::id::{CustomerId, InvoiceId, PaymentLinkId};
 use crate::invoices::Invoice;
 use crate::operations::{Claimed, FIRST_PUSH_AFTER, Kind, NewOperation, Outcome, State};
 use crate::payments::{NewPayment, Payment, Status};
@@ -40,7 +40,7 @@ pub(super) async fn insert_intent(
             (id, account_id, payment_id, provider_account_id, kind, reference, amount, currency,
              upstream_token, card_ref, next_push_at, reply_to, request_id, created_at)
          VALUES ($15, $2, $1, $3, $16, $17, $8, $7, $18, $19,
-                 clock_timestamp() + make_interval(secs => $20), $21, $22, $14)",
+                 clock_timestamp() + make_interval(secs => $20), $21, $22, clock_timestamp())",
         payment.id.uuid(),
         payment.account_id.uuid(),
         payment.provider_account_id.uuid(),
@@ -73,8 +73,8 @@ pub(super) async fn insert_intent(
 
 /// What the outcome of a charge writes beside the payment and the operation.
 pub(super) struct Told<'a> {
-    /// The event, if there is one, and its bytes.
-    pub(super) event: Option<(EventId, EventType, &'a str)>,
+    /// The event, if there is one.
+    pub(super) event: Option<&'a Event>,
     /// The answer to keep for the idempotency key, if one was used.
     pub(super) answer: &'a str,
 }
@@ -90,12 +90,7 @@ pub(super) async fn finish_charge(
     payment: &Payment,
     outcome: &Outcome<'_>,
     told: &Told<'_>,
-    now: Timestamp,
 ) -> Result<Option<Vec<Uuid>>> {
-    let (event_id, event_type, event_payload) = match told.event {
-        Some((id, kind, payload)) => (Some(id.uuid()), Some(kind.name()), Some(payload)),
-        None => (None, None, None),
-    };
     let written = sqlx::query!(
         r#"WITH payment AS (
                UPDATE payments SET status = $3, amount = $4, amount_captured = $5, card_brand = $6, card_last4 = $7,
@@ -128,10 +123,10 @@ pub(super) async fn finish_charge(
         claimed.id.uuid(),
         outcome.state as State,
         outcome.failure,
-        event_id,
-        event_type,
-        event_payload,
-        now,
+        told.event.map(|event| event.id.uuid()),
+        told.event.map(|event| event.kind.name()),
+        told.event.map(|event| event.payload.as_str()),
+        told.event.map(|event| event.at),
         told.answer,
     )
     .fetch_one(db)
@@ -148,7 +143,7 @@ pub(super) async fn finish_collection(
     claimed: &Claimed,
     payment: &Payment,
     invoice: &Invoice,
-    [of_payment, of_invoice]: [&(EventType, (EventId, String)); 2],
+    events: &[Event; 2],
     now: Timestamp,
 ) -> Result<Option<Vec<Uuid>>> {
     let written = sqlx::query!(
@@ -170,8 +165,8 @@ pub(super) async fn finish_collection(
                    next_push_at = NULL, lease_until = NULL
                FROM payment WHERE o.id = $14),
            told AS (
-               SELECT emit_event(e.id, $1, e.type, e.payload, $5) AS endpoint
-               FROM payment, unnest($15::uuid[], $16::text[], $17::text[]) AS e (id, type, payload))
+               SELECT emit_event(e.id, $1, e.type, e.payload, e.at) AS endpoint
+               FROM payment, unnest($15::uuid[], $16::text[], $17::text[], $18::timestamptz[]) AS e (id, type, payload, at))
            SELECT EXISTS (SELECT 1 FROM payment) AS "written!", ARRAY(SELECT endpoint FROM told) AS "endpoints!: Vec<Uuid>""#,
         payment.account_id.uuid(),
         payment.id.uuid(),
@@ -187,9 +182,10 @@ pub(super) async fn finish_collection(
         payment.captured_at,
         payment.inquiry_at,
         claimed.id.uuid(),
-        &[of_payment.1.0.uuid(), of_invoice.1.0.uuid()],
-        &[of_payment.0.name().to_owned(), of_invoice.0.name().to_owned()],
-        &[of_payment.1.1.clone(), of_invoice.1.1.clone()],
+        &events.each_ref().map(|event| event.id.uuid()),
+        &events.each_ref().map(|event| event.kind.name().to_owned()),
+        &events.each_ref().map(|event| event.payload.clone()),
+        &events.each_ref().map(|event| event.at) as &[Timestamp],
     )
     .fetch_one(db)
     .await?;

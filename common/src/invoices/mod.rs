@@ -341,6 +341,14 @@ pub async fn another_card(
     store::another_card(tx, account, customer, now).await
 }
 
+/// When the next attempt to collect an invoice of an account is due. What somebody is paying at this moment does not count.
+///
+/// # Errors
+/// Only the database's.
+pub async fn next_due(db: &PgPool, account: AccountId) -> Result<Option<Timestamp>> {
+    store::next_due(db, account).await
+}
+
 /// Seconds for which the oldest invoice that is due has waited for its attempt.
 ///
 /// # Errors

@@ -109,6 +109,22 @@ pub(super) async fn another_card(
     Ok(())
 }
 
+/// Which statuses are no live ones is said as the unique index of live payments says it.
+pub(super) async fn next_due(db: &PgPool, account: AccountId) -> Result<Option<Timestamp>> {
+    let due = sqlx::query_scalar!(
+        r#"SELECT i.next_attempt_at AS "due!" FROM invoices i WHERE i.next_attempt_at IS NOT NULL
+             AND (i.account_id, i.next_attempt_at) >= ($1, '-infinity')
+             AND (i.account_id, i.next_attempt_at) <= ($1, 'infinity')
+             AND NOT EXISTS (SELECT 1 FROM payments p WHERE p.account_id = i.account_id AND p.invoice_id = i.id
+                 AND p.status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded'))
+           ORDER BY i.account_id, i.next_attempt_at LIMIT 1"#,
+        account.uuid(),
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(due)
+}
+
 pub(super) async fn oldest_due_seconds(db: &PgPool, now: Timestamp) -> Result<f64> {
     let waited = sqlx::query_scalar!(
         r#"SELECT extract(epoch FROM $1 - next_attempt_at)::float8 AS "waited!" FROM invoices

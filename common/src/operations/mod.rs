@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
 
+use crate::accounts::AccountTime;
 use crate::crypto::Secret;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId, RefundId};
@@ -164,8 +165,8 @@ pub struct NewOperation<'a> {
 ///
 /// # Errors
 /// Only the database's.
-pub async fn insert(tx: &mut PgConnection, new: &NewOperation<'_>, now: Timestamp) -> Result<()> {
-    store::insert(tx, new, now).await
+pub async fn insert(tx: &mut PgConnection, new: &NewOperation<'_>) -> Result<()> {
+    store::insert(tx, new).await
 }
 
 /// An operation that is ours until its lease ends.
@@ -175,6 +176,8 @@ pub struct Claimed {
     pub id: OperationId,
     /// Whose it is.
     pub account_id: AccountId,
+    /// The account's time.
+    pub time: AccountTime,
     /// Where it is sent.
     pub provider_account_id: ProviderAccountId,
     /// Who is there.
@@ -199,7 +202,8 @@ pub struct Claimed {
     pub last_request_is_dead: bool,
 }
 
-/// Takes an operation and passes the gate in one statement: what this protects has no parent to race with.
+/// Takes an operation and passes the gate in one statement: what this protects has no parent to race with. `now` is everyone's
+/// time; the request carries the account's.
 ///
 /// `None`: it is finished, or another worker's, or gone. That is the fate of every wake-up that comes twice.
 ///
@@ -207,8 +211,8 @@ pub struct Claimed {
 /// Only the database's.
 pub async fn claim(db: &PgPool, id: OperationId, now: Timestamp) -> Result<Option<Claimed>> {
     let dead_after = PROVIDER_TIMEOUT + REQUEST_LIFETIME;
-    let Some(row) = store::claim(db, id, LEASE, dead_after).await? else { return Ok(None) };
-    row.into_claimed(now).map(Some)
+    let Some(row) = store::claim(db, id, LEASE, dead_after, now).await? else { return Ok(None) };
+    row.into_claimed().map(Some)
 }
 
 /// Notes that a request is about to be sent again, and begins the lease anew for it.
@@ -225,7 +229,7 @@ pub async fn sending_again(db: &PgPool, claimed: &Claimed) -> Result<()> {
 /// # Errors
 /// Only the database's.
 pub async fn read(db: &PgPool, id: OperationId, now: Timestamp) -> Result<Claimed> {
-    store::read(db, id).await?.into_claimed(now)
+    store::read(db, id, now).await?.into_claimed()
 }
 
 /// What our books say of a reference.
@@ -279,6 +283,25 @@ pub async fn leave_unknown(tx: &mut PgConnection, claimed: &Claimed, retry: Retr
         Retry::ByAPerson => None,
     };
     store::leave_unknown(tx, claimed.id, claimed.fence, after, found_nothing).await
+}
+
+/// An operation that has not come to its end and does not wait for a person.
+#[derive(Debug)]
+pub struct Unfinished {
+    /// The operation.
+    pub id: OperationId,
+    /// How far it has come.
+    pub state: State,
+    /// The payment or card that it is about.
+    pub subject: uuid::Uuid,
+}
+
+/// The operations of an account that will come to an end by themselves.
+///
+/// # Errors
+/// Only the database's.
+pub async fn unfinished(db: &PgPool, account: AccountId) -> Result<Vec<Unfinished>> {
+    store::unfinished(db, account).await
 }
 
 /// How far an operation has come.

@@ -7,14 +7,16 @@ use sqlx::{PgConnection, PgPool};
 
 use super::{
     Backlog, Claimed, Due, FIRST_PUSH_AFTER, Kind, Known, Locked, NewOperation, Origin, Outcome, State, Subject,
+    Unfinished,
 };
+use crate::accounts::AccountTime;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId, RefundId};
 use crate::money::Currency;
 use crate::providers::{ProviderKind, Request, Source};
 use crate::time::Timestamp;
 
-pub(super) async fn insert(tx: &mut PgConnection, new: &NewOperation<'_>, now: Timestamp) -> Result<()> {
+pub(super) async fn insert(tx: &mut PgConnection, new: &NewOperation<'_>) -> Result<()> {
     let (payment, payment_method) = match new.subject {
         Subject::Payment(id) => (Some(id.uuid()), None),
         Subject::PaymentMethod(id) => (None, Some(id.uuid())),
@@ -29,7 +31,7 @@ pub(super) async fn insert(tx: &mut PgConnection, new: &NewOperation<'_>, now: T
             (id, account_id, payment_id, payment_method_id, refund_id, provider_account_id, kind, reference, amount, currency,
              upstream_token, card_ref, target_ref, next_push_at, reply_to, request_id, created_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
-                 clock_timestamp() + make_interval(secs => $14), $15, $16, $17)",
+                 clock_timestamp() + make_interval(secs => $14), $15, $16, clock_timestamp())",
         new.id.uuid(),
         new.account_id.uuid(),
         payment,
@@ -46,7 +48,6 @@ pub(super) async fn insert(tx: &mut PgConnection, new: &NewOperation<'_>, now: T
         FIRST_PUSH_AFTER.as_secs_f64(),
         new.origin.reply_to,
         new.origin.request_id,
-        now,
     )
     .execute(tx)
     .await?;
@@ -75,10 +76,12 @@ pub(super) struct ClaimedRow {
     not_found: i32,
     sent_before: bool,
     last_request_is_dead: bool,
+    has_clock: bool,
+    now: Timestamp,
 }
 
 impl ClaimedRow {
-    pub(super) fn into_claimed(self, now: Timestamp) -> Result<Claimed> {
+    pub(super) fn into_claimed(self) -> Result<Claimed> {
         let subject = match (self.payment_id, self.payment_method_id) {
             (Some(id), None) => Subject::Payment(id),
             (None, Some(id)) => Subject::PaymentMethod(id),
@@ -90,12 +93,13 @@ impl ClaimedRow {
         Ok(Claimed {
             id: self.id,
             account_id: self.account_id,
+            time: AccountTime::new(self.account_id, self.has_clock),
             provider_account_id: self.provider_account_id,
             provider: self.provider,
             subject,
             refund_id: self.refund_id,
             kind: self.kind,
-            request: Request { account: self.provider_account_id, reference: self.reference, action, now },
+            request: Request { account: self.provider_account_id, reference: self.reference, action, now: self.now },
             origin: Origin { reply_to: self.reply_to, request_id: self.request_id },
             fence: self.fence,
             sent_before: self.sent_before,
@@ -111,6 +115,7 @@ pub(super) async fn claim(
     id: OperationId,
     lease: Duration,
     dead_after: Duration,
+    now: Timestamp,
 ) -> Result<Option<ClaimedRow>> {
     let row = sqlx::query_as!(
         ClaimedRow,
@@ -131,10 +136,13 @@ pub(super) async fn claim(
            WHERE o.id = c.id AND p.id = o.provider_account_id
            RETURNING o.id, o.account_id, o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, p.provider, o.kind,
                o.reference, o.amount, o.currency, o.upstream_token, o.card_ref, o.target_ref, o.reply_to, o.request_id,
-               o.fence, o.not_found, c.sent_before AS "sent_before!", c.last_request_is_dead AS "last_request_is_dead!""#,
+               o.fence, o.not_found, c.sent_before AS "sent_before!", c.last_request_is_dead AS "last_request_is_dead!",
+               EXISTS (SELECT 1 FROM test_clocks t WHERE t.account_id = o.account_id) AS "has_clock!",
+               account_now(o.account_id, $4) AS "now!""#,
         id.uuid(),
         lease.as_secs_f64(),
         dead_after.as_secs_f64(),
+        now,
     )
     .fetch_optional(db)
     .await?;
@@ -142,14 +150,17 @@ pub(super) async fn claim(
 }
 
 /// The token is gone once the operation has ended; what is read here is never sent again.
-pub(super) async fn read(db: &PgPool, id: OperationId) -> Result<ClaimedRow> {
+pub(super) async fn read(db: &PgPool, id: OperationId, now: Timestamp) -> Result<ClaimedRow> {
     let row = sqlx::query_as!(
         ClaimedRow,
         r#"SELECT o.id, o.account_id, o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, p.provider, o.kind,
                o.reference, o.amount, o.currency, CASE WHEN o.card_ref IS NULL THEN coalesce(o.upstream_token, '') END AS upstream_token, o.card_ref, o.target_ref,
-               o.reply_to, o.request_id, o.fence, o.not_found, true AS "sent_before!", true AS "last_request_is_dead!"
+               o.reply_to, o.request_id, o.fence, o.not_found, true AS "sent_before!", true AS "last_request_is_dead!",
+               EXISTS (SELECT 1 FROM test_clocks t WHERE t.account_id = o.account_id) AS "has_clock!",
+               account_now(o.account_id, $2) AS "now!"
            FROM operations o JOIN provider_accounts p ON p.id = o.provider_account_id WHERE o.id = $1"#,
         id.uuid(),
+        now,
     )
     .fetch_one(db)
     .await?;
@@ -212,6 +223,18 @@ pub(super) async fn leave_unknown(
     .execute(tx)
     .await?;
     Ok(())
+}
+
+pub(super) async fn unfinished(db: &PgPool, account: AccountId) -> Result<Vec<Unfinished>> {
+    let rows = sqlx::query_as!(
+        Unfinished,
+        r#"SELECT id, state, coalesce(payment_id, payment_method_id) AS "subject!"
+           FROM operations WHERE account_id = $1 AND next_push_at IS NOT NULL"#,
+        account.uuid(),
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows)
 }
 
 pub(super) async fn state(db: &PgPool, account: AccountId, id: OperationId) -> Result<Option<State>> {

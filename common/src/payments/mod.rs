@@ -13,7 +13,7 @@ pub use refunds::{Refund, RefundStatus, RefundView};
 pub use status::Status;
 pub use view::PaymentView;
 
-use crate::accounts::Mode;
+use crate::accounts::{AccountTime, Mode, Scope};
 use crate::error::{Error, Result};
 use crate::id::{AccountId, CustomerId, InvoiceId, PaymentId, PaymentLinkId, PaymentMethodId, ProviderAccountId};
 use crate::money::{Currency, Money};
@@ -385,8 +385,52 @@ pub async fn live_for_invoice(tx: &mut PgConnection, account: AccountId, invoice
 ///
 /// # Errors
 /// Only the database's.
-pub async fn take_due_inquiries(db: &PgPool, now: Timestamp) -> Result<Vec<PaymentId>> {
-    store::take_due_inquiries(db, now, INQUIRY_BATCH).await
+pub async fn take_due_inquiries(db: &PgPool, scope: Scope) -> Result<Vec<PaymentId>> {
+    match scope {
+        Scope::Everyone(now) => store::take_everyones_inquiries(db, now, INQUIRY_BATCH).await,
+        Scope::Account(account, now) => store::take_inquiries_of(db, account, now, INQUIRY_BATCH).await,
+    }
+}
+
+/// What a charge is on its way to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// Captured money, to settlement.
+    Settlement,
+    /// Held money, to the end of its hold.
+    Expiry,
+}
+
+/// Whose charges may be on their way no longer: payments of one account, at its own time, `limit` at most. They are taken by
+/// nobody: whoever advances a clock asks for them, and [`postpone_inquiries`] what brought no news.
+///
+/// # Errors
+/// Only the database's.
+pub async fn due_inquiries(
+    db: &PgPool,
+    account: AccountId,
+    now: Timestamp,
+    awaited: Awaited,
+    limit: i64,
+) -> Result<Vec<PaymentId>> {
+    store::due_inquiries(db, account, now, awaited == Awaited::Settlement, limit).await
+}
+
+/// Moves on what is still due after it was asked for. An advance leaps from turn to turn, so what brings no news for a year of
+/// an account's time would be asked for a million times: it is asked for the less often, the older it is.
+///
+/// # Errors
+/// Only the database's.
+pub async fn postpone_inquiries(db: &PgPool, account: AccountId, ids: &[PaymentId], now: Timestamp) -> Result<()> {
+    store::postpone_inquiries(db, account, ids, now).await
+}
+
+/// When the next inquiry of an account is due, by its own time.
+///
+/// # Errors
+/// Only the database's.
+pub async fn next_inquiry(db: &PgPool, account: AccountId) -> Result<Option<Timestamp>> {
+    store::next_inquiry(db, account).await
 }
 
 /// A payment whose charge may have settled or expired, and where to ask.
@@ -396,6 +440,10 @@ pub struct Inquiry {
     pub id: PaymentId,
     /// Whose it is.
     pub account_id: AccountId,
+    /// The account's time.
+    pub time: AccountTime,
+    /// What time it was there when this was read.
+    pub now: Timestamp,
     /// Where to ask.
     pub provider_account_id: ProviderAccountId,
     /// Who is there.
@@ -404,10 +452,10 @@ pub struct Inquiry {
     pub provider_ref: String,
 }
 
-/// Where to ask how a payment's charge stands; `None` if there is nothing left to ask.
+/// Where to ask how a payment's charge stands; `None` if there is nothing left to ask. `now` is everyone's time.
 ///
 /// # Errors
 /// Only the database's.
-pub async fn inquiry(db: &PgPool, id: PaymentId) -> Result<Option<Inquiry>> {
-    store::inquiry(db, id).await
+pub async fn inquiry(db: &PgPool, id: PaymentId, now: Timestamp) -> Result<Option<Inquiry>> {
+    store::inquiry(db, id, now).await
 }

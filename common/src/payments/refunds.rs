@@ -95,13 +95,20 @@ pub async fn insert(tx: &mut PgConnection, account: AccountId, refund: &Refund) 
 ///
 /// # Errors
 /// [`Error::Internal`] if it has ended before.
-pub async fn finish(tx: &mut PgConnection, account: AccountId, id: RefundId, status: RefundStatus) -> Result<i64> {
+pub async fn finish(
+    tx: &mut PgConnection,
+    account: AccountId,
+    id: RefundId,
+    status: RefundStatus,
+    now: Timestamp,
+) -> Result<i64> {
     sqlx::query_scalar!(
-        "UPDATE refunds SET status = $3, finished_at = clock_timestamp()
+        "UPDATE refunds SET status = $3, finished_at = $4
          WHERE account_id = $1 AND id = $2 AND status = 'pending' RETURNING amount",
         account.uuid(),
         id.uuid(),
         status as RefundStatus,
+        now,
     )
     .fetch_optional(tx)
     .await?

@@ -4,6 +4,7 @@ use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
 use super::{Inquiry, Payment, Status};
+use crate::accounts::AccountTime;
 use crate::error::Result;
 use crate::id::{AccountId, InvoiceId, PaymentId};
 use crate::operations::Kind;
@@ -55,7 +56,7 @@ pub(super) async fn save(tx: &mut PgConnection, payment: &Payment) -> Result<()>
     sqlx::query!(
         "UPDATE payments SET status = $3, settled = $4, amount_captured = $5, captured_at = $6, inquiry_at = $7,
                 amount_refunded = $8, amount_refund_pending = $9, pending_operation = $10, has_refunds = $11,
-                settled_at = CASE WHEN $4 THEN coalesce(settled_at, clock_timestamp()) END
+                settled_at = CASE WHEN $4 THEN coalesce(settled_at, account_now($1, clock_timestamp())) END
          WHERE account_id = $1 AND id = $2",
         payment.account_id.uuid(),
         payment.id.uuid(),
@@ -91,10 +92,10 @@ pub(super) async fn live_for_invoice(
     Ok(status)
 }
 
-pub(super) async fn take_due_inquiries(db: &PgPool, now: Timestamp, batch: i64) -> Result<Vec<PaymentId>> {
+pub(super) async fn take_everyones_inquiries(db: &PgPool, now: Timestamp, batch: i64) -> Result<Vec<PaymentId>> {
     let rows = sqlx::query_scalar!(
-        "UPDATE payments SET inquiry_at = $1::timestamptz + interval '30 seconds'
-         WHERE id IN (SELECT id FROM payments WHERE inquiry_at <= $1
+        "UPDATE payments SET inquiry_at = account_now(account_id, $1) + interval '30 seconds'
+         WHERE id IN (SELECT id FROM payments WHERE inquiry_at <= $1 AND NOT is_advancing(account_id)
                       ORDER BY inquiry_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)
          RETURNING id",
         now,
@@ -105,15 +106,104 @@ pub(super) async fn take_due_inquiries(db: &PgPool, now: Timestamp, batch: i64) 
     Ok(rows)
 }
 
-pub(super) async fn inquiry(db: &PgPool, id: PaymentId) -> Result<Option<Inquiry>> {
-    let row = sqlx::query_as!(
-        Inquiry,
-        r#"SELECT p.id, p.account_id, p.provider_account_id, a.provider, p.provider_ref AS "provider_ref!"
-           FROM payments p JOIN provider_accounts a ON a.id = p.provider_account_id
-           WHERE p.id = $1 AND p.inquiry_at IS NOT NULL AND p.provider_ref IS NOT NULL"#,
-        id.uuid()
+/// What is due of one account is said as a range of its index, and not by columns: the planner must not take the index of
+/// everyone's, in which the account's rows stand anywhere.
+pub(super) async fn take_inquiries_of(
+    db: &PgPool,
+    account: AccountId,
+    now: Timestamp,
+    batch: i64,
+) -> Result<Vec<PaymentId>> {
+    let rows = sqlx::query_scalar!(
+        "UPDATE payments SET inquiry_at = $2::timestamptz + interval '30 seconds'
+         WHERE id IN (SELECT id FROM payments
+                      WHERE inquiry_at IS NOT NULL AND (account_id, inquiry_at) >= ($1, '-infinity')
+                        AND (account_id, inquiry_at) <= ($1, $2)
+                      ORDER BY account_id, inquiry_at LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED)
+         RETURNING id",
+        account.uuid(),
+        now,
+        batch,
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows)
+}
+
+pub(super) async fn due_inquiries(
+    db: &PgPool,
+    account: AccountId,
+    now: Timestamp,
+    captured: bool,
+    limit: i64,
+) -> Result<Vec<PaymentId>> {
+    let rows = sqlx::query_scalar!(
+        "SELECT id FROM payments
+         WHERE inquiry_at IS NOT NULL AND (account_id, inquiry_at) >= ($1, '-infinity') AND (account_id, inquiry_at) <= ($1, $2)
+           AND (captured_at IS NOT NULL) = $3
+         ORDER BY account_id, inquiry_at LIMIT $4",
+        account.uuid(),
+        now,
+        captured,
+        limit,
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows)
+}
+
+pub(super) async fn postpone_inquiries(
+    db: &PgPool,
+    account: AccountId,
+    ids: &[PaymentId],
+    now: Timestamp,
+) -> Result<()> {
+    let ids: Vec<_> = ids.iter().map(|id| id.uuid()).collect();
+    sqlx::query!(
+        "UPDATE payments SET
+            inquiry_at = $3::timestamptz + greatest(interval '30 seconds', ($3 - coalesce(captured_at, created_at)) / 4)
+         WHERE account_id = $1 AND id = ANY($2) AND inquiry_at <= $3",
+        account.uuid(),
+        &ids,
+        now,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn next_inquiry(db: &PgPool, account: AccountId) -> Result<Option<Timestamp>> {
+    let due = sqlx::query_scalar!(
+        r#"SELECT inquiry_at AS "inquiry_at!" FROM payments
+           WHERE inquiry_at IS NOT NULL AND (account_id, inquiry_at) >= ($1, '-infinity')
+             AND (account_id, inquiry_at) <= ($1, 'infinity')
+           ORDER BY account_id, inquiry_at LIMIT 1"#,
+        account.uuid(),
     )
     .fetch_optional(db)
     .await?;
-    Ok(row)
+    Ok(due)
+}
+
+pub(super) async fn inquiry(db: &PgPool, id: PaymentId, now: Timestamp) -> Result<Option<Inquiry>> {
+    let row = sqlx::query!(
+        r#"SELECT p.id, p.account_id, p.provider_account_id, a.provider, p.provider_ref AS "provider_ref!",
+                  EXISTS (SELECT 1 FROM test_clocks c WHERE c.account_id = p.account_id) AS "has_clock!",
+                  account_now(p.account_id, $2) AS "now!"
+           FROM payments p JOIN provider_accounts a ON a.id = p.provider_account_id
+           WHERE p.id = $1 AND p.inquiry_at IS NOT NULL AND p.provider_ref IS NOT NULL"#,
+        id.uuid(),
+        now,
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row.map(|row| Inquiry {
+        id: row.id,
+        account_id: row.account_id,
+        time: AccountTime::new(row.account_id, row.has_clock),
+        now: row.now,
+        provider_account_id: row.provider_account_id,
+        provider: row.provider,
+        provider_ref: row.provider_ref,
+    }))
 }

@@ -144,8 +144,10 @@ pub(super) async fn due_of_account(db: &PgPool, account: AccountId, now: Timesta
 pub(super) async fn next_due(db: &PgPool, account: AccountId) -> Result<Option<Timestamp>> {
     let at = sqlx::query_scalar!(
         r#"SELECT greatest(next_billing_at, retry_at) AS "at!" FROM subscriptions
-           WHERE account_id = $1 AND next_billing_at IS NOT NULL
-           ORDER BY greatest(next_billing_at, retry_at) LIMIT 1"#,
+           WHERE next_billing_at IS NOT NULL
+             AND (account_id, greatest(next_billing_at, retry_at)) >= ($1, '-infinity')
+             AND (account_id, greatest(next_billing_at, retry_at)) <= ($1, 'infinity')
+           ORDER BY account_id, greatest(next_billing_at, retry_at) LIMIT 1"#,
         account.uuid(),
     )
     .fetch_optional(db)

@@ -21,5 +21,6 @@ mod plans;
 mod signing;
 mod subscriptions;
 mod support;
+mod test_clock;
 mod tokens;
 mod webhooks;

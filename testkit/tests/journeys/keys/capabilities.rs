@@ -61,6 +61,8 @@ const PROBES: &[(&str, Method, &str)] = &[
     ("invoices.cancel_schedule", Method::POST, "/v1/invoices/inv_1/cancel_schedule"),
     ("invoices.attempts", Method::GET, "/v1/invoices/inv_1/attempts"),
     ("invoices.scheduler_run", Method::POST, "/v1/invoices/scheduler/run"),
+    ("test_clock.retrieve", Method::GET, "/v1/test_clock"),
+    ("test_clock.advance", Method::POST, "/v1/test_clock/advance"),
 ];
 
 /// Whose routes are asked: a secret key, a page, and payments of which a part can be captured and refunded.

@@ -3,6 +3,7 @@
 mod answers;
 mod books;
 mod browser;
+mod clock;
 mod examples;
 mod load;
 mod merchant;

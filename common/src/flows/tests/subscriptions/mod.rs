@@ -6,7 +6,7 @@ mod running;
 
 use sqlx::AssertSqlSafe;
 
-use crate::accounts::{self, AccountSettings, Caller, KeyKind, Mode, Rate, Scope};
+use crate::accounts::{self, AccountSettings, AccountTime, Caller, KeyKind, Mode, Rate, Scope};
 use crate::capabilities::Grants;
 use crate::crypto::Secret;
 use crate::customers::{self, CustomFields, NewCustomer};
@@ -60,6 +60,7 @@ impl Shop {
             rate: Rate::default_of(Mode::Test),
             signing_secret: None,
             modifiers: serde_json::Value::Null,
+            time: AccountTime::new(account_id, false),
         };
         let new = NewCustomer {
             email: "ada@example.com".into(),

@@ -1,0 +1,135 @@
+//! The SQL of test clocks.
+
+use std::time::Duration;
+
+use sqlx::PgPool;
+
+use super::{Advance, TestClock};
+use crate::error::Result;
+use crate::id::AccountId;
+use crate::time::Timestamp;
+
+pub(super) async fn find(db: &PgPool, account: AccountId, now: Timestamp) -> Result<TestClock> {
+    let row = sqlx::query_as!(
+        TestClock,
+        r#"SELECT account_now($1, $2) AS "now!", (SELECT target FROM test_clocks WHERE account_id = $1) AS target"#,
+        account.uuid(),
+        now,
+    )
+    .fetch_one(db)
+    .await?;
+    Ok(row)
+}
+
+/// Seconds to wait; none if another transaction has just made the row, which this one cannot see.
+pub(super) async fn make(db: &PgPool, account: AccountId, believed_for: Duration) -> Result<Option<f64>> {
+    let wait = sqlx::query_scalar!(
+        "WITH made AS (
+             INSERT INTO test_clocks (account_id) VALUES ($1) ON CONFLICT (account_id) DO NOTHING RETURNING created_at),
+         clock AS (
+             SELECT created_at FROM made UNION ALL SELECT created_at FROM test_clocks WHERE account_id = $1)
+         SELECT greatest(0, extract(epoch FROM created_at + make_interval(secs => $2) - clock_timestamp()))::float8 FROM clock",
+        account.uuid(),
+        believed_for.as_secs_f64(),
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(wait.flatten())
+}
+
+/// The time is reckoned from the row's own columns, as `account_now` does it: a function would see them as they stood before a
+/// lock was waited for.
+pub(super) async fn begin(
+    db: &PgPool,
+    account: AccountId,
+    to: Timestamp,
+    now: Timestamp,
+    push_after: Duration,
+) -> Result<Option<Timestamp>> {
+    let frozen_at = sqlx::query_scalar!(
+        r#"UPDATE test_clocks SET target = $2, next_push_at = clock_timestamp() + make_interval(secs => $4),
+                  frozen_at = greatest(reached, $3::timestamptz + ahead_us * interval '1 microsecond')
+           WHERE account_id = $1 AND target IS NULL
+             AND greatest(reached, $3::timestamptz + ahead_us * interval '1 microsecond') < $2
+           RETURNING frozen_at AS "frozen_at!""#,
+        account.uuid(),
+        to,
+        now,
+        push_after.as_secs_f64(),
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(frozen_at)
+}
+
+pub(super) async fn take_due(db: &PgPool, push_after: Duration, batch: i64) -> Result<Vec<AccountId>> {
+    let rows = sqlx::query_scalar!(
+        "UPDATE test_clocks SET next_push_at = clock_timestamp() + make_interval(secs => $1)
+         WHERE account_id IN (SELECT account_id FROM test_clocks
+                              WHERE next_push_at <= clock_timestamp()
+                                AND (lease_until IS NULL OR lease_until < clock_timestamp())
+                              ORDER BY next_push_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)
+         RETURNING account_id",
+        push_after.as_secs_f64(),
+        batch,
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows)
+}
+
+pub(super) async fn claim(db: &PgPool, account: AccountId, lease: Duration) -> Result<Option<Advance>> {
+    let row = sqlx::query!(
+        r#"UPDATE test_clocks SET fence = fence + 1, lease_until = clock_timestamp() + make_interval(secs => $2)
+           WHERE account_id = $1 AND target IS NOT NULL AND (lease_until IS NULL OR lease_until < clock_timestamp())
+           RETURNING frozen_at AS "frozen_at!", target AS "target!", fence"#,
+        account.uuid(),
+        lease.as_secs_f64(),
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row.map(|row| Advance { account, frozen_at: row.frozen_at, target: row.target, fence: row.fence }))
+}
+
+pub(super) async fn step(db: &PgPool, ours: &Advance, to: Timestamp, lease: Duration) -> Result<Option<Timestamp>> {
+    let frozen_at = sqlx::query_scalar!(
+        r#"UPDATE test_clocks SET frozen_at = least(target, greatest(frozen_at, $3)),
+                  lease_until = clock_timestamp() + make_interval(secs => $4)
+           WHERE account_id = $1 AND fence = $2 AND target IS NOT NULL RETURNING frozen_at AS "frozen_at!""#,
+        ours.account.uuid(),
+        ours.fence,
+        to,
+        lease.as_secs_f64(),
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(frozen_at)
+}
+
+/// If more time has passed meanwhile than it was to be advanced, the clock is everyone's again.
+pub(super) async fn finish(db: &PgPool, ours: &Advance, now: Timestamp) -> Result<bool> {
+    let done = sqlx::query!(
+        "UPDATE test_clocks SET ahead_us = greatest(0, extract(epoch FROM target - $3::timestamptz) * 1000000)::bigint,
+                reached = target, frozen_at = NULL, target = NULL, lease_until = NULL, next_push_at = NULL
+         WHERE account_id = $1 AND fence = $2 AND target IS NOT NULL",
+        ours.account.uuid(),
+        ours.fence,
+        now,
+    )
+    .execute(db)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+pub(super) async fn release(db: &PgPool, ours: &Advance) -> Result<()> {
+    sqlx::query!(
+        "UPDATE test_clocks SET lease_until = NULL, next_push_at = clock_timestamp() + make_interval(secs => $3)
+         WHERE account_id = $1 AND fence = $2 AND target IS NOT NULL",
+        ours.account.uuid(),
+        ours.fence,
+        super::PUSH_AGAIN.as_secs_f64(),
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
