@@ -185,7 +185,7 @@ pub(super) async fn void(
 async fn change_and_wait(app: &App, caller: &Caller, id: &str, change: Change, request_id: RequestId) -> Answer {
     let origin = app.origin(request_id);
     let changing =
-        flows::change_payment(&app.db, caller, payment_id(id)?, change, &origin, app.now(&caller).await?).await?;
+        flows::change_payment(&app.db, caller, payment_id(id)?, change, &origin, app.now(caller).await?).await?;
     let (mut payment, mut refunds) = (changing.payment, vec![]);
     let waiter = app.replies.register(payment.id.uuid());
     app.push(queues::MONEY, Wake { id: changing.operation.uuid(), request_id: origin.request_id });
