@@ -69,6 +69,13 @@ operations! {
     InvoicesList = "invoices.list",
     InvoicesIssue = "invoices.issue",
     InvoicesVoid = "invoices.void",
+    RecurringInvoicesCreate = "recurring_invoices.create",
+    RecurringInvoicesRetrieve = "recurring_invoices.retrieve",
+    RecurringInvoicesUpdate = "recurring_invoices.update",
+    RecurringInvoicesList = "recurring_invoices.list",
+    RecurringInvoicesPause = "recurring_invoices.pause",
+    RecurringInvoicesResume = "recurring_invoices.resume",
+    RecurringInvoicesCancel = "recurring_invoices.cancel",
 }
 
 impl Operation {

@@ -106,4 +106,4 @@ macro_rules! kinds {
     )*};
 }
 
-kinds!(address capabilities checkout_session customer invoice list payment payment_method plan refund token webhook_delivery webhook_endpoint);
+kinds!(address capabilities checkout_session customer invoice list payment payment_method plan recurring_invoice refund token webhook_delivery webhook_endpoint);

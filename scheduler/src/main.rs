@@ -5,6 +5,7 @@ mod schedule;
 
 use anyhow::{Context, Result};
 use common::clock::Clock;
+use common::db::Db;
 use common::{config, db, telemetry};
 use queue::Publisher;
 
@@ -17,12 +18,13 @@ const DATABASE_POOL: u32 = 5;
 async fn main() -> Result<()> {
     telemetry::init_logs();
     let metrics = telemetry::init_metrics()?;
-    let db = db::pool(&config::database_url()?, config::database_pool(DATABASE_POOL)?, "scheduler")?;
-    let internal = telemetry::Internal::new(db.clone(), metrics);
+    let pool = db::pool(&config::database_url()?, config::database_pool(DATABASE_POOL)?, "scheduler")?;
+    let internal = telemetry::Internal::new(pool.clone(), metrics);
     let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;
     let publisher = Publisher::connect(config::redis_url()?.expose())?;
     tracing::info!(metrics = %metrics_address, "scheduler is running");
 
+    let db = Db::new(pool, publisher.clone());
     let scheduler = Scheduler { db, publisher, clock: Clock::system(), retention_months: config::retention_months()? };
     scheduler.run_until(telemetry::shutdown_signal()).await;
     internal.drain();

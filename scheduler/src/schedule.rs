@@ -7,33 +7,38 @@
 //! | endpoints with webhooks to deliver | 1 s | `webhook_pending_due` | the worker's, row by row |
 //! | webhooks nobody wants any more | 5 s | `webhook_pending_due` | `SKIP LOCKED`, recorded as failed |
 //! | statements to compare with our books | 5 s | `provider_accounts_reconciliation_due` | `reconcile_at` moved on by 60 s |
+//! | cycles of recurring invoices | 1 s | `recurring_invoices_due` | the row, locked by the transaction that produces its invoice; `SKIP LOCKED` |
 //! | partitions of the coming months, and of those that nobody needs any more | 1 h | – | `CREATE TABLE IF NOT EXISTS` |
 //! | sessions and tokens that ended a day ago | 1 min | `checkout_sessions_expiry`, `payment_tokens_expiry` | `SKIP LOCKED`, deleted |
 //! | nonces whose signatures are too old by now | 1 min | `request_nonces_expiry` | `SKIP LOCKED`, deleted |
-//! | figures for dashboards | 5 s | `operations_due`, `operations_unknown`, the webhooks' backlog | none needed |
+//! | figures for dashboards | 5 s | `operations_due`, `operations_unknown`, the webhooks' backlog, `recurring_invoices_due` | none needed |
 //!
 //! Each scan costs what is due, never the size of the table. A tick that found a whole batch runs again at once.
 
 use std::future::Future;
 use std::time::Duration;
 
+use common::accounts::Scope;
 use common::clock::Clock;
+use common::db::Db;
 use common::error::Result;
+use common::flows::RECURRING_BATCH;
 use common::operations::{self, SWEEP_BATCH, State};
 use common::payments::{self, INQUIRY_BATCH};
 use common::webhooks::{DisabledReason, dispatch};
-use common::{checkout, events, flows, nonces, queues};
+use common::{checkout, events, flows, nonces, queues, recurring_invoices};
 use queue::{Publisher, Queue, Wake};
-use sqlx::PgPool;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 /// Batches of unwanted webhooks closed in one tick; the next tick goes on.
 const CLOSINGS_A_TICK: usize = 20;
+/// Batches of one kind of billing in one tick, so that a backlog of one kind does not hold up the others.
+const BILLINGS_A_TICK: usize = 20;
 
 /// What the ticks need.
 pub(crate) struct Scheduler {
-    pub(crate) db: PgPool,
+    pub(crate) db: Db,
     pub(crate) publisher: Publisher,
     pub(crate) clock: Clock,
     /// Whole months for which events and deliveries are kept.
@@ -42,14 +47,20 @@ pub(crate) struct Scheduler {
 
 impl Scheduler {
     /// Ticks until told to stop; a tick under way is finished. What moves money has a loop of its own: a long backlog of
-    /// webhooks, or a slow figure, delays no payment.
+    /// webhooks or of invoices, or a slow figure, delays no payment.
     pub(crate) async fn run_until(self, stop: impl Future<Output = ()>) {
         let stopping = CancellationToken::new();
         let stopped = async {
             stop.await;
             stopping.cancel();
         };
-        tokio::join!(stopped, self.tick_money(&stopping), self.tick_webhooks(&stopping), self.tick_the_rest(&stopping));
+        tokio::join!(
+            stopped,
+            self.tick_money(&stopping),
+            self.tick_webhooks(&stopping),
+            self.tick_billing(&stopping),
+            self.tick_the_rest(&stopping)
+        );
     }
 
     async fn tick_money(&self, stopping: &CancellationToken) {
@@ -79,6 +90,19 @@ impl Scheduler {
         }
     }
 
+    async fn tick_billing(&self, stopping: &CancellationToken) {
+        let [mut every_second] = every([1]);
+        loop {
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => return,
+                _ = every_second.tick() => {
+                    self.attempt("recurring_invoices", self.run_recurring_invoices(stopping)).await;
+                }
+            }
+        }
+    }
+
     async fn tick_the_rest(&self, stopping: &CancellationToken) {
         let [mut every_5_seconds, mut every_minute, mut every_hour] = every([5, 60, 3600]);
         loop {
@@ -90,6 +114,7 @@ impl Scheduler {
                 _ = every_5_seconds.tick() => {
                     self.attempt("figures", self.publish_figures()).await;
                     self.attempt("webhook_figures", self.publish_webhook_figures()).await;
+                    self.attempt("billing_figures", self.publish_billing_figures()).await;
                 }
             }
         }
@@ -147,6 +172,18 @@ impl Scheduler {
     async fn close_unwanted_webhooks(&self) -> Result<()> {
         for _ in 0..CLOSINGS_A_TICK {
             if dispatch::close_unwanted(&self.db).await? < dispatch::CLOSING_BATCH.unsigned_abs() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn run_recurring_invoices(&self, stopping: &CancellationToken) -> Result<()> {
+        for _ in 0..BILLINGS_A_TICK {
+            let everyone = Scope::Everyone(self.clock.now());
+            let found = flows::run_due_recurring_invoices(&self.db, everyone, RECURRING_BATCH).await?;
+            // One that has missed several cycles has its next one in the next batch.
+            if found == 0 || stopping.is_cancelled() {
                 break;
             }
         }
@@ -219,6 +256,14 @@ impl Scheduler {
                 webhooks.disabled.iter().find(|(disabled, _)| *disabled == reason).map_or(0, |(_, count)| *count);
             metrics::gauge!("webhooks_endpoints_disabled", "reason" => reason.name()).set(disabled as f64);
         }
+        Ok(())
+    }
+
+    async fn publish_billing_figures(&self) -> Result<()> {
+        let now = self.clock.now();
+        let oldest = recurring_invoices::oldest_due(&self.db, now).await?;
+        let age = oldest.map_or(0, |since| now.as_millisecond() - since.as_millisecond());
+        metrics::gauge!("billing_oldest_due_age_seconds", "work" => "recurring_invoices").set(age as f64 / 1000.0);
         Ok(())
     }
 }

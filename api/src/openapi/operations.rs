@@ -1,5 +1,7 @@
 //! The sheet of each operation, in the order of the route table.
 
+mod recurring_invoices;
+
 use common::addresses::AddressView;
 use common::customers::CustomerView;
 use common::id::{
@@ -13,6 +15,7 @@ use common::webhooks::{DeletedEndpointView, DeliveryStatus, DeliveryView, Endpoi
 use serde_json::{Value, json};
 use utoipa::PartialSchema;
 
+pub(crate) use self::recurring_invoices::*;
 use super::sheet::Sheet;
 use crate::routes::addresses::{AddressFields, RoleField};
 use crate::routes::capabilities::Capabilities;

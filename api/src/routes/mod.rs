@@ -8,6 +8,7 @@ pub(crate) mod invoices;
 pub(crate) mod payment_methods;
 pub(crate) mod payments;
 pub(crate) mod plans;
+pub(crate) mod recurring_invoices;
 pub(crate) mod webhook_deliveries;
 pub(crate) mod webhook_endpoints;
 
@@ -55,6 +56,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         get("/v1/invoices/{id}", Secret(Op::InvoicesRetrieve), invoices::retrieve, sheets::invoices_retrieve()),
         post("/v1/invoices/{id}/issue", Secret(Op::InvoicesIssue), invoices::issue, sheets::invoices_issue()),
         post("/v1/invoices/{id}/void", Secret(Op::InvoicesVoid), invoices::void, sheets::invoices_void()),
+        post("/v1/recurring_invoices", Secret(Op::RecurringInvoicesCreate), recurring_invoices::create, sheets::recurring_invoices_create()),
+        get("/v1/recurring_invoices", Secret(Op::RecurringInvoicesList), recurring_invoices::list, sheets::recurring_invoices_list()),
+        get("/v1/recurring_invoices/{id}", Secret(Op::RecurringInvoicesRetrieve), recurring_invoices::retrieve, sheets::recurring_invoices_retrieve()),
+        post("/v1/recurring_invoices/{id}", Secret(Op::RecurringInvoicesUpdate), recurring_invoices::update, sheets::recurring_invoices_update()),
+        post("/v1/recurring_invoices/{id}/pause", Secret(Op::RecurringInvoicesPause), recurring_invoices::pause, sheets::recurring_invoices_pause()),
+        post("/v1/recurring_invoices/{id}/resume", Secret(Op::RecurringInvoicesResume), recurring_invoices::resume, sheets::recurring_invoices_resume()),
+        post("/v1/recurring_invoices/{id}/cancel", Secret(Op::RecurringInvoicesCancel), recurring_invoices::cancel, sheets::recurring_invoices_cancel()),
         post("/v1/webhook_endpoints", Secret(Op::WebhookEndpointsCreate), webhook_endpoints::create, sheets::webhook_endpoints_create()),
         get("/v1/webhook_endpoints", Secret(Op::WebhookEndpointsList), webhook_endpoints::list, sheets::webhook_endpoints_list()),
         get("/v1/webhook_endpoints/{id}", Secret(Op::WebhookEndpointsRetrieve), webhook_endpoints::retrieve, sheets::webhook_endpoints_retrieve()),

@@ -3,10 +3,12 @@
 mod admin;
 mod authentication;
 mod keys;
+mod scope;
 
 pub use admin::{AccountRow, AccountSettings, create, list, set, set_unsupported};
 pub use authentication::{AuthError, Keys};
 pub use keys::{IssuedKey, KeyRow, issue_publishable, issue_secret, list as list_keys, revoke};
+pub use scope::Scope;
 
 use serde::Serialize;
 use sqlx::PgExecutor;
