@@ -12,7 +12,6 @@ use common::recurring_invoices::{
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::customers::customer_id;
 use super::invoices::{ItemFields, items};
 use crate::answer::{Answer, created, ok};
 use crate::app::App;
@@ -70,7 +69,7 @@ pub(crate) struct TemplateFields {
     description: Option<Text>,
     /// What each invoice adds up, 1 to 100 rows.
     #[serde(default, deserialize_with = "rows")]
-    #[schema(value_type = Vec<ItemFields>, min_items = 1, max_items = 100)]
+    #[schema(value_type = Vec<ItemFields>, required = true, min_items = 1, max_items = 100)]
     items: Option<Vec<Row<ItemFields>>>,
     /// Added to the items.
     amount_tax: Option<Part>,
@@ -125,17 +124,15 @@ pub(super) async fn create(
     Body { fields, .. }: Body<RecurringInvoiceFields>,
 ) -> Answer {
     let sent = fields.into_change()?;
-    let customer = required("customerId", sent.customer_id)?;
     let cadence = required("cadence", sent.cadence)?;
     let new = NewRecurringInvoice {
+        customer_id: required("customerId", sent.customer_id)?,
         name: sent.name,
         cadence: cadence.with(sent.last_day_of_month.unwrap_or(false))?,
         start_date: sent.start_date,
         end_date: sent.end_date,
         issue_mode: sent.issue_mode.unwrap_or(IssueMode::AutoSend),
         template: required("template", sent.template)?,
-        // Whom it names comes after what it says.
-        customer_id: customer_id(&customer)?,
     };
     let recurring = recurring_invoices::create(&app.db, &caller, new, app.clock.now()).await?;
     Ok(created(RecurringInvoiceView::new(&recurring)))

@@ -140,8 +140,8 @@ impl RecurringInvoice {
 /// A recurring invoice to be made. Its fields have been checked, each for itself.
 #[derive(Debug)]
 pub struct NewRecurringInvoice {
-    /// Who is to owe its invoices.
-    pub customer_id: CustomerId,
+    /// Who is to owe its invoices, as sent: whom it names comes after what it says.
+    pub customer_id: String,
     /// What the merchant calls it.
     pub name: Option<String>,
     /// How often, and on which day.
@@ -189,7 +189,7 @@ impl NewRecurringInvoice {
             id: RecurringInvoiceId::new(now),
             account_id: caller.account_id,
             mode: caller.mode,
-            customer_id: self.customer_id,
+            customer_id: self.customer_id.parse().map_err(|_| Error::NotFound("customer"))?,
             name: self.name,
             status: Status::Active,
             cadence: self.cadence,

@@ -45,7 +45,7 @@ fn made(today: &str, cadence: SentCadence, start: Option<&str>, end: Option<&str
     let now = noon(today);
     let item = Item { description: "Rent".into(), quantity: 1, unit_amount: 500 };
     let new = NewRecurringInvoice {
-        customer_id: CustomerId::new(now),
+        customer_id: CustomerId::new(now).to_string(),
         name: None,
         cadence: cadence.with(false)?,
         start_date: start.map(day),

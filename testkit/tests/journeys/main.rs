@@ -17,6 +17,7 @@ mod limits;
 mod payment_methods;
 mod payments;
 mod plans;
+mod recurring_invoices;
 mod signing;
 mod support;
 mod tokens;
