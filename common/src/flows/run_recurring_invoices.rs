@@ -1,6 +1,9 @@
 //! Producing the invoices of recurring ones: a transaction for each cycle, which moves on to the next. Of an active one every
 //! cycle is produced, in order, however late. Run twice, by many at once, or killed anywhere, a cycle has one invoice.
 
+#[cfg(test)]
+mod tests;
+
 use super::reschedule_recurring_invoice::next_cycle;
 use crate::accounts::{self, Scope};
 use crate::calendar::Period;

@@ -170,10 +170,9 @@ pub(super) async fn lock_due(
             );
             query.fetch_optional(tx).await?
         }
-        Scope::Account(account, at) => {
+        Scope::Account(_, at) => {
             let query = select_recurring_invoices!(
-                "WHERE r.account_id = $1 AND r.id = $2 AND r.next_run_at <= $3 FOR NO KEY UPDATE OF r",
-                account.uuid(),
+                "WHERE r.id = $1 AND r.next_run_at <= $2 FOR NO KEY UPDATE OF r",
                 id.uuid(),
                 at,
             );
