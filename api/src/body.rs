@@ -2,6 +2,7 @@
 //!
 //! Every field type here reads itself strictly and says what it wants, without repeating what was sent.
 
+mod cadence;
 mod calendar;
 mod rows;
 
@@ -25,6 +26,7 @@ use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _};
 use serde_json::Value;
 use utoipa::openapi::{KnownFormat, Object, ObjectBuilder, SchemaFormat, Type};
 
+pub(crate) use self::cadence::{CadenceInterval, CadenceUnit, DayOfMonth, InvoiceMode};
 pub(crate) use self::calendar::{Day, Zone};
 pub(crate) use self::rows::{Row, rows};
 use crate::answer::Refusal;

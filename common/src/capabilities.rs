@@ -79,6 +79,13 @@ operations! {
     InvoicesSchedulerRun = "invoices.scheduler_run",
     TestClockRetrieve = "test_clock.retrieve",
     TestClockAdvance = "test_clock.advance",
+    RecurringInvoicesCreate = "recurring_invoices.create",
+    RecurringInvoicesRetrieve = "recurring_invoices.retrieve",
+    RecurringInvoicesUpdate = "recurring_invoices.update",
+    RecurringInvoicesList = "recurring_invoices.list",
+    RecurringInvoicesPause = "recurring_invoices.pause",
+    RecurringInvoicesResume = "recurring_invoices.resume",
+    RecurringInvoicesCancel = "recurring_invoices.cancel",
 }
 
 impl Operation {

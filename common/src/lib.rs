@@ -35,6 +35,7 @@ pub mod invoices;
 pub mod payment_methods;
 pub mod payments;
 pub mod plans;
+pub mod recurring_invoices;
 pub mod subscriptions;
 pub mod test_clocks;
 pub mod webhooks;

@@ -106,4 +106,4 @@ macro_rules! kinds {
     )*};
 }
 
-kinds!(address capabilities checkout_session collection_attempt customer invoice list payment payment_method plan refund subscription test_clock token webhook_delivery webhook_endpoint);
+kinds!(address capabilities checkout_session collection_attempt customer invoice list payment payment_method plan recurring_invoice refund subscription test_clock token webhook_delivery webhook_endpoint);

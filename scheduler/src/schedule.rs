@@ -5,8 +5,9 @@
 //! | operations never taken, abandoned, or unknown | 1 s | `operations_due` | `next_push_at` moved on, 2 s doubling to 30 s |
 //! | invoices to collect | 1 s, and 0.1 s while there are more than may be under way | `invoices_collection_due` | the attempt, written under the invoice's lock |
 //! | charges that may have settled or expired | 1 s | `payments_inquiry_due` | `inquiry_at` moved on by 30 s |
-//! | cycles of subscriptions to bill | 1 s | `subscriptions_due` | `SKIP LOCKED`, a cycle in each transaction |
-//! | the same of an account whose test clock is ahead | 1 s | `test_clocks_ahead`, `payments_inquiry_due_of_account` | the same |
+//! | cycles of recurring invoices | 1 s | `recurring_invoices_due` | `SKIP LOCKED`, a cycle in each transaction |
+//! | cycles of subscriptions | 1 s | `subscriptions_due` | `SKIP LOCKED`, a cycle in each transaction |
+//! | all of these of an account whose test clock is ahead | 1 s | `test_clocks_ahead`, and `…_of_account` of each | the same |
 //! | test clocks that are being advanced by nobody | 1 s | `test_clocks_due` | `next_push_at` moved on by 3 s |
 //! | endpoints with webhooks to deliver | 1 s | `webhook_pending_due` | the worker's, row by row |
 //! | webhooks nobody wants any more | 5 s | `webhook_pending_due` | `SKIP LOCKED`, recorded as failed |
@@ -14,7 +15,7 @@
 //! | partitions of the coming months, and of those that nobody needs any more | 1 h | – | `CREATE TABLE IF NOT EXISTS` |
 //! | sessions and tokens that ended a day ago | 1 min | `checkout_sessions_expiry`, `payment_tokens_expiry` | `SKIP LOCKED`, deleted |
 //! | nonces whose signatures are too old by now | 1 min | `request_nonces_expiry` | `SKIP LOCKED`, deleted |
-//! | figures for dashboards | 5 s | `operations_due`, `operations_unknown`, `subscriptions_due`, the webhooks' backlog | none needed |
+//! | figures for dashboards | 5 s | `operations_due`, `operations_unknown`, what is due of billing, the webhooks' backlog | none needed |
 //!
 //! Each scan costs what is due, never the size of the table. A tick that found a whole batch runs again at once.
 
@@ -25,11 +26,11 @@ use common::accounts::Scope;
 use common::clock::Clock;
 use common::db::Db;
 use common::error::Result;
-use common::flows::COLLECTION_BATCH;
+use common::flows::{COLLECTION_BATCH, RECURRING_BATCH};
 use common::operations::{self, Origin, SWEEP_BATCH, State};
 use common::payments::{self, INQUIRY_BATCH};
 use common::webhooks::{DisabledReason, dispatch};
-use common::{checkout, events, flows, invoices, nonces, queues, subscriptions, test_clocks};
+use common::{checkout, events, flows, invoices, nonces, queues, recurring_invoices, subscriptions, test_clocks};
 use queue::{Publisher, Queue, Wake};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
@@ -38,8 +39,8 @@ use tokio_util::sync::CancellationToken;
 const CLOSINGS_A_TICK: usize = 20;
 /// Subscriptions looked at together.
 const BILLING_BATCH: i64 = 100;
-/// Cycles billed in one tick; the next tick goes on.
-const BILLINGS_A_TICK: usize = 500;
+/// Batches of one kind of billing in one tick, so that a backlog of one kind does not hold up the others.
+const BILLINGS_A_TICK: usize = 20;
 
 /// Collections under way at once, of everyone together. Those that are due beyond that wait in Postgres.
 const COLLECTIONS_UNDER_WAY: i64 = 1000;
@@ -55,7 +56,7 @@ pub(crate) struct Scheduler {
 
 impl Scheduler {
     /// Ticks until told to stop; a tick under way is finished. What moves money has a loop of its own: a long backlog of
-    /// webhooks, or a slow figure, delays no payment.
+    /// webhooks or of invoices, or a slow figure, delays no payment.
     pub(crate) async fn run_until(self, stop: impl Future<Output = ()>) {
         let stopping = CancellationToken::new();
         let stopped = async {
@@ -105,7 +106,10 @@ impl Scheduler {
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => return,
-                _ = every_second.tick() => self.attempt("subscriptions", self.bill_subscriptions()).await,
+                _ = every_second.tick() => {
+                    self.attempt("recurring_invoices", self.run_recurring_invoices(stopping)).await;
+                    self.attempt("subscriptions", self.bill_subscriptions(stopping)).await;
+                }
             }
         }
     }
@@ -206,6 +210,7 @@ impl Scheduler {
     async fn hand_out_of_accounts_ahead(&self) -> Result<()> {
         for ahead in flows::accounts_ahead_with_due(&self.db, self.clock.now()).await? {
             let scope = Scope::Account(ahead.account, ahead.now);
+            flows::run_due_recurring_invoices(&self.db, scope, RECURRING_BATCH).await?;
             flows::run_due_subscriptions(&self.db, scope, BILLING_BATCH).await?;
             self.collect(scope, COLLECTION_BATCH).await?;
             self.hand_out_inquiries(scope).await?;
@@ -227,13 +232,12 @@ impl Scheduler {
         Ok(())
     }
 
-    async fn bill_subscriptions(&self) -> Result<()> {
-        let mut done = 0;
-        while done < BILLINGS_A_TICK {
-            let scope = Scope::Everyone(self.clock.now());
-            match flows::run_due_subscriptions(&self.db, scope, BILLING_BATCH).await? {
-                0 => break,
-                more => done += more,
+    async fn bill_subscriptions(&self, stopping: &CancellationToken) -> Result<()> {
+        for _ in 0..BILLINGS_A_TICK {
+            let everyone = Scope::Everyone(self.clock.now());
+            // One that has missed several cycles has its next one in the next batch.
+            if flows::run_due_subscriptions(&self.db, everyone, BILLING_BATCH).await? == 0 || stopping.is_cancelled() {
+                break;
             }
         }
         Ok(())
@@ -249,6 +253,18 @@ impl Scheduler {
     async fn close_unwanted_webhooks(&self) -> Result<()> {
         for _ in 0..CLOSINGS_A_TICK {
             if dispatch::close_unwanted(&self.db).await? < dispatch::CLOSING_BATCH.unsigned_abs() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn run_recurring_invoices(&self, stopping: &CancellationToken) -> Result<()> {
+        for _ in 0..BILLINGS_A_TICK {
+            let everyone = Scope::Everyone(self.clock.now());
+            let found = flows::run_due_recurring_invoices(&self.db, everyone, RECURRING_BATCH).await?;
+            // One that has missed several cycles has its next one in the next batch.
+            if found == 0 || stopping.is_cancelled() {
                 break;
             }
         }
@@ -299,8 +315,6 @@ impl Scheduler {
                 metrics::gauge!("payments_operations_for_a_person").set(figure(row.map(|row| row.for_a_person as f64)));
             }
         }
-        let collections = invoices::oldest_due_seconds(&self.db, self.clock.now()).await?;
-        metrics::gauge!("billing_oldest_due_age_seconds", "work" => "collections").set(collections);
         for queue in queues::ALL {
             // Redis may be away; then there is no figure, and its own alarms say so.
             if let Ok(depth) = self.publisher.depth(queue).await {
@@ -314,8 +328,16 @@ impl Scheduler {
     }
 
     async fn publish_billing_figures(&self) -> Result<()> {
-        let oldest = subscriptions::oldest_due_seconds(&self.db, self.clock.now()).await?;
-        metrics::gauge!("billing_oldest_due_age_seconds", "work" => "subscriptions").set(oldest);
+        let now = self.clock.now();
+        let recurring = recurring_invoices::oldest_due(&self.db, now).await?;
+        let recurring = recurring.map_or(0, |since| now.as_millisecond() - since.as_millisecond());
+        for (work, seconds) in [
+            ("recurring_invoices", recurring as f64 / 1000.0),
+            ("subscriptions", subscriptions::oldest_due_seconds(&self.db, now).await?),
+            ("collections", invoices::oldest_due_seconds(&self.db, now).await?),
+        ] {
+            metrics::gauge!("billing_oldest_due_age_seconds", "work" => work).set(seconds);
+        }
         Ok(())
     }
 

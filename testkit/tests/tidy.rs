@@ -302,18 +302,17 @@ fn table(path: &str) -> BTreeSet<String> {
 fn every_event_operation_and_status_is_documented() {
     documented("event types", &table("common/src/events.rs"), 12, "docs/webhooks.md");
     documented("operations", &table("common/src/capabilities.rs"), 13, "docs/api.md");
-    let status = read("common/src/payments/status.rs");
-    let statuses = after(&status, "=> \"").filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect();
-    documented("payment statuses", &statuses, 12, "docs/api.md");
-    let status = read("common/src/invoices/status.rs");
-    let statuses = after(&status, "=> \"").filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect();
-    documented("invoice statuses", &statuses, 5, "docs/billing.md");
-    let status = read("common/src/subscriptions/status.rs");
-    let statuses = after(&status, "=> \"").filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect();
-    documented("subscription statuses", &statuses, 4, "docs/billing.md");
-    let status = read("common/src/webhooks/status.rs");
-    let statuses = after(&status, "=> \"").filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect();
-    documented("statuses of webhooks", &statuses, 8, "docs/webhooks.md");
+    for (slice, statuses, document) in [
+        ("payments", 12, "docs/api.md"),
+        ("invoices", 5, "docs/billing.md"),
+        ("subscriptions", 4, "docs/billing.md"),
+        ("recurring_invoices", 5, "docs/billing.md"),
+        ("webhooks", 8, "docs/webhooks.md"),
+    ] {
+        let status = read(&format!("common/src/{slice}/status.rs"));
+        let names = after(&status, "=> \"").filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect();
+        documented(&format!("statuses of {slice}"), &names, statuses, document);
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Lists and the objects in them, read so that an error names its row and field and repeats nothing of what was sent.
+//! Lists and objects within a body, read so that an error names its row and field and repeats nothing of what was sent.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,7 +11,7 @@ pub(crate) fn rows<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> R
     from.deserialize_any(Rows(PhantomData))
 }
 
-/// An object in a list.
+/// An object within a body: in a list, or as a field.
 #[derive(Debug)]
 pub(crate) struct Row<T>(pub(crate) T);
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// The objects as they may look, by the names of their schemas.
-pub(super) fn all() -> [(&'static str, Value); 15] {
+pub(super) fn all() -> [(&'static str, Value); 16] {
     let at = "2026-11-21T09:30:00.123Z";
     let customer = "cus_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7";
     let payment = "pay_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7";
@@ -71,6 +71,20 @@ pub(super) fn all() -> [(&'static str, Value); 15] {
             json!({
                 "id": "plan_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7", "object": "plan", "livemode": false, "createdAt": at,
                 "name": "Gold", "amount": 2900, "currency": "USD", "interval": "month", "intervalCount": 1,
+            }),
+        ),
+        (
+            "RecurringInvoice",
+            json!({
+                "id": "rinv_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7", "object": "recurring_invoice", "livemode": false, "createdAt": at,
+                "customerId": customer, "name": "Rent", "status": "active",
+                "cadence": {"unit": "monthly", "interval": 1, "dayOfMonth": 31}, "lastDayOfMonth": false,
+                "startDate": "2027-01-01", "mode": "auto_send",
+                "template": {
+                    "currency": "USD", "paymentTerms": "net_7",
+                    "items": [{"description": "Rent", "quantity": 1, "unitAmount": 95000}],
+                },
+                "nextInvoiceDate": "2027-01-31", "occurrenceCount": 0,
             }),
         ),
         (

@@ -102,7 +102,7 @@ pub(crate) fn document(endpoints: &mut [Endpoint], public_url: &str) -> Value {
 }
 
 /// The chapters, in the order of the page.
-const CHAPTERS: [&str; 11] = [
+const CHAPTERS: [&str; 12] = [
     "Payments",
     "Payment methods",
     "Customers",
@@ -111,6 +111,7 @@ const CHAPTERS: [&str; 11] = [
     "Subscriptions",
     "Invoices",
     "Test clock",
+    "Recurring invoices",
     "Webhooks",
     "Browser",
     "Capabilities",
@@ -129,6 +130,7 @@ const TAGS: &[(&str, &str)] = &[
     ("subscriptions", "Subscriptions"),
     ("invoices", "Invoices"),
     ("test_clock", "Test clock"),
+    ("recurring_invoices", "Recurring invoices"),
     ("checkout_sessions", "Browser"),
     ("tokens", "Browser"),
 ];

@@ -3,6 +3,7 @@
 mod invoices;
 
 pub(crate) use invoices::*;
+mod recurring_invoices;
 mod subscriptions;
 mod test_clock;
 
@@ -16,6 +17,7 @@ use common::webhooks::{DeletedEndpointView, DeliveryStatus, DeliveryView, Endpoi
 use serde_json::{Value, json};
 use utoipa::PartialSchema;
 
+pub(crate) use self::recurring_invoices::*;
 pub(crate) use self::subscriptions::{
     subscriptions_cancel, subscriptions_create, subscriptions_list, subscriptions_retrieve,
 };

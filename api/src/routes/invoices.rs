@@ -76,7 +76,7 @@ impl Row<ItemFields> {
 }
 
 /// The rows of a list that stands at `place`.
-fn items(place: &str, rows: Vec<Row<ItemFields>>) -> Result<Vec<Item>, Error> {
+pub(super) fn items(place: &str, rows: Vec<Row<ItemFields>>) -> Result<Vec<Item>, Error> {
     rows.into_iter().enumerate().map(|(i, row)| row.into_item(&format!("{place}[{i}]"))).collect()
 }
 

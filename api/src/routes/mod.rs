@@ -9,6 +9,7 @@ pub(crate) mod invoices;
 pub(crate) mod payment_methods;
 pub(crate) mod payments;
 pub(crate) mod plans;
+pub(crate) mod recurring_invoices;
 pub(crate) mod subscriptions;
 pub(crate) mod test_clock;
 pub(crate) mod webhook_deliveries;
@@ -66,6 +67,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         post("/v1/invoices/{id}/cancel_schedule", Secret(Op::InvoicesCancelSchedule), invoices::cancel_schedule, sheets::invoices_cancel_schedule()),
         get("/v1/invoices/{id}/attempts", Secret(Op::InvoicesAttempts), invoices::attempts, sheets::invoices_attempts()),
         post("/v1/invoices/scheduler/run", Secret(Op::InvoicesSchedulerRun), collections::run, sheets::invoices_scheduler_run()),
+        post("/v1/recurring_invoices", Secret(Op::RecurringInvoicesCreate), recurring_invoices::create, sheets::recurring_invoices_create()),
+        get("/v1/recurring_invoices", Secret(Op::RecurringInvoicesList), recurring_invoices::list, sheets::recurring_invoices_list()),
+        get("/v1/recurring_invoices/{id}", Secret(Op::RecurringInvoicesRetrieve), recurring_invoices::retrieve, sheets::recurring_invoices_retrieve()),
+        post("/v1/recurring_invoices/{id}", Secret(Op::RecurringInvoicesUpdate), recurring_invoices::update, sheets::recurring_invoices_update()),
+        post("/v1/recurring_invoices/{id}/pause", Secret(Op::RecurringInvoicesPause), recurring_invoices::pause, sheets::recurring_invoices_pause()),
+        post("/v1/recurring_invoices/{id}/resume", Secret(Op::RecurringInvoicesResume), recurring_invoices::resume, sheets::recurring_invoices_resume()),
+        post("/v1/recurring_invoices/{id}/cancel", Secret(Op::RecurringInvoicesCancel), recurring_invoices::cancel, sheets::recurring_invoices_cancel()),
         post("/v1/webhook_endpoints", Secret(Op::WebhookEndpointsCreate), webhook_endpoints::create, sheets::webhook_endpoints_create()),
         get("/v1/webhook_endpoints", Secret(Op::WebhookEndpointsList), webhook_endpoints::list, sheets::webhook_endpoints_list()),
         get("/v1/webhook_endpoints/{id}", Secret(Op::WebhookEndpointsRetrieve), webhook_endpoints::retrieve, sheets::webhook_endpoints_retrieve()),

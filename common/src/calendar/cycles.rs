@@ -5,15 +5,20 @@ use std::fmt;
 use super::Date;
 
 /// The unit in which the time between two dates is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "cadence_unit")]
 pub enum Unit {
     /// Days.
+    #[sqlx(rename = "daily")]
     Day,
     /// Weeks: seven days.
+    #[sqlx(rename = "weekly")]
     Week,
     /// Months of the calendar.
+    #[sqlx(rename = "monthly")]
     Month,
     /// Years: twelve months.
+    #[sqlx(rename = "yearly")]
     Year,
 }
 

@@ -30,6 +30,10 @@ pub async fn accounts_ahead_with_due(db: &PgPool, now: Timestamp) -> Result<Vec<
                     AND (p.account_id, p.inquiry_at) >= (c.account_id, '-infinity')
                     AND (p.account_id, p.inquiry_at) <= (c.account_id, 'infinity')
                 ORDER BY p.account_id, p.inquiry_at LIMIT 1),
+               (SELECT r.next_run_at FROM recurring_invoices r WHERE r.next_run_at IS NOT NULL
+                    AND (r.account_id, r.next_run_at) >= (c.account_id, '-infinity')
+                    AND (r.account_id, r.next_run_at) <= (c.account_id, 'infinity')
+                ORDER BY r.account_id, r.next_run_at LIMIT 1),
                (SELECT i.next_attempt_at FROM invoices i WHERE i.next_attempt_at IS NOT NULL
                     AND (i.account_id, i.next_attempt_at) >= (c.account_id, '-infinity')
                     AND (i.account_id, i.next_attempt_at) <= (c.account_id, 'infinity')

@@ -12,7 +12,7 @@ use futures_util::{FutureExt, StreamExt, stream};
 use sqlx::PgPool;
 use tokio::time::{Instant, sleep};
 
-use super::{collect_due_invoices, inquire, run_due_subscriptions};
+use super::{collect_due_invoices, inquire, run_due_recurring_invoices, run_due_subscriptions};
 use crate::accounts::Scope;
 use crate::clock::Clock;
 use crate::db::{self, Db};
@@ -23,6 +23,7 @@ use crate::operations::{self, Origin, State};
 use crate::payments::{self, Awaited};
 use crate::providers::Providers;
 use crate::queues;
+use crate::recurring_invoices;
 use crate::subscriptions;
 use crate::test_clocks::{self, Advance};
 use crate::time::Timestamp;
@@ -54,7 +55,14 @@ struct Kind {
 
 /// All that falls due, in the order in which it is done at one instant. Each has a line in [`super::accounts_ahead_with_due`],
 /// too.
-const KINDS: [Kind; 3] = [
+const KINDS: [Kind; 4] = [
+    Kind {
+        name: "recurring invoices",
+        next_due: |db, account| recurring_invoices::next_due(db, account).boxed(),
+        run: |work, account, now| {
+            run_due_recurring_invoices(work.db, Scope::Account(account, now), BATCH as i64).boxed()
+        },
+    },
     Kind {
         name: "subscriptions",
         next_due: |db, account| subscriptions::next_due(db, account).boxed(),

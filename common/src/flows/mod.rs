@@ -1,6 +1,6 @@
 //! Stories across slices: taking a payment, saving a card, choosing defaults, changing a payment, doing an operation,
-//! inquiring, collecting and voiding invoices, making a subscription, billing its cycles and cancelling it, advancing a test
-//! clock.
+//! inquiring, collecting and voiding invoices, making a subscription, billing its cycles and cancelling it, producing
+//! the invoices of recurring ones, advancing a test clock.
 //!
 //! A flow begins and commits its own transactions; state, event and follow-up work are written together or not at all.
 
@@ -18,7 +18,9 @@ mod invoice_payment;
 mod outcome;
 mod perform;
 mod reconcile;
+mod reschedule_recurring_invoice;
 mod reversal;
+mod run_recurring_invoices;
 mod run_subscriptions;
 mod save_card;
 mod schedule_invoice;
@@ -39,6 +41,8 @@ pub use inquire::inquire;
 pub use outcome::record_outcome;
 pub use perform::{Performed, perform};
 pub use reconcile::{reconcile, take_due_reconciliations};
+pub use reschedule_recurring_invoice::{resume_recurring_invoice, update_recurring_invoice};
+pub use run_recurring_invoices::{RECURRING_BATCH, run_due_recurring_invoices};
 pub use run_subscriptions::run_due_subscriptions;
 pub use save_card::{NewCard, save_card, set_default};
 pub use schedule_invoice::{cancel_schedule, schedule_invoice};

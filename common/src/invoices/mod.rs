@@ -394,6 +394,20 @@ pub async fn lock(tx: &mut PgConnection, account: AccountId, id: InvoiceId) -> R
     store::lock(tx, account, id).await?.ok_or(Error::NotFound("invoice"))
 }
 
+/// Whether a cycle of a recurring invoice has its invoice. Asked while the recurring invoice is locked, it stays true or
+/// false until the commit.
+///
+/// # Errors
+/// Only the database's.
+pub async fn is_produced(
+    tx: &mut PgConnection,
+    account: AccountId,
+    recurring: RecurringInvoiceId,
+    cycle: Period,
+) -> Result<bool> {
+    store::is_produced(tx, account, recurring, &cycle.to_string()).await
+}
+
 /// A page of invoices, newest first.
 ///
 /// # Errors

@@ -148,6 +148,22 @@ pub(super) async fn next_number(tx: &mut PgConnection, account: AccountId) -> Re
     Ok(number)
 }
 
+pub(super) async fn is_produced(
+    tx: &mut PgConnection,
+    account: AccountId,
+    recurring: RecurringInvoiceId,
+    billing_period: &str,
+) -> Result<bool> {
+    let query = sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT 1 FROM invoices
+               WHERE account_id = $1 AND recurring_invoice_id = $2 AND billing_period = $3) AS "exists!""#,
+        account.uuid(),
+        recurring.uuid(),
+        billing_period,
+    );
+    Ok(query.fetch_one(tx).await?)
+}
+
 pub(super) async fn find(db: &PgPool, account: AccountId, id: InvoiceId) -> Result<Option<Invoice>> {
     let query = select_invoices!("WHERE i.account_id = $1 AND i.id = $2", account.uuid(), id.uuid());
     Ok(query.fetch_optional(db).await?)

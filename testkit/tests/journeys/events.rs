@@ -132,6 +132,22 @@ async fn subscriptions_have_theirs() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn recurring_invoices_have_theirs() -> Result<()> {
+    let merchant = merchant().await?;
+    let body = json!({
+        "customerId": merchant.customer().await?, "cadence": {"unit": "monthly"}, "startDate": "2090-01-01",
+        "template": {"currency": "USD", "items": [{"description": "Rent", "quantity": 1, "unitAmount": 500}]},
+    });
+    let made = id(created(&merchant.api.post("/v1/recurring_invoices", body).await?))?;
+    for (what, kind) in [("pause", "paused"), ("resume", "resumed"), ("cancel", "cancelled")] {
+        let answer = merchant.api.post(&format!("/v1/recurring_invoices/{made}/{what}"), json!({})).await?;
+        last_event_is(&merchant, "recurring_invoices", &format!("recurring_invoice.{kind}"), ok(&answer)).await?;
+    }
+    assert_eq!(events(&merchant, "recurring_invoices", &made).await?.len(), 3, "one event each");
+    Ok(())
+}
+
 /// The line of a log that has this text, as JSON.
 async fn line_with(log: impl Fn() -> String, text: &str) -> Result<Value> {
     eventually(text, async || {

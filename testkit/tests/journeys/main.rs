@@ -18,6 +18,7 @@ mod limits;
 mod payment_methods;
 mod payments;
 mod plans;
+mod recurring_invoices;
 mod signing;
 mod subscriptions;
 mod support;

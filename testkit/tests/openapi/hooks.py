@@ -18,6 +18,8 @@ KEY = r"Idempotency-Key"  # used before, with another body
 TOTAL = r"amount|items|amountTax|amountDiscount"  # what rows come to, and what needs rows
 DUE = r"dueAt|paymentTerms|collectAt"  # both, or an instant of a year that is none
 CLOCK = r"to"  # not later than the account's time, or too far ahead
+DATES = r"cadence\.dayOfMonth|lastDayOfMonth|startDate|endDate"  # what does not go together, or leaves no date
+TEMPLATE = r"template\.(items|amountTax|amountDiscount)"  # what rows come to
 
 # A request that the schema allows may be refused with 422 for one of these fields alone, and only where it is listed.
 BEYOND_SCHEMA = {
@@ -46,6 +48,9 @@ BEYOND_SCHEMA = {
     "invoices.schedule": [FUNDING, DUE],  # another customer's card, or an instant of a year that is none
     "invoices.attempts": [CURSOR],
     "test_clock.advance": [CLOCK],
+    "recurring_invoices.create": [DATES, TEMPLATE],
+    "recurring_invoices.update": [DATES, TEMPLATE, r"customerId"],  # another customer than it has
+    "recurring_invoices.list": [CURSOR],
 }
 
 NUL = "must not contain the character U+0000"  # holds for fields of any name, so no schema has it
@@ -63,13 +68,29 @@ def is_positive(case):
     return case.meta is not None and case.meta.generation.mode.is_positive
 
 
+def add_up_rows(bill):
+    """Makes random rows ones that come to an amount."""
+    number = lambda value, range: 1 + value % range if isinstance(value, (int, float)) else value
+    for row in bill["items"]:
+        row.update(quantity=number(row["quantity"], 1000), unitAmount=number(row["unitAmount"], 100_000))
+    bill.update(amountTax=number(bill.get("amountTax"), 1000), amountDiscount=None)
+
+
+def goes_together(recurring):
+    """Makes a recurring invoice of random fields one that has dates, and invoices that come to an amount."""
+    recurring.update(lastDayOfMonth=False, endDate=None)
+    cadence = recurring.get("cadence") or {}
+    if cadence.get("unit") in ("daily", "weekly"):
+        cadence["dayOfMonth"] = None
+    if recurring.get("template"):
+        add_up_rows(recurring["template"])
+
+
 def add_up(invoice):
     """Makes an invoice of random fields one that comes to an amount, and has one due date at most."""
-    number = lambda value, range: 1 + value % range if isinstance(value, (int, float)) else value
     if invoice.get("items"):
-        for row in invoice["items"]:
-            row.update(quantity=number(row["quantity"], 1000), unitAmount=number(row["unitAmount"], 100_000))
-        invoice.update(amountTax=number(invoice.get("amountTax"), 1000), amountDiscount=None, amount=None)
+        add_up_rows(invoice)
+        invoice["amount"] = None
     else:
         invoice.update(amountTax=None, amountDiscount=None, amount=invoice.get("amount") or 1000)
     if invoice.get("dueAt"):
@@ -114,8 +135,14 @@ def before_call(ctx, case, kwargs):
     if PLAN and isinstance(case.body, dict) and isinstance(case.body.get("planId"), str):
         case.body.update(planId=PLAN, paymentMethodId=None, timezone="Asia/Kolkata")
     if case.operation.definition.raw["operationId"] == "invoices.create" and isinstance(case.body, dict):
+    operation = case.operation.definition.raw["operationId"]
+    if operation == "invoices.create" and isinstance(case.body, dict):
         add_up(case.body)
-    fresh = FRESH.get(case.operation.definition.raw["operationId"])
+    if operation in ("recurring_invoices.create", "recurring_invoices.update") and isinstance(case.body, dict):
+        goes_together(case.body)
+    if operation == "recurring_invoices.update" and isinstance(case.body, dict):
+        case.body.pop("customerId", None)
+    fresh = FRESH.get(operation)
     if fresh:
         case.path_parameters["id"] = fresh.pop()
         if isinstance(case.body, dict) and isinstance(case.body.get("amount"), int):

@@ -96,7 +96,29 @@ async fn fresh_objects(client: &Client, database_url: &str) -> Result<Value> {
     }
     fresh.insert("subscriptions.cancel".to_owned(), subscriptions.into());
     fresh_invoices(client, database_url, &mut fresh).await?;
+    fresh_recurring_invoices(client, &mut fresh).await?;
     Ok(fresh.into())
+}
+
+/// Recurring invoices that something can be done to.
+async fn fresh_recurring_invoices(client: &Client, fresh: &mut serde_json::Map<String, Value>) -> Result<()> {
+    let body = json!({
+        "customerId": customer(client).await?, "name": "Fresh", "cadence": {"unit": "monthly"}, "startDate": "2090-01-15",
+        "template": {"currency": "USD", "items": [{"description": "Rent", "quantity": 1, "unitAmount": 500}]},
+    });
+    for what in ["update", "pause", "resume", "cancel"] {
+        let mut ids = Vec::new();
+        for _ in 0..15 {
+            let made = client.post("/v1/recurring_invoices", body.clone()).await?.body["id"].clone();
+            if what == "resume" {
+                let made = made.as_str().context("a recurring invoice")?;
+                client.post(&format!("/v1/recurring_invoices/{made}/pause"), json!({})).await?;
+            }
+            ids.push(made);
+        }
+        fresh.insert(format!("recurring_invoices.{what}"), ids.into());
+    }
+    Ok(())
 }
 
 /// Invoices that can be issued, written by hand, for no route makes drafts yet; and some that can be voided.
@@ -147,6 +169,10 @@ async fn reached(client: &Client, fresh: &Value, customer: &str) -> Result<()> {
                 "invoices.issue" => object["number"].is_string(),
                 "invoices.void" => object["status"] == "voided",
                 "subscriptions.cancel" => object["status"] == "cancelled",
+                "recurring_invoices.update" => object["name"] != "Fresh",
+                "recurring_invoices.pause" => object["status"] == "paused",
+                "recurring_invoices.resume" => object["status"] == "active",
+                "recurring_invoices.cancel" => object["status"] == "cancelled",
                 "webhook_endpoints.update" => object["url"] != HOOK,
                 "webhook_endpoints.delete" => object["error"]["code"] == "not_found",
                 _ => object["isDefaultBilling"] == true || object["isDefaultShipping"] == true,
@@ -156,7 +182,9 @@ async fn reached(client: &Client, fresh: &Value, customer: &str) -> Result<()> {
         ensure!(done > 0, "{operation} never succeeded");
     }
     let addresses = format!("/v1/addresses?customerId={customer}");
-    for list in [&addresses, "/v1/plans", "/v1/subscriptions?limit=100", "/v1/invoices?limit=100"] {
+    let lists =
+        ["/v1/plans", "/v1/subscriptions?limit=100", "/v1/invoices?limit=100", "/v1/recurring_invoices?limit=100"];
+    for list in lists.into_iter().chain([addresses.as_str()]) {
         let made = client.get(list).await?.body;
         // Those to begin with have customers of their own.
         let is_new = |row: &Value| row["customerId"].as_str().is_none_or(|of| of == customer);

@@ -63,6 +63,13 @@ const PROBES: &[(&str, Method, &str)] = &[
     ("invoices.scheduler_run", Method::POST, "/v1/invoices/scheduler/run"),
     ("test_clock.retrieve", Method::GET, "/v1/test_clock"),
     ("test_clock.advance", Method::POST, "/v1/test_clock/advance"),
+    ("recurring_invoices.create", Method::POST, "/v1/recurring_invoices"),
+    ("recurring_invoices.retrieve", Method::GET, "/v1/recurring_invoices/rinv_1"),
+    ("recurring_invoices.update", Method::POST, "/v1/recurring_invoices/rinv_1"),
+    ("recurring_invoices.list", Method::GET, "/v1/recurring_invoices"),
+    ("recurring_invoices.pause", Method::POST, "/v1/recurring_invoices/rinv_1/pause"),
+    ("recurring_invoices.resume", Method::POST, "/v1/recurring_invoices/rinv_1/resume"),
+    ("recurring_invoices.cancel", Method::POST, "/v1/recurring_invoices/rinv_1/cancel"),
 ];
 
 /// Whose routes are asked: a secret key, a page, and payments of which a part can be captured and refunded.

@@ -1,0 +1,63 @@
+//! The fields of which the dates of recurring invoices are made.
+
+use common::calendar::{Cadence, MAX_INTERVAL, Unit};
+use common::recurring_invoices::IssueMode;
+use common::schema::{self, schema_is};
+use serde::de::{Deserialize, Deserializer};
+
+use super::strict;
+
+/// The unit of the time between two invoices.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CadenceUnit(pub(crate) Unit);
+
+impl<'de> Deserialize<'de> for CadenceUnit {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        strict(from, "one of daily, weekly, monthly, yearly", |value| {
+            let name = value.as_str()?;
+            Unit::ALL.into_iter().find(|unit| Cadence::unit_name(*unit) == name).map(Self)
+        })
+    }
+}
+
+schema_is!(CadenceUnit, schema::word(Unit::ALL.map(Cadence::unit_name)));
+
+/// How many units lie between two invoices.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CadenceInterval(pub(crate) i64);
+
+impl<'de> Deserialize<'de> for CadenceInterval {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let range = 1..=i64::from(MAX_INTERVAL);
+        strict(from, "a whole number from 1 to 36", |value| value.as_i64().filter(|n| range.contains(n)).map(Self))
+    }
+}
+
+schema_is!(CadenceInterval, schema::whole(1, MAX_INTERVAL.into()));
+
+/// A day of a month, from 1.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DayOfMonth(pub(crate) i64);
+
+impl<'de> Deserialize<'de> for DayOfMonth {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        strict(from, "a whole number from 1 to 31", |value| value.as_i64().filter(|n| (1..=31).contains(n)).map(Self))
+    }
+}
+
+schema_is!(DayOfMonth, schema::whole(1, 31));
+
+/// What becomes of each invoice.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InvoiceMode(pub(crate) IssueMode);
+
+impl<'de> Deserialize<'de> for InvoiceMode {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        strict(from, "one of auto_send, draft_for_review", |value| {
+            let name = value.as_str()?;
+            IssueMode::ALL.into_iter().find(|mode| mode.name() == name).map(Self)
+        })
+    }
+}
+
+schema_is!(InvoiceMode, schema::word(IssueMode::ALL.map(IssueMode::name)));

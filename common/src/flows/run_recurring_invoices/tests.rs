@@ -1,0 +1,214 @@
+//! For whom cycles run, and at what time: what no merchant can ask for over HTTP.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use queue::Publisher;
+
+use super::*;
+use crate::accounts::{AccountSettings, Caller, KeyKind, Mode, Rate};
+use crate::calendar::{PaymentTerms, Unit};
+use crate::capabilities::Grants;
+use crate::crypto::Secret;
+use crate::customers::{self, CustomFields, NewCustomer};
+use crate::id::{AccountId, KeyId, ProviderAccountId};
+use crate::invoices::Item;
+use crate::providers::ProviderKind;
+use crate::recurring_invoices::{NewRecurringInvoice, SentCadence, Status, Template};
+use crate::time::Timestamp;
+
+fn at(text: &str) -> Timestamp {
+    Timestamp::parse(text).expect("an instant")
+}
+
+/// A morning in January, on which everything here is made.
+fn morning() -> Timestamp {
+    at("2027-01-10T09:00:00Z")
+}
+
+struct Books {
+    db: Db,
+    _database: testkit::Database,
+}
+
+impl Books {
+    async fn open() -> Self {
+        let database = testkit::Database::create().await.expect("a database");
+        let pool = db::pool(&Secret::new(database.url().to_owned()), 10, "recurring").expect("its address");
+        let redis = testkit::shared().await.expect("a Redis").redis.url();
+        Self { db: Db::new(pool, Publisher::connect(&redis).expect("its address")), _database: database }
+    }
+
+    async fn account(&self) -> Caller {
+        let settings = AccountSettings {
+            name: Some("Shop".into()),
+            provider: Some(ProviderKind::Mock),
+            ..AccountSettings::default()
+        };
+        let account_id = accounts::create(&self.db, morning(), None, Mode::Test, &settings).await.expect("an account");
+        Caller {
+            key_id: KeyId::new(morning()),
+            key_kind: KeyKind::Secret,
+            account_id,
+            mode: Mode::Test,
+            provider_account_id: ProviderAccountId::new(morning()),
+            provider: ProviderKind::Mock,
+            grants: Grants { entitlements: None, unsupported: vec![], forbidden: vec![] },
+            allowed_origins: vec![],
+            rate: Rate::default_of(Mode::Test),
+            signing_secret: None,
+            modifiers: serde_json::json!({}),
+            time: accounts::AccountTime::new(account_id, false),
+        }
+    }
+
+    /// One of each month from today on.
+    async fn monthly(&self, caller: &Caller) -> RecurringInvoiceId {
+        let customer = NewCustomer {
+            email: "ada@example.com".into(),
+            name: None,
+            phone: None,
+            external_id: None,
+            custom_fields: CustomFields::default(),
+        };
+        let customer = customers::create(&self.db, caller, customer, morning()).await.expect("a customer");
+        let item = Item { description: "Rent".into(), quantity: 1, unit_amount: 500 };
+        let cadence = SentCadence { unit: Unit::Month, interval: 1, day_of_month: None };
+        let new = NewRecurringInvoice {
+            customer_id: customer.id.to_string(),
+            name: None,
+            cadence: cadence.with(false).expect("a cadence"),
+            start_date: None,
+            end_date: None,
+            issue_mode: IssueMode::AutoSend,
+            template: Template {
+                currency: "USD".parse().expect("a currency"),
+                payment_terms: PaymentTerms::Net7,
+                description: None,
+                bill: Template::bill(vec![item], None, None).expect("an amount"),
+            },
+        };
+        recurring_invoices::create(&self.db, caller, new, morning()).await.expect("dates").id
+    }
+
+    async fn run(&self, scope: Scope, limit: i64) -> usize {
+        run_due_recurring_invoices(&self.db, scope, limit).await.expect("a run")
+    }
+
+    /// What was billed for an account: when it was issued, and for which period.
+    async fn billed(&self, caller: &Caller) -> Vec<(Timestamp, String)> {
+        let query = "SELECT issued_at, billing_period FROM invoices WHERE account_id = $1 ORDER BY number";
+        sqlx::query_as(query).bind(caller.account_id.uuid()).fetch_all(&*self.db).await.expect("rows")
+    }
+
+    async fn next_due(&self, account: AccountId) -> Option<Timestamp> {
+        recurring_invoices::next_due(&self.db, account).await.expect("asked")
+    }
+
+    async fn execute(&self, statement: &'static str, account: AccountId) {
+        sqlx::query(statement).bind(account.uuid()).execute(&*self.db).await.expect(statement);
+    }
+}
+
+#[tokio::test]
+async fn one_account_runs_at_its_own_time() {
+    let books = Books::open().await;
+    let (one, other) = (books.account().await, books.account().await);
+    assert_eq!(books.next_due(one.account_id).await, None);
+    books.monthly(&one).await;
+    books.monthly(&other).await;
+    for (now, found) in [
+        ("2027-01-09T23:59:59Z", 0),
+        ("2027-01-10T09:00:00Z", 1),
+        ("2027-01-10T09:00:00Z", 0),
+        ("2027-02-09T23:59:59.999Z", 0),
+        ("2027-02-10T00:00:00Z", 1),
+    ] {
+        assert_eq!(books.run(Scope::Account(one.account_id, at(now)), 10).await, found, "at {now}");
+    }
+    assert_eq!(books.next_due(one.account_id).await, Some(at("2027-03-10T00:00:00Z")));
+    assert_eq!(books.next_due(other.account_id).await, Some(at("2027-01-10T00:00:00Z")), "nobody else's time has come");
+    let expected = [
+        (at("2027-01-10T09:00:00Z"), "2027-01-10/2027-02-09".to_owned()),
+        (at("2027-02-10T00:00:00Z"), "2027-02-10/2027-03-09".to_owned()),
+    ];
+    assert_eq!(books.billed(&one).await, expected);
+    assert!(books.billed(&other).await.is_empty());
+}
+
+#[tokio::test]
+async fn everyone_is_everyone_whose_clock_is_not_being_advanced() {
+    let books = Books::open().await;
+    let (plain, ahead, advancing) = (books.account().await, books.account().await, books.account().await);
+    for caller in [&plain, &ahead, &advancing] {
+        books.monthly(caller).await;
+    }
+    books.execute("INSERT INTO test_clocks (account_id, ahead_us) VALUES ($1, 3600000000)", ahead.account_id).await;
+    let advance = "INSERT INTO test_clocks (account_id, frozen_at, target) VALUES ($1, '2027-01-10', '2027-06-01')";
+    books.execute(advance, advancing.account_id).await;
+
+    assert_eq!(
+        recurring_invoices::oldest_due(&books.db, morning()).await.expect("asked"),
+        Some(at("2027-01-10T00:00:00Z"))
+    );
+    assert_eq!(books.run(Scope::Everyone(morning()), 10).await, 2);
+    assert_eq!(recurring_invoices::oldest_due(&books.db, morning()).await.expect("asked"), None);
+    let period = "2027-01-10/2027-02-09".to_owned();
+    assert_eq!(books.billed(&plain).await, [(morning(), period.clone())]);
+    let own_time = morning().plus(Duration::from_secs(3600));
+    assert_eq!(books.billed(&ahead).await, [(own_time, period.clone())], "by its own clock");
+    assert!(books.billed(&advancing).await.is_empty());
+    // Whoever advances it does it.
+    let midnight = at("2027-01-10T00:00:00Z");
+    assert_eq!(books.run(Scope::Account(advancing.account_id, midnight), 10).await, 1);
+    assert_eq!(books.billed(&advancing).await, [(midnight, period)]);
+}
+
+#[tokio::test]
+async fn a_run_has_a_limit_and_the_next_one_goes_on() {
+    let books = Books::open().await;
+    let caller = books.account().await;
+    for _ in 0..5 {
+        books.monthly(&caller).await;
+    }
+    for found in [2, 2, 1, 0] {
+        assert_eq!(books.run(Scope::Everyone(morning()), 2).await, found);
+    }
+    assert_eq!(books.billed(&caller).await.len(), 5);
+}
+
+#[tokio::test]
+async fn of_many_runs_at_once_one_does_it() {
+    let books = Books::open().await;
+    let caller = books.account().await;
+    books.monthly(&caller).await;
+    let spring = at("2027-04-20T00:00:00Z");
+    for cycles in 1..=4 {
+        join_all((0..4).map(|_| books.run(Scope::Everyone(spring), 10))).await;
+        assert!(books.billed(&caller).await.len() >= cycles, "each time one of them at least");
+    }
+    join_all((0..4).map(|_| books.run(Scope::Account(caller.account_id, spring), 10))).await;
+    let periods: Vec<_> = books.billed(&caller).await.into_iter().map(|(_, period)| period).collect();
+    let expected = ["2027-01-10/2027-02-09", "2027-02-10/2027-03-09", "2027-03-10/2027-04-09", "2027-04-10/2027-05-09"];
+    assert_eq!(periods, expected);
+}
+
+#[tokio::test]
+async fn a_failure_is_tried_again_by_the_accounts_own_clock() {
+    let books = Books::open().await;
+    let caller = books.account().await;
+    let id = books.monthly(&caller).await;
+    // A zone that no machine knows: nobody can say when its days begin.
+    books.execute("UPDATE accounts SET timezone = 'Mars/Olympus' WHERE id = $1", caller.account_id).await;
+    for (now, next) in [
+        ("2027-01-10T00:00:00Z", Some(at("2027-01-10T01:00:00Z"))),
+        ("2027-01-10T01:00:00Z", Some(at("2027-01-10T07:00:00Z"))),
+        ("2027-01-10T07:00:00Z", None),
+    ] {
+        assert_eq!(books.run(Scope::Account(caller.account_id, at(now)), 10).await, 1, "it is no error of the run");
+        assert_eq!(books.next_due(caller.account_id).await, next);
+    }
+    let parked = recurring_invoices::retrieve(&books.db, caller.account_id, id).await.expect("it is there");
+    assert_eq!((parked.status, parked.occurrence_count), (Status::Parked, 0));
+    assert!(books.billed(&caller).await.is_empty());
+}

@@ -1,0 +1,163 @@
+//! What an update changes, and to which date it leads.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::{
+    ask, cadence, day, dormant, has_produced, make, merchant, period, periods, recurring, row, shown, sleeper,
+    starting_today, template, told, update,
+};
+use crate::support::{conflict, id, invalid, ok, with};
+
+#[tokio::test]
+async fn only_what_is_sent_changes() -> Result<()> {
+    let merchant = merchant().await?;
+    let customer = merchant.customer().await?;
+    let body = with(with(dormant(&customer, cadence("monthly", 3)), "endDate", "2091-12-31"), "name", "Rent");
+    let mut made = make(&merchant, body).await?;
+    let path = id(&made)?;
+    let nothing =
+        update(&merchant, &path, json!({"unheardOf": 1, "name": null, "endDate": null, "cadence": null})).await?;
+    assert_eq!(ok(&nothing), &made);
+    for (name, value) in [
+        ("name", json!("Heating")),
+        ("mode", json!("draft_for_review")),
+        ("template", json!({"currency": "EUR", "paymentTerms": "due_on_receipt", "items": [row("Tea", 2, 5)]})),
+        ("endDate", json!("2092-12-31")),
+        ("customerId", json!(customer)),
+    ] {
+        made = with(made, name, value.clone());
+        let answer = update(&merchant, &path, json!({name: value})).await?;
+        assert_eq!(ok(&answer), &made, "{name}");
+    }
+    // All of it again, as a client does that has read it and sends it back.
+    assert_eq!(ok(&update(&merchant, &path, made.clone()).await?), &made);
+    assert_eq!(shown(&merchant, &path).await?, made);
+    assert!(told(&merchant, &path).await?.is_empty(), "no event tells of it");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_update_is_as_strict_as_a_creation() -> Result<()> {
+    let merchant = merchant().await?;
+    let made =
+        make(&merchant, dormant(&merchant.customer().await?, json!({"unit": "monthly", "dayOfMonth": 31}))).await?;
+    let path = id(&made)?;
+    let other = merchant.customer().await?;
+    for (body, param) in [
+        (json!({"customerId": other}), "customerId"),
+        (json!({"name": ""}), "name"),
+        (json!({"cadence": {"interval": 2}}), "cadence.unit"),
+        (json!({"cadence": {"unit": "monthly", "interval": 37}}), "cadence.interval"),
+        (json!({"cadence": {"unit": "daily", "dayOfMonth": 1}}), "cadence.dayOfMonth"),
+        (json!({"lastDayOfMonth": true}), "lastDayOfMonth"),
+        (json!({"startDate": "2090-02-30"}), "startDate"),
+        (json!({"startDate": "9999-12-31", "cadence": {"unit": "monthly", "dayOfMonth": 1}}), "startDate"),
+        (json!({"endDate": "2090-01-14"}), "endDate"),
+        (json!({"endDate": "2091-01-14", "startDate": "2091-01-15"}), "endDate"),
+        (json!({"mode": "auto"}), "mode"),
+        (json!({"template": {"currency": "USD"}}), "template.items"),
+        (json!({"template": with(template(1), "items", json!([row("Nothing", 1, 0)]))}), "template.items"),
+    ] {
+        invalid(&update(&merchant, &path, body.clone()).await?, param);
+        assert_eq!(shown(&merchant, &path).await?, made, "{body}");
+    }
+    let ends = update(&merchant, &path, json!({"endDate": "2091-01-01"})).await?;
+    assert_eq!(ok(&ends)["endDate"], "2091-01-01");
+    invalid(&update(&merchant, &path, json!({"startDate": "2091-01-02"})).await?, "startDate");
+    let last = json!({"cadence": {"unit": "monthly"}, "lastDayOfMonth": true});
+    assert_eq!(ok(&update(&merchant, &path, last).await?)["lastDayOfMonth"], true);
+    invalid(&update(&merchant, &path, json!({"cadence": {"unit": "weekly"}})).await?, "lastDayOfMonth");
+    let weekly = json!({"cadence": {"unit": "weekly"}, "lastDayOfMonth": false});
+    assert_eq!(ok(&update(&merchant, &path, weekly).await?)["cadence"], cadence("weekly", 1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn another_cadence_is_counted_from_today() -> Result<()> {
+    let merchant = merchant().await?;
+    let customer = merchant.customer().await?;
+    let body = with(recurring(&customer, cadence("weekly", 2)), "startDate", day(&merchant, -1).await?);
+    let made = id(&make(&merchant, body).await?)?;
+    let changed = update(&merchant, &made, json!({"cadence": cadence("daily", 3)})).await?;
+    assert_eq!(ok(&changed)["nextInvoiceDate"], day(&merchant, 0).await?.as_str(), "today is a day of it");
+    assert_eq!(changed.body["startDate"], day(&merchant, -1).await?.as_str(), "as agreed");
+    let after = has_produced(&merchant, &made, 1).await?;
+    assert_eq!(after["nextInvoiceDate"], day(&merchant, 3).await?.as_str());
+    assert_eq!(periods(&merchant, &made).await?, [period(&merchant, 0, 3).await?]);
+
+    // From a start that is ahead the dates are counted as before.
+    let sleeping = sleeper(&merchant).await?;
+    let on_the_10th = json!({"cadence": {"unit": "monthly", "dayOfMonth": 10}});
+    assert_eq!(ok(&update(&merchant, &sleeping, on_the_10th).await?)["nextInvoiceDate"], "2090-02-10");
+    let last = json!({"cadence": {"unit": "yearly"}, "lastDayOfMonth": true});
+    assert_eq!(ok(&update(&merchant, &sleeping, last).await?)["nextInvoiceDate"], "2090-01-31");
+    Ok(())
+}
+
+#[tokio::test]
+async fn another_start_is_treated_as_a_first() -> Result<()> {
+    let merchant = merchant().await?;
+    let made = sleeper(&merchant).await?;
+    let moved = async |start: String| -> Result<Value> {
+        Ok(ok(&update(&merchant, &made, json!({"startDate": start, "cadence": cadence("weekly", 1)})).await?).clone())
+    };
+    assert_eq!(moved(day(&merchant, 9).await?).await?["nextInvoiceDate"], day(&merchant, 9).await?.as_str());
+    let passed = moved(day(&merchant, -9).await?).await?;
+    assert_eq!(passed["nextInvoiceDate"], day(&merchant, 5).await?.as_str(), "its dates, and no backlog");
+    assert_eq!(passed["occurrenceCount"], 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_day_that_was_billed_is_not_billed_again_for_the_same_period() -> Result<()> {
+    let merchant = merchant().await?;
+    let made = starting_today(&merchant, "daily", 4).await?;
+    has_produced(&merchant, &made, 1).await?;
+    // Another period of the same day is another cycle.
+    let weekly = update(&merchant, &made, json!({"cadence": cadence("weekly", 1)})).await?;
+    assert_eq!(ok(&weekly)["nextInvoiceDate"], day(&merchant, 0).await?.as_str());
+    has_produced(&merchant, &made, 2).await?;
+    // Back to the first: its period of today has its invoice.
+    let back = update(&merchant, &made, json!({"cadence": cadence("daily", 4)})).await?;
+    assert_eq!(ok(&back)["nextInvoiceDate"], day(&merchant, 4).await?.as_str());
+    // So it is however one comes back to today.
+    ok(&ask(&merchant, &made, "pause").await?);
+    assert_eq!(ok(&ask(&merchant, &made, "resume").await?)["nextInvoiceDate"], day(&merchant, 4).await?.as_str());
+    let mut billed = periods(&merchant, &made).await?;
+    billed.sort_by_key(String::len);
+    let mut expected = vec![period(&merchant, 0, 4).await?, period(&merchant, 0, 7).await?];
+    expected.sort();
+    billed.sort();
+    assert_eq!(billed, expected);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_end_that_leaves_no_date_completes() -> Result<()> {
+    let merchant = merchant().await?;
+    let made = starting_today(&merchant, "weekly", 1).await?;
+    has_produced(&merchant, &made, 1).await?;
+    let ended = update(&merchant, &made, json!({"endDate": day(&merchant, 6).await?})).await?;
+    assert_eq!(ok(&ended)["status"], "completed");
+    assert!(ended.body.get("nextInvoiceDate").is_none(), "{}", ended.body);
+    assert_eq!(merchant.books.events(&made).await?, [("recurring_invoice.completed".to_owned(), ended.body)]);
+    conflict(&update(&merchant, &made, json!({"endDate": "2091-01-01"})).await?);
+    conflict(&update(&merchant, &made, json!({})).await?);
+    invalid(&update(&merchant, &made, json!({"endDate": "2001-01-01"})).await?, "endDate");
+
+    let other = starting_today(&merchant, "weekly", 1).await?;
+    has_produced(&merchant, &other, 1).await?;
+    let stays = update(&merchant, &other, json!({"endDate": day(&merchant, 7).await?})).await?;
+    assert_eq!(
+        (&ok(&stays)["status"], &stays.body["nextInvoiceDate"]),
+        (&json!("active"), &json!(day(&merchant, 7).await?))
+    );
+    // A paused one is asked when it is resumed.
+    ok(&ask(&merchant, &other, "pause").await?);
+    let paused = update(&merchant, &other, json!({"endDate": day(&merchant, 6).await?})).await?;
+    assert_eq!(ok(&paused)["status"], "paused");
+    assert_eq!(ok(&ask(&merchant, &other, "resume").await?)["status"], "completed");
+    assert_eq!(told(&merchant, &other).await?, ["recurring_invoice.paused", "recurring_invoice.completed"]);
+    Ok(())
+}
