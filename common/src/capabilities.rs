@@ -69,6 +69,10 @@ operations! {
     InvoicesList = "invoices.list",
     InvoicesIssue = "invoices.issue",
     InvoicesVoid = "invoices.void",
+    PaymentLinksCreate = "payment_links.create",
+    PaymentLinksRetrieve = "payment_links.retrieve",
+    PaymentLinksList = "payment_links.list",
+    PaymentLinksCancel = "payment_links.cancel",
 }
 
 impl Operation {

@@ -72,7 +72,7 @@ pub fn api_bind() -> Result<SocketAddr, ConfigError> {
     parsed("API_BIND", "is not an address such as 0.0.0.0:8080", |text| text.parse().ok())
 }
 
-/// `PUBLIC_URL`: how the outside world names this service, without a slash at the end.
+/// `PUBLIC_URL`: how the outside world names this service, without a slash at the end. Whoever writes events needs it.
 ///
 /// # Errors
 /// It is missing or does not begin with http:// or https://.

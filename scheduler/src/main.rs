@@ -5,7 +5,8 @@ mod schedule;
 
 use anyhow::{Context, Result};
 use common::clock::Clock;
-use common::{config, db, telemetry};
+use common::db::Db;
+use common::{config, db, public_url, telemetry};
 use queue::Publisher;
 
 use crate::schedule::Scheduler;
@@ -17,14 +18,21 @@ const DATABASE_POOL: u32 = 5;
 async fn main() -> Result<()> {
     telemetry::init_logs();
     let metrics = telemetry::init_metrics()?;
-    let db = db::pool(&config::database_url()?, config::database_pool(DATABASE_POOL)?, "scheduler")?;
-    let internal = telemetry::Internal::new(db.clone(), metrics);
+    public_url::set(config::public_url()?);
+    let pool = db::pool(&config::database_url()?, config::database_pool(DATABASE_POOL)?, "scheduler")?;
+    let internal = telemetry::Internal::new(pool.clone(), metrics);
     let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;
     let publisher = Publisher::connect(config::redis_url()?.expose())?;
     tracing::info!(metrics = %metrics_address, "scheduler is running");
 
-    let scheduler = Scheduler { db, publisher, clock: Clock::system(), retention_months: config::retention_months()? };
+    let scheduler = Scheduler {
+        db: Db::new(pool, publisher.clone()),
+        publisher: publisher.clone(),
+        clock: Clock::system(),
+        retention_months: config::retention_months()?,
+    };
     scheduler.run_until(telemetry::shutdown_signal()).await;
+    publisher.flush().await;
     internal.drain();
     tracing::info!("scheduler has stopped");
     Ok(())

@@ -10,6 +10,7 @@
 //! | partitions of the coming months, and of those that nobody needs any more | 1 h | – | `CREATE TABLE IF NOT EXISTS` |
 //! | sessions and tokens that ended a day ago | 1 min | `checkout_sessions_expiry`, `payment_tokens_expiry` | `SKIP LOCKED`, deleted |
 //! | nonces whose signatures are too old by now | 1 min | `request_nonces_expiry` | `SKIP LOCKED`, deleted |
+//! | payment links to mark as expired | 1 s | `payment_links_expiry_due` | `SKIP LOCKED`, marked |
 //! | figures for dashboards | 5 s | `operations_due`, `operations_unknown`, the webhooks' backlog | none needed |
 //!
 //! Each scan costs what is due, never the size of the table. A tick that found a whole batch runs again at once.
@@ -17,14 +18,16 @@
 use std::future::Future;
 use std::time::Duration;
 
+use common::accounts::Scope;
 use common::clock::Clock;
+use common::db::Db;
 use common::error::Result;
 use common::operations::{self, SWEEP_BATCH, State};
+use common::payment_links::{self, EXPIRY_BATCH};
 use common::payments::{self, INQUIRY_BATCH};
 use common::webhooks::{DisabledReason, dispatch};
 use common::{checkout, events, flows, nonces, queues};
 use queue::{Publisher, Queue, Wake};
-use sqlx::PgPool;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
@@ -33,7 +36,7 @@ const CLOSINGS_A_TICK: usize = 20;
 
 /// What the ticks need.
 pub(crate) struct Scheduler {
-    pub(crate) db: PgPool,
+    pub(crate) db: Db,
     pub(crate) publisher: Publisher,
     pub(crate) clock: Clock,
     /// Whole months for which events and deliveries are kept.
@@ -49,7 +52,13 @@ impl Scheduler {
             stop.await;
             stopping.cancel();
         };
-        tokio::join!(stopped, self.tick_money(&stopping), self.tick_webhooks(&stopping), self.tick_the_rest(&stopping));
+        tokio::join!(
+            stopped,
+            self.tick_money(&stopping),
+            self.tick_billing(&stopping),
+            self.tick_webhooks(&stopping),
+            self.tick_the_rest(&stopping)
+        );
     }
 
     async fn tick_money(&self, stopping: &CancellationToken) {
@@ -63,6 +72,17 @@ impl Scheduler {
                     self.attempt("operations", self.hand_out_operations()).await;
                     self.attempt("inquiries", self.hand_out_inquiries()).await;
                 }
+            }
+        }
+    }
+
+    async fn tick_billing(&self, stopping: &CancellationToken) {
+        let [mut every_second] = every([1]);
+        loop {
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => return,
+                _ = every_second.tick() => self.attempt("payment_links", self.expire_payment_links()).await,
             }
         }
     }
@@ -135,6 +155,19 @@ impl Scheduler {
         let wakes: Vec<_> = due.into_iter().map(|id| Wake { id: id.uuid(), request_id: None }).collect();
         self.push(queues::RECONCILIATIONS, &wakes).await;
         Ok(())
+    }
+
+    /// How long the oldest has waited is told before anything is done about it, so that it shows when nothing can be done.
+    async fn expire_payment_links(&self) -> Result<()> {
+        let waited = payment_links::oldest_due_seconds(&self.db, self.clock.now()).await?;
+        metrics::gauge!("billing_oldest_due_age_seconds", "work" => "payment_links").set(waited);
+        loop {
+            let everyone = Scope::Everyone(self.clock.now());
+            let expired = payment_links::run_due_payment_links(&self.db, everyone, EXPIRY_BATCH).await?;
+            if i64::try_from(expired).is_ok_and(|n| n < EXPIRY_BATCH) {
+                return Ok(());
+            }
+        }
     }
 
     async fn hand_out_webhooks(&self) -> Result<()> {

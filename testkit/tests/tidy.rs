@@ -308,6 +308,9 @@ fn every_event_operation_and_status_is_documented() {
     let status = read("common/src/invoices/status.rs");
     let statuses = after(&status, "=> \"").filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect();
     documented("invoice statuses", &statuses, 5, "docs/billing.md");
+    let status = read("common/src/payment_links/status.rs");
+    let statuses = after(&status, "=> \"").filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect();
+    documented("payment link statuses", &statuses, 4, "docs/billing.md");
     let status = read("common/src/webhooks/status.rs");
     let statuses = after(&status, "=> \"").filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect();
     documented("statuses of webhooks", &statuses, 8, "docs/webhooks.md");

@@ -102,13 +102,14 @@ pub(crate) fn document(endpoints: &mut [Endpoint], public_url: &str) -> Value {
 }
 
 /// The chapters, in the order of the page.
-const CHAPTERS: [&str; 9] = [
+const CHAPTERS: [&str; 10] = [
     "Payments",
     "Payment methods",
     "Customers",
     "Addresses",
     "Plans",
     "Invoices",
+    "Payment links",
     "Webhooks",
     "Browser",
     "Capabilities",
@@ -125,6 +126,7 @@ const TAGS: &[(&str, &str)] = &[
     ("addresses", "Addresses"),
     ("plans", "Plans"),
     ("invoices", "Invoices"),
+    ("payment_links", "Payment links"),
     ("checkout_sessions", "Browser"),
     ("tokens", "Browser"),
 ];

@@ -1,5 +1,7 @@
 //! The sheet of each operation, in the order of the route table.
 
+mod payment_links;
+
 use common::addresses::AddressView;
 use common::customers::CustomerView;
 use common::id::{
@@ -13,6 +15,9 @@ use common::webhooks::{DeletedEndpointView, DeliveryStatus, DeliveryView, Endpoi
 use serde_json::{Value, json};
 use utoipa::PartialSchema;
 
+pub(crate) use self::payment_links::{
+    payment_links_cancel, payment_links_create, payment_links_list, payment_links_retrieve,
+};
 use super::sheet::Sheet;
 use crate::routes::addresses::{AddressFields, RoleField};
 use crate::routes::capabilities::Capabilities;

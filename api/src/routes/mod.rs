@@ -5,6 +5,7 @@ pub(crate) mod capabilities;
 pub(crate) mod checkout;
 pub(crate) mod customers;
 pub(crate) mod invoices;
+pub(crate) mod payment_links;
 pub(crate) mod payment_methods;
 pub(crate) mod payments;
 pub(crate) mod plans;
@@ -55,6 +56,10 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         get("/v1/invoices/{id}", Secret(Op::InvoicesRetrieve), invoices::retrieve, sheets::invoices_retrieve()),
         post("/v1/invoices/{id}/issue", Secret(Op::InvoicesIssue), invoices::issue, sheets::invoices_issue()),
         post("/v1/invoices/{id}/void", Secret(Op::InvoicesVoid), invoices::void, sheets::invoices_void()),
+        post("/v1/payment_links", Secret(Op::PaymentLinksCreate), payment_links::create, sheets::payment_links_create()),
+        get("/v1/payment_links", Secret(Op::PaymentLinksList), payment_links::list, sheets::payment_links_list()),
+        get("/v1/payment_links/{id}", Secret(Op::PaymentLinksRetrieve), payment_links::retrieve, sheets::payment_links_retrieve()),
+        post("/v1/payment_links/{id}/cancel", Secret(Op::PaymentLinksCancel), payment_links::cancel, sheets::payment_links_cancel()),
         post("/v1/webhook_endpoints", Secret(Op::WebhookEndpointsCreate), webhook_endpoints::create, sheets::webhook_endpoints_create()),
         get("/v1/webhook_endpoints", Secret(Op::WebhookEndpointsList), webhook_endpoints::list, sheets::webhook_endpoints_list()),
         get("/v1/webhook_endpoints/{id}", Secret(Op::WebhookEndpointsRetrieve), webhook_endpoints::retrieve, sheets::webhook_endpoints_retrieve()),

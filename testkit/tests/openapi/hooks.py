@@ -39,6 +39,8 @@ BEYOND_SCHEMA = {
     "plans.list": [CURSOR],
     "invoices.create": [TOTAL, DUE],
     "invoices.list": [CURSOR],
+    "payment_links.create": [r"expiresAt"],  # an instant that does not lie ahead, or of a year that is none
+    "payment_links.list": [CURSOR],
 }
 
 NUL = "must not contain the character U+0000"  # holds for fields of any name, so no schema has it
@@ -101,6 +103,8 @@ def before_call(ctx, case, kwargs):
         case.body["customerId"] = CUSTOMER
     if case.operation.definition.raw["operationId"] == "invoices.create" and isinstance(case.body, dict):
         add_up(case.body)
+    if case.operation.definition.raw["operationId"] == "payment_links.create" and isinstance(case.body, dict):
+        case.body["expiresAt"] = None if chosen % 2 else "9000-01-01T00:00:00Z"
     fresh = FRESH.get(case.operation.definition.raw["operationId"])
     if fresh:
         case.path_parameters["id"] = fresh.pop()

@@ -12,6 +12,8 @@ use ulid::Ulid;
 use uuid::Uuid;
 
 const ORIGIN: &str = "https://shop.example";
+/// What those links are for that are there to begin with.
+const FRESH: &str = "fresh";
 const HOOK: &str = "https://hooks.example/fresh";
 
 fn entries(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
@@ -59,7 +61,7 @@ async fn both_are_public_and_every_documented_route_is_there() -> Result<()> {
         let answer = client.send(Method::PATCH, &path.replace("{id}", "x"), None).await?;
         assert_eq!(answer.status, 405, "PATCH {path}");
     }
-    ensure!(seen >= 33, "only {seen} operations");
+    ensure!(seen >= 37, "only {seen} operations");
     Ok(())
 }
 
@@ -88,6 +90,12 @@ async fn fresh_objects(client: &Client, database_url: &str) -> Result<Value> {
         addresses.push(client.post("/v1/addresses", body).await?.body["id"].clone());
     }
     fresh.insert("addresses.default".to_owned(), addresses.into());
+    let mut links = Vec::new();
+    for _ in 0..20 {
+        let body = json!({"amount": 500, "currency": "USD", "description": FRESH});
+        links.push(client.post("/v1/payment_links", body).await?.body["id"].clone());
+    }
+    fresh.insert("payment_links.cancel".to_owned(), links.into());
     fresh_invoices(client, database_url, &mut fresh).await?;
     Ok(fresh.into())
 }
@@ -133,6 +141,7 @@ async fn reached(client: &Client, fresh: &Value, customer: &str) -> Result<()> {
                 "payments.refund" => object["refunds"] != json!([]),
                 "invoices.issue" => object["number"].is_string(),
                 "invoices.void" => object["status"] == "voided",
+                "payment_links.cancel" => object["status"] == "cancelled",
                 "webhook_endpoints.update" => object["url"] != HOOK,
                 "webhook_endpoints.delete" => object["error"]["code"] == "not_found",
                 _ => object["isDefaultBilling"] == true || object["isDefaultShipping"] == true,
@@ -141,10 +150,13 @@ async fn reached(client: &Client, fresh: &Value, customer: &str) -> Result<()> {
         }
         ensure!(done > 0, "{operation} never succeeded");
     }
-    for list in [&format!("/v1/addresses?customerId={customer}"), "/v1/plans", "/v1/invoices?limit=100"] {
+    for list in
+        [&format!("/v1/addresses?customerId={customer}"), "/v1/plans", "/v1/invoices?limit=100", "/v1/payment_links"]
+    {
         let made = client.get(list).await?.body;
-        // Those to begin with have customers of their own.
-        let is_new = |row: &Value| row["customerId"].as_str().is_none_or(|of| of == customer);
+        // Those to begin with have customers of their own, or say what they are.
+        let is_new =
+            |row: &Value| row["customerId"].as_str().is_none_or(|of| of == customer) && row["description"] != FRESH;
         ensure!(made["data"].as_array().is_some_and(|rows| rows.iter().any(is_new)), "nothing was made for {list}");
     }
     Ok(())

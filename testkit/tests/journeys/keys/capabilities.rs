@@ -53,6 +53,10 @@ const PROBES: &[(&str, Method, &str)] = &[
     ("invoices.list", Method::GET, "/v1/invoices"),
     ("invoices.issue", Method::POST, "/v1/invoices/inv_1/issue"),
     ("invoices.void", Method::POST, "/v1/invoices/inv_1/void"),
+    ("payment_links.create", Method::POST, "/v1/payment_links"),
+    ("payment_links.retrieve", Method::GET, "/v1/payment_links/plink_1"),
+    ("payment_links.list", Method::GET, "/v1/payment_links"),
+    ("payment_links.cancel", Method::POST, "/v1/payment_links/plink_1/cancel"),
 ];
 
 /// Whose routes are asked: a secret key, a page, and payments of which a part can be captured and refunded.
