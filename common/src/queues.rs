@@ -4,6 +4,8 @@ use queue::Queue;
 
 /// Operations: requests to providers that move money or save cards. Carries operation ids.
 pub const MONEY: Queue = Queue::new("money");
+/// Operations that nobody waits for: collections of invoices. Carries operation ids.
+pub const COLLECTIONS: Queue = Queue::new("collections");
 /// Questions to providers how a charge stands: expired, settled. Carries payment ids.
 pub const INQUIRIES: Queue = Queue::new("inquiries");
 
@@ -14,4 +16,4 @@ pub const RECONCILIATIONS: Queue = Queue::new("reconciliations");
 pub const WEBHOOKS: Queue = Queue::new("webhooks");
 
 /// Every queue, for metrics.
-pub const ALL: [Queue; 4] = [MONEY, INQUIRIES, RECONCILIATIONS, WEBHOOKS];
+pub const ALL: [Queue; 5] = [MONEY, COLLECTIONS, INQUIRIES, RECONCILIATIONS, WEBHOOKS];

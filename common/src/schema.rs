@@ -112,4 +112,4 @@ macro_rules! kinds {
     )*};
 }
 
-kinds!(address capabilities checkout_session customer invoice list payment payment_link payment_method plan refund token webhook_delivery webhook_endpoint);
+kinds!(address capabilities checkout_session collection_attempt customer invoice list payment payment_link payment_method plan refund token webhook_delivery webhook_endpoint);

@@ -39,3 +39,8 @@ CREATE UNIQUE INDEX payments_one_live_per_invoice ON payments (account_id, invoi
 DROP INDEX payments_one_live_per_link;
 CREATE UNIQUE INDEX payments_one_live_per_link ON payments (account_id, payment_link_id)
     WHERE payment_link_id IS NOT NULL AND status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded');
+
+-- Nobody waits for a collection: its operation has a queue of its own, and however many invoices fall due at once, only so
+-- many are under way. Unknown ones are not counted: a provider that does not answer must not stop everyone's collection.
+ALTER TABLE operations ADD COLUMN background boolean NOT NULL DEFAULT false;
+CREATE INDEX operations_background ON operations (id) WHERE background AND finished_at IS NULL AND state <> 'unknown';

@@ -11,8 +11,8 @@ use queue::Publisher;
 
 use crate::schedule::Scheduler;
 
-/// Connections to Postgres: one for each kind of due work, and one for /readyz.
-const DATABASE_POOL: u32 = 5;
+/// Connections to Postgres: one for each loop, a second one where work is begun within it, and one for /readyz.
+const DATABASE_POOL: u32 = 8;
 
 #[tokio::main]
 async fn main() -> Result<()> {

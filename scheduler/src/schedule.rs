@@ -3,6 +3,7 @@
 //! | what | how often | index | claim |
 //! |---|---|---|---|
 //! | operations never taken, abandoned, or unknown | 1 s | `operations_due` | `next_push_at` moved on, 2 s doubling to 30 s |
+//! | invoices to collect | 1 s, and 0.1 s while there are more than may be under way | `invoices_collection_due` | the attempt, written under the invoice's lock |
 //! | charges that may have settled or expired | 1 s | `payments_inquiry_due` | `inquiry_at` moved on by 30 s |
 //! | endpoints with webhooks to deliver | 1 s | `webhook_pending_due` | the worker's, row by row |
 //! | webhooks nobody wants any more | 5 s | `webhook_pending_due` | `SKIP LOCKED`, recorded as failed |
@@ -22,17 +23,21 @@ use common::accounts::Scope;
 use common::clock::Clock;
 use common::db::Db;
 use common::error::Result;
-use common::operations::{self, SWEEP_BATCH, State};
+use common::flows::COLLECTION_BATCH;
+use common::operations::{self, Origin, SWEEP_BATCH, State};
 use common::payment_links::{self, EXPIRY_BATCH};
 use common::payments::{self, INQUIRY_BATCH};
 use common::webhooks::{DisabledReason, dispatch};
 use common::{checkout, events, flows, nonces, queues};
 use queue::{Publisher, Queue, Wake};
-use tokio::time::{Interval, MissedTickBehavior, interval};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
 /// Batches of unwanted webhooks closed in one tick; the next tick goes on.
 const CLOSINGS_A_TICK: usize = 20;
+
+/// Collections under way at once, of everyone together. Those that are due beyond that wait in Postgres.
+const COLLECTIONS_UNDER_WAY: i64 = 1000;
 
 /// What the ticks need.
 pub(crate) struct Scheduler {
@@ -55,6 +60,7 @@ impl Scheduler {
         tokio::join!(
             stopped,
             self.tick_money(&stopping),
+            self.tick_collections(&stopping),
             self.tick_billing(&stopping),
             self.tick_webhooks(&stopping),
             self.tick_the_rest(&stopping)
@@ -73,6 +79,16 @@ impl Scheduler {
                     self.attempt("inquiries", self.hand_out_inquiries()).await;
                 }
             }
+        }
+    }
+
+    /// Collections have a loop of their own too: a hundred thousand invoices that fall due at once take minutes.
+    async fn tick_collections(&self, stopping: &CancellationToken) {
+        let mut wait = Duration::ZERO;
+        while stopping.run_until_cancelled(sleep(wait)).await.is_some() {
+            self.attempt("collections", self.collect_invoices()).await;
+            let full = operations::in_background(&self.db, COLLECTIONS_UNDER_WAY).await;
+            wait = Duration::from_millis(if full.is_ok_and(|n| n >= COLLECTIONS_UNDER_WAY) { 100 } else { 1000 });
         }
     }
 
@@ -130,10 +146,32 @@ impl Scheduler {
     async fn hand_out_operations(&self) -> Result<()> {
         loop {
             let due = operations::take_due(&self.db).await?;
+            let handed_out = due.len();
+            let (background, others): (Vec<_>, Vec<_>) = due.into_iter().partition(|due| due.background);
+            for (queue, due) in [(queues::MONEY, others), (queues::COLLECTIONS, background)] {
+                let wakes: Vec<_> =
+                    due.into_iter().map(|due| Wake { id: due.id.uuid(), request_id: due.request_id }).collect();
+                self.push(queue, &wakes).await;
+            }
+            if i64::try_from(handed_out).is_ok_and(|n| n < SWEEP_BATCH) {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn collect_invoices(&self) -> Result<()> {
+        loop {
+            let room = COLLECTIONS_UNDER_WAY - operations::in_background(&self.db, COLLECTIONS_UNDER_WAY).await?;
+            let batch = room.min(COLLECTION_BATCH);
+            if batch == 0 {
+                return Ok(());
+            }
+            let scope = Scope::Everyone(self.clock.now());
+            let collecting = flows::collect_due_invoices(&self.db, scope, batch, &Origin::default()).await?;
             let wakes: Vec<_> =
-                due.into_iter().map(|due| Wake { id: due.id.uuid(), request_id: due.request_id }).collect();
-            self.push(queues::MONEY, &wakes).await;
-            if i64::try_from(wakes.len()).is_ok_and(|n| n < SWEEP_BATCH) {
+                collecting.begun.iter().map(|begun| Wake { id: begun.operation.uuid(), request_id: None }).collect();
+            self.push(queues::COLLECTIONS, &wakes).await;
+            if i64::try_from(collecting.due).is_ok_and(|n| n < batch) {
                 return Ok(());
             }
         }

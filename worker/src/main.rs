@@ -23,6 +23,8 @@ use tracing::Instrument;
 
 /// Money operations at once: each waits for its provider most of the time, and holds no connection meanwhile.
 const MONEY_CONCURRENCY: usize = 64;
+/// Collections of invoices at once: fewer, for nobody waits for them.
+const COLLECTION_CONCURRENCY: usize = 32;
 /// Questions how a charge stands at once.
 const INQUIRY_CONCURRENCY: usize = 8;
 /// Statements compared at once.
@@ -70,6 +72,10 @@ async fn main() -> Result<()> {
     let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;
     let pools = vec![
         Pool::new(queues::MONEY, config::money_concurrency(MONEY_CONCURRENCY)?, {
+            let work = Arc::clone(&work);
+            move |wake| Arc::clone(&work).perform(wake)
+        }),
+        Pool::new(queues::COLLECTIONS, COLLECTION_CONCURRENCY, {
             let work = Arc::clone(&work);
             move |wake| Arc::clone(&work).perform(wake)
         }),

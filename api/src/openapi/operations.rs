@@ -1,13 +1,14 @@
 //! The sheet of each operation, in the order of the route table.
 
+mod invoices;
 mod payment_links;
+
+pub(crate) use invoices::*;
+pub(crate) use payment_links::*;
 
 use common::addresses::AddressView;
 use common::customers::CustomerView;
-use common::id::{
-    AddressId, CustomerId, InvoiceId, PaymentId, PaymentMethodId, PlanId, WebhookDeliveryId, WebhookEndpointId,
-};
-use common::invoices::InvoiceView;
+use common::id::{AddressId, CustomerId, PaymentId, PaymentMethodId, PlanId, WebhookDeliveryId, WebhookEndpointId};
 use common::payment_methods::PaymentMethodView;
 use common::payments::{PaymentView, RefundView};
 use common::plans::PlanView;
@@ -15,15 +16,11 @@ use common::webhooks::{DeletedEndpointView, DeliveryStatus, DeliveryView, Endpoi
 use serde_json::{Value, json};
 use utoipa::PartialSchema;
 
-pub(crate) use self::payment_links::{
-    payment_links_cancel, payment_links_create, payment_links_list, payment_links_retrieve,
-};
 use super::sheet::Sheet;
 use crate::routes::addresses::{AddressFields, RoleField};
 use crate::routes::capabilities::Capabilities;
 use crate::routes::checkout::{ExchangeFields, SessionFields, SessionView, TokenView};
 use crate::routes::customers::CustomerFields;
-use crate::routes::invoices::InvoiceFields;
 use crate::routes::payment_methods::NewCardFields;
 use crate::routes::payments::{AmountField, PaymentFields};
 use crate::routes::plans::PlanFields;
@@ -370,61 +367,6 @@ pub(crate) fn plans_retrieve() -> Sheet {
         .of_one::<PlanId>()
         .answers::<PlanView<'_>>(200, "The plan.")
         .refuses(&[404])
-}
-
-pub(crate) fn invoices_create() -> Sheet {
-    Sheet::new(
-        "Create an invoice",
-        "It is issued at once: `open`, with its number and its due date. Send `amount` alone, or `items`: then the total is \
-         what they come to, with `amountTax` added and `amountDiscount` taken off. `paymentTerms` count days of the \
-         account's calendar, in its time zone, from the moment of issue. `Idempotency-Key` changes nothing.",
-    )
-    .takes::<InvoiceFields>(
-        "InvoiceCreate",
-        &["customerId", "currency"],
-        json!({
-            "customerId": "cus_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7", "currency": "USD", "description": "November",
-            "items": [{"description": "Hours", "quantity": 4, "unitAmount": 2500}], "amountTax": 825,
-            "paymentTerms": "net_30",
-        }),
-    )
-    .answers::<InvoiceView<'_>>(201, "The invoice, issued.")
-    .refuses(&[404, 422])
-    .followed_by(&["invoices.retrieve", "invoices.issue", "invoices.void"])
-}
-
-pub(crate) fn invoices_list() -> Sheet {
-    Sheet::new("List invoices", "Newest first, drafts and voided ones too.")
-        .lists::<InvoiceView<'_>>("A page of invoices.", id::<InvoiceId>())
-        .refuses(&[422])
-}
-
-pub(crate) fn invoices_retrieve() -> Sheet {
-    Sheet::new("Retrieve an invoice", "Its present state.")
-        .of_one::<InvoiceId>()
-        .answers::<InvoiceView<'_>>(200, "The invoice.")
-        .refuses(&[404])
-}
-
-pub(crate) fn invoices_issue() -> Sheet {
-    Sheet::new(
-        "Issue a draft",
-        "It becomes `open`, and gets its number and its due date. Whatever is no draft is 409. It takes no body.",
-    )
-    .of_one::<InvoiceId>()
-    .answers::<InvoiceView<'_>>(200, "The invoice, issued.")
-    .refuses(&[404, 409])
-}
-
-pub(crate) fn invoices_void() -> Sheet {
-    Sheet::new(
-        "Void an invoice",
-        "For good, whatever it was: a voided one is answered as it is, and a paid one keeps its payment, which is refunded \
-         on its own. While a payment for it is under way: 409. It takes no body.",
-    )
-    .of_one::<InvoiceId>()
-    .answers::<InvoiceView<'_>>(200, "The invoice, voided.")
-    .refuses(&[404, 409])
 }
 
 pub(crate) fn checkout_sessions_create() -> Sheet {

@@ -5,7 +5,7 @@ use common::calendar::PaymentTerms;
 use common::error::Error;
 use common::flows;
 use common::id::InvoiceId;
-use common::invoices::{self, Bill, Due, InvoiceView, Item, NewInvoice};
+use common::invoices::{self, AttemptView, Bill, Due, InvoiceView, Item, NewInvoice};
 use common::page::ListView;
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -135,6 +135,50 @@ pub(super) async fn void(
 ) -> Answer {
     let invoice = flows::void_invoice(&app.db, &caller, invoice_id(&id)?, app.clock.now()).await?;
     Ok(ok(InvoiceView::new(&invoice)))
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ScheduleFields {
+    /// When it is to be collected. What lies in the past is due at once.
+    collect_at: Option<Instant>,
+    /// With which card of its customer; with the one that is the default by then, if not said.
+    payment_method_id: Option<Reference>,
+}
+
+pub(super) async fn schedule(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+    Body { fields, .. }: Body<ScheduleFields>,
+) -> Answer {
+    let collect_at = required("collectAt", fields.collect_at)?.0;
+    let id = invoice_id(&id)?;
+    let card = fields.payment_method_id.map(|card| card.0.parse().map_err(|_| Error::NotFound("payment method")));
+    let now = app.clock.now();
+    let invoice = flows::schedule_invoice(&app.db, &caller, id, collect_at, card.transpose()?, now).await?;
+    Ok(ok(InvoiceView::new(&invoice)))
+}
+
+pub(super) async fn cancel_schedule(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+) -> Answer {
+    let invoice = flows::cancel_schedule(&app.db, &caller, invoice_id(&id)?).await?;
+    Ok(ok(InvoiceView::new(&invoice)))
+}
+
+pub(super) async fn attempts(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+    params: Params,
+) -> Answer {
+    let (page, id) = (params.page()?, invoice_id(&id)?);
+    let rows = invoices::attempts::list(&app.db, caller.account_id, id, page).await?;
+    let views = rows.views(AttemptView::new);
+    Ok(ok(ListView::new(views, |view| view.id.to_string())))
 }
 
 pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> Answer {

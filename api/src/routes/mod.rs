@@ -3,6 +3,7 @@
 pub(crate) mod addresses;
 pub(crate) mod capabilities;
 pub(crate) mod checkout;
+pub(crate) mod collections;
 pub(crate) mod customers;
 pub(crate) mod invoices;
 pub(crate) mod payment_links;
@@ -56,6 +57,10 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         get("/v1/invoices/{id}", Secret(Op::InvoicesRetrieve), invoices::retrieve, sheets::invoices_retrieve()),
         post("/v1/invoices/{id}/issue", Secret(Op::InvoicesIssue), invoices::issue, sheets::invoices_issue()),
         post("/v1/invoices/{id}/void", Secret(Op::InvoicesVoid), invoices::void, sheets::invoices_void()),
+        post("/v1/invoices/{id}/schedule", Secret(Op::InvoicesSchedule), invoices::schedule, sheets::invoices_schedule()),
+        post("/v1/invoices/{id}/cancel_schedule", Secret(Op::InvoicesCancelSchedule), invoices::cancel_schedule, sheets::invoices_cancel_schedule()),
+        get("/v1/invoices/{id}/attempts", Secret(Op::InvoicesAttempts), invoices::attempts, sheets::invoices_attempts()),
+        post("/v1/invoices/scheduler/run", Secret(Op::InvoicesSchedulerRun), collections::run, sheets::invoices_scheduler_run()),
         post("/v1/payment_links", Secret(Op::PaymentLinksCreate), payment_links::create, sheets::payment_links_create()),
         get("/v1/payment_links", Secret(Op::PaymentLinksList), payment_links::list, sheets::payment_links_list()),
         get("/v1/payment_links/{id}", Secret(Op::PaymentLinksRetrieve), payment_links::retrieve, sheets::payment_links_retrieve()),

@@ -78,6 +78,6 @@ pub(super) async fn set_default(
     Path(id): Path<String>,
 ) -> Answer {
     let id = id.parse().map_err(|_| Error::NotFound("payment method"))?;
-    let card = flows::set_default(&app.db, &caller, id).await?;
+    let card = flows::set_default(&app.db, &caller, id, app.clock.now()).await?;
     Ok(ok(PaymentMethodView::new(&card)))
 }

@@ -1,7 +1,13 @@
 //! Recording what a provider said: state, sums, event and the kept answer in one transaction, matched by the operation and
 //! not by the fence. A charge that nobody wants is recorded and reversed, never dropped.
 
+use super::invoice_payment::charge_for_invoice;
+use super::reversal::void_was_refused;
+use super::save_card::make_default;
 use super::straight::{self, Told};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
 use crate::accounts::Mode;
 use crate::clock::Clock;
 use crate::customers;
@@ -38,27 +44,20 @@ pub async fn record_outcome(db: &Db, claimed: &Claimed, answer: &Answer, clock: 
     Ok(())
 }
 
-fn misfit(claimed: &Claimed, what: &str) -> Error {
+pub(super) fn misfit(claimed: &Claimed, what: &str) -> Error {
     Error::internal(format!("{}: {what} makes no sense", claimed.id))
 }
 
 /// The outcome of a charge. Whoever takes the payment out of `processing` has written it; whoever comes later has a late answer.
 async fn charge(db: &Db, claimed: &Claimed, id: PaymentId, answer: &Answer, now: Timestamp) -> Result<()> {
     let mut payment = payments::retrieve(db, claimed.account_id, id).await?;
+    if let Some(invoice) = payment.invoice_id {
+        return charge_for_invoice(db, claimed, &payment, invoice, answer, now).await;
+    }
     if payment.status == Status::Processing {
         conclude(&mut payment, claimed, answer, now)?;
-        let view = PaymentView::new(&payment, &[]);
-        let kept = serde_json::to_string(&view).map_err(|e| Error::internal(format!("{id}: {e}")))?;
-        let livemode = payment.mode == Mode::Live;
-        let event = match event_of(&payment) {
-            Some(kind) => Some((kind, events::render(livemode, kind, &view, now)?)),
-            None => None,
-        };
-        let event = event.as_ref().map(|(kind, (id, payload))| (*id, *kind, payload.as_str()));
-        let told = Told { event, answer: &kept };
         let mut connection = db.acquire().await?;
-        let told = straight::finish_charge(&mut connection, claimed, &payment, &ended(answer), &told, now).await?;
-        if let Some(endpoints) = told {
+        if let Some(endpoints) = write(&mut connection, claimed, &payment, answer, now).await? {
             db.wake(queues::WEBHOOKS, endpoints);
             return Ok(());
         }
@@ -74,8 +73,43 @@ async fn charge(db: &Db, claimed: &Claimed, id: PaymentId, answer: &Answer, now:
     Ok(())
 }
 
+/// Writes the outcome of a charge that is locked with its operation, and wakes whoever is to hear of it.
+pub(super) async fn finish(
+    tx: &mut Tx,
+    claimed: &Claimed,
+    payment: &Payment,
+    answer: &Answer,
+    now: Timestamp,
+) -> Result<()> {
+    let endpoints = write(tx, claimed, payment, answer, now).await?;
+    for endpoint in endpoints.ok_or_else(|| misfit(claimed, "a charge of a payment that has ended"))? {
+        tx.wake(queues::WEBHOOKS, endpoint);
+    }
+    Ok(())
+}
+
+/// Writes the outcome of a charge with its event and the answer that replays will get. `None`: the payment has ended before.
+async fn write(
+    db: &mut PgConnection,
+    claimed: &Claimed,
+    payment: &Payment,
+    answer: &Answer,
+    now: Timestamp,
+) -> Result<Option<Vec<Uuid>>> {
+    let view = PaymentView::new(payment, &[]);
+    let kept = serde_json::to_string(&view).map_err(|e| Error::internal(format!("{}: {e}", payment.id)))?;
+    let livemode = payment.mode == Mode::Live;
+    let event = match event_of(payment) {
+        Some(kind) => Some((kind, events::render(livemode, kind, &view, now)?)),
+        None => None,
+    };
+    let event = event.as_ref().map(|(kind, (id, payload))| (*id, *kind, payload.as_str()));
+    let told = Told { event, answer: &kept };
+    straight::finish_charge(db, claimed, payment, &ended(answer), &told, now).await
+}
+
 /// What the answer makes of the payment.
-fn conclude(payment: &mut Payment, claimed: &Claimed, answer: &Answer, now: Timestamp) -> Result<()> {
+pub(super) fn conclude(payment: &mut Payment, claimed: &Claimed, answer: &Answer, now: Timestamp) -> Result<()> {
     match answer {
         Answer::Charged { provider_ref, amount, card } => {
             if !(1..=payment.amount_requested).contains(amount) {
@@ -131,6 +165,9 @@ async fn change(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, 
             payment.pending_operation = None;
             // The provider knows better than we how the charge stands, so it is asked now.
             payment.inquiry_at = payment.inquiry_at.map(|_| now);
+            if claimed.kind == Kind::Void {
+                void_was_refused(tx, &mut payment, now).await?;
+            }
             None
         }
         (Answer::Charged { .. } | Answer::Done { .. } | Answer::Stored { .. }, _) => {
@@ -196,7 +233,7 @@ fn ended(answer: &Answer) -> Outcome<'_> {
 }
 
 /// An answer to an operation that has ended. The same charge again is no news; another one is reversed.
-async fn late_charge(
+pub(super) async fn late_charge(
     tx: &mut Tx,
     claimed: &Claimed,
     payment: &Payment,
@@ -303,7 +340,7 @@ async fn card(tx: &mut Tx, claimed: &Claimed, id: PaymentMethodId, answer: &Answ
     };
     payment_methods::finish_saving(tx, id, Some((provider_ref, card))).await?;
     if customer.default_payment_method_id.is_none() {
-        customers::set_default_card(tx, claimed.account_id, customer.id, id).await?;
+        make_default(tx, &customer, claimed.account_id, id, now).await?;
     }
     let saved = payment_methods::retrieve(tx, claimed.account_id, id).await?;
     let livemode = saved.mode == Mode::Live;

@@ -5,9 +5,11 @@ use sqlx::PgPool;
 use super::doubt::Doubt;
 use crate::accounts::Caller;
 use crate::checkout;
-use crate::customers;
+use crate::customers::{self, Customer};
+use crate::db::{Db, Tx};
 use crate::error::{Error, Result};
-use crate::id::{CustomerId, OperationId, PaymentMethodId};
+use crate::id::{AccountId, CustomerId, OperationId, PaymentMethodId};
+use crate::invoices;
 use crate::operations::{self, Kind, NewOperation, Origin, Subject};
 use crate::payment_methods::{self, PaymentMethod, Status};
 use crate::time::Timestamp;
@@ -94,15 +96,31 @@ async fn write(
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown card; [`Error::Conflict`] for one that is not saved (yet).
-pub async fn set_default(db: &PgPool, caller: &Caller, id: PaymentMethodId) -> Result<PaymentMethod> {
+pub async fn set_default(db: &Db, caller: &Caller, id: PaymentMethodId, now: Timestamp) -> Result<PaymentMethod> {
     let mut tx = db.begin().await?;
     let card = payment_methods::retrieve(&mut tx, caller.account_id, id).await?;
-    customers::lock(&mut tx, caller.account_id, card.customer_id).await?;
+    let customer = customers::lock(&mut tx, caller.account_id, card.customer_id).await?;
     if card.status != Status::Active {
         return Err(Error::conflict("the card is not saved (yet)"));
     }
-    customers::set_default_card(&mut tx, caller.account_id, card.customer_id, id).await?;
+    make_default(&mut tx, &customer, caller.account_id, id, now).await?;
     let card = payment_methods::retrieve(&mut tx, caller.account_id, id).await?;
     tx.commit().await?;
     Ok(card)
+}
+
+/// Makes a card the default one of a customer who is locked. If that is another one than before, the invoices that have waited
+/// for one are due.
+pub(super) async fn make_default(
+    tx: &mut Tx,
+    customer: &Customer,
+    account: AccountId,
+    card: PaymentMethodId,
+    now: Timestamp,
+) -> Result<()> {
+    if customer.default_payment_method_id == Some(card) {
+        return Ok(());
+    }
+    customers::set_default_card(tx, account, customer.id, card).await?;
+    invoices::another_card(tx, account, customer.id, now).await
 }

@@ -1,5 +1,7 @@
 //! Invoices: what a customer owes, from the draft to the payment. The issue gives an invoice its number and its due date.
 
+pub mod attempts;
+mod collection;
 mod items;
 mod numbering;
 mod status;
@@ -8,6 +10,8 @@ mod view;
 
 use sqlx::{PgConnection, PgPool};
 
+pub use attempts::{AttemptStatus, AttemptView};
+pub use collection::{Circumstances, Failure, Next, RETRY_AFTER_DAYS};
 pub use items::{Bill, Item, Items, MAX_ROWS};
 pub use numbering::Number;
 pub use status::Status;
@@ -258,7 +262,7 @@ pub async fn issue(tx: &mut Tx, invoice: &mut Invoice, now: Timestamp) -> Result
 /// that is the customer's default when an attempt is made.
 ///
 /// # Errors
-/// [`Error::Conflict`] for one that is not open; 422 `paymentMethodId` for a card that is not its customer's.
+/// [`Error::Conflict`] for one that is not open. The card is its customer's, or the database refuses.
 pub async fn schedule(
     tx: &mut Tx,
     invoice: &mut Invoice,
@@ -275,11 +279,7 @@ pub async fn schedule(
     invoice.next_attempt_at = Some(collect_at);
     invoice.begin_series();
     invoice.collection_exhausted = false;
-    store::save(tx, invoice).await.map_err(|error| {
-        let foreign =
-            matches!(&error, Error::Database(cause) if db::violated(cause) == Some("invoices_collect_payment_method"));
-        if foreign { Error::invalid("paymentMethodId", "the card is another customer's") } else { error }
-    })?;
+    store::save(tx, invoice).await?;
     announce(tx, invoice, EventType::InvoiceScheduled, now).await
 }
 
@@ -295,6 +295,48 @@ pub async fn unschedule(tx: &mut Tx, invoice: &mut Invoice) -> Result<()> {
     invoice.leave_collection();
     invoice.status = Status::Open;
     store::save(tx, invoice).await
+}
+
+/// Notes that an attempt to collect an invoice that is locked has failed, and answers what follows.
+///
+/// # Errors
+/// As of the rule, `Invoice::attempt_failed`.
+pub async fn attempt_failed(
+    tx: &mut Tx,
+    invoice: &mut Invoice,
+    failure: Failure<'_>,
+    world: Circumstances<'_>,
+) -> Result<Next> {
+    let next = invoice.attempt_failed(failure.kind, world)?;
+    store::save(tx, invoice).await?;
+    announce(tx, invoice, EventType::InvoicePaymentFailed, world.now).await?;
+    if next == Next::Exhausted {
+        announce(tx, invoice, EventType::InvoiceCollectionExhausted, world.now).await?;
+    }
+    Ok(next)
+}
+
+/// Notes what paid an invoice that is locked.
+///
+/// # Errors
+/// As of the rule, `Invoice::pay`.
+pub async fn pay(tx: &mut Tx, invoice: &mut Invoice, payment: PaymentId, amount: i64, now: Timestamp) -> Result<()> {
+    invoice.pay(payment, amount, now)?;
+    store::save(tx, invoice).await?;
+    announce(tx, invoice, EventType::InvoicePaid, now).await
+}
+
+/// A customer who is locked has another default card: what waits for one is due at once.
+///
+/// # Errors
+/// Only the database's.
+pub async fn another_card(
+    tx: &mut PgConnection,
+    account: AccountId,
+    customer: CustomerId,
+    now: Timestamp,
+) -> Result<()> {
+    store::another_card(tx, account, customer, now).await
 }
 
 /// Voids an invoice that is locked, and takes it out of collection. What was paid stays paid.

@@ -1,12 +1,15 @@
 //! The SQL of invoices.
 
+pub(super) mod attempts;
+
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::{Invoice, Items, Number, Status};
 use crate::calendar::PaymentTerms;
 use crate::error::Result;
-use crate::id::{AccountId, InvoiceId, PaymentId, PaymentMethodId, RecurringInvoiceId, SubscriptionId};
+use crate::id::{AccountId, CustomerId, InvoiceId, PaymentId, PaymentMethodId, RecurringInvoiceId, SubscriptionId};
+use crate::time::Timestamp;
 
 /// Every reader reads all of an invoice, so the columns stand once.
 macro_rules! select_invoices {
@@ -79,6 +82,27 @@ pub(super) async fn save(tx: &mut PgConnection, invoice: &Invoice) -> Result<()>
         invoice.voided_at,
         invoice.series_started_at,
         invoice.series_failures,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// An attempt in flight decides for itself: its outcome looks at the customer again.
+pub(super) async fn another_card(
+    tx: &mut PgConnection,
+    account: AccountId,
+    customer: CustomerId,
+    now: Timestamp,
+) -> Result<()> {
+    sqlx::query!(
+        "UPDATE invoices i SET next_attempt_at = $3
+         WHERE i.account_id = $1 AND i.customer_id = $2 AND i.status = 'scheduled' AND i.next_attempt_at IS NULL
+           AND NOT EXISTS (SELECT 1 FROM collection_attempts t
+                           WHERE t.account_id = $1 AND t.invoice_id = i.id AND t.status = 'processing')",
+        account.uuid(),
+        customer.uuid(),
+        now,
     )
     .execute(tx)
     .await?;

@@ -341,6 +341,8 @@ pub struct Due {
     pub id: OperationId,
     /// The request that caused it.
     pub request_id: Option<String>,
+    /// Whether nobody waits for it: it has a queue of its own.
+    pub background: bool,
 }
 
 /// Takes what is due — never pushed, abandoned by a dead worker, or unknown and to be asked again — and moves its next
@@ -350,6 +352,14 @@ pub struct Due {
 /// Only the database's.
 pub async fn take_due(db: &PgPool) -> Result<Vec<Due>> {
     store::take_due(db, SWEEP_BATCH).await
+}
+
+/// How many operations that nobody waits for are on their way, counted up to `most`. Unknown ones are not.
+///
+/// # Errors
+/// Only the database's.
+pub async fn in_background(db: &PgPool, most: i64) -> Result<i64> {
+    store::in_background(db, most).await
 }
 
 /// How many operations stand in a state, and how old the oldest is.

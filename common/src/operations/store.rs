@@ -278,12 +278,23 @@ pub(super) async fn take_due(db: &PgPool, batch: i64) -> Result<Vec<Due>> {
                 next_push_at = clock_timestamp() + make_interval(secs => least(30, 2 ^ least(pushes + 1, 5)))
          WHERE id IN (SELECT id FROM operations WHERE next_push_at <= clock_timestamp()
                       ORDER BY next_push_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED)
-         RETURNING id, request_id",
+         RETURNING id, request_id, background",
         batch,
     )
     .fetch_all(db)
     .await?;
     Ok(rows)
+}
+
+pub(super) async fn in_background(db: &PgPool, most: i64) -> Result<i64> {
+    let count = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM (
+               SELECT FROM operations WHERE background AND finished_at IS NULL AND state <> 'unknown' LIMIT $1) AS counted"#,
+        most
+    )
+    .fetch_one(db)
+    .await?;
+    Ok(count)
 }
 
 pub(super) async fn backlog(db: &PgPool) -> Result<Vec<Backlog>> {

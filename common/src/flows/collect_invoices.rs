@@ -1,0 +1,207 @@
+//! Collecting invoices: the intent. What is due is claimed by writing its attempt, its payment and its operation, under the
+//! invoice's lock and in one transaction: whoever voids the invoice or cancels its schedule comes before that, or is told that
+//! an attempt is in flight.
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::accounts::{self, Scope};
+use crate::customers;
+use crate::db::Db;
+use crate::error::{Error, Result};
+use crate::id::{AccountId, CollectionAttemptId, InvoiceId, OperationId, PaymentId};
+use crate::invoices::{self, Circumstances, Failure, attempts};
+use crate::operations::{FIRST_PUSH_AFTER, Origin};
+use crate::time::Timestamp;
+
+/// Invoices of one claim at most.
+pub const COLLECTION_BATCH: i64 = 100;
+
+/// An attempt that has begun: push its operation.
+#[derive(Debug)]
+pub struct Begun {
+    /// What charges the card.
+    pub operation: OperationId,
+    /// The payment that it is for.
+    pub payment: PaymentId,
+}
+
+/// What a claim has come to.
+#[derive(Debug, Default)]
+pub struct Collecting {
+    /// Attempts that charge a card.
+    pub begun: Vec<Begun>,
+    /// Attempts that have failed for want of a card.
+    pub without_card: usize,
+    /// Invoices that were due, a few more perhaps than the attempts: a cardholder may be paying one.
+    pub due: usize,
+}
+
+/// Claims invoices that are due, `limit` at most, and begins an attempt for each. Of any number who do so at once, each gets
+/// others.
+///
+/// # Errors
+/// The database's; then either nothing has begun, or the sweep hands out what has.
+pub async fn collect_due_invoices(db: &Db, scope: Scope, limit: i64, origin: &Origin) -> Result<Collecting> {
+    let mut tx = db.begin().await?;
+    let due = lock_due(&mut tx, scope, limit).await?;
+    if due.is_empty() {
+        return Ok(Collecting::default());
+    }
+    let attempts: Vec<_> = due.iter().map(NewAttempt::new).collect();
+    let written = begin(&mut tx, &attempts, origin).await?;
+    tx.commit().await?;
+    let mut collecting = Collecting { due: due.len(), ..Collecting::default() };
+    for attempt in attempts {
+        if written.contains(&attempt.invoice.uuid()) {
+            collecting.begun.push(Begun { operation: attempt.operation, payment: attempt.payment });
+        } else if fail_without_card(db, attempt.account, attempt.invoice, attempt.now).await? {
+            collecting.without_card += 1;
+        }
+    }
+    Ok(collecting)
+}
+
+/// An invoice that is due, and locked.
+struct Due {
+    id: InvoiceId,
+    account_id: AccountId,
+    /// The time by its account's clock.
+    now: Timestamp,
+}
+
+/// The ids are made here, so that one statement can write everything.
+struct NewAttempt {
+    invoice: InvoiceId,
+    account: AccountId,
+    now: Timestamp,
+    attempt: CollectionAttemptId,
+    payment: PaymentId,
+    operation: OperationId,
+}
+
+impl NewAttempt {
+    fn new(due: &Due) -> Self {
+        Self {
+            invoice: due.id,
+            account: due.account_id,
+            now: due.now,
+            attempt: CollectionAttemptId::new(due.now),
+            payment: PaymentId::new(due.now),
+            operation: OperationId::new(due.now),
+        }
+    }
+}
+
+/// What a cardholder is paying at this moment is left alone, and is due again if that comes to nothing.
+async fn lock_due(tx: &mut PgConnection, scope: Scope, limit: i64) -> Result<Vec<Due>> {
+    let due = match scope {
+        Scope::Everyone(now) => {
+            sqlx::query_as!(
+                Due,
+                r#"SELECT i.id, i.account_id, account_now(i.account_id, $1) AS "now!: Timestamp" FROM invoices i
+                   WHERE i.next_attempt_at <= $1 AND NOT is_advancing(i.account_id)
+                     AND NOT EXISTS (SELECT 1 FROM payments p WHERE p.account_id = i.account_id AND p.invoice_id = i.id
+                         AND p.status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded'))
+                   ORDER BY i.next_attempt_at LIMIT $2 FOR NO KEY UPDATE OF i SKIP LOCKED"#,
+                now,
+                limit,
+            )
+            .fetch_all(tx)
+            .await?
+        }
+        Scope::Account(account, now) => {
+            sqlx::query_as!(
+                Due,
+                r#"SELECT i.id, i.account_id, $2::timestamptz AS "now!: Timestamp" FROM invoices i
+                   WHERE i.account_id = $1 AND i.next_attempt_at <= $2
+                     AND NOT EXISTS (SELECT 1 FROM payments p WHERE p.account_id = i.account_id AND p.invoice_id = i.id
+                         AND p.status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded'))
+                   ORDER BY i.next_attempt_at LIMIT $3 FOR NO KEY UPDATE OF i SKIP LOCKED"#,
+                account.uuid(),
+                now,
+                limit,
+            )
+            .fetch_all(tx)
+            .await?
+        }
+    };
+    Ok(due)
+}
+
+/// Writes the attempts of invoices that are locked, with all that charges their cards, and answers for which: not for one
+/// without a card, nor for one that a cardholder began to pay before it was locked.
+async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) -> Result<Vec<Uuid>> {
+    let ids = |id: fn(&NewAttempt) -> Uuid| attempts.iter().map(id).collect::<Vec<_>>();
+    let references: Vec<_> = attempts.iter().map(|attempt| attempt.operation.to_string()).collect();
+    let times: Vec<_> = attempts.iter().map(|attempt| attempt.now).collect();
+    let written = sqlx::query_scalar!(
+        r#"WITH due AS MATERIALIZED (
+               SELECT n.*, i.account_id, i.customer_id, i.amount, i.currency, i.attempt_count + 1 AS number,
+                      c.default_payment_method_id, m.id AS card_id, m.provider_account_id, m.provider_ref, m.brand, m.last4,
+                      m.exp_month, m.exp_year
+               FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::timestamptz[])
+                        AS n (invoice_id, attempt_id, payment_id, operation_id, reference, now)
+               JOIN invoices i ON i.id = n.invoice_id
+               JOIN customers c ON c.account_id = i.account_id AND c.id = i.customer_id
+               JOIN payment_methods m ON m.account_id = i.account_id
+                   AND m.id = coalesce(i.collect_payment_method_id, c.default_payment_method_id) AND m.status = 'active'
+               WHERE NOT EXISTS (SELECT 1 FROM payments p WHERE p.account_id = i.account_id AND p.invoice_id = i.id
+                   AND p.status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded'))),
+           payment AS (
+               INSERT INTO payments
+                   (id, account_id, provider_account_id, customer_id, payment_method_id, invoice_id, status, capture, currency,
+                    amount_requested, amount, card_brand, card_last4, card_exp_month, card_exp_year, created_at)
+               SELECT payment_id, account_id, provider_account_id, customer_id, card_id, invoice_id, 'processing', true,
+                      currency, amount, amount, brand, last4, exp_month, exp_year, now FROM due),
+           attempt AS (
+               INSERT INTO collection_attempts
+                   (id, account_id, invoice_id, number, status, amount, payment_id, default_payment_method_id, attempted_at)
+               SELECT attempt_id, account_id, invoice_id, number, 'processing', amount, payment_id,
+                      default_payment_method_id, now FROM due),
+           operation AS (
+               INSERT INTO operations
+                   (id, account_id, payment_id, provider_account_id, kind, reference, amount, currency, card_ref,
+                    next_push_at, reply_to, request_id, created_at, background)
+               SELECT operation_id, account_id, payment_id, provider_account_id, 'sale', reference, amount, currency,
+                      provider_ref, clock_timestamp() + make_interval(secs => $7), $8, $9, now, true FROM due)
+           UPDATE invoices i SET attempt_count = due.number, next_attempt_at = NULL,
+                  series_started_at = coalesce(i.series_started_at, due.now)
+           FROM due WHERE i.id = due.invoice_id RETURNING i.id AS "id!: Uuid""#,
+        &ids(|attempt| attempt.invoice.uuid()),
+        &ids(|attempt| attempt.attempt.uuid()),
+        &ids(|attempt| attempt.payment.uuid()),
+        &ids(|attempt| attempt.operation.uuid()),
+        &references,
+        &times as &[Timestamp],
+        FIRST_PUSH_AFTER.as_secs_f64(),
+        origin.reply_to,
+        origin.request_id,
+    )
+    .fetch_all(tx)
+    .await?;
+    Ok(written)
+}
+
+/// Writes a failed attempt for an invoice that is due and whose customer has no card that could be charged. `false` if that is
+/// not so any more. The customer is locked: a first card that is saved at this moment comes before, or finds the invoice
+/// waiting for it.
+async fn fail_without_card(db: &Db, account: AccountId, id: InvoiceId, now: Timestamp) -> Result<bool> {
+    let mut tx = db.begin().await?;
+    let owed = invoices::retrieve(db, account, id).await?;
+    let customer = customers::lock(&mut tx, account, owed.customer_id).await?;
+    let mut invoice = invoices::lock(&mut tx, account, id).await?;
+    let due = invoice.next_attempt_at.is_some_and(|at| at <= now);
+    let card = invoice.collect_payment_method_id.or(customer.default_payment_method_id);
+    if !due || card.is_some() {
+        return Ok(false);
+    }
+    let number = invoice.attempt_begins(now);
+    attempts::without_card(&mut tx, &invoice, number, now).await?;
+    let zone = accounts::timezone(&mut *tx, account).await?;
+    let world = Circumstances { now, zone: &zone, another_card: false, given_up: false };
+    invoices::attempt_failed(&mut tx, &mut invoice, Failure::NO_CARD, world).await?;
+    tx.commit().await.map_err(Error::from)?;
+    metrics::counter!("invoices_collection_attempts_total", "outcome" => "no_card").increment(1);
+    Ok(true)
+}

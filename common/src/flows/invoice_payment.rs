@@ -1,0 +1,107 @@
+//! The outcome of a payment for an invoice: the invoice is locked first, and ends or goes on in the same transaction.
+
+use super::outcome::{conclude, finish, late_charge, misfit};
+use super::reversal::reverse_partial;
+use crate::accounts;
+use crate::customers;
+use crate::db::{Db, Tx};
+use crate::error::Result;
+use crate::id::{InvoiceId, PaymentMethodId};
+use crate::invoices::{self, Circumstances, Failure, Invoice, Next, attempts};
+use crate::operations::{self, Claimed};
+use crate::payments::{self, Payment, Status};
+use crate::providers::{Answer, DeclineType};
+use crate::time::Timestamp;
+
+/// Writes the outcome of a charge for an invoice. Writing it twice changes nothing the second time.
+///
+/// Locks: the customer if the card is dead, the invoice, the payment, the operation.
+pub(super) async fn charge_for_invoice(
+    db: &Db,
+    claimed: &Claimed,
+    payment: &Payment,
+    invoice: InvoiceId,
+    answer: &Answer,
+    now: Timestamp,
+) -> Result<()> {
+    let (account, id) = (claimed.account_id, payment.id);
+    let customer = invoices::retrieve(db, account, invoice).await?.customer_id;
+    let mut tx = db.begin().await?;
+    // Another default card comes before this outcome, which then sees it, or after, when it finds the invoice waiting.
+    let customer = match answer {
+        Answer::Declined { decline, .. } if decline.kind == DeclineType::Hard => {
+            Some(customers::lock(&mut tx, account, customer).await?)
+        }
+        Answer::Declined { .. }
+        | Answer::Charged { .. }
+        | Answer::Refused { .. }
+        | Answer::Done { .. }
+        | Answer::Stored { .. } => None,
+    };
+    let mut invoice = invoices::lock(&mut tx, account, invoice).await?;
+    let mut payment = payments::lock(&mut tx, account, id).await?;
+    let operation = operations::lock(&mut tx, claimed.id).await?;
+    if operation.state.is_final() {
+        late_charge(&mut tx, claimed, &payment, &operation, answer, now).await?;
+        tx.commit().await?;
+        return Ok(());
+    }
+    if payment.status != Status::Processing {
+        return Err(misfit(claimed, &format!("a charge of a payment that is {}", payment.status.name())));
+    }
+    conclude(&mut payment, claimed, answer, now)?;
+    finish(&mut tx, claimed, &payment, answer, now).await?;
+    let failure = match answer {
+        Answer::Charged { amount, .. } if *amount >= payment.amount_requested => None,
+        Answer::Charged { .. } => Some(Failure::PARTIAL),
+        Answer::Declined { decline, .. } => Some(Failure { code: &decline.code, kind: decline.kind }),
+        Answer::Refused { .. } | Answer::Done { .. } | Answer::Stored { .. } => Some(Failure::NOT_PROCESSED),
+    };
+    match failure {
+        None => paid(&mut tx, &mut invoice, &payment, now).await?,
+        Some(failure) => {
+            if failure == Failure::PARTIAL {
+                reverse_partial(&mut tx, &mut payment, now).await?;
+            }
+            let default_now = customer.and_then(|customer| customer.default_payment_method_id);
+            failed(&mut tx, &mut invoice, &payment, failure, default_now, now).await?;
+        }
+    }
+    tx.commit().await?;
+    Ok(())
+}
+
+async fn paid(tx: &mut Tx, invoice: &mut Invoice, payment: &Payment, now: Timestamp) -> Result<()> {
+    if let Some(attempt) = attempts::of_payment(tx, invoice.account_id, payment.id).await? {
+        attempts::succeeded(tx, attempt.id).await?;
+        count("paid");
+    }
+    invoices::pay(tx, invoice, payment.id, payment.amount, now).await
+}
+
+/// A cardholder's own failed payment changes nothing of the invoice; an attempt of ours is followed by another, or not.
+async fn failed(
+    tx: &mut Tx,
+    invoice: &mut Invoice,
+    payment: &Payment,
+    failure: Failure<'_>,
+    default_now: Option<PaymentMethodId>,
+    now: Timestamp,
+) -> Result<()> {
+    let Some(attempt) = attempts::of_payment(tx, invoice.account_id, payment.id).await? else { return Ok(()) };
+    let another_card = default_now.is_some() && default_now != attempt.default_payment_method_id;
+    let zone = accounts::timezone(&mut **tx, invoice.account_id).await?;
+    let world = Circumstances { now, zone: &zone, another_card, given_up: false };
+    let next = invoices::attempt_failed(tx, invoice, failure, world).await?;
+    attempts::failed(tx, attempt.id, failure, invoice.next_attempt_at).await?;
+    count(match (next, failure.kind) {
+        (Next::Exhausted, _) => "exhausted",
+        (_, DeclineType::Soft) => "soft_decline",
+        (_, DeclineType::Hard) => "hard_decline",
+    });
+    Ok(())
+}
+
+fn count(outcome: &'static str) {
+    metrics::counter!("invoices_collection_attempts_total", "outcome" => outcome).increment(1);
+}
