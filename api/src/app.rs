@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use common::accounts::{Keys, Mode};
+use common::accounts::{self, Caller, Keys, Mode};
 use common::clock::Clock;
 use common::crypto::EncryptionKey;
 use common::db::Db;
 use common::egress::Policy;
+use common::error::Error;
 use common::operations::Origin;
+use common::time::Timestamp;
 use common::webhooks::endpoints;
 use queue::{Publisher, Queue, Replies, Wake};
 
@@ -32,6 +34,11 @@ pub(crate) struct App {
 }
 
 impl App {
+    /// What time it is for the caller's account.
+    pub(crate) async fn now(&self, caller: &Caller) -> Result<Timestamp, Error> {
+        accounts::now(&*self.db, caller.account_id, self.clock.now()).await
+    }
+
     /// Who waits for the operation that this request begins.
     pub(crate) fn origin(&self, RequestId(request_id): RequestId) -> Origin {
         Origin { reply_to: Some(self.reply_channel.to_string()), request_id: Some(request_id.to_string()) }

@@ -41,7 +41,7 @@ pub(super) async fn create(
         description: fields.description.map(|text| text.0),
         expires_at: fields.expires_at.map(|instant| instant.0),
     };
-    let link = payment_links::create(&app.db, &caller, new, app.clock.now()).await?;
+    let link = payment_links::create(&app.db, &caller, new, app.now(&caller).await?).await?;
     Ok(created(PaymentLinkView::new(&link)))
 }
 
@@ -50,7 +50,7 @@ pub(super) async fn retrieve(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let link = payment_links::retrieve(&app.db, caller.account_id, link_id(&id)?, app.clock.now()).await?;
+    let link = payment_links::retrieve(&app.db, caller.account_id, link_id(&id)?, app.now(&caller).await?).await?;
     Ok(ok(PaymentLinkView::new(&link)))
 }
 
@@ -59,12 +59,12 @@ pub(super) async fn cancel(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let link = payment_links::cancel(&app.db, caller.account_id, link_id(&id)?, app.clock.now()).await?;
+    let link = payment_links::cancel(&app.db, caller.account_id, link_id(&id)?, app.now(&caller).await?).await?;
     Ok(ok(PaymentLinkView::new(&link)))
 }
 
 pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> Answer {
-    let rows = payment_links::list(&app.db, caller.account_id, params.page()?, app.clock.now()).await?;
+    let rows = payment_links::list(&app.db, caller.account_id, params.page()?, app.now(&caller).await?).await?;
     let views = rows.views(PaymentLinkView::new);
     Ok(ok(ListView::new(views, |view| view.id.to_string())))
 }

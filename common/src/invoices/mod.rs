@@ -376,6 +376,15 @@ pub async fn lock(tx: &mut PgConnection, account: AccountId, id: InvoiceId) -> R
     store::lock(tx, account, id).await?.ok_or(Error::NotFound("invoice"))
 }
 
+/// The invoice whose payment page this is. A draft has none.
+///
+/// # Errors
+/// [`Error::NotFound`].
+pub async fn of_page(db: &mut PgConnection, page_token: &str) -> Result<Invoice> {
+    let found = store::find_by_token(db, page_token).await?;
+    found.filter(|invoice| invoice.number.is_some()).ok_or(Error::NotFound("invoice"))
+}
+
 /// A page of invoices, newest first.
 ///
 /// # Errors

@@ -2,6 +2,7 @@
 //!
 //! An open link has a date at which it is to expire, unless a payment for it is under way: then that payment's outcome comes
 //! first. So what is being paid can neither expire nor be cancelled.
+//! `now` is the time by the account's clock.
 
 mod expiry;
 mod status;
@@ -16,7 +17,7 @@ pub use expiry::{EXPIRY_BATCH, next_due, oldest_due_seconds, run_due_payment_lin
 pub use status::Status;
 pub use view::PaymentLinkView;
 
-use crate::accounts::{self, Caller, Mode};
+use crate::accounts::{Caller, Mode};
 use crate::crypto::random_hex;
 use crate::db::{Db, Tx};
 use crate::error::{Error, Result};
@@ -102,8 +103,7 @@ pub struct NewPaymentLink {
 ///
 /// # Errors
 /// 422 `expiresAt` for a date that is not ahead.
-pub async fn create(db: &PgPool, caller: &Caller, new: NewPaymentLink, at: Timestamp) -> Result<PaymentLink> {
-    let now = accounts::now(db, caller.account_id, at).await?;
+pub async fn create(db: &PgPool, caller: &Caller, new: NewPaymentLink, now: Timestamp) -> Result<PaymentLink> {
     let expires_at = new.expires_at.unwrap_or_else(|| now.plus(LIFETIME));
     if expires_at <= now {
         return Err(Error::invalid("expiresAt", "expiresAt must lie ahead"));
@@ -133,9 +133,9 @@ pub async fn create(db: &PgPool, caller: &Caller, new: NewPaymentLink, at: Times
 ///
 /// # Errors
 /// [`Error::NotFound`]; [`Error::Conflict`] for one that is paid or has expired, and while a payment for it is under way.
-pub async fn cancel(db: &Db, account: AccountId, id: PaymentLinkId, at: Timestamp) -> Result<PaymentLink> {
+pub async fn cancel(db: &Db, account: AccountId, id: PaymentLinkId, now: Timestamp) -> Result<PaymentLink> {
     let mut tx = db.begin().await?;
-    let mut link = lock(&mut tx, account, id, at).await?;
+    let mut link = lock(&mut tx, account, id, now).await?;
     match link.status {
         Status::Cancelled => return Ok(link),
         Status::Paid => return Err(Error::conflict("the link was paid; refund the payment instead")),
@@ -145,8 +145,7 @@ pub async fn cancel(db: &Db, account: AccountId, id: PaymentLinkId, at: Timestam
         Status::Open => {}
     }
     link.step(Status::Cancelled)?;
-    link.cancelled_at = Some(link.as_of);
-    let now = link.as_of;
+    link.cancelled_at = Some(now);
     store::save(&mut tx, &link).await?;
     announce(&mut tx, &link, EventType::PaymentLinkCancelled, now).await?;
     tx.commit().await?;
@@ -205,11 +204,11 @@ async fn announce(tx: &mut Tx, link: &PaymentLink, kind: EventType, now: Timesta
 ///
 /// # Errors
 /// [`Error::NotFound`], for another account's too.
-pub async fn retrieve(db: &PgPool, account: AccountId, id: PaymentLinkId, at: Timestamp) -> Result<PaymentLink> {
-    store::find(db, account, id, at).await?.ok_or(Error::NotFound("payment link"))
+pub async fn retrieve(db: &PgPool, account: AccountId, id: PaymentLinkId, now: Timestamp) -> Result<PaymentLink> {
+    store::find(db, account, id, now).await?.ok_or(Error::NotFound("payment link"))
 }
 
-/// The link whose payment page this is.
+/// The link whose payment page this is; `at` is everyone's time.
 ///
 /// # Errors
 /// [`Error::NotFound`].
@@ -225,14 +224,6 @@ pub async fn lock(tx: &mut PgConnection, account: AccountId, id: PaymentLinkId, 
     store::lock(tx, account, id, at).await?.ok_or(Error::NotFound("payment link"))
 }
 
-/// Locks the link whose payment page this is.
-///
-/// # Errors
-/// [`Error::NotFound`].
-pub async fn lock_of_page(tx: &mut PgConnection, page_token: &str, at: Timestamp) -> Result<PaymentLink> {
-    store::lock_by_token(tx, page_token, at).await?.ok_or(Error::NotFound("payment link"))
-}
-
 /// A page of links, newest first.
 ///
 /// # Errors
@@ -241,12 +232,12 @@ pub async fn list(
     db: &PgPool,
     account: AccountId,
     page: PageRequest<PaymentLinkId>,
-    at: Timestamp,
+    now: Timestamp,
 ) -> Result<Page<PaymentLink>> {
     if let Some(cursor) = page.starting_after
-        && store::find(db, account, cursor, at).await?.is_none()
+        && store::find(db, account, cursor, now).await?.is_none()
     {
         return Err(unknown_cursor());
     }
-    Ok(page.page(store::list(db, account, page.starting_after, page.fetch(), at).await?))
+    Ok(page.page(store::list(db, account, page.starting_after, page.fetch(), now).await?))
 }

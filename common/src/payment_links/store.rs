@@ -8,8 +8,8 @@ use crate::error::Result;
 use crate::id::{AccountId, PaymentId, PaymentLinkId};
 use crate::time::Timestamp;
 
-/// Every reader reads all of a link, so the columns stand once. `$1` is the time; what it is by the account's clock follows
-/// first.
+/// Every reader reads all of a link, so the columns stand once. First comes what time it is for the account: `$1`, or what its
+/// clock makes of that where it is everyone's time.
 macro_rules! select_links {
     ($now:literal, $rest:literal, $($arg:expr),* $(,)?) => {
         sqlx::query_as!(
@@ -66,15 +66,10 @@ pub(super) async fn find(
     db: &PgPool,
     account: AccountId,
     id: PaymentLinkId,
-    at: Timestamp,
+    now: Timestamp,
 ) -> Result<Option<PaymentLink>> {
-    let query = select_links!(
-        "account_now(l.account_id, $1)",
-        "WHERE l.account_id = $2 AND l.id = $3",
-        at,
-        account.uuid(),
-        id.uuid(),
-    );
+    let query =
+        select_links!("$1::timestamptz", "WHERE l.account_id = $2 AND l.id = $3", now, account.uuid(), id.uuid(),);
     Ok(query.fetch_optional(db).await?)
 }
 
@@ -87,21 +82,15 @@ pub(super) async fn lock(
     tx: &mut PgConnection,
     account: AccountId,
     id: PaymentLinkId,
-    at: Timestamp,
+    now: Timestamp,
 ) -> Result<Option<PaymentLink>> {
     let query = select_links!(
-        "account_now(l.account_id, $1)",
+        "$1::timestamptz",
         "WHERE l.account_id = $2 AND l.id = $3 FOR NO KEY UPDATE OF l",
-        at,
+        now,
         account.uuid(),
         id.uuid(),
     );
-    Ok(query.fetch_optional(tx).await?)
-}
-
-pub(super) async fn lock_by_token(tx: &mut PgConnection, token: &str, at: Timestamp) -> Result<Option<PaymentLink>> {
-    let query =
-        select_links!("account_now(l.account_id, $1)", "WHERE l.page_token = $2 FOR NO KEY UPDATE OF l", at, token,);
     Ok(query.fetch_optional(tx).await?)
 }
 
@@ -110,12 +99,12 @@ pub(super) async fn list(
     account: AccountId,
     after: Option<PaymentLinkId>,
     limit: i64,
-    at: Timestamp,
+    now: Timestamp,
 ) -> Result<Vec<PaymentLink>> {
     let query = select_links!(
-        "account_now(l.account_id, $1)",
+        "$1::timestamptz",
         "WHERE l.account_id = $2 AND l.id < $3 ORDER BY l.id DESC LIMIT $4",
-        at,
+        now,
         account.uuid(),
         after.map_or(Uuid::max(), PaymentLinkId::uuid),
         limit,
