@@ -9,6 +9,7 @@ mod envelope;
 mod guard;
 mod limits;
 mod openapi;
+mod pages;
 mod path;
 mod query;
 mod routes;
@@ -48,7 +49,7 @@ async fn main() -> Result<()> {
         clock,
         keys: Arc::new(Keys::new(pool.clone(), config::pepper()?, config::key_cache()?)),
         encryption: config::encryption_key()?,
-        limits: Limits::new(redis_url.expose())?,
+        limits: Limits::new(redis_url.expose(), config::page_rate_limit()?)?,
         public_url: base.into(),
         webhook_loopback: config::webhook_loopback()?,
         publisher,

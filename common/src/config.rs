@@ -120,6 +120,18 @@ pub fn key_cache() -> Result<Duration, ConfigError> {
     }
 }
 
+/// `PAGE_RATE_LIMIT`: requests a second that one address may make to payment pages, 20 if not set.
+///
+/// # Errors
+/// It is not a number from 1 on.
+pub fn page_rate_limit() -> Result<u32, ConfigError> {
+    const NAME: &str = "PAGE_RATE_LIMIT";
+    match number_or(NAME, 20)? {
+        0 => Err(ConfigError { name: NAME, problem: "is not at least 1" }),
+        limit => Ok(limit),
+    }
+}
+
 /// `WEBHOOK_ALLOW_LOOPBACK`: whether test accounts may have webhook endpoints on this machine's loopback; not by default.
 ///
 /// # Errors

@@ -25,6 +25,7 @@ use crate::endpoint::Door::{AnySecret, Browser, Secret};
 use crate::endpoint::{Endpoint, delete, get, post};
 use crate::envelope;
 use crate::openapi::{self, operations as sheets};
+use crate::pages;
 
 /// Every operation of /v1, with what a key needs to be let in and what the document says.
 #[rustfmt::skip]
@@ -86,6 +87,7 @@ pub(crate) fn router(app: App) -> Router {
     endpoints
         .into_iter()
         .fold(documents, |router, endpoint| endpoint.join(router, &app))
+        .merge(pages::router(&app))
         .fallback(async || Refusal::no_route())
         .method_not_allowed_fallback(async || Refusal::wrong_method())
         // The limit is enforced where bodies are read; axum's own would answer in another shape.

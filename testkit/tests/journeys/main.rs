@@ -14,6 +14,7 @@ mod idempotency;
 mod invoices;
 mod keys;
 mod limits;
+mod pages;
 mod payment_links;
 mod payment_methods;
 mod payments;
