@@ -28,9 +28,9 @@ use common::operations::{self, Origin, SWEEP_BATCH, State};
 use common::payment_links::{self, EXPIRY_BATCH};
 use common::payments::{self, INQUIRY_BATCH};
 use common::webhooks::{DisabledReason, dispatch};
-use common::{checkout, events, flows, nonces, queues};
+use common::{checkout, events, flows, invoices, nonces, queues};
 use queue::{Publisher, Queue, Wake};
-use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
 /// Batches of unwanted webhooks closed in one tick; the next tick goes on.
@@ -133,6 +133,7 @@ impl Scheduler {
 
     /// A failed tick is logged and counted; the next one finds the same work again.
     async fn attempt(&self, tick: &'static str, work: impl Future<Output = Result<()>>) {
+        let began = Instant::now();
         let outcome = match work.await {
             Ok(()) => "ok",
             Err(error) => {
@@ -141,6 +142,7 @@ impl Scheduler {
             }
         };
         metrics::counter!("scheduler_ticks_total", "tick" => tick, "outcome" => outcome).increment(1);
+        metrics::histogram!("scheduler_tick_seconds", "tick" => tick).record(began.elapsed().as_secs_f64());
     }
 
     async fn hand_out_operations(&self) -> Result<()> {
@@ -268,6 +270,8 @@ impl Scheduler {
                 metrics::gauge!("payments_operations_for_a_person").set(figure(row.map(|row| row.for_a_person as f64)));
             }
         }
+        let collections = invoices::oldest_due_seconds(&self.db, self.clock.now()).await?;
+        metrics::gauge!("billing_oldest_due_age_seconds", "work" => "collections").set(collections);
         for queue in queues::ALL {
             // Redis may be away; then there is no figure, and its own alarms say so.
             if let Ok(depth) = self.publisher.depth(queue).await {

@@ -1,4 +1,5 @@
-//! The straight path of a payment: its intent and its outcome, each as one statement and so as one round trip.
+//! The straight path of a payment: its intent and its outcome, each as one statement and so as one round trip; and that of an
+//! invoice which it pays.
 //!
 //! They write what the slices' own commands write one by one, under the same constraints; what is not straight (a retry, a
 //! late answer, a recovery) goes the long way through those commands.
@@ -9,6 +10,7 @@ use uuid::Uuid;
 use crate::error::Result;
 use crate::events::EventType;
 use crate::id::{CustomerId, EventId, InvoiceId, PaymentLinkId};
+use crate::invoices::Invoice;
 use crate::operations::{Claimed, FIRST_PUSH_AFTER, Kind, NewOperation, Outcome, State};
 use crate::payments::{NewPayment, Payment, Status};
 use crate::providers::{DeclineType, Source};
@@ -131,6 +133,63 @@ pub(super) async fn finish_charge(
         event_payload,
         now,
         told.answer,
+    )
+    .fetch_one(db)
+    .await?;
+    Ok(written.written.then_some(written.endpoints))
+}
+
+/// Writes the outcome of a collection that pays its invoice, with the events of both, and answers which endpoints are to hear of
+/// them. `None`: the invoice or the payment is not as it was read, and nothing was written.
+///
+/// The invoice is locked first, as on the long way: a payment for an invoice leaves `processing` under that lock alone.
+pub(super) async fn finish_collection(
+    db: &mut PgConnection,
+    claimed: &Claimed,
+    payment: &Payment,
+    invoice: &Invoice,
+    [of_payment, of_invoice]: [&(EventType, (EventId, String)); 2],
+    now: Timestamp,
+) -> Result<Option<Vec<Uuid>>> {
+    let written = sqlx::query!(
+        r#"WITH invoice AS (
+               UPDATE invoices SET status = 'paid', amount_paid = $4, paid_at = $5, payment_id = $2, collect_at = NULL,
+                   collect_payment_method_id = NULL, series_started_at = NULL, series_failures = 0, collection_exhausted = false
+               WHERE account_id = $1 AND id = $3 AND status = 'scheduled' AND next_attempt_at IS NULL
+                 AND EXISTS (SELECT 1 FROM payments WHERE account_id = $1 AND id = $2 AND status = 'processing')
+               RETURNING id),
+           payment AS (
+               UPDATE payments p SET status = $6, amount = $4, amount_captured = $4, card_brand = $7, card_last4 = $8,
+                   card_exp_month = $9, card_exp_year = $10, provider_ref = $11, captured_at = $12, inquiry_at = $13
+               FROM invoice WHERE p.account_id = $1 AND p.id = $2 RETURNING p.id),
+           attempt AS (
+               UPDATE collection_attempts t SET status = 'succeeded' FROM payment
+               WHERE t.account_id = $1 AND t.payment_id = payment.id),
+           operation AS (
+               UPDATE operations o SET state = 'succeeded', provider_ref = $11, finished_at = clock_timestamp(),
+                   next_push_at = NULL, lease_until = NULL
+               FROM payment WHERE o.id = $14),
+           told AS (
+               SELECT emit_event(e.id, $1, e.type, e.payload, $5) AS endpoint
+               FROM payment, unnest($15::uuid[], $16::text[], $17::text[]) AS e (id, type, payload))
+           SELECT EXISTS (SELECT 1 FROM payment) AS "written!", ARRAY(SELECT endpoint FROM told) AS "endpoints!: Vec<Uuid>""#,
+        payment.account_id.uuid(),
+        payment.id.uuid(),
+        invoice.id.uuid(),
+        payment.amount,
+        now,
+        payment.status as Status,
+        payment.card_brand,
+        payment.card_last4,
+        payment.card_exp_month,
+        payment.card_exp_year,
+        payment.provider_ref,
+        payment.captured_at,
+        payment.inquiry_at,
+        claimed.id.uuid(),
+        &[of_payment.1.0.uuid(), of_invoice.1.0.uuid()],
+        &[of_payment.0.name().to_owned(), of_invoice.0.name().to_owned()],
+        &[of_payment.1.1.clone(), of_invoice.1.1.clone()],
     )
     .fetch_one(db)
     .await?;

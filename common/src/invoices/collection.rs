@@ -126,3 +126,118 @@ fn retry(began: Timestamp, failures: i32, world: Circumstances<'_>) -> Option<Ti
     let days = usize::try_from(failures - 1).ok().and_then(|done| RETRY_AFTER_DAYS.get(done))?;
     Some(world.zone.days_later(began, *days).max(world.now.plus(AT_LEAST_APART)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounts::Mode;
+    use crate::calendar::PaymentTerms;
+    use crate::id::{AccountId, CustomerId, PaymentMethodId};
+    use crate::invoices::{Bill, Due, NewInvoice};
+
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    static UTC: TimeZone = TimeZone::UTC;
+
+    fn at(text: &str) -> Timestamp {
+        Timestamp::parse(text).expect("an instant")
+    }
+
+    fn scheduled(now: Timestamp) -> Invoice {
+        let new = NewInvoice {
+            customer_id: CustomerId::new(now),
+            currency: "USD".parse().expect("a currency"),
+            description: None,
+            bill: Bill::new(Some(500), None, None, None).expect("a bill"),
+            due: Due::Terms(PaymentTerms::DueOnReceipt),
+            cycle: None,
+        };
+        let mut invoice = new.into_draft(AccountId::new(now), Mode::Test, now);
+        invoice.status = Status::Scheduled;
+        invoice.collect_at = Some(now);
+        invoice.next_attempt_at = Some(now);
+        invoice
+    }
+
+    fn world(now: Timestamp, zone: &TimeZone) -> Circumstances<'_> {
+        Circumstances { now, zone, another_card: false, given_up: false }
+    }
+
+    #[test]
+    fn soft_declines_are_retried_after_1_3_5_and_7_days_and_then_no_more() {
+        let began = at("2026-11-21T09:30:00Z");
+        let mut invoice = scheduled(began);
+        let mut now = began;
+        for (number, days) in (1..).zip(RETRY_AFTER_DAYS) {
+            assert_eq!(invoice.attempt_begins(now), number);
+            assert_eq!(invoice.next_attempt_at, None, "nobody else begins one meanwhile");
+            let due = began.plus(DAY * days);
+            let next = invoice.attempt_failed(DeclineType::Soft, world(now, &UTC)).expect("collected");
+            assert_eq!((next, invoice.next_attempt_at, invoice.status), (Next::At(due), Some(due), Status::Scheduled));
+            now = due;
+        }
+        assert_eq!(invoice.attempt_begins(now), 5);
+        let next = invoice.attempt_failed(DeclineType::Soft, world(now, &UTC)).expect("collected");
+        assert_eq!((next, invoice.status, invoice.collection_exhausted), (Next::Exhausted, Status::Open, true));
+        assert_eq!((invoice.next_attempt_at, invoice.collect_at), (None, None));
+    }
+
+    #[test]
+    fn days_are_those_of_the_account_and_late_retries_keep_apart() {
+        let zone: TimeZone = "America/New_York".parse().expect("a zone");
+        let began = at("2026-10-31T14:00:00Z");
+        let mut invoice = scheduled(began);
+        invoice.attempt_begins(began);
+        let next = invoice.attempt_failed(DeclineType::Soft, world(began, &zone)).expect("collected");
+        assert_eq!(next, Next::At(at("2026-11-01T15:00:00Z")), "the clocks went back that night");
+        // An outage of ten days: the attempts that were missed are not all made at once.
+        let late = at("2026-11-10T15:00:00Z");
+        invoice.attempt_begins(late);
+        let next = invoice.attempt_failed(DeclineType::Soft, world(late, &zone)).expect("collected");
+        assert_eq!(next, Next::At(late.plus(AT_LEAST_APART)));
+    }
+
+    #[test]
+    fn a_dead_card_waits_for_another_one_and_then_everything_begins_anew() {
+        let began = at("2026-11-21T09:30:00Z");
+        let mut invoice = scheduled(began);
+        invoice.collect_payment_method_id = Some(PaymentMethodId::new(began));
+        invoice.attempt_begins(began);
+        invoice.attempt_failed(DeclineType::Soft, world(began, &UTC)).expect("collected");
+        let second = began.plus(DAY);
+        invoice.attempt_begins(second);
+        let next = invoice.attempt_failed(DeclineType::Hard, world(second, &UTC)).expect("collected");
+        assert_eq!((next, invoice.status, invoice.next_attempt_at), (Next::AnotherCard, Status::Scheduled, None));
+        assert_eq!(invoice.collect_payment_method_id, None, "the named card is dead: it is the default one's turn");
+        let later = began.plus(DAY * 20);
+        assert_eq!(invoice.attempt_begins(later), 3, "attempts are counted on");
+        let next = invoice.attempt_failed(DeclineType::Soft, world(later, &UTC)).expect("collected");
+        assert_eq!(next, Next::At(later.plus(DAY)));
+    }
+
+    #[test]
+    fn another_card_that_came_meanwhile_is_tried_at_once_and_what_nobody_wants_never() {
+        let now = at("2026-11-21T09:30:00Z");
+        let mut invoice = scheduled(now);
+        invoice.attempt_begins(now);
+        let another = Circumstances { another_card: true, ..world(now, &UTC) };
+        assert_eq!(invoice.attempt_failed(DeclineType::Hard, another).expect("collected"), Next::At(now));
+        for kind in [DeclineType::Hard, DeclineType::Soft] {
+            let mut invoice = scheduled(now);
+            invoice.attempt_begins(now);
+            let given_up = Circumstances { another_card: true, given_up: true, ..world(now, &UTC) };
+            assert_eq!(invoice.attempt_failed(kind, given_up).expect("collected"), Next::GivenUp);
+            assert_eq!((invoice.status, invoice.next_attempt_at), (Status::Open, None));
+            assert!(!invoice.collection_exhausted);
+        }
+    }
+
+    #[test]
+    fn too_little_pays_nothing_and_nothing_is_paid_twice() {
+        let now = at("2026-11-21T09:30:00Z");
+        let mut invoice = scheduled(now);
+        invoice.pay(PaymentId::new(now), 499, now).expect_err("a part");
+        invoice.pay(PaymentId::new(now), 500, now).expect("all of it");
+        assert_eq!((invoice.status, invoice.amount_paid, invoice.collect_at), (Status::Paid, 500, None));
+        invoice.pay(PaymentId::new(now), 500, now).expect_err("a second time");
+    }
+}

@@ -339,6 +339,14 @@ pub async fn another_card(
     store::another_card(tx, account, customer, now).await
 }
 
+/// Seconds for which the oldest invoice that is due has waited for its attempt.
+///
+/// # Errors
+/// Only the database's.
+pub async fn oldest_due_seconds(db: &PgPool, now: Timestamp) -> Result<f64> {
+    store::oldest_due_seconds(db, now).await
+}
+
 /// Voids an invoice that is locked, and takes it out of collection. What was paid stays paid.
 ///
 /// # Errors

@@ -109,6 +109,17 @@ pub(super) async fn another_card(
     Ok(())
 }
 
+pub(super) async fn oldest_due_seconds(db: &PgPool, now: Timestamp) -> Result<f64> {
+    let waited = sqlx::query_scalar!(
+        r#"SELECT extract(epoch FROM $1 - next_attempt_at)::float8 AS "waited!" FROM invoices
+           WHERE next_attempt_at <= $1 ORDER BY next_attempt_at LIMIT 1"#,
+        now,
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(waited.unwrap_or(0.0))
+}
+
 /// Counts one further. Whoever asks next waits for the commit.
 pub(super) async fn next_number(tx: &mut PgConnection, account: AccountId) -> Result<Number> {
     let number = sqlx::query_scalar!(

@@ -6,6 +6,7 @@ pub mod hop;
 mod load;
 mod payments;
 mod receiver;
+mod scheduler;
 mod usage;
 mod webhooks;
 
@@ -22,7 +23,8 @@ pub async fn command(arguments: &[String]) -> Result<()> {
     let report = match arguments.first().map(String::as_str) {
         Some("payments") => payments::run(seconds(arguments)?).await?,
         Some("webhooks") => webhooks::run(seconds(arguments)?).await?,
-        _ => bail!("bench payments|webhooks [--seconds N] [--json]"),
+        Some("scheduler") => scheduler::run(seconds(arguments)?).await?,
+        _ => bail!("bench payments|webhooks|scheduler [--seconds N] [--json]"),
     };
     if json {
         println!("{report}");

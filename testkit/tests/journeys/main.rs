@@ -6,6 +6,7 @@
 
 mod addresses;
 mod changes;
+mod collection;
 mod customers;
 mod deliveries;
 mod events;

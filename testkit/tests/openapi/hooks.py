@@ -15,7 +15,7 @@ MORE_THAN_LEFT = r"amount"
 URL = r"url"  # an address that nothing is sent to
 KEY = r"Idempotency-Key"  # used before, with another body
 TOTAL = r"amount|items|amountTax|amountDiscount"  # what rows come to, and what needs rows
-DUE = r"dueAt|paymentTerms"  # both, or an instant of a year that is none
+DUE = r"dueAt|paymentTerms|collectAt"  # both, or an instant of a year that is none
 
 # A request that the schema allows may be refused with 422 for one of these fields alone, and only where it is listed.
 BEYOND_SCHEMA = {
@@ -39,6 +39,8 @@ BEYOND_SCHEMA = {
     "plans.list": [CURSOR],
     "invoices.create": [TOTAL, DUE],
     "invoices.list": [CURSOR],
+    "invoices.schedule": [FUNDING, DUE],  # another customer's card, or an instant of a year that is none
+    "invoices.attempts": [CURSOR],
     "payment_links.create": [r"expiresAt"],  # an instant that does not lie ahead, or of a year that is none
     "payment_links.list": [CURSOR],
 }
@@ -49,7 +51,7 @@ NUL = "must not contain the character U+0000"  # holds for fields of any name, s
 FRESH = json.loads(os.environ.get("FRESH", "{}"))
 CUSTOMER = os.environ.get("CUSTOMER")  # one that exists
 COUNT = itertools.count()
-TOKENS = ["tok_ok", "tok_partial", "tok_insufficient"]
+TOKENS = ["tok_ok", "tok_partial", "tok_insufficient", "tok_lost"]
 
 
 def is_positive(case):

@@ -1,4 +1,4 @@
-//! The test cards of the mock: three natures, which a card keeps when it is saved.
+//! The test cards of the mock: four natures, which a card keeps when it is saved.
 
 use crate::providers::{Card, Decline, DeclineType};
 
@@ -11,10 +11,12 @@ pub enum Nature {
     Partial,
     /// `tok_insufficient`: declined, and a retry may clear it.
     Insufficient,
+    /// `tok_lost`: declined, and no retry will ever clear it.
+    Lost,
 }
 
 impl Nature {
-    const ALL: [Self; 3] = [Self::Approves, Self::Partial, Self::Insufficient];
+    const ALL: [Self; 4] = [Self::Approves, Self::Partial, Self::Insufficient, Self::Lost];
 
     /// The nature of a test token.
     pub fn of_token(token: &str) -> Option<Self> {
@@ -27,6 +29,7 @@ impl Nature {
             Self::Approves => "tok_ok",
             Self::Partial => "tok_partial",
             Self::Insufficient => "tok_insufficient",
+            Self::Lost => "tok_lost",
         }
     }
 
@@ -36,6 +39,7 @@ impl Nature {
             Self::Approves => "4242",
             Self::Partial => "0010",
             Self::Insufficient => "9995",
+            Self::Lost => "9987",
         };
         Card { brand: "visa".into(), last4: last4.into(), exp_month: 12, exp_year: 2034 }
     }
@@ -45,12 +49,16 @@ impl Nature {
         match self {
             Self::Approves => Ok(amount),
             Self::Partial if amount / 2 > 0 => Ok(amount / 2),
-            Self::Partial | Self::Insufficient => Err(declined()),
+            Self::Partial | Self::Insufficient | Self::Lost => Err(self.decline()),
         }
     }
-}
 
-/// The one decline of the mock, which a retry may clear.
-pub(super) fn declined() -> Decline {
-    Decline { code: "insufficient_funds".into(), kind: DeclineType::Soft }
+    /// How the card is declined, when it is.
+    pub(super) fn decline(self) -> Decline {
+        let (code, kind) = match self {
+            Self::Approves | Self::Partial | Self::Insufficient => ("insufficient_funds", DeclineType::Soft),
+            Self::Lost => ("lost_card", DeclineType::Hard),
+        };
+        Decline { code: code.into(), kind }
+    }
 }

@@ -4,7 +4,6 @@
 
 use sqlx::{PgConnection, PgPool};
 
-use super::card::declined;
 use super::{AUTHORIZATION_LIFETIME, Nature, SETTLES_AFTER};
 use crate::crypto::random_hex;
 use crate::id::ProviderAccountId;
@@ -256,7 +255,7 @@ async fn write(
         entry.parent,
         request.reference,
         entry.approved,
-        (!entry.approved).then(|| declined().code),
+        (!entry.approved).then(|| entry.nature.decline().code),
         entry.amount,
         entry.currency,
         entry.nature.token(),
@@ -285,7 +284,7 @@ fn repeated(class: RecoveryClass, first: Answer) -> Result<Answer, Fault> {
 
 fn answer(id: String, kind: &str, approved: bool, amount: i64, nature: Nature) -> Answer {
     match kind {
-        _ if !approved => Answer::Declined { decline: declined(), card: Some(nature.card()) },
+        _ if !approved => Answer::Declined { decline: nature.decline(), card: Some(nature.card()) },
         "sale" | "authorize" => Answer::Charged { provider_ref: id, amount, card: nature.card() },
         _ => Answer::Done { provider_ref: id },
     }

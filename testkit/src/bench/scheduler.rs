@@ -1,0 +1,144 @@
+//! `bench scheduler`: what a tick costs when nothing is due, beside few and beside very many scheduled invoices; and how fast
+//! many that are due are collected, beside the floor of payments.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use sqlx::{Connection, PgConnection};
+use tokio::time::sleep;
+
+use super::floor;
+use crate::{Cluster, Kind, TempDir};
+
+/// Schedulers whose ticks are counted together: each ticks once a second.
+const SCHEDULERS: usize = 4;
+const FEW: i64 = 10_000;
+const MANY: i64 = 1_000_000;
+const DUE: i64 = 100_000;
+/// Clients of the floor, as in `bench payments`.
+const COMPARED: usize = 32;
+/// For how long ticks are counted.
+const TICKING: Duration = Duration::from_secs(20);
+
+/// Measures, prints a table, and answers the report.
+pub(super) async fn run(seconds: u64) -> Result<Value> {
+    let directory = TempDir::new()?;
+    let cluster = Cluster::builder().api(1).worker(1).scheduler(SCHEDULERS);
+    let mut cluster = cluster.durable().env("RUST_LOG", "warn").start().await?;
+    let mut db = PgConnection::connect(cluster.database_url()).await?;
+    let account = cluster.account_with(&super::NO_LIMIT).await?;
+    let account = seed_customers(&mut db, &cluster, &account).await?;
+
+    schedule(&mut db, account, 0, FEW, "1 year").await?;
+    let few = tick(&cluster).await?;
+    schedule(&mut db, account, FEW, MANY - FEW, "1 year").await?;
+    let many = tick(&cluster).await?;
+    println!(
+        "a tick, nothing due of {FEW} scheduled: {:.3} ms; of {MANY}: {:.3} ms; ratio {:.2}",
+        few,
+        many,
+        many / few
+    );
+
+    for index in 1..SCHEDULERS {
+        cluster.scheduler(index).kill9()?;
+    }
+    let began = Instant::now();
+    schedule(&mut db, account, MANY, DUE, "-1 second").await?;
+    println!("{DUE} made due in {:.1} s", began.elapsed().as_secs_f64());
+    let before = paid(&mut db).await?;
+    let began = Instant::now();
+    sleep(Duration::from_secs(seconds)).await;
+    let collected = (paid(&mut db).await? - before) as f64 / began.elapsed().as_secs_f64();
+    for kind in [Kind::Scheduler, Kind::Worker] {
+        let process = if kind == Kind::Worker { cluster.worker(0) } else { cluster.scheduler(0) };
+        process.kill9()?;
+    }
+    let floor = floor::per_second(cluster.database_url(), directory.path(), COMPARED, seconds).await?;
+    let ratio = collected / floor;
+    println!("collected {collected:.0} invoices/s of {DUE} due; floor of payments {floor:.0}/s; ratio {ratio:.2}");
+    Ok(json!({
+        "bench": "scheduler", "tick_ms_of_10_thousand": few, "tick_ms_of_1_million": many, "tick_ratio": many / few,
+        "invoices_per_second": collected, "floor_per_second": floor, "ratio": ratio,
+    }))
+}
+
+/// Customers of the account, each with a card that approves. The account's own id.
+async fn seed_customers(db: &mut PgConnection, cluster: &Cluster, account: &crate::Account) -> Result<uuid::Uuid> {
+    let api = cluster.client(account)?;
+    let customer = api.post("/v1/customers", json!({"email": "ada@example.com"})).await?.body;
+    let card = json!({"customerId": customer["id"], "paymentToken": "tok_ok"});
+    ensure!(api.post("/v1/payment_methods", card).await?.status == 201, "a card is saved");
+    let id = sqlx::query_scalar("SELECT account_id FROM customers LIMIT 1").fetch_one(&mut *db).await?;
+    for statement in [
+        "INSERT INTO customers (id, account_id, email, name, created_at)
+         SELECT new_ulid(now()), account_id, n || '@example.com', 'ada', now() FROM customers, generate_series(1, 10000) n",
+        "INSERT INTO payment_methods (id, account_id, customer_id, provider_account_id, status, provider_ref, brand, last4,
+             exp_month, exp_year, created_at)
+         SELECT new_ulid(now()), c.account_id, c.id, m.provider_account_id, m.status, m.provider_ref, m.brand, m.last4, m.exp_month,
+             m.exp_year, now()
+         FROM payment_methods m, customers c WHERE c.default_payment_method_id IS NULL",
+        "UPDATE customers c SET default_payment_method_id = m.id FROM payment_methods m
+         WHERE m.customer_id = c.id AND c.default_payment_method_id IS NULL",
+    ] {
+        sqlx::query(statement).execute(&mut *db).await?;
+    }
+    Ok(id)
+}
+
+/// Writes so many scheduled invoices, due in so long, for all customers in turn.
+async fn schedule(db: &mut PgConnection, account: uuid::Uuid, first: i64, count: i64, due_in: &str) -> Result<()> {
+    sqlx::query(
+        "WITH c AS MATERIALIZED (SELECT id, row_number() OVER () - 1 AS place FROM customers WHERE account_id = $1)
+         INSERT INTO invoices (id, account_id, customer_id, status, number, currency, amount, payment_terms, due_at, issued_at,
+             collect_at, next_attempt_at, page_token, created_at)
+         SELECT new_ulid(now()), $1, c.id, 'scheduled', n + 1, 'USD', 1250, 'due_on_receipt', now(), now(), now() + $4::interval,
+             now() + $4::interval + n * interval '1 microsecond', 'bench-' || n, now()
+         FROM generate_series($2::bigint, $2 + $3 - 1) n JOIN c ON c.place = n % 10000",
+    )
+    .bind(account)
+    .bind(first)
+    .bind(count)
+    .bind(due_in)
+    .execute(&mut *db)
+    .await?;
+    sqlx::query("VACUUM ANALYZE invoices, customers, payment_methods").execute(db).await?;
+    Ok(())
+}
+
+async fn paid(db: &mut PgConnection) -> Result<i64> {
+    Ok(sqlx::query_scalar("SELECT count(*) FROM invoices WHERE status = 'paid'").fetch_one(db).await?)
+}
+
+/// Milliseconds that one round of all that looks for due work takes, on average.
+async fn tick(cluster: &Cluster) -> Result<f64> {
+    // What has just been written, and its vacuum, are to be over.
+    sleep(Duration::from_secs(5)).await;
+    let before = figures(cluster).await?;
+    sleep(TICKING).await;
+    let after = figures(cluster).await?;
+    let mut milliseconds = 0.0;
+    for tick in ["operations", "inquiries", "collections", "billing"] {
+        let of = |figures: &str, what: &str| -> f64 {
+            let name = format!("scheduler_tick_seconds_{what}{{tick=\"{tick}\"}} ");
+            figures.lines().filter_map(|line| line.strip_prefix(name.as_str())?.parse::<f64>().ok()).sum()
+        };
+        let ticks = of(&after, "count") - of(&before, "count");
+        if ticks > 0.0 {
+            milliseconds += (of(&after, "sum") - of(&before, "sum")) / ticks * 1000.0;
+        }
+    }
+    ensure!(milliseconds > 0.0, "no scheduler has ticked");
+    Ok(milliseconds)
+}
+
+/// The metrics of all schedulers.
+async fn figures(cluster: &Cluster) -> Result<String> {
+    let mut figures = String::new();
+    for index in 0..SCHEDULERS {
+        let url = cluster.metrics_url(Kind::Scheduler, index);
+        figures.push_str(&reqwest::get(format!("{url}/metrics")).await.context("metrics")?.text().await?);
+    }
+    Ok(figures)
+}

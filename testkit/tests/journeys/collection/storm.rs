@@ -1,0 +1,67 @@
+//! A thousand invoices fall due at once, under four schedulers and eight runs, while workers are killed.
+
+use anyhow::Result;
+use serde_json::json;
+use testkit::Cluster;
+
+use super::{LONG_AGO, RUN, attempts, customer_with, invoice, schedule};
+use crate::support::{Merchant, eventually, ok, together};
+
+const INVOICES: usize = 1000;
+
+/// Invoices of this account that are not paid.
+async fn unpaid(merchant: &Merchant) -> Result<i64> {
+    let query = "SELECT count(*) FROM invoices WHERE account_id = $1 AND status <> 'paid'";
+    Ok(sqlx::query_scalar(query).bind(merchant.books.account).fetch_one(&merchant.books.db).await?)
+}
+
+#[tokio::test]
+async fn a_thousand_are_charged_once_each_whoever_dies() -> Result<()> {
+    let mut cluster = Cluster::builder().api(2).worker(2).scheduler(4).start().await?;
+    let merchant = Merchant::new(&cluster).await?;
+    merchant.mock(&cluster, &["--latency-ms", "20"]).await?;
+    let (customer, _) = customer_with(&merchant, "tok_ok").await?;
+    let mut made = vec![];
+    for _ in 0..INVOICES / 50 {
+        made.extend(together(50, async |_| invoice(&merchant, &customer, 500).await).await?);
+    }
+    // All at one moment, as a month's first day does it: written by hand, one request each would spread them.
+    sqlx::query(
+        "UPDATE invoices SET status = 'scheduled', collect_at = now(), next_attempt_at = now() WHERE account_id = $1",
+    )
+    .bind(merchant.books.account)
+    .execute(&merchant.books.db)
+    .await?;
+    let seed: u64 =
+        std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(cluster.worker(0).pid().into());
+    println!("SEED={seed}");
+    let runs = async {
+        together(8, async |_| {
+            for _ in 0..20 {
+                // An answer may be missing or late when workers die; what was charged is not.
+                let _ = merchant.api.send(reqwest::Method::POST, RUN, None).await;
+            }
+            Ok(())
+        })
+        .await
+    };
+    let kills = async {
+        for kill in 0..8_u64 {
+            tokio::time::sleep(std::time::Duration::from_millis(100 + (seed + kill * 7919) % 400)).await;
+            let worker = cluster.worker(usize::try_from(kill % 2)?);
+            worker.kill9()?;
+            worker.restart().await?;
+        }
+        Ok(())
+    };
+    tokio::try_join!(runs, kills)?;
+    eventually("all paid", async || Ok((unpaid(&merchant).await? == 0).then_some(()))).await?;
+    assert_eq!(merchant.books.charges().await?, 1000, "each was charged once, SEED={seed}");
+    for invoice in &made {
+        let attempts = attempts(&merchant, invoice).await?;
+        assert_eq!((attempts.len(), &attempts[0]["number"]), (1, &json!(1)), "SEED={seed}");
+    }
+    merchant.books.audit().await?;
+    ok(&schedule(&merchant, &invoice(&merchant, &customer, 1).await?, LONG_AGO).await?);
+    Ok(())
+}
