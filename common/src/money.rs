@@ -100,7 +100,7 @@ impl fmt::Display for Money {
         let digits = format!("{:0>width$}", self.minor.unsigned_abs(), width = exponent + 1);
         let (whole, part) = digits.split_at(digits.len() - exponent);
         let sign = if self.minor < 0 { "\u{2212}" } else { "" };
-        write!(f, "{} {sign}", self.currency)?;
+        write!(f, "{sign}{} ", self.currency)?;
         for (i, digit) in whole.chars().enumerate() {
             if i > 0 && (whole.len() - i).is_multiple_of(3) {
                 f.write_str(",")?;
@@ -133,7 +133,7 @@ mod tests {
             (5, "USD", "USD 0.05"),
             (1234, "USD", "USD 12.34"),
             (100_000, "USD", "USD 1,000.00"),
-            (-1234, "USD", "USD \u{2212}12.34"),
+            (-1234, "USD", "\u{2212}USD 12.34"),
             (0, "JPY", "JPY 0"),
             (123, "JPY", "JPY 123"),
             (1_234_567, "JPY", "JPY 1,234,567"),

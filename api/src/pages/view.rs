@@ -15,7 +15,7 @@ use super::html::{Quoted, Text};
 /// The cards of the mock that a page offers, and what each does.
 const TEST_CARDS: [(&str, &str, &str); 3] = [
     ("tok_ok", "Visa ending in 4242", "approves"),
-    ("tok_partial", "Visa ending in 0010", "approves only half"),
+    ("tok_partial", "Visa ending in 0010", "approves half"),
     ("tok_insufficient", "Visa ending in 9995", "declines"),
 ];
 
@@ -28,7 +28,7 @@ pub(super) fn render(page: &PayPage, remark: Option<&str>) -> (String, String) {
         html.push_str("<p class=\"test\">Test mode: no money moves.</p>\n");
     }
     notices(&mut html, page, remark);
-    let _ = write!(html, "<section>\n<p class=\"payee\">{}</p>\n<h1>{money}</h1>\n", Quoted(&payee.name));
+    let _ = writeln!(html, "<section>\n<p class=\"payee\">{}</p>\n<h1>{money}</h1>", Quoted(&payee.name));
     match payable {
         Payable::Invoice(invoice) => of_invoice(&mut html, invoice, payee),
         Payable::Link(link) => of_link(&mut html, link, payee, *state),
@@ -37,7 +37,6 @@ pub(super) fn render(page: &PayPage, remark: Option<&str>) -> (String, String) {
     if *state == PageState::Open {
         form(&mut html, payee, money);
     }
-    let _ = write!(html, "<footer class=\"quiet\"><p>Paid to {}.</p></footer>\n", Quoted(&payee.name));
     let title = match state {
         PageState::Open => format!("Pay {money} to {}", payee.name),
         PageState::UnderWay => format!("{money} to {} is being paid", payee.name),
@@ -69,7 +68,7 @@ fn notices(html: &mut String, page: &PayPage, remark: Option<&str>) {
 /// The lines are ours, or escaped by now.
 fn notice(html: &mut String, class: &str, role: &str, lines: &[&str]) {
     let lines: String = lines.iter().filter(|line| !line.is_empty()).map(|line| format!("<p>{line}</p>")).collect();
-    let _ = write!(html, "<div class=\"notice {class}\" role=\"{role}\">{lines}</div>\n");
+    let _ = writeln!(html, "<div class=\"notice {class}\" role=\"{role}\">{lines}</div>");
 }
 
 fn of_state(page: &PayPage) -> String {
@@ -131,17 +130,17 @@ fn of_decline(code: Option<&str>) -> &'static str {
 
 fn of_invoice(html: &mut String, invoice: &Invoice, payee: &Payee) {
     if let Some(description) = &invoice.description {
-        let _ = write!(html, "<p>{}</p>\n", Quoted(description));
+        let _ = writeln!(html, "<p>{}</p>", Quoted(description));
     }
     html.push_str("<dl>\n");
     if let Some(number) = invoice.number {
-        let _ = write!(html, "<dt>Invoice</dt><dd>{number}</dd>\n");
+        let _ = writeln!(html, "<dt>Invoice</dt><dd>{number}</dd>");
     }
     if let Some(at) = invoice.issued_at {
-        let _ = write!(html, "<dt>Issued</dt><dd>{}</dd>\n", payee.timezone.spell_day(at));
+        let _ = writeln!(html, "<dt>Issued</dt><dd>{}</dd>", payee.timezone.spell_day(at));
     }
     if let Some(at) = invoice.due_at {
-        let _ = write!(html, "<dt>Due</dt><dd>{}</dd>\n", payee.timezone.spell_day(at));
+        let _ = writeln!(html, "<dt>Due</dt><dd>{}</dd>", payee.timezone.spell_day(at));
     }
     html.push_str("</dl>\n");
     lines(html, invoice);
@@ -154,14 +153,16 @@ fn lines(html: &mut String, invoice: &Invoice) {
         return;
     }
     let money = |minor| Money { minor, currency: invoice.currency };
-    html.push_str("<table>\n<thead><tr><th scope=\"col\">Description</th><td>Amount</td></tr></thead>\n<tbody>\n");
+    html.push_str(
+        "<table>\n<thead><tr><th scope=\"col\">Description</th><th scope=\"col\">Amount</th></tr></thead>\n<tbody>\n",
+    );
     for row in rows {
         // A total is an amount, so no row of it is beyond what fits.
         let sum = money(row.quantity.saturating_mul(row.unit_amount));
         let each = money(row.unit_amount);
         let (what, quantity) = (Quoted(&row.description), row.quantity);
         let _ =
-            write!(html, "<tr><th scope=\"row\">{what}<small>{quantity} × {each}</small></th><td>{sum}</td></tr>\n");
+            writeln!(html, "<tr><th scope=\"row\">{what}<small>{quantity} × {each}</small></th><td>{sum}</td></tr>");
     }
     html.push_str("</tbody>\n<tfoot>\n");
     let parts = [
@@ -171,7 +172,7 @@ fn lines(html: &mut String, invoice: &Invoice) {
     ];
     for (name, part) in parts {
         if let Some(part) = part {
-            let _ = write!(html, "<tr><th scope=\"row\">{name}</th><td>{}</td></tr>\n", money(part));
+            let _ = writeln!(html, "<tr><th scope=\"row\">{name}</th><td>{}</td></tr>", money(part));
         }
     }
     html.push_str("</tfoot>\n</table>\n");
@@ -179,20 +180,20 @@ fn lines(html: &mut String, invoice: &Invoice) {
 
 fn of_link(html: &mut String, link: &PaymentLink, payee: &Payee, state: PageState) {
     if let Some(description) = &link.description {
-        let _ = write!(html, "<p>{}</p>\n", Quoted(description));
+        let _ = writeln!(html, "<p>{}</p>", Quoted(description));
     }
     if state == PageState::Open {
         let until = payee.timezone.spell(link.expires_at);
-        let _ = write!(html, "<p class=\"quiet\">It can be paid until {until}.</p>\n");
+        let _ = writeln!(html, "<p class=\"quiet\">It can be paid until {until}.</p>");
     }
 }
 
 /// The form, if this page can take a card of the payee's provider.
 fn form(html: &mut String, payee: &Payee, money: Money) {
     if !takes_test_cards(payee) {
-        let _ = write!(
+        let _ = writeln!(
             html,
-            "<section>\n<h2>How to pay</h2>\n<p>This page cannot take a card yet. Please contact {} to pay.</p>\n</section>\n",
+            "<section>\n<h2>How to pay</h2>\n<p>This page cannot take a card yet. Please contact {} to pay.</p>\n</section>",
             Quoted(&payee.name)
         );
         return;
@@ -200,13 +201,13 @@ fn form(html: &mut String, payee: &Payee, money: Money) {
     html.push_str("<section>\n<form method=\"post\" action=\"?\">\n<fieldset>\n<legend>Test card</legend>\n");
     for (i, (token, card, does)) in TEST_CARDS.into_iter().enumerate() {
         let checked = if i == 0 { " checked" } else { "" };
-        let _ = write!(
+        let _ = writeln!(
             html,
-            "<label><input type=\"radio\" name=\"token\" value=\"{}\" required{checked}>{card} <small>{does}</small></label>\n",
+            "<label><input type=\"radio\" name=\"token\" value=\"{}\" required{checked}>{card} <small>{does}</small></label>",
             Text(token)
         );
     }
-    let _ = write!(html, "</fieldset>\n<button type=\"submit\">Pay {money}</button>\n</form>\n</section>\n");
+    let _ = writeln!(html, "</fieldset>\n<button type=\"submit\">Pay {money}</button>\n</form>\n</section>");
 }
 
 fn takes_test_cards(payee: &Payee) -> bool {

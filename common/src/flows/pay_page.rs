@@ -220,9 +220,9 @@ async fn write(
     let mut tx = db.begin().await?;
     let mut payable = lock(&mut tx, payable, now).await?;
     let live = live(&mut tx, &payable).await?;
-    match payable.state(live) {
-        PageState::Open => {}
-        refused => return Ok(Paying::Refused(refused)),
+    let state = payable.state(live);
+    if state != PageState::Open {
+        return Ok(Paying::Refused(state));
     }
     let payee = accounts::payee(&mut tx, payable.account_id()).await?;
     if !payee.takes_payments {

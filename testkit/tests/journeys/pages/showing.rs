@@ -46,7 +46,7 @@ async fn an_invoice_is_shown_with_all_that_it_adds_up() -> Result<()> {
             "Tax",
             "USD 8.25",
             "Discount",
-            "USD \u{2212}0.25",
+            "\u{2212}USD 0.25",
             "Total",
             "30 June 2031",
             "Test mode",
@@ -93,7 +93,7 @@ async fn what_a_merchant_writes_is_text_and_nothing_else() -> Result<()> {
     )
     .await?;
     let escaped = "&lt;/title&gt;&lt;/bdi&gt;&lt;script&gt;alert(1)&lt;/script&gt;&lt;img src=x onerror=&#39;a&#39;&gt;&quot;&amp;\u{202e}";
-    for (payer, times) in [(link, 4), (invoice, 5)] {
+    for (payer, times) in [(link, 3), (invoice, 4)] {
         let page = payer.open().await?;
         page.shows(200, &[escaped]);
         assert_eq!(page.html.matches(escaped).count(), times, "{}", page.html);

@@ -1,7 +1,7 @@
 //! A link's time is up: whoever reads it knows at once, and whoever wants to hear of it is told once.
 
 use anyhow::Result;
-use testkit::{Cluster, Kind};
+use testkit::{Client, Cluster, Kind};
 
 use super::{LINKS, link_id, shown, time_is_up, told};
 use crate::support::{Merchant, eventually, merchant, ok, together};
@@ -38,6 +38,12 @@ async fn an_expiry_is_told_once() -> Result<()> {
         let events = merchant.books.events(link).await?;
         assert_eq!(events, [("payment_link.expired".to_owned(), shown(&merchant, link).await?)]);
     }
+    let metrics = Client::new(&cluster.metrics_url(Kind::Scheduler, 0))?.get("/metrics").await?;
+    let metrics = String::from_utf8(metrics.bytes)?;
+    assert!(
+        metrics.contains("billing_oldest_due_age_seconds{work=\"payment_links\"} "),
+        "how late it is can be watched"
+    );
     assert_eq!(shown(&merchant, &open).await?["status"], "open");
     assert!(told(&merchant, &open).await?.is_empty());
     Ok(())
