@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use axum::Json;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use common::accounts::AuthError;
 use common::error::Error;
@@ -89,6 +89,18 @@ impl Refusal {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "invalid_request", message)
     }
 
+    /// Its status.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// Says in the headers when to come again, to who came too often.
+    pub(crate) fn tell_limit(&self, headers: &mut HeaderMap) {
+        if let Some(limit) = self.limit {
+            limit.write(headers);
+        }
+    }
+
     /// 500: our fault, and safe to try again.
     pub(crate) fn fault() -> Self {
         let message = "something went wrong on our side; nothing was done, and trying again is safe";
@@ -164,9 +176,7 @@ impl IntoResponse for Refusal {
             capability: self.capability,
         };
         let mut response = (self.status, Json(ErrorBody { error })).into_response();
-        if let Some(limit) = self.limit {
-            limit.write(response.headers_mut());
-        }
+        self.tell_limit(response.headers_mut());
         response
     }
 }

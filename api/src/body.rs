@@ -78,12 +78,20 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 /// # Errors
 /// 413 for one over the limit; 408 for one that takes too long; 422 for one that breaks off.
 pub(crate) async fn read(body: axum::body::Body) -> Result<Bytes, Refusal> {
-    let read = tokio::time::timeout(TIMEOUT, axum::body::to_bytes(body, MAX_BODY)).await;
+    read_up_to(body, MAX_BODY).await
+}
+
+/// Reads a body whole that has a limit of its own.
+///
+/// # Errors
+/// As for [`read`].
+pub(crate) async fn read_up_to(body: axum::body::Body, limit: usize) -> Result<Bytes, Refusal> {
+    let read = tokio::time::timeout(TIMEOUT, axum::body::to_bytes(body, limit)).await;
     read.map_err(|_| Refusal::too_slow(TIMEOUT))?.map_err(|error| {
         let cause: &(dyn std::error::Error + 'static) = &error;
         let over = std::iter::successors(Some(cause), |cause| cause.source())
             .any(|cause| cause.to_string().contains("length limit exceeded"));
-        if over { Refusal::too_large(MAX_BODY) } else { Error::invalid("", "the body could not be read").into() }
+        if over { Refusal::too_large(limit) } else { Error::invalid("", "the body could not be read").into() }
     })
 }
 

@@ -9,6 +9,7 @@ mod envelope;
 mod guard;
 mod limits;
 mod openapi;
+mod pages;
 mod path;
 mod query;
 mod routes;
@@ -22,7 +23,7 @@ use anyhow::{Context, Result};
 use common::accounts::Keys;
 use common::clock::Clock;
 use common::db::Db;
-use common::{config, db, telemetry};
+use common::{config, db, public_url, telemetry};
 use queue::{Publisher, Replies};
 use tokio::net::TcpListener;
 
@@ -40,14 +41,16 @@ async fn main() -> Result<()> {
     let pool = db::pool(&config::database_url()?, config::database_pool(DATABASE_POOL)?, "api")?;
     let publisher = Publisher::connect(redis_url.expose())?;
     let clock = Clock::system();
+    let base = config::public_url()?;
+    public_url::set(base.clone());
     let reply_channel = format!("api-{}", common::crypto::random_hex(8));
     let app = App {
         db: Db::new(pool.clone(), publisher.clone()),
         clock,
         keys: Arc::new(Keys::new(pool.clone(), config::pepper()?, config::key_cache()?)),
         encryption: config::encryption_key()?,
-        limits: Limits::new(redis_url.expose())?,
-        public_url: config::public_url()?.into(),
+        limits: Limits::new(redis_url.expose(), config::page_rate_limit()?)?,
+        public_url: base.into(),
         webhook_loopback: config::webhook_loopback()?,
         publisher,
         replies: Replies::start(redis_url.expose(), &reply_channel)?,

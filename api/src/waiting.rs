@@ -3,8 +3,11 @@
 
 use std::time::Duration;
 
+use common::payments::{self, Payment, Status};
 use queue::Waiter;
 use tokio::time::{Instant, sleep_until, timeout_at};
+
+use crate::app::App;
 
 /// How long the API waits before it answers `processing`.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(25);
@@ -41,4 +44,19 @@ impl Waiting {
         self.looks += 1;
         true
     }
+}
+
+/// The payment once its outcome is known, or as it stands when patience ends. The intent exists by now, so nothing that goes
+/// wrong here may become an error.
+pub(crate) async fn outcome(app: &App, mut waiting: Waiting, mut payment: Payment) -> Payment {
+    while waiting.worth_a_look().await {
+        match payments::retrieve(&app.db, payment.account_id, payment.id).await {
+            Ok(read) => payment = read,
+            Err(error) => tracing::warn!(%error, payment = %payment.id, "the payment could not be read; waiting on"),
+        }
+        if payment.status != Status::Processing {
+            break;
+        }
+    }
+    payment
 }

@@ -86,6 +86,10 @@ operations! {
     RecurringInvoicesPause = "recurring_invoices.pause",
     RecurringInvoicesResume = "recurring_invoices.resume",
     RecurringInvoicesCancel = "recurring_invoices.cancel",
+    PaymentLinksCreate = "payment_links.create",
+    PaymentLinksRetrieve = "payment_links.retrieve",
+    PaymentLinksList = "payment_links.list",
+    PaymentLinksCancel = "payment_links.cancel",
 }
 
 impl Operation {

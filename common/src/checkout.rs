@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
 
-use crate::accounts::{Caller, Mode};
+use crate::accounts::{Caller, Mode, Payee};
 use crate::crypto::{Secret, random_hex, sha256};
 use crate::error::{Error, Result};
 use crate::id::{AccountId, ProviderAccountId};
-use crate::providers::Source;
+use crate::providers::{ProviderKind, Source};
 use crate::time::Timestamp;
 
 /// How long a checkout session can be exchanged.
@@ -130,11 +130,35 @@ pub struct Spent {
     pub source: Source,
 }
 
+/// Whose token it must be: the account that is paid.
+#[derive(Clone, Copy, Debug)]
+pub struct Recipient {
+    account_id: AccountId,
+    mode: Mode,
+    provider_account_id: ProviderAccountId,
+    provider: ProviderKind,
+}
+
+impl From<&Caller> for Recipient {
+    fn from(caller: &Caller) -> Self {
+        let Caller { account_id, mode, provider_account_id, provider, .. } = *caller;
+        Self { account_id, mode, provider_account_id, provider }
+    }
+}
+
+impl From<&Payee> for Recipient {
+    fn from(payee: &Payee) -> Self {
+        let Payee { account_id, mode, provider_account_id, provider, .. } = *payee;
+        Self { account_id, mode, provider_account_id, provider }
+    }
+}
+
 /// What a test token of the provider pays with. Those are good any number of times, so there is nothing to spend.
-pub fn test_token(caller: &Caller, token: &str) -> Option<Spent> {
-    let known = caller.mode == Mode::Test && caller.provider.is_test_token(token);
+pub fn test_token(to: impl Into<Recipient>, token: &str) -> Option<Spent> {
+    let to = to.into();
+    let known = to.mode == Mode::Test && to.provider.is_test_token(token);
     known.then(|| Spent {
-        provider_account_id: caller.provider_account_id,
+        provider_account_id: to.provider_account_id,
         source: Source::Token(Secret::new(token.to_owned())),
     })
 }
@@ -143,8 +167,9 @@ pub fn test_token(caller: &Caller, token: &str) -> Option<Spent> {
 ///
 /// # Errors
 /// [`Error::Conflict`] for a spent token; 422 `paymentToken` for an unknown, another account's or an expired one.
-pub async fn spend(tx: &mut PgConnection, caller: &Caller, token: &str) -> Result<Spent> {
-    if let Some(spent) = test_token(caller, token) {
+pub async fn spend(tx: &mut PgConnection, to: impl Into<Recipient>, token: &str) -> Result<Spent> {
+    let to = to.into();
+    if let Some(spent) = test_token(to, token) {
         return Ok(spent);
     }
     let hash = sha256(token.as_bytes());
@@ -153,7 +178,7 @@ pub async fn spend(tx: &mut PgConnection, caller: &Caller, token: &str) -> Resul
          WHERE token_hash = $1 AND account_id = $2 AND spent_at IS NULL AND expires_at > clock_timestamp()
          RETURNING provider_account_id, upstream_token",
         &hash[..],
-        caller.account_id.uuid(),
+        to.account_id.uuid(),
     )
     .fetch_optional(&mut *tx)
     .await?;
@@ -162,7 +187,7 @@ pub async fn spend(tx: &mut PgConnection, caller: &Caller, token: &str) -> Resul
             provider_account_id: row.provider_account_id,
             source: Source::Token(Secret::new(row.upstream_token)),
         }),
-        None => Err(why_not(tx, caller.account_id, &hash).await?),
+        None => Err(why_not(tx, to.account_id, &hash).await?),
     }
 }
 

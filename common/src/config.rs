@@ -72,7 +72,7 @@ pub fn api_bind() -> Result<SocketAddr, ConfigError> {
     parsed("API_BIND", "is not an address such as 0.0.0.0:8080", |text| text.parse().ok())
 }
 
-/// `PUBLIC_URL`: how the outside world names this service, without a slash at the end.
+/// `PUBLIC_URL`: how the outside world names this service, without a slash at the end. Whoever writes events needs it.
 ///
 /// # Errors
 /// It is missing or does not begin with http:// or https://.
@@ -117,6 +117,18 @@ pub fn key_cache() -> Result<Duration, ConfigError> {
     match number_or(NAME, 1_000)? {
         ms @ 0..=1_000 => Ok(Duration::from_millis(ms)),
         _ => Err(ConfigError { name: NAME, problem: "is not between 0 and 1000" }),
+    }
+}
+
+/// `PAGE_RATE_LIMIT`: requests a second that one address may make to payment pages, 20 if not set.
+///
+/// # Errors
+/// It is not a number from 1 on.
+pub fn page_rate_limit() -> Result<u32, ConfigError> {
+    const NAME: &str = "PAGE_RATE_LIMIT";
+    match number_or(NAME, 20)? {
+        0 => Err(ConfigError { name: NAME, problem: "is not at least 1" }),
+        limit => Ok(limit),
     }
 }
 

@@ -17,6 +17,9 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection that was not used for so long is asked whether it still is one.
 const ASK_AFTER_IDLE: Duration = Duration::from_secs(1);
 
+/// Begins a transaction whose statements all see the same moment, and lock nothing.
+pub const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+
 /// A pool that connects when it is first needed, so that a process starts while Postgres is away and recovers by itself.
 ///
 /// # Errors

@@ -93,6 +93,24 @@ pub struct Money {
     pub currency: Currency,
 }
 
+/// As people read it: `USD 1,234.50`, `JPY 1,234`.
+impl fmt::Display for Money {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let exponent = usize::from(self.currency.exponent());
+        let digits = format!("{:0>width$}", self.minor.unsigned_abs(), width = exponent + 1);
+        let (whole, part) = digits.split_at(digits.len() - exponent);
+        let sign = if self.minor < 0 { "\u{2212}" } else { "" };
+        write!(f, "{sign}{} ", self.currency)?;
+        for (i, digit) in whole.chars().enumerate() {
+            if i > 0 && (whole.len() - i).is_multiple_of(3) {
+                f.write_str(",")?;
+            }
+            write!(f, "{digit}")?;
+        }
+        if part.is_empty() { Ok(()) } else { write!(f, ".{part}") }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,6 +124,26 @@ mod tests {
             assert!(text.parse::<Currency>().is_err(), "{text}");
         }
         assert!(Currency::pattern().contains("|[Uu][Ss][Dd]|") && !Currency::pattern().contains("[Xx][Xx][Xx]"));
+    }
+
+    #[test]
+    fn money_is_printed_by_the_exponent_of_its_currency() {
+        for (minor, code, printed) in [
+            (0, "USD", "USD 0.00"),
+            (5, "USD", "USD 0.05"),
+            (1234, "USD", "USD 12.34"),
+            (100_000, "USD", "USD 1,000.00"),
+            (-1234, "USD", "\u{2212}USD 12.34"),
+            (0, "JPY", "JPY 0"),
+            (123, "JPY", "JPY 123"),
+            (1_234_567, "JPY", "JPY 1,234,567"),
+            (7, "BHD", "BHD 0.007"),
+            (12_345_678, "BHD", "BHD 12,345.678"),
+            (MAX_AMOUNT, "CLF", "CLF 900,719,925,474.0991"),
+        ] {
+            let money = Money { minor, currency: code.parse().expect("known") };
+            assert_eq!(money.to_string(), printed);
+        }
     }
 
     #[test]

@@ -61,6 +61,12 @@ pub fn day() -> Object {
     ObjectBuilder::from(text("^[0-9]{4}-[0-9]{2}-[0-9]{2}$", "2026-11-21")).format(Some(format)).build()
 }
 
+/// The address of a page of ours.
+pub fn page() -> Field {
+    let format = SchemaFormat::Custom("uri".to_owned());
+    ObjectBuilder::new().schema_type(Type::String).format(Some(format)).build().into()
+}
+
 /// An amount in an answer.
 pub fn amount() -> Field {
     whole(0, MAX_AMOUNT).into()
@@ -106,4 +112,4 @@ macro_rules! kinds {
     )*};
 }
 
-kinds!(address capabilities checkout_session collection_attempt customer invoice list payment payment_method plan recurring_invoice refund subscription test_clock token webhook_delivery webhook_endpoint);
+kinds!(address capabilities checkout_session collection_attempt customer invoice list payment payment_link payment_method plan recurring_invoice refund subscription test_clock token webhook_delivery webhook_endpoint);

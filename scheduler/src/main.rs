@@ -6,7 +6,7 @@ mod schedule;
 use anyhow::{Context, Result};
 use common::clock::Clock;
 use common::db::Db;
-use common::{config, db, telemetry};
+use common::{config, db, public_url, telemetry};
 use queue::Publisher;
 
 use crate::schedule::Scheduler;
@@ -18,6 +18,7 @@ const DATABASE_POOL: u32 = 8;
 async fn main() -> Result<()> {
     telemetry::init_logs();
     let metrics = telemetry::init_metrics()?;
+    public_url::set(config::public_url()?);
     let pool = db::pool(&config::database_url()?, config::database_pool(DATABASE_POOL)?, "scheduler")?;
     let internal = telemetry::Internal::new(pool.clone(), metrics);
     let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;
@@ -25,8 +26,14 @@ async fn main() -> Result<()> {
     tracing::info!(metrics = %metrics_address, "scheduler is running");
 
     let db = Db::new(pool, publisher.clone());
-    let scheduler = Scheduler { db, publisher, clock: Clock::system(), retention_months: config::retention_months()? };
+    let scheduler = Scheduler {
+        db,
+        publisher: publisher.clone(),
+        clock: Clock::system(),
+        retention_months: config::retention_months()?,
+    };
     scheduler.run_until(telemetry::shutdown_signal()).await;
+    publisher.flush().await;
     internal.drain();
     tracing::info!("scheduler has stopped");
     Ok(())

@@ -4,6 +4,7 @@
 //! |---|---|---|---|
 //! | operations never taken, abandoned, or unknown | 1 s | `operations_due` | `next_push_at` moved on, 2 s doubling to 30 s |
 //! | invoices to collect | 1 s, and 0.1 s while there are more than may be under way | `invoices_collection_due` | the attempt, written under the invoice's lock |
+//! | payment links to mark as expired | 1 s | `payment_links_expiry_due` | `SKIP LOCKED`, marked |
 //! | charges that may have settled or expired | 1 s | `payments_inquiry_due` | `inquiry_at` moved on by 30 s |
 //! | cycles of recurring invoices | 1 s | `recurring_invoices_due` | `SKIP LOCKED`, a cycle in each transaction |
 //! | cycles of subscriptions | 1 s | `subscriptions_due` | `SKIP LOCKED`, a cycle in each transaction |
@@ -28,6 +29,7 @@ use common::db::Db;
 use common::error::Result;
 use common::flows::{COLLECTION_BATCH, RECURRING_BATCH};
 use common::operations::{self, Origin, SWEEP_BATCH, State};
+use common::payment_links::{self, EXPIRY_BATCH};
 use common::payments::{self, INQUIRY_BATCH};
 use common::webhooks::{DisabledReason, dispatch};
 use common::{checkout, events, flows, invoices, nonces, queues, recurring_invoices, subscriptions, test_clocks};
@@ -109,6 +111,7 @@ impl Scheduler {
                 _ = every_second.tick() => {
                     self.attempt("recurring_invoices", self.run_recurring_invoices(stopping)).await;
                     self.attempt("subscriptions", self.bill_subscriptions(stopping)).await;
+                    self.attempt("payment_links", self.expire_payment_links()).await;
                 }
             }
         }
@@ -213,6 +216,7 @@ impl Scheduler {
             flows::run_due_recurring_invoices(&self.db, scope, RECURRING_BATCH).await?;
             flows::run_due_subscriptions(&self.db, scope, BILLING_BATCH).await?;
             self.collect(scope, COLLECTION_BATCH).await?;
+            payment_links::run_due_payment_links(&self.db, scope, EXPIRY_BATCH).await?;
             self.hand_out_inquiries(scope).await?;
         }
         Ok(())
@@ -241,6 +245,16 @@ impl Scheduler {
             }
         }
         Ok(())
+    }
+
+    async fn expire_payment_links(&self) -> Result<()> {
+        loop {
+            let everyone = Scope::Everyone(self.clock.now());
+            let expired = payment_links::run_due_payment_links(&self.db, everyone, EXPIRY_BATCH).await?;
+            if i64::try_from(expired).is_ok_and(|n| n < EXPIRY_BATCH) {
+                return Ok(());
+            }
+        }
     }
 
     async fn hand_out_webhooks(&self) -> Result<()> {
@@ -335,6 +349,7 @@ impl Scheduler {
             ("recurring_invoices", recurring as f64 / 1000.0),
             ("subscriptions", subscriptions::oldest_due_seconds(&self.db, now).await?),
             ("collections", invoices::oldest_due_seconds(&self.db, now).await?),
+            ("payment_links", payment_links::oldest_due_seconds(&self.db, now).await?),
         ] {
             metrics::gauge!("billing_oldest_due_age_seconds", "work" => work).set(seconds);
         }

@@ -287,6 +287,8 @@ fn common_environment(database_url: &str, redis: &Redis) -> Result<Environment> 
         ("ENCRYPTION_KEY", random_hex(32)?),
         // What ctl changes holds at once, so that no test has to wait for it.
         ("KEY_CACHE_MS", "0".to_owned()),
+        // All payers of a test have one address.
+        ("PAGE_RATE_LIMIT", "1000000".to_owned()),
         // Where the receivers of tests are.
         ("WEBHOOK_ALLOW_LOOPBACK", "true".to_owned()),
         ("LOG_FORMAT", "text".to_owned()),

@@ -307,6 +307,7 @@ fn every_event_operation_and_status_is_documented() {
         ("invoices", 5, "docs/billing.md"),
         ("subscriptions", 4, "docs/billing.md"),
         ("recurring_invoices", 5, "docs/billing.md"),
+        ("payment_links", 4, "docs/billing.md"),
         ("webhooks", 8, "docs/webhooks.md"),
     ] {
         let status = read(&format!("common/src/{slice}/status.rs"));

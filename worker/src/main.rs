@@ -16,7 +16,7 @@ use common::flows;
 use common::id::{AccountId, OperationId, PaymentId, ProviderAccountId, WebhookEndpointId};
 use common::providers::{Providers, mock::Mock};
 use common::webhooks::dispatch::{self, ATTEMPT_TIMEOUT};
-use common::{config, db, operations, queues, telemetry};
+use common::{config, db, operations, public_url, queues, telemetry};
 use futures_util::{StreamExt, stream};
 use queue::{Pool, Publisher, Wake};
 use tracing::Instrument;
@@ -48,6 +48,7 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
 async fn main() -> Result<()> {
     telemetry::init_logs();
     let metrics = telemetry::init_metrics()?;
+    public_url::set(config::public_url()?);
     let database_url = config::database_url()?;
     let redis_url = config::redis_url()?;
     let pool = db::pool(&database_url, config::database_pool(DATABASE_POOL)?, "worker")?;

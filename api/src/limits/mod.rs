@@ -15,6 +15,8 @@ use shared::Shared;
 
 /// Requests per second, and at once, of one address without a valid key.
 const STRANGERS: Rate = Rate { per_second: 50, burst: 200 };
+/// How many seconds' worth of requests to payment pages an address may make at once.
+const PAYERS_BURST: u32 = 5;
 
 /// The limits of this process and of all. Cheap to clone.
 #[derive(Clone)]
@@ -22,6 +24,8 @@ pub(crate) struct Limits {
     shared: Shared,
     local: Arc<Local<uuid::Uuid>>,
     strangers: Arc<Local<IpAddr>>,
+    payers: Arc<Local<IpAddr>>,
+    of_payers: Rate,
 }
 
 /// What a bucket said.
@@ -56,8 +60,15 @@ impl Policy {
 }
 
 impl Limits {
-    pub(crate) fn new(redis_url: &str) -> Result<Self, redis::RedisError> {
-        Ok(Self { shared: Shared::connect(redis_url)?, local: Arc::default(), strangers: Arc::default() })
+    /// Payment pages take so many requests a second from one address.
+    pub(crate) fn new(redis_url: &str, payers_per_second: u32) -> Result<Self, redis::RedisError> {
+        Ok(Self {
+            shared: Shared::connect(redis_url)?,
+            local: Arc::default(),
+            strangers: Arc::default(),
+            payers: Arc::default(),
+            of_payers: Rate { per_second: payers_per_second, burst: payers_per_second.saturating_mul(PAYERS_BURST) },
+        })
     }
 
     /// Takes one request of a key.
@@ -72,6 +83,11 @@ impl Limits {
     /// Takes one request that had no valid key.
     pub(crate) fn take_stranger(&self, address: IpAddr) -> Verdict {
         self.strangers.take(address, STRANGERS, Policy::Address)
+    }
+
+    /// Takes one request to a payment page.
+    pub(crate) fn take_payer(&self, address: IpAddr) -> Verdict {
+        self.payers.take(address, self.of_payers, Policy::Address)
     }
 }
 

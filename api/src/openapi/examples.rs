@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// The objects as they may look, by the names of their schemas.
-pub(super) fn all() -> [(&'static str, Value); 16] {
+pub(super) fn all() -> [(&'static str, Value); 17] {
     let at = "2026-11-21T09:30:00.123Z";
     let customer = "cus_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7";
     let payment = "pay_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7";
@@ -48,6 +48,7 @@ pub(super) fn all() -> [(&'static str, Value); 16] {
                 "amountTax": 825, "amountPaid": 0, "description": "November",
                 "items": [{"description": "Hours", "quantity": 4, "unitAmount": 2500}], "paymentTerms": "net_30",
                 "issuedAt": at, "dueAt": "2026-12-21T09:30:00.123Z",
+                "url": "https://pay.example/pay/i/4f1d0c9b8a7e6d5c4b3a29180716253443526170",
             }),
         ),
         (
@@ -56,6 +57,15 @@ pub(super) fn all() -> [(&'static str, Value); 16] {
                 "id": payment, "object": "payment", "livemode": false, "createdAt": at, "status": "pending_settlement",
                 "settled": false, "capture": true, "currency": "USD", "amount": 1250, "amountRequested": 1250,
                 "amountCaptured": 1250, "amountRefunded": 0, "card": card, "refunds": [],
+            }),
+        ),
+        (
+            "PaymentLink",
+            json!({
+                "id": "plink_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7", "object": "payment_link", "livemode": false, "createdAt": at,
+                "status": "open", "amount": 4200, "currency": "USD", "description": "A ticket",
+                "url": "https://pay.example/pay/l/4f1d0c9b8a7e6d5c4b3a29180716253443526170",
+                "expiresAt": "2026-12-21T09:30:00.123Z",
             }),
         ),
         (

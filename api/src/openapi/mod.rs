@@ -102,7 +102,7 @@ pub(crate) fn document(endpoints: &mut [Endpoint], public_url: &str) -> Value {
 }
 
 /// The chapters, in the order of the page.
-const CHAPTERS: [&str; 12] = [
+const CHAPTERS: [&str; 13] = [
     "Payments",
     "Payment methods",
     "Customers",
@@ -112,6 +112,7 @@ const CHAPTERS: [&str; 12] = [
     "Invoices",
     "Test clock",
     "Recurring invoices",
+    "Payment links",
     "Webhooks",
     "Browser",
     "Capabilities",
@@ -131,6 +132,7 @@ const TAGS: &[(&str, &str)] = &[
     ("invoices", "Invoices"),
     ("test_clock", "Test clock"),
     ("recurring_invoices", "Recurring invoices"),
+    ("payment_links", "Payment links"),
     ("checkout_sessions", "Browser"),
     ("tokens", "Browser"),
 ];

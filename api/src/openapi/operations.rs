@@ -1,11 +1,13 @@
 //! The sheet of each operation, in the order of the route table.
 
 mod invoices;
+mod payment_links;
 
 pub(crate) use invoices::*;
 mod recurring_invoices;
 mod subscriptions;
 mod test_clock;
+pub(crate) use payment_links::*;
 
 use common::addresses::AddressView;
 use common::customers::CustomerView;

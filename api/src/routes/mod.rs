@@ -6,6 +6,7 @@ pub(crate) mod checkout;
 pub(crate) mod collections;
 pub(crate) mod customers;
 pub(crate) mod invoices;
+pub(crate) mod payment_links;
 pub(crate) mod payment_methods;
 pub(crate) mod payments;
 pub(crate) mod plans;
@@ -27,6 +28,7 @@ use crate::endpoint::Door::{AnySecret, Browser, Secret, TestSecret};
 use crate::endpoint::{Endpoint, delete, get, post};
 use crate::envelope;
 use crate::openapi::{self, operations as sheets};
+use crate::pages;
 
 /// Every operation of /v1, with what a key needs to be let in and what the document says.
 #[rustfmt::skip]
@@ -74,6 +76,10 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         post("/v1/recurring_invoices/{id}/pause", Secret(Op::RecurringInvoicesPause), recurring_invoices::pause, sheets::recurring_invoices_pause()),
         post("/v1/recurring_invoices/{id}/resume", Secret(Op::RecurringInvoicesResume), recurring_invoices::resume, sheets::recurring_invoices_resume()),
         post("/v1/recurring_invoices/{id}/cancel", Secret(Op::RecurringInvoicesCancel), recurring_invoices::cancel, sheets::recurring_invoices_cancel()),
+        post("/v1/payment_links", Secret(Op::PaymentLinksCreate), payment_links::create, sheets::payment_links_create()),
+        get("/v1/payment_links", Secret(Op::PaymentLinksList), payment_links::list, sheets::payment_links_list()),
+        get("/v1/payment_links/{id}", Secret(Op::PaymentLinksRetrieve), payment_links::retrieve, sheets::payment_links_retrieve()),
+        post("/v1/payment_links/{id}/cancel", Secret(Op::PaymentLinksCancel), payment_links::cancel, sheets::payment_links_cancel()),
         post("/v1/webhook_endpoints", Secret(Op::WebhookEndpointsCreate), webhook_endpoints::create, sheets::webhook_endpoints_create()),
         get("/v1/webhook_endpoints", Secret(Op::WebhookEndpointsList), webhook_endpoints::list, sheets::webhook_endpoints_list()),
         get("/v1/webhook_endpoints/{id}", Secret(Op::WebhookEndpointsRetrieve), webhook_endpoints::retrieve, sheets::webhook_endpoints_retrieve()),
@@ -97,6 +103,7 @@ pub(crate) fn router(app: App) -> Router {
     endpoints
         .into_iter()
         .fold(documents, |router, endpoint| endpoint.join(router, &app))
+        .merge(pages::router(&app))
         .fallback(async || Refusal::no_route())
         .method_not_allowed_fallback(async || Refusal::wrong_method())
         // The limit is enforced where bodies are read; axum's own would answer in another shape.

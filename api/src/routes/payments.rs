@@ -25,7 +25,7 @@ use crate::envelope::RequestId;
 use crate::guard::Authenticated;
 use crate::path::Path;
 use crate::query::Params;
-use crate::waiting::Waiting;
+use crate::waiting::{Waiting, outcome};
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const REPLAYED: &str = "idempotent-replayed";
@@ -94,21 +94,6 @@ fn payment_request(fields: PaymentFields, idempotency_key: Option<IdempotencyKey
         return_url: fields.return_url.map(|url| url.0),
         idempotency_key,
     })
-}
-
-/// The payment once its outcome is known, or as it stands when patience ends. The intent exists by now, so nothing that goes
-/// wrong here may become an error.
-async fn outcome(app: &App, mut waiting: Waiting, mut payment: Payment) -> Payment {
-    while waiting.worth_a_look().await {
-        match payments::retrieve(&app.db, payment.account_id, payment.id).await {
-            Ok(read) => payment = read,
-            Err(error) => tracing::warn!(%error, payment = %payment.id, "the payment could not be read; waiting on"),
-        }
-        if payment.status != Status::Processing {
-            break;
-        }
-    }
-    payment
 }
 
 /// Answers as the first request with this key was or will be answered.

@@ -3,12 +3,14 @@
 mod admin;
 mod authentication;
 mod keys;
+mod payee;
 mod scope;
 mod time;
 
 pub use admin::{AccountRow, AccountSettings, create, list, set, set_unsupported};
 pub use authentication::{AuthError, Keys};
 pub use keys::{IssuedKey, KeyRow, issue_publishable, issue_secret, list as list_keys, revoke};
+pub use payee::{Payee, payee};
 pub use scope::Scope;
 pub use time::AccountTime;
 
@@ -20,6 +22,7 @@ use crate::capabilities::{Grants, Operation};
 use crate::error::{Error, Result};
 use crate::id::{AccountId, KeyId, ProviderAccountId};
 use crate::providers::ProviderKind;
+use crate::time::Timestamp;
 
 /// Test or live: they share no object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type)]
@@ -80,6 +83,15 @@ pub async fn timezone(db: impl PgExecutor<'_>, account: AccountId) -> Result<Tim
     let query = sqlx::query_scalar!("SELECT timezone FROM accounts WHERE id = $1", account.uuid());
     let name = query.fetch_one(db).await?;
     name.parse().map_err(|error| Error::internal(format!("the zone {name:?} of {account}: {error}")))
+}
+
+/// What time it is for an account when everyone else's is `at`: a test account's clock may be ahead.
+///
+/// # Errors
+/// Only the database's.
+pub async fn now(db: impl PgExecutor<'_>, account: AccountId, at: Timestamp) -> Result<Timestamp> {
+    let query = sqlx::query_scalar!(r#"SELECT account_now($1, $2) AS "now!""#, account.uuid(), at);
+    Ok(query.fetch_one(db).await?)
 }
 
 /// Who makes a request: a key, its account, and what they may do.

@@ -52,6 +52,16 @@ impl TimeZone {
         }
     }
 
+    /// The day and the time that clocks there show, for people.
+    pub fn spell(&self, instant: Timestamp) -> String {
+        instant.jiff().to_zoned(self.0.clone()).strftime("%-d %B %Y, %H:%M %Z").to_string()
+    }
+
+    /// The day that calendars there show, for people.
+    pub fn spell_day(&self, instant: Timestamp) -> String {
+        self.0.to_datetime(instant.jiff()).strftime("%-d %B %Y").to_string()
+    }
+
     /// The same time by the clocks there, so many days of the calendar later: the first instant at which they show it or, if
     /// they leap over it, at which they show a later one. No days later is the instant itself.
     pub fn days_later(&self, instant: Timestamp, days: u32) -> Timestamp {
@@ -137,6 +147,20 @@ impl sqlx::Decode<'_, Postgres> for TimeZone {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn people_read_the_time_of_their_zone() {
+        let instant = Timestamp::parse("2026-07-01T03:30:00Z").expect("an instant");
+        for (zone, spelt) in [
+            ("UTC", "1 July 2026, 03:30 UTC"),
+            ("America/New_York", "30 June 2026, 23:30 EDT"),
+            ("Asia/Kolkata", "1 July 2026, 09:00 IST"),
+        ] {
+            let zone: TimeZone = zone.parse().expect("a zone");
+            assert_eq!(zone.spell(instant), spelt);
+            assert!(spelt.starts_with(&format!("{},", zone.spell_day(instant))), "{spelt}");
+        }
+    }
 
     #[test]
     fn zones_have_the_name_they_were_given_in_the_spelling_of_iana() {

@@ -34,6 +34,10 @@ pub async fn accounts_ahead_with_due(db: &PgPool, now: Timestamp) -> Result<Vec<
                     AND (r.account_id, r.next_run_at) >= (c.account_id, '-infinity')
                     AND (r.account_id, r.next_run_at) <= (c.account_id, 'infinity')
                 ORDER BY r.account_id, r.next_run_at LIMIT 1),
+               (SELECT l.expiry_due_at FROM payment_links l WHERE l.expiry_due_at IS NOT NULL
+                    AND (l.account_id, l.expiry_due_at) >= (c.account_id, '-infinity')
+                    AND (l.account_id, l.expiry_due_at) <= (c.account_id, 'infinity')
+                ORDER BY l.account_id, l.expiry_due_at LIMIT 1),
                (SELECT i.next_attempt_at FROM invoices i WHERE i.next_attempt_at IS NOT NULL
                     AND (i.account_id, i.next_attempt_at) >= (c.account_id, '-infinity')
                     AND (i.account_id, i.next_attempt_at) <= (c.account_id, 'infinity')

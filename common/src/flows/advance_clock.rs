@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::id::{AccountId, PaymentId};
 use crate::invoices;
 use crate::operations::{self, Origin, State};
+use crate::payment_links;
 use crate::payments::{self, Awaited};
 use crate::providers::Providers;
 use crate::queues;
@@ -55,7 +56,7 @@ struct Kind {
 
 /// All that falls due, in the order in which it is done at one instant. Each has a line in [`super::accounts_ahead_with_due`],
 /// too.
-const KINDS: [Kind; 4] = [
+const KINDS: [Kind; 5] = [
     Kind {
         name: "recurring invoices",
         next_due: |db, account| recurring_invoices::next_due(db, account).boxed(),
@@ -72,6 +73,13 @@ const KINDS: [Kind; 4] = [
         name: "collections",
         next_due: |db, account| invoices::next_due(db, account).boxed(),
         run: |work, account, now| collect_due(work, account, now).boxed(),
+    },
+    Kind {
+        name: "payment links",
+        next_due: |db, account| payment_links::next_due(db, account).boxed(),
+        run: |work, account, now| {
+            payment_links::run_due_payment_links(work.db, Scope::Account(account, now), BATCH as i64).boxed()
+        },
     },
     Kind {
         name: "settlement and expiry",

@@ -1,6 +1,6 @@
 //! Stories across slices: taking a payment, saving a card, choosing defaults, changing a payment, doing an operation,
 //! inquiring, collecting and voiding invoices, making a subscription, billing its cycles and cancelling it, producing
-//! the invoices of recurring ones, advancing a test clock.
+//! the invoices of recurring ones, paying on a page, advancing a test clock.
 //!
 //! A flow begins and commits its own transactions; state, event and follow-up work are written together or not at all.
 
@@ -15,7 +15,9 @@ mod default_address;
 mod doubt;
 mod inquire;
 mod invoice_payment;
+mod link_payment;
 mod outcome;
+mod pay_page;
 mod perform;
 mod reconcile;
 mod reschedule_recurring_invoice;
@@ -39,6 +41,7 @@ pub use create_subscription::create_subscription;
 pub use default_address::set_default_address;
 pub use inquire::inquire;
 pub use outcome::record_outcome;
+pub use pay_page::{PageAddress, PageKind, PageState, PayPage, Payable, Paying, open_page, pay_page};
 pub use perform::{Performed, perform};
 pub use reconcile::{reconcile, take_due_reconciliations};
 pub use reschedule_recurring_invoice::{resume_recurring_invoice, update_recurring_invoice};

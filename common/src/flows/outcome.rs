@@ -2,6 +2,7 @@
 //! not by the fence. A charge that nobody wants is recorded and reversed, never dropped.
 
 use super::invoice_payment::charge_for_invoice;
+use super::link_payment::charge_for_link;
 use super::reversal::void_was_refused;
 use super::save_card::make_default;
 use super::straight::{self, Told};
@@ -54,6 +55,9 @@ async fn charge(db: &Db, claimed: &Claimed, id: PaymentId, answer: &Answer, cloc
     let now = claimed.time.now(&**db, clock).await?;
     if let Some(invoice) = payment.invoice_id {
         return charge_for_invoice(db, claimed, &payment, invoice, answer, now).await;
+    }
+    if let Some(link) = payment.payment_link_id {
+        return charge_for_link(db, claimed, &payment, link, answer, now).await;
     }
     if payment.status == Status::Processing {
         conclude(&mut payment, claimed, answer, now)?;

@@ -408,6 +408,15 @@ pub async fn is_produced(
     store::is_produced(tx, account, recurring, &cycle.to_string()).await
 }
 
+/// The invoice whose payment page this is. A draft has none.
+///
+/// # Errors
+/// [`Error::NotFound`].
+pub async fn of_page(db: &mut PgConnection, page_token: &str) -> Result<Invoice> {
+    let found = store::find_by_token(db, page_token).await?;
+    found.filter(|invoice| invoice.number.is_some()).ok_or(Error::NotFound("invoice"))
+}
+
 /// A page of invoices, newest first.
 ///
 /// # Errors

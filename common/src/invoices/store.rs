@@ -175,6 +175,11 @@ pub(super) async fn lock(tx: &mut PgConnection, account: AccountId, id: InvoiceI
     Ok(query.fetch_optional(tx).await?)
 }
 
+pub(super) async fn find_by_token(db: &mut PgConnection, token: &str) -> Result<Option<Invoice>> {
+    let query = select_invoices!("WHERE i.page_token = $1", token);
+    Ok(query.fetch_optional(db).await?)
+}
+
 pub(super) async fn list(
     db: &PgPool,
     account: AccountId,

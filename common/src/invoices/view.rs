@@ -8,8 +8,8 @@ use crate::accounts::Mode;
 use crate::calendar::PaymentTerms;
 use crate::id::{CustomerId, InvoiceId, PaymentId, RecurringInvoiceId, SubscriptionId};
 use crate::money::{Currency, MAX_AMOUNT};
-use crate::schema;
 use crate::time::Timestamp;
+use crate::{public_url, schema};
 
 /// The public JSON of an invoice.
 #[derive(Serialize, ToSchema)]
@@ -80,6 +80,10 @@ pub struct InvoiceView<'a> {
     collection_exhausted: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     voided_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Once issued: where it is shown and paid, a page of this service that is safe to give to a cardholder.
+    #[schema(schema_with = schema::page)]
+    url: Option<String>,
 }
 
 fn amount() -> schema::Field {
@@ -124,6 +128,7 @@ impl<'a> InvoiceView<'a> {
             billing_period: invoice.billing_period.as_deref(),
             collection_exhausted: invoice.collection_exhausted.then_some(true),
             voided_at: invoice.voided_at,
+            url: invoice.number.map(|_| public_url::of(format_args!("/pay/i/{}", invoice.page_token))),
         }
     }
 }

@@ -14,6 +14,7 @@ pub use status::Status;
 pub use view::PaymentView;
 
 use crate::accounts::{AccountTime, Mode, Scope};
+use crate::db::SNAPSHOT;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, CustomerId, InvoiceId, PaymentId, PaymentLinkId, PaymentMethodId, ProviderAccountId};
 use crate::money::{Currency, Money};
@@ -24,9 +25,6 @@ use crate::time::Timestamp;
 
 /// How many inquiries one tick of the scheduler hands out.
 pub const INQUIRY_BATCH: i64 = 500;
-
-/// Begins a transaction whose statements all see the same moment, and lock nothing.
-const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 /// A payment as stored. Amounts are in minor units of its currency.
 #[derive(Clone, Debug)]
@@ -313,6 +311,14 @@ pub async fn retrieve(db: &PgPool, account: AccountId, id: PaymentId) -> Result<
     store::find(db, account, id).await?.ok_or(Error::NotFound("payment"))
 }
 
+/// One payment, if it is there, within a transaction.
+///
+/// # Errors
+/// Only the database's.
+pub async fn find(db: &mut PgConnection, account: AccountId, id: PaymentId) -> Result<Option<Payment>> {
+    store::find(db, account, id).await
+}
+
 /// Locks a payment for its outcome. Payments are locked before their operations.
 ///
 /// # Errors
@@ -378,6 +384,14 @@ pub async fn list_with_refunds(
 /// Only the database's.
 pub async fn live_for_invoice(tx: &mut PgConnection, account: AccountId, invoice: InvoiceId) -> Result<Option<Status>> {
     store::live_for_invoice(tx, account, invoice).await
+}
+
+/// The same for a link. The link is locked before.
+///
+/// # Errors
+/// Only the database's.
+pub async fn live_for_link(tx: &mut PgConnection, account: AccountId, link: PaymentLinkId) -> Result<Option<Status>> {
+    store::live_for_link(tx, account, link).await
 }
 
 /// Takes the payments whose provider is to be asked how the charge stands, and moves their next turn on: the claim is the

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{Inquiry, Payment, Status};
 use crate::accounts::AccountTime;
 use crate::error::Result;
-use crate::id::{AccountId, InvoiceId, PaymentId};
+use crate::id::{AccountId, InvoiceId, PaymentId, PaymentLinkId};
 use crate::operations::Kind;
 use crate::time::Timestamp;
 
@@ -86,6 +86,22 @@ pub(super) async fn live_for_invoice(
          AND status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded')",
         account.uuid(),
         invoice.uuid(),
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(status)
+}
+
+pub(super) async fn live_for_link(
+    tx: &mut PgConnection,
+    account: AccountId,
+    link: PaymentLinkId,
+) -> Result<Option<Status>> {
+    let status = sqlx::query_scalar!(
+        "SELECT status FROM payments WHERE account_id = $1 AND payment_link_id = $2
+         AND status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded')",
+        account.uuid(),
+        link.uuid(),
     )
     .fetch_optional(tx)
     .await?;

@@ -15,6 +15,8 @@ mod idempotency;
 mod invoices;
 mod keys;
 mod limits;
+mod pages;
+mod payment_links;
 mod payment_methods;
 mod payments;
 mod plans;

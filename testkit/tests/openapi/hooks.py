@@ -51,6 +51,8 @@ BEYOND_SCHEMA = {
     "recurring_invoices.create": [DATES, TEMPLATE],
     "recurring_invoices.update": [DATES, TEMPLATE, r"customerId"],  # another customer than it has
     "recurring_invoices.list": [CURSOR],
+    "payment_links.create": [r"expiresAt"],  # an instant that does not lie ahead, or of a year that is none
+    "payment_links.list": [CURSOR],
 }
 
 NUL = "must not contain the character U+0000"  # holds for fields of any name, so no schema has it
@@ -134,7 +136,6 @@ def before_call(ctx, case, kwargs):
         case.body["customerId"] = CUSTOMER
     if PLAN and isinstance(case.body, dict) and isinstance(case.body.get("planId"), str):
         case.body.update(planId=PLAN, paymentMethodId=None, timezone="Asia/Kolkata")
-    if case.operation.definition.raw["operationId"] == "invoices.create" and isinstance(case.body, dict):
     operation = case.operation.definition.raw["operationId"]
     if operation == "invoices.create" and isinstance(case.body, dict):
         add_up(case.body)
@@ -142,6 +143,8 @@ def before_call(ctx, case, kwargs):
         goes_together(case.body)
     if operation == "recurring_invoices.update" and isinstance(case.body, dict):
         case.body.pop("customerId", None)
+    if operation == "payment_links.create" and isinstance(case.body, dict):
+        case.body["expiresAt"] = None if chosen % 2 else "9000-01-01T00:00:00Z"
     fresh = FRESH.get(operation)
     if fresh:
         case.path_parameters["id"] = fresh.pop()

@@ -12,6 +12,8 @@ use ulid::Ulid;
 use uuid::Uuid;
 
 const ORIGIN: &str = "https://shop.example";
+/// What those links are for that are there to begin with.
+const FRESH: &str = "fresh";
 const HOOK: &str = "https://hooks.example/fresh";
 
 fn entries(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
@@ -95,6 +97,12 @@ async fn fresh_objects(client: &Client, database_url: &str) -> Result<Value> {
         subscriptions.push(client.post("/v1/subscriptions", body).await?.body["id"].clone());
     }
     fresh.insert("subscriptions.cancel".to_owned(), subscriptions.into());
+    let mut links = Vec::new();
+    for _ in 0..20 {
+        let body = json!({"amount": 500, "currency": "USD", "description": FRESH});
+        links.push(client.post("/v1/payment_links", body).await?.body["id"].clone());
+    }
+    fresh.insert("payment_links.cancel".to_owned(), links.into());
     fresh_invoices(client, database_url, &mut fresh).await?;
     fresh_recurring_invoices(client, &mut fresh).await?;
     Ok(fresh.into())
@@ -168,7 +176,7 @@ async fn reached(client: &Client, fresh: &Value, customer: &str) -> Result<()> {
                 "payments.refund" => object["refunds"] != json!([]),
                 "invoices.issue" => object["number"].is_string(),
                 "invoices.void" => object["status"] == "voided",
-                "subscriptions.cancel" => object["status"] == "cancelled",
+                "subscriptions.cancel" | "payment_links.cancel" => object["status"] == "cancelled",
                 "recurring_invoices.update" => object["name"] != "Fresh",
                 "recurring_invoices.pause" => object["status"] == "paused",
                 "recurring_invoices.resume" => object["status"] == "active",
@@ -182,12 +190,18 @@ async fn reached(client: &Client, fresh: &Value, customer: &str) -> Result<()> {
         ensure!(done > 0, "{operation} never succeeded");
     }
     let addresses = format!("/v1/addresses?customerId={customer}");
-    let lists =
-        ["/v1/plans", "/v1/subscriptions?limit=100", "/v1/invoices?limit=100", "/v1/recurring_invoices?limit=100"];
+    let lists = [
+        "/v1/plans",
+        "/v1/subscriptions?limit=100",
+        "/v1/invoices?limit=100",
+        "/v1/recurring_invoices?limit=100",
+        "/v1/payment_links",
+    ];
     for list in lists.into_iter().chain([addresses.as_str()]) {
         let made = client.get(list).await?.body;
-        // Those to begin with have customers of their own.
-        let is_new = |row: &Value| row["customerId"].as_str().is_none_or(|of| of == customer);
+        // Those to begin with have customers of their own, or say what they are.
+        let is_new =
+            |row: &Value| row["customerId"].as_str().is_none_or(|of| of == customer) && row["description"] != FRESH;
         ensure!(made["data"].as_array().is_some_and(|rows| rows.iter().any(is_new)), "nothing was made for {list}");
     }
     Ok(())

@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::{INVOICES, invoice, of_items, owed, row, shown};
-use crate::support::{created, id, invalid, merchant, not_found, ok, walk, with, without};
+use crate::support::{cluster, created, id, invalid, merchant, not_found, ok, walk, with, without};
 
 #[tokio::test]
 async fn what_is_sent_is_kept_and_issued_at_once() -> Result<()> {
@@ -14,7 +14,10 @@ async fn what_is_sent_is_kept_and_issued_at_once() -> Result<()> {
     let made = created(&answer);
     assert!(id(made)?.starts_with("inv_"));
     assert_eq!((&made["issuedAt"], &made["dueAt"]), (&made["createdAt"], &made["createdAt"]), "due on receipt");
-    let plain = ["id", "createdAt", "issuedAt", "dueAt"].into_iter().fold(made.clone(), without);
+    let of_page = format!("{}/pay/i/", cluster().await?.api_url(0));
+    let token = made["url"].as_str().and_then(|url| url.strip_prefix(&of_page)).expect("an address of ours");
+    assert!(token.len() >= 32 && token.bytes().all(|b| b.is_ascii_hexdigit()), "{token} has 128 random bits and more");
+    let plain = ["id", "createdAt", "issuedAt", "dueAt", "url"].into_iter().fold(made.clone(), without);
     let expected = json!({
         "object": "invoice", "livemode": false, "customerId": customer, "status": "open", "number": "INV-000001",
         "currency": "USD", "amount": 500, "amountPaid": 0, "items": [], "paymentTerms": "due_on_receipt",

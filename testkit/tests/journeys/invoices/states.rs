@@ -38,8 +38,8 @@ async fn a_draft_is_issued_once() -> Result<()> {
     let answer = ask(&merchant, &written, "issue").await?;
     let issued = ok(&answer);
     assert_eq!((&issued["status"], &issued["number"]), (&json!("open"), &json!("INV-000001")));
-    assert!(issued["issuedAt"].is_string() && issued["dueAt"].is_string(), "{issued}");
-    let unchanged = ["issuedAt", "dueAt", "number"].into_iter().fold(issued.clone(), without);
+    assert!(issued["issuedAt"].is_string() && issued["dueAt"].is_string() && issued["url"].is_string(), "{issued}");
+    let unchanged = ["issuedAt", "dueAt", "number", "url"].into_iter().fold(issued.clone(), without);
     assert_eq!(unchanged, with(before, "status", "open"), "nothing else changes");
     conflict(&ask(&merchant, &written, "issue").await?);
     assert_eq!(&shown(&merchant, &written).await?, issued);
@@ -118,6 +118,7 @@ async fn whatever_it_was_an_invoice_is_voided_for_good() -> Result<()> {
     let answer = ask(&merchant, &written, "void").await?;
     assert_eq!(ok(&answer)["status"], "voided");
     assert!(answer.body.get("number").is_none(), "a draft never gets one then");
+    assert!(answer.body.get("url").is_none(), "nor can it be paid");
     conflict(&ask(&merchant, &written, "issue").await?);
     Ok(())
 }

@@ -70,6 +70,10 @@ const PROBES: &[(&str, Method, &str)] = &[
     ("recurring_invoices.pause", Method::POST, "/v1/recurring_invoices/rinv_1/pause"),
     ("recurring_invoices.resume", Method::POST, "/v1/recurring_invoices/rinv_1/resume"),
     ("recurring_invoices.cancel", Method::POST, "/v1/recurring_invoices/rinv_1/cancel"),
+    ("payment_links.create", Method::POST, "/v1/payment_links"),
+    ("payment_links.retrieve", Method::GET, "/v1/payment_links/plink_1"),
+    ("payment_links.list", Method::GET, "/v1/payment_links"),
+    ("payment_links.cancel", Method::POST, "/v1/payment_links/plink_1/cancel"),
 ];
 
 /// Whose routes are asked: a secret key, a page, and payments of which a part can be captured and refunded.

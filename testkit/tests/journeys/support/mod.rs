@@ -7,6 +7,7 @@ mod clock;
 mod examples;
 mod load;
 mod merchant;
+mod payer;
 mod receiver;
 mod waiting;
 
@@ -21,6 +22,7 @@ pub(crate) use browser::{Browser, ORIGIN};
 pub(crate) use examples::{Example, run};
 pub(crate) use load::Load;
 pub(crate) use merchant::{Merchant, id};
+pub(crate) use payer::{Payer, payment_made};
 pub(crate) use receiver::{FLOOD, Receiver, Reply, Request};
 pub(crate) use waiting::{eventually, together};
 

@@ -1,0 +1,46 @@
+//! What a form sends. Only the fields that we ask for are looked at; nothing else of it is kept or logged.
+
+use axum::body::Bytes;
+use axum::extract::Request;
+use axum::http::header::CONTENT_TYPE;
+use common::error::Error;
+
+use crate::answer::Refusal;
+use crate::body;
+
+/// Bytes of a form at most.
+const MAX_FORM: usize = 8 * 1024;
+
+/// Reads the body of a form.
+///
+/// # Errors
+/// 422 for what is no form; 413 for one over the limit; 408 for one that takes too long.
+pub(super) async fn read(request: Request) -> Result<Bytes, Refusal> {
+    let content_type = request.headers().get(CONTENT_TYPE).map(|value| value.as_bytes());
+    let essence = content_type.and_then(|value| value.split(|b| *b == b';').next()).unwrap_or_default().trim_ascii();
+    if !essence.eq_ignore_ascii_case(b"application/x-www-form-urlencoded") {
+        let message = "Content-Type must be application/x-www-form-urlencoded";
+        return Err(Error::invalid("Content-Type", message).into());
+    }
+    body::read_up_to(request.into_body(), MAX_FORM).await
+}
+
+/// The value of a field, or of a parameter; of a repeated one, the first.
+pub(super) fn value(encoded: &[u8], name: &str) -> Option<String> {
+    url::form_urlencoded::parse(encoded).find(|(field, _)| field == name).map(|(_, value)| value.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_found_by_its_name_alone() {
+        let sent = b"number=4242424242424242&token=tok_ok%21+x&token=second&=&&x";
+        assert_eq!(value(sent, "token").as_deref(), Some("tok_ok! x"));
+        assert_eq!(value(sent, "other"), None);
+        assert_eq!(value(b"", "token"), None);
+        assert_eq!(value(b"token", "token").as_deref(), Some(""));
+        assert_eq!(value(b"token=%ff", "token").as_deref(), Some("\u{fffd}"));
+    }
+}

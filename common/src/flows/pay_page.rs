@@ -1,0 +1,292 @@
+//! Payment pages: what a stranger who has the address of an invoice or a link may see of it, and how it is paid there.
+
+use sqlx::{PgConnection, PgPool};
+
+use super::doubt::Doubt;
+use super::straight;
+use crate::accounts::{self, Payee};
+use crate::capabilities::Operation;
+use crate::checkout::{self, Spent};
+use crate::db::{self, SNAPSHOT};
+use crate::error::{Error, Result};
+use crate::id::{AccountId, CustomerId, OperationId, PaymentId};
+use crate::invoices::{self, Invoice};
+use crate::money::Money;
+use crate::operations::{Kind, NewOperation, Origin, Subject};
+use crate::payment_links::{self, PaymentLink};
+use crate::payments::{self, NewPayment, Payment, Status};
+use crate::time::Timestamp;
+
+/// What a page is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageKind {
+    /// An invoice.
+    Invoice,
+    /// A payment link.
+    Link,
+}
+
+/// Where a page is: whoever knows it may pay.
+#[derive(Clone, Copy, Debug)]
+pub struct PageAddress<'a> {
+    /// What it is about.
+    pub kind: PageKind,
+    /// What the address ends with.
+    pub token: &'a str,
+}
+
+/// What is paid on a page.
+#[derive(Clone, Debug)]
+pub enum Payable {
+    /// An invoice that was issued.
+    Invoice(Box<Invoice>),
+    /// A payment link.
+    Link(Box<PaymentLink>),
+}
+
+/// Where a page stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageState {
+    /// It may be paid.
+    Open,
+    /// A payment is under way, or a part that was authorized is being given back: nobody else may pay meanwhile.
+    UnderWay,
+    /// It was paid.
+    Paid,
+    /// The invoice was voided.
+    Voided,
+    /// The link was cancelled.
+    Cancelled,
+    /// The link's time was up.
+    Expired,
+}
+
+impl Payable {
+    /// Whose it is.
+    pub fn account_id(&self) -> AccountId {
+        match self {
+            Self::Invoice(invoice) => invoice.account_id,
+            Self::Link(link) => link.account_id,
+        }
+    }
+
+    /// What is to be paid.
+    pub fn money(&self) -> Money {
+        match self {
+            Self::Invoice(invoice) => Money { minor: invoice.amount, currency: invoice.currency },
+            Self::Link(link) => link.money(),
+        }
+    }
+
+    fn customer_id(&self) -> Option<CustomerId> {
+        match self {
+            Self::Invoice(invoice) => Some(invoice.customer_id),
+            Self::Link(_) => None,
+        }
+    }
+
+    fn is_paid_by(&self, payment: &Payment) -> bool {
+        match self {
+            Self::Invoice(invoice) => payment.invoice_id == Some(invoice.id),
+            Self::Link(link) => payment.payment_link_id == Some(link.id),
+        }
+    }
+
+    /// Where it stands, if this is where its live payment does.
+    fn state(&self, live: Option<Status>) -> PageState {
+        let state = match self {
+            Self::Invoice(invoice) => match invoice.status {
+                invoices::Status::Open | invoices::Status::Scheduled => PageState::Open,
+                invoices::Status::Paid => PageState::Paid,
+                invoices::Status::Draft | invoices::Status::Voided => PageState::Voided,
+            },
+            Self::Link(link) => match link.status {
+                payment_links::Status::Open => PageState::Open,
+                payment_links::Status::Paid => PageState::Paid,
+                payment_links::Status::Cancelled => PageState::Cancelled,
+                payment_links::Status::Expired => PageState::Expired,
+            },
+        };
+        if state == PageState::Open && live.is_some() { PageState::UnderWay } else { state }
+    }
+}
+
+/// A page as it stands.
+#[derive(Debug)]
+pub struct PayPage {
+    /// Who is paid.
+    pub payee: Payee,
+    /// What for.
+    pub payable: Payable,
+    /// Where it stands.
+    pub state: PageState,
+    /// The payment that was asked about, if it is one for this.
+    pub payment: Option<Payment>,
+}
+
+/// Reads a page as it stands at one moment, with a payment that its reader may have made. `at` is everyone's time.
+///
+/// # Errors
+/// [`Error::NotFound`] for an address that is none.
+pub async fn open_page(
+    db: &PgPool,
+    address: PageAddress<'_>,
+    payment: Option<PaymentId>,
+    at: Timestamp,
+) -> Result<PayPage> {
+    let mut snapshot = db.begin_with(SNAPSHOT).await?;
+    let payable = find(&mut snapshot, address, at).await?;
+    let live = live(&mut snapshot, &payable).await?;
+    let payee = accounts::payee(&mut snapshot, payable.account_id()).await?;
+    let payment = match payment {
+        Some(id) => payments::find(&mut snapshot, payable.account_id(), id).await?,
+        None => None,
+    };
+    snapshot.commit().await?;
+    let payment = payment.filter(|payment| payable.is_paid_by(payment));
+    Ok(PayPage { state: payable.state(live), payee, payable, payment })
+}
+
+async fn find(db: &mut PgConnection, address: PageAddress<'_>, at: Timestamp) -> Result<Payable> {
+    Ok(match address.kind {
+        PageKind::Invoice => Payable::Invoice(Box::new(invoices::of_page(db, address.token).await?)),
+        PageKind::Link => Payable::Link(Box::new(payment_links::of_page(db, address.token, at).await?)),
+    })
+}
+
+async fn live(db: &mut PgConnection, payable: &Payable) -> Result<Option<Status>> {
+    match payable {
+        Payable::Invoice(invoice) => payments::live_for_invoice(db, invoice.account_id, invoice.id).await,
+        Payable::Link(link) => payments::live_for_link(db, link.account_id, link.id).await,
+    }
+}
+
+/// What became of whoever wanted to pay.
+#[derive(Debug)]
+pub enum Paying {
+    /// The payment is on its way: push the operation.
+    Begun(Box<Payment>, OperationId),
+    /// It cannot be paid, or not now.
+    Refused(PageState),
+}
+
+/// Writes the intent of a payment on a page: the payment, the operation that charges it, the token spent, and on a link that it
+/// is being paid. Of any number who want to at once, one does. `at` is everyone's time.
+///
+/// # Errors
+/// [`Error::NotFound`] for an address that is none; [`Error::NotSupported`] for an account whose provider takes no payments;
+/// 422 for a token that is unknown or expired; [`Error::Conflict`] for a spent one. None of them spends a token.
+pub async fn pay_page(
+    db: &PgPool,
+    address: PageAddress<'_>,
+    token: &str,
+    origin: &Origin,
+    at: Timestamp,
+) -> Result<Paying> {
+    let payable = find(&mut *db.acquire().await?, address, at).await?;
+    let account = payable.account_id();
+    let now = accounts::now(db, account, at).await?;
+    let ids = (PaymentId::new(now), OperationId::new(now));
+    let mut doubt = Doubt::default();
+    loop {
+        let written = write(db, &payable, token, origin, ids, now, &mut doubt).await;
+        // After a COMMIT without answer a refusal may be our own doing.
+        let unread = if doubt.is_open() && !matches!(written, Ok(Paying::Begun(..))) {
+            match payments::retrieve(db, account, ids.0).await {
+                Ok(written) => return Ok(Paying::Begun(Box::new(written), ids.1)),
+                Err(Error::NotFound(_)) => None,
+                Err(unread) => Some(unread),
+            }
+        } else {
+            None
+        };
+        match (written, unread) {
+            (Ok(paying), None) => return Ok(paying),
+            (_, Some(error)) | (Err(error), None) => doubt.again(error).await?,
+        }
+    }
+}
+
+/// Locks: the invoice or link, the token.
+async fn write(
+    db: &PgPool,
+    payable: &Payable,
+    token: &str,
+    origin: &Origin,
+    ids: (PaymentId, OperationId),
+    now: Timestamp,
+    doubt: &mut Doubt,
+) -> Result<Paying> {
+    let mut tx = db.begin().await?;
+    let mut payable = lock(&mut tx, payable, now).await?;
+    let live = live(&mut tx, &payable).await?;
+    let state = payable.state(live);
+    if state != PageState::Open {
+        return Ok(Paying::Refused(state));
+    }
+    let payee = accounts::payee(&mut tx, payable.account_id()).await?;
+    if !payee.takes_payments {
+        return Err(Error::NotSupported(Operation::PaymentsCreate.name()));
+    }
+    let spent = checkout::spend(&mut tx, &payee, token).await?;
+    let (payment, order) = intent(&payable, &spent, origin, ids);
+    match straight::insert_intent(&mut tx, &payment, &order, now).await {
+        Err(Error::Database(error)) if is_taken(&error) => return Ok(Paying::Refused(PageState::UnderWay)),
+        inserted => inserted?,
+    }
+    if let Payable::Link(link) = &mut payable {
+        payment_links::payment_begins(&mut tx, link).await?;
+    }
+    doubt.commit(tx).await?;
+    Ok(Paying::Begun(Box::new(Payment::processing(&payment, payee.mode, now)), ids.1))
+}
+
+async fn lock(tx: &mut PgConnection, payable: &Payable, now: Timestamp) -> Result<Payable> {
+    Ok(match payable {
+        Payable::Invoice(seen) => Payable::Invoice(Box::new(invoices::lock(tx, seen.account_id, seen.id).await?)),
+        Payable::Link(seen) => Payable::Link(Box::new(payment_links::lock(tx, seen.account_id, seen.id, now).await?)),
+    })
+}
+
+/// The last line of defence: another payment for the same is live.
+fn is_taken(error: &sqlx::Error) -> bool {
+    matches!(db::violated(error), Some("payments_one_live_per_invoice" | "payments_one_live_per_link"))
+}
+
+/// The payment and the operation that charges it.
+fn intent<'a>(
+    payable: &Payable,
+    spent: &'a Spent,
+    origin: &'a Origin,
+    (payment, operation): (PaymentId, OperationId),
+) -> (NewPayment<'a>, NewOperation<'a>) {
+    let (invoice_id, payment_link_id) = match payable {
+        Payable::Invoice(invoice) => (Some(invoice.id), None),
+        Payable::Link(link) => (None, Some(link.id)),
+    };
+    let new = NewPayment {
+        id: payment,
+        account_id: payable.account_id(),
+        provider_account_id: spent.provider_account_id,
+        money: payable.money(),
+        capture: true,
+        customer_id: payable.customer_id(),
+        payment_method: None,
+        invoice_id,
+        payment_link_id,
+        return_url: None,
+    };
+    let order = NewOperation {
+        id: operation,
+        account_id: payable.account_id(),
+        provider_account_id: spent.provider_account_id,
+        subject: Subject::Payment(payment),
+        refund_id: None,
+        kind: Kind::Sale,
+        money: Some(payable.money()),
+        source: Some(&spent.source),
+        target_ref: None,
+        origin,
+    };
+    (new, order)
+}

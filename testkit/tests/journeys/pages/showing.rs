@@ -1,0 +1,216 @@
+//! What a page shows: amounts and dates as people read them, what a merchant wrote as text and nothing else, to no frame.
+
+use anyhow::{Context, Result};
+use reqwest::Method;
+use serde_json::{Value, json};
+use testkit::Client;
+
+use super::{INVOICES, LINKS, invoice, link};
+use crate::support::{Merchant, Payer, cluster, created, id, merchant, ok, uuid};
+
+async fn page_of(merchant: &Merchant, path: &str, body: Value) -> Result<Payer> {
+    let answer = merchant.api.post(path, body).await?;
+    Payer::of(created(&answer), &cluster().await?.api_url(0))
+}
+
+#[tokio::test]
+async fn an_invoice_is_shown_with_all_that_it_adds_up() -> Result<()> {
+    let merchant = merchant().await?;
+    cluster().await?.ctl(&["accounts", "set", &merchant.account.id, "--timezone", "America/New_York"]).await?;
+    let customer = merchant.customer().await?;
+    let payer = page_of(
+        &merchant,
+        INVOICES,
+        json!({
+            "customerId": customer, "currency": "USD", "description": "November",
+            "items": [
+                {"description": "Hours", "quantity": 4, "unitAmount": 250_050},
+                {"description": "Tea", "quantity": 1, "unitAmount": 0},
+            ],
+            "amountTax": 825, "amountDiscount": 25, "dueAt": "2031-07-01T02:30:00Z",
+        }),
+    )
+    .await?;
+    let page = payer.open().await?;
+    page.shows(
+        200,
+        &[
+            "<bdi>Test</bdi>",
+            "USD 10,010.00",
+            "INV-000001",
+            "November",
+            "Hours",
+            "4 × USD 2,500.50",
+            "USD 10,002.00",
+            "USD 0.00",
+            "Tax",
+            "USD 8.25",
+            "Discount",
+            "\u{2212}USD 0.25",
+            "Total",
+            "30 June 2031",
+            "Test mode",
+            "Pay USD 10,010.00</button>",
+            "tok_ok",
+            "tok_partial",
+            "tok_insufficient",
+        ],
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn amounts_have_the_places_of_their_currency() -> Result<()> {
+    let merchant = merchant().await?;
+    for (amount, currency, shown) in
+        [(1234, "USD", "USD 12.34"), (5, "EUR", "EUR 0.05"), (1234, "JPY", "JPY 1,234"), (1234, "BHD", "BHD 1.234")]
+    {
+        let body = json!({"amount": amount, "currency": currency, "expiresAt": "2031-07-01T02:30:00Z"});
+        let page = page_of(&merchant, LINKS, body).await?.open().await?;
+        page.shows(200, &[&format!("<h1>{shown}</h1>"), &format!("Pay {shown}</button>"), "1 July 2031, 02:30 UTC"]);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_merchant_writes_is_text_and_nothing_else() -> Result<()> {
+    let merchant = merchant().await?;
+    let hostile = "</title></bdi><script>alert(1)</script><img src=x onerror='a'>\"&\u{202e}";
+    sqlx::query("UPDATE accounts SET name = $2 WHERE id = $1")
+        .bind(merchant.books.account)
+        .bind(hostile)
+        .execute(&merchant.books.db)
+        .await?;
+    let customer = merchant.customer().await?;
+    let link = page_of(&merchant, LINKS, json!({"amount": 1, "currency": "USD", "description": hostile})).await?;
+    let invoice = page_of(
+        &merchant,
+        INVOICES,
+        json!({
+            "customerId": customer, "currency": "USD", "description": hostile,
+            "items": [{"description": hostile, "quantity": 1, "unitAmount": 1}],
+        }),
+    )
+    .await?;
+    let escaped = "&lt;/title&gt;&lt;/bdi&gt;&lt;script&gt;alert(1)&lt;/script&gt;&lt;img src=x onerror=&#39;a&#39;&gt;&quot;&amp;\u{202e}";
+    for (payer, times) in [(link, 3), (invoice, 4)] {
+        let page = payer.open().await?;
+        page.shows(200, &[escaped]);
+        assert_eq!(page.html.matches(escaped).count(), times, "{}", page.html);
+        // What turns text around ends where the merchant's text does; the title is nothing but text.
+        assert_eq!(page.html.matches(&format!("<bdi>{escaped}</bdi>")).count(), times - 1);
+        for tag in ["<script", "<img", "onerror='"] {
+            assert!(!page.html.contains(tag), "{tag} in {}", page.html);
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_answer_is_shielded_and_kept_nowhere() -> Result<()> {
+    let merchant = merchant().await?;
+    let (_, payer) = link(&merchant, 500).await?;
+    let (_, of_invoice) = invoice(&merchant, 500).await?;
+    let unknown = payer.at("/pay/l/0000000000000000000000000000000000000000");
+    let browser = Client::new(&cluster().await?.api_url(0))?;
+    let mut answers = vec![
+        of_invoice.open().await?.answer,
+        unknown.open().await?.answer,
+        browser.send(Method::HEAD, payer.path(), None).await?,
+        browser.send(Method::PUT, payer.path(), None).await?,
+        payer.send("").await?,
+        payer.submit("tok_nonsense").await?,
+        payer.submit("tok_ok").await?,
+    ];
+    answers.push(payer.open().await?.answer);
+    assert_eq!(
+        answers.iter().map(|answer| answer.status).collect::<Vec<_>>(),
+        [200, 404, 200, 405, 422, 422, 303, 200]
+    );
+    for answer in &answers {
+        let policy = answer.header("content-security-policy").context("no policy")?;
+        let (first, rest) = policy.split_once("; ").context("one directive")?;
+        assert_eq!(first, "default-src 'none'");
+        let rest: Vec<_> = rest.split("; ").collect();
+        assert!(rest[0].starts_with("style-src 'sha256-"), "{policy}");
+        assert_eq!(rest[1..], ["form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"]);
+        for (name, value) in [
+            ("x-frame-options", "DENY"),
+            ("x-content-type-options", "nosniff"),
+            ("referrer-policy", "no-referrer"),
+            ("cache-control", "no-store"),
+            ("x-robots-tag", "noindex, nofollow"),
+        ] {
+            assert_eq!(answer.header(name), Some(value), "{name}");
+        }
+        assert!(answer.header("set-cookie").is_none() && answer.header("request-id").is_some());
+        let html = String::from_utf8_lossy(&answer.bytes);
+        for loaded in ["<script", "src=", "<link", "@import", "url(", "style=\""] {
+            assert!(!html.contains(loaded), "{loaded} in {html}");
+        }
+    }
+    assert_eq!(answers[3].header("allow"), Some("GET,HEAD,POST"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn no_key_is_needed_and_none_opens_more() -> Result<()> {
+    let merchant = merchant().await?;
+    let (made, payer) = link(&merchant, 500).await?;
+    payer.open().await?.shows(200, &["USD 5.00"]);
+    // Neither an id nor part of an address is an address; and an invoice's is none of a link's.
+    let token = payer.token();
+    for path in [
+        format!("/pay/l/{}", id(&made)?),
+        format!("/pay/l/{}", &token[..token.len() - 1]),
+        format!("/pay/l/{}", token.to_uppercase()),
+        format!("/pay/l/{token}%00"),
+        format!("/pay/l/{token}%20"),
+        "/pay/l/%ff".to_owned(),
+        "/pay/l/%27%20OR%201=1".to_owned(),
+        format!("/pay/i/{token}"),
+    ] {
+        let answer = payer.at(&path).open().await?;
+        answer.shows(404, &["Nothing to pay here"]);
+        assert!(!answer.html.contains(token), "{path}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_draft_has_no_page() -> Result<()> {
+    let merchant = merchant().await?;
+    let customer = merchant.customer().await?;
+    let token: String = sqlx::query_scalar(
+        "INSERT INTO invoices (id, account_id, customer_id, currency, amount, payment_terms, page_token, created_at)
+         VALUES (new_ulid(clock_timestamp()), $1, $2, 'USD', 500, 'net_7', gen_random_uuid()::text, clock_timestamp())
+         RETURNING page_token",
+    )
+    .bind(merchant.books.account)
+    .bind(uuid(&customer)?)
+    .fetch_one(&merchant.books.db)
+    .await?;
+    let (_, payer) = invoice(&merchant, 500).await?;
+    let draft = payer.at(&format!("/pay/i/{token}"));
+    draft.open().await?.shows(404, &[]);
+    assert_eq!(draft.submit("tok_ok").await?.status, 404);
+    assert_eq!(merchant.books.operations().await?, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn where_no_card_can_be_taken_the_page_says_so() -> Result<()> {
+    let cluster = cluster().await?;
+    let merchant = Merchant::with(cluster, &["--mode", "test", "--provider", "card_gateway"]).await?;
+    let (made, payer) = link(&merchant, 500).await?;
+    let page = payer.open().await?;
+    page.shows(200, &["USD 5.00", "cannot take a card yet", "contact <bdi>Test</bdi>"]);
+    assert!(!page.can_be_paid());
+    for token in ["tok_ok", "anything"] {
+        assert_eq!(payer.submit(token).await?.status, 501);
+    }
+    assert_eq!(merchant.books.operations().await?, 0);
+    assert_eq!(super::shown(&merchant, &made).await?["status"], "open");
+    ok(&merchant.api.get("/v1/capabilities").await?);
+    Ok(())
+}

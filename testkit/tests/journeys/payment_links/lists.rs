@@ -1,0 +1,44 @@
+//! Links page by page, and what is no link of the account.
+
+use anyhow::Result;
+
+use super::{LINKS, UNKNOWN, cancel, link_id, shown};
+use crate::support::{ids, invalid, merchant, not_found, ok, walk};
+
+#[tokio::test]
+async fn links_are_listed_newest_first() -> Result<()> {
+    let (merchant, stranger) = (merchant().await?, merchant().await?);
+    let theirs = link_id(&stranger).await?;
+    let list = format!("{LINKS}?");
+    assert!(ids(&merchant.api.get(&list).await?).is_empty());
+    let mut made = Vec::new();
+    for _ in 0..11 {
+        made.insert(0, link_id(&merchant).await?);
+    }
+    ok(&cancel(&merchant, &made[4]).await?);
+    for limit in [1, 2, 5, 11, 100] {
+        assert_eq!(walk(&merchant.api, &list, limit).await?, made, "pages of {limit}");
+    }
+    let page = merchant.api.get(&list).await?;
+    assert_eq!(ids(&page), made[..10], "ten where no limit is given");
+    assert_eq!(page.body["data"][4], shown(&merchant, &made[4]).await?, "a row is the link as it stands");
+    for cursor in [theirs.as_str(), UNKNOWN, "nonsense", ""] {
+        invalid(&merchant.api.get(&format!("{list}startingAfter={cursor}")).await?, "startingAfter");
+    }
+    for limit in ["0", "101", "abc"] {
+        invalid(&merchant.api.get(&format!("{list}limit={limit}")).await?, "limit");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn another_accounts_link_is_as_unknown_as_any() -> Result<()> {
+    let (merchant, stranger) = (merchant().await?, merchant().await?);
+    let theirs = link_id(&stranger).await?;
+    for unknown in [theirs.as_str(), UNKNOWN, "nonsense"] {
+        not_found(&merchant.api.get(&format!("{LINKS}/{unknown}")).await?);
+        not_found(&cancel(&merchant, unknown).await?);
+    }
+    assert_eq!(shown(&stranger, &theirs).await?["status"], "open");
+    Ok(())
+}
