@@ -2,7 +2,7 @@
 //!
 //! Pure rules. A date of a cycle is always counted from its anchor and never from the date before it, so that a month which
 //! is too short shortens no later one; and whichever cycle is asked for, the others are not walked through.
-//! See docs/architecture.md, "Calendar".
+//! See docs/architecture-billing.md, "Calendar".
 
 mod cadence;
 mod cycles;

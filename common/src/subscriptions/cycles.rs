@@ -1,4 +1,4 @@
-//! When a subscription is billed. Pure; the dates are the calendar's (docs/architecture.md, "Calendar").
+//! When a subscription is billed. Pure; the dates are the calendar's (docs/architecture-billing.md, "Calendar").
 
 use super::{NewSubscription, Status, Subscription};
 use crate::accounts::Caller;

@@ -1,6 +1,7 @@
 //! Subscriptions: what is kept and refused, how cycles are billed, and how they end.
 
 mod cancelling;
+mod collecting;
 mod fields;
 mod lists;
 mod running;
