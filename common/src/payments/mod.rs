@@ -431,12 +431,13 @@ pub async fn due_inquiries(
 }
 
 /// Moves on what is still due after it was asked for. An advance leaps from turn to turn, so what brings no news for a year of
-/// an account's time would be asked for a million times: it is asked for the less often, the older it is.
+/// an account's time would be asked for a million times: it is asked for the less often, the longer ago it was captured, or its
+/// hold has run out.
 ///
 /// # Errors
 /// Only the database's.
 pub async fn postpone_inquiries(db: &PgPool, account: AccountId, ids: &[PaymentId], now: Timestamp) -> Result<()> {
-    store::postpone_inquiries(db, account, ids, now).await
+    store::postpone_inquiries(db, account, ids, now, ProviderKind::LONGEST_AUTHORIZATION).await
 }
 
 /// When the next inquiry of an account is due, by its own time.

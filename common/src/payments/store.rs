@@ -1,5 +1,7 @@
 //! The SQL of payments.
 
+use std::time::Duration;
+
 use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
@@ -173,15 +175,17 @@ pub(super) async fn postpone_inquiries(
     account: AccountId,
     ids: &[PaymentId],
     now: Timestamp,
+    holds_for: Duration,
 ) -> Result<()> {
     let ids: Vec<_> = ids.iter().map(|id| id.uuid()).collect();
     sqlx::query!(
-        "UPDATE payments SET
-            inquiry_at = $3::timestamptz + greatest(interval '30 seconds', ($3 - coalesce(captured_at, created_at)) / 4)
+        "UPDATE payments SET inquiry_at = $3::timestamptz
+            + greatest(interval '30 seconds', ($3 - coalesce(captured_at, created_at + make_interval(secs => $4))) / 4)
          WHERE account_id = $1 AND id = ANY($2) AND inquiry_at <= $3",
         account.uuid(),
         &ids,
         now,
+        holds_for.as_secs_f64(),
     )
     .execute(db)
     .await?;

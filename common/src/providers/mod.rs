@@ -31,6 +31,9 @@ pub enum ProviderKind {
 }
 
 impl ProviderKind {
+    /// No authorization holds longer, at whichever provider.
+    pub const LONGEST_AUTHORIZATION: Duration = Duration::from_secs(7 * 24 * 3600);
+
     /// Its name in metrics and at the operator's command line.
     pub const fn name(self) -> &'static str {
         match self {
@@ -76,7 +79,7 @@ impl ProviderKind {
     pub const fn authorization_lifetime(self) -> Duration {
         match self {
             Self::Mock => mock::AUTHORIZATION_LIFETIME,
-            Self::CardGateway => Duration::from_secs(7 * 24 * 3600),
+            Self::CardGateway => Self::LONGEST_AUTHORIZATION,
         }
     }
 }

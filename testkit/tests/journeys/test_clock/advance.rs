@@ -5,7 +5,7 @@ use futures_util::future::try_join;
 use serde_json::json;
 
 use super::{CAPTURED, SETTLED, ends_after, is_under_way};
-use crate::support::{cluster, conflict, created, merchant, ok, together};
+use crate::support::{cluster, conflict, created, eventually, merchant, ok, together};
 
 #[tokio::test]
 async fn whoever_asks_for_the_same_joins_and_for_something_else_has_to_wait() -> Result<()> {
@@ -18,13 +18,8 @@ async fn whoever_asks_for_the_same_joins_and_for_something_else_has_to_wait() ->
     let asked = async {
         is_under_way(&merchant).await?;
         let (first, second) = (merchant.ask_to_advance(&to), async {
-            loop {
-                let clock = merchant.clock().await?;
-                if clock.get("pending").is_some() {
-                    assert_eq!(clock["pending"], true);
-                    break;
-                }
-            }
+            eventually("a clock that stands", async || Ok((merchant.clock().await?["pending"] == true).then_some(())))
+                .await?;
             let stands = merchant.clock().await?;
             assert_eq!(stands, merchant.clock().await?);
             assert!(stands["now"].as_str() < Some(&to));
@@ -100,7 +95,7 @@ async fn a_clock_does_not_wait_for_a_person() -> Result<()> {
     let path = format!("/v1/payments/{held}/capture");
     let lost = merchant.api.post(&path, json!({}));
     let advanced = async {
-        crate::support::eventually("an unknown outcome", async || {
+        eventually("an unknown outcome", async || {
             let query =
                 "SELECT count(*) FROM operations WHERE account_id = $1 AND state = 'unknown' AND next_push_at IS NULL";
             let unknown: i64 =

@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::{AUTHORIZED, CAPTURED, EXPIRED, SETTLED, ends_after};
-use crate::support::{conflict, created, id, merchant, payment, with};
+use crate::support::{cluster, conflict, created, eventually, id, merchant, payment, uuid, with};
 
 #[tokio::test]
 async fn captured_money_settles_a_minute_later_by_the_clock() -> Result<()> {
@@ -101,5 +101,32 @@ async fn a_provider_that_refuses_is_asked_at_once() -> Result<()> {
     conflict(&merchant.capture(&held, None).await?);
     merchant.becomes(&held, "expired").await?;
     assert_eq!(merchant.payment(&held).await?["amountCaptured"], json!(0));
+    Ok(())
+}
+
+/// The hold was asked for in between, so its next turn is reckoned from our books, which are a little ahead of the provider's.
+#[tokio::test]
+async fn a_provider_that_needs_a_moment_more_gets_it() -> Result<()> {
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
+    let held = merchant.hold(1000).await?;
+    let authorized = merchant.history(&held).await?[0].1.clone();
+    merchant.mock(cluster, &["--refuse"]).await?;
+    conflict(&merchant.capture(&held, None).await?);
+    merchant.mock(cluster, &[]).await?;
+    eventually("an inquiry", async || {
+        let query = "SELECT inquiry_at > now() AND inquiry_at < $2::timestamptz + interval '7 days' FROM payments WHERE id = $1";
+        let asked: bool = sqlx::query_scalar(query)
+            .bind(uuid(&held)?)
+            .bind(&authorized)
+            .fetch_one(&merchant.books.db)
+            .await?;
+        Ok(asked.then_some(()))
+    })
+    .await?;
+    merchant.advance("8 days").await?;
+    let history = merchant.history(&held).await?;
+    let expired = history.iter().find(|(kind, _)| kind == EXPIRED).map(|(_, at)| at.clone()).unwrap_or_default();
+    assert!(expired >= merchant.later(&authorized, "6 days 23 hours 59 minutes").await?, "{history:?}");
+    assert!(expired <= merchant.later(&authorized, "7 days 5 minutes").await?, "{history:?}");
     Ok(())
 }
