@@ -69,13 +69,14 @@ async fn all_is_done(merchant: &Merchant, billing: &Billing, from: &str) -> Resu
     assert_eq!(cycles.len(), 4, "today, and three months: {cycles:?}");
     for cycle in &cycles {
         assert_eq!(cycle["status"], "paid");
-        assert_eq!(cycle["paidAt"], cycle["issuedAt"], "paid at its own due instant");
-        let period = cycle["billingPeriod"].as_str().expect("a period");
-        if cycle != &cycles[0] {
-            assert_eq!(cycle["issuedAt"], format!("{}T00:00:00.000Z", &period[..10]));
-        }
         let payment = merchant.payment(cycle["paymentId"].as_str().expect("what paid it")).await?;
-        assert_eq!((&payment["createdAt"], &payment["settled"]), (&cycle["issuedAt"], &json!(true)));
+        assert_eq!(payment["settled"], true);
+        // The first was billed when it was asked for, before the clock stood still.
+        if cycle != &cycles[0] {
+            let day = &cycle["billingPeriod"].as_str().expect("a period")[..10];
+            let due = json!(format!("{day}T00:00:00.000Z"));
+            assert_eq!([&cycle["issuedAt"], &cycle["paidAt"], &payment["createdAt"]], [&due; 3], "its own due instant");
+        }
     }
     let rents = invoices(merchant, "recurringInvoiceId", &billing.recurring).await?;
     assert!((3..=4).contains(&rents.len()), "the last days of three months and a part: {rents:?}");
