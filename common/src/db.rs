@@ -140,6 +140,14 @@ impl Tx {
         }
         Ok(())
     }
+
+    /// Takes it all back now; when it is merely dropped, its locks are held until somebody gets round to that.
+    ///
+    /// # Errors
+    /// Only the database's.
+    pub async fn rollback(self) -> Result<(), sqlx::Error> {
+        self.inner.rollback().await
+    }
 }
 
 impl Deref for Tx {

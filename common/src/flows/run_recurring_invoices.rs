@@ -7,11 +7,12 @@ mod tests;
 use super::reschedule_recurring_invoice::next_cycle;
 use crate::accounts::{self, Scope};
 use crate::calendar::Period;
-use crate::db::{self, Db};
+use crate::db::{self, Db, Tx};
 use crate::error::{Error, Result};
 use crate::id::RecurringInvoiceId;
 use crate::invoices::{self, Due, NewInvoice, Producer};
-use crate::recurring_invoices::{self, IssueMode, RecurringInvoice};
+use crate::recurring_invoices::{self, IssueMode, Next, RecurringInvoice};
+use crate::time::Timestamp;
 
 /// Cycles looked for at once.
 pub const RECURRING_BATCH: i64 = 50;
@@ -36,12 +37,16 @@ pub async fn run_due_recurring_invoices(db: &Db, scope: Scope, limit: i64) -> Re
 }
 
 async fn run(db: &Db, scope: Scope, id: RecurringInvoiceId) -> Result<()> {
-    let Err(error) = produce(db, scope, id).await else { return Ok(()) };
+    let mut tx = db.begin().await?;
+    let Some((mut recurring, now)) = recurring_invoices::lock_due(&mut tx, id, scope).await? else { return Ok(()) };
+    let due = recurring.next;
+    let Err(error) = produce(&mut tx, &mut recurring, now).await else { return Ok(tx.commit().await?) };
+    tx.rollback().await?;
     if is_passing(&error) {
         return Err(error);
     }
     tracing::warn!(recurring_invoice = %id, %error, "an invoice could not be produced; it is tried again later, or parked");
-    note_failure(db, scope, id).await
+    note_failure(db, scope, id, due).await
 }
 
 /// Whether the database had no time or no room for it. What it refuses to keep is refused again.
@@ -49,30 +54,28 @@ fn is_passing(error: &Error) -> bool {
     let Error::Database(cause) = error else { return false };
     let refused = |code: &str| code.starts_with("22") || code.starts_with("23");
     db::lost_connection(cause)
-        || cause.as_database_error().is_some_and(|said| !said.code().is_some_and(|c| refused(&c)))
+        || cause.as_database_error().is_some_and(|said| !said.code().is_some_and(|code| refused(&code)))
 }
 
 /// One cycle: its invoice, and the move to the next.
-async fn produce(db: &Db, scope: Scope, id: RecurringInvoiceId) -> Result<()> {
-    let mut tx = db.begin().await?;
-    let Some((mut recurring, now)) = recurring_invoices::lock_due(&mut tx, id, scope).await? else { return Ok(()) };
-    let date = recurring.next.ok_or_else(|| Error::internal(format!("{id} is due and has no date")))?.date;
-    let zone = accounts::timezone(&mut *tx, recurring.account_id).await?;
-    let cycle = next_cycle(&mut tx, &recurring, date).await?;
+async fn produce(tx: &mut Tx, recurring: &mut RecurringInvoice, now: Timestamp) -> Result<()> {
+    let Some(Next { date, .. }) = recurring.next else {
+        return Err(Error::internal(format!("{} is due and has no date", recurring.id)));
+    };
+    let zone = accounts::timezone(&mut **tx, recurring.account_id).await?;
+    let cycle = next_cycle(tx, recurring, date).await?;
     // If the account has another zone by now, the day may be yet to begin there; and what was passed over is not due.
     let Some(cycle) = cycle.filter(|cycle| cycle.start() == date && zone.beginning_of(date) <= now) else {
-        recurring_invoices::go_on(&mut tx, &mut recurring, cycle, &zone, now).await?;
-        return Ok(tx.commit().await?);
+        return recurring_invoices::go_on(tx, recurring, cycle, &zone, now).await;
     };
-    let new = new_invoice(&recurring, cycle);
-    let mut invoice = invoices::draft(&mut tx, recurring.account_id, recurring.mode, new, now).await?;
-    let following = next_cycle(&mut tx, &recurring, cycle.end()).await?;
+    let new = new_invoice(recurring, cycle);
+    let mut invoice = invoices::draft(tx, recurring.account_id, recurring.mode, new, now).await?;
+    let following = next_cycle(tx, recurring, cycle.end()).await?;
     if recurring.issue_mode == IssueMode::AutoSend {
-        invoices::issue(&mut tx, &mut invoice, now).await?;
+        invoices::issue(tx, &mut invoice, now).await?;
     }
     recurring.occurrence_count += 1;
-    recurring_invoices::go_on(&mut tx, &mut recurring, following, &zone, now).await?;
-    Ok(tx.commit().await?)
+    recurring_invoices::go_on(tx, recurring, following, &zone, now).await
 }
 
 fn new_invoice(recurring: &RecurringInvoice, cycle: Period) -> NewInvoice {
@@ -87,10 +90,11 @@ fn new_invoice(recurring: &RecurringInvoice, cycle: Period) -> NewInvoice {
     }
 }
 
-/// Notes the failure after its transaction was rolled back, unless somebody else has had the cycle since.
-async fn note_failure(db: &Db, scope: Scope, id: RecurringInvoiceId) -> Result<()> {
+/// Notes a failure after its transaction was rolled back, unless somebody else has had the cycle since.
+async fn note_failure(db: &Db, scope: Scope, id: RecurringInvoiceId, failed: Option<Next>) -> Result<()> {
     let mut tx = db.begin().await?;
-    let Some((mut recurring, now)) = recurring_invoices::lock_due(&mut tx, id, scope).await? else { return Ok(()) };
+    let locked = recurring_invoices::lock_due(&mut tx, id, scope).await?;
+    let Some((mut recurring, now)) = locked.filter(|(recurring, _)| recurring.next == failed) else { return Ok(()) };
     recurring_invoices::fail(&mut tx, &mut recurring, now).await?;
     Ok(tx.commit().await?)
 }

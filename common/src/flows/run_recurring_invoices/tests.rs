@@ -15,7 +15,6 @@ use crate::id::{AccountId, KeyId, ProviderAccountId};
 use crate::invoices::Item;
 use crate::providers::ProviderKind;
 use crate::recurring_invoices::{NewRecurringInvoice, SentCadence, Status, Template};
-use crate::time::Timestamp;
 
 fn at(text: &str) -> Timestamp {
     Timestamp::parse(text).expect("an instant")
@@ -211,4 +210,22 @@ async fn a_failure_is_tried_again_by_the_accounts_own_clock() {
     let parked = recurring_invoices::retrieve(&books.db, caller.account_id, id).await.expect("it is there");
     assert_eq!((parked.status, parked.occurrence_count), (Status::Parked, 0));
     assert!(books.billed(&caller).await.is_empty());
+}
+
+#[tokio::test]
+async fn what_is_no_fault_of_the_recurring_invoice_is_not_held_against_it() {
+    let books = Books::open().await;
+    let (caller, other) = (books.account().await, books.account().await);
+    let id = books.monthly(&caller).await;
+    books.monthly(&other).await;
+    // An operator is at work on the tables: nobody can be given a number.
+    let rename = |from: &str, to: &str| sqlx::AssertSqlSafe(format!("ALTER TABLE {from} RENAME TO {to}"));
+    sqlx::query(rename("invoice_numbers", "gone")).execute(&*books.db).await.expect("renamed");
+    let before = recurring_invoices::retrieve(&books.db, caller.account_id, id).await.expect("it is there");
+    run_due_recurring_invoices(&books.db, Scope::Everyone(morning()), 10).await.expect_err("whoever runs it is told");
+    let after = recurring_invoices::retrieve(&books.db, caller.account_id, id).await.expect("it is there");
+    assert_eq!((after.failure_count, after.next), (0, before.next));
+    sqlx::query(rename("gone", "invoice_numbers")).execute(&*books.db).await.expect("renamed");
+    assert_eq!(books.run(Scope::Everyone(morning()), 10).await, 2);
+    assert_eq!((books.billed(&caller).await.len(), books.billed(&other).await.len()), (1, 1));
 }

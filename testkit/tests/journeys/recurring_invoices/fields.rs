@@ -137,15 +137,11 @@ async fn a_template_is_checked_as_an_invoice_is() -> Result<()> {
         (json!({"items": [row("Most", 1, most)], "amountTax": 1}), "template.amountTax"),
         (json!({"items": [row("Hours", 1, 5)], "amountDiscount": 5}), "template.amountDiscount"),
     ] {
-        let template = changed.as_object().into_iter().flatten();
-        let template = template.fold(template_of(&body), |template, (name, value)| with(template, name, value.clone()));
+        let changed = changed.as_object().into_iter().flatten();
+        let template = changed.fold(template(500), |template, (name, value)| with(template, name, value.clone()));
         refuses(&merchant, with(body.clone(), "template", template), param).await?;
     }
     Ok(())
-}
-
-fn template_of(body: &Value) -> Value {
-    body["template"].clone()
 }
 
 #[tokio::test]

@@ -30,11 +30,8 @@ async fn merchant() -> Result<Merchant> {
 async fn merchant_of(cluster: &Cluster) -> Result<Merchant> {
     let merchant = Merchant::new(cluster).await?;
     // The zones of this form have their signs the other way round.
-    let zone: String =
-        sqlx::query_scalar("SELECT 'Etc/GMT' || to_char(extract(hour FROM now() AT TIME ZONE 'UTC') - 12, 'SG99')")
-            .fetch_one(&merchant.books.db)
-            .await?;
-    let zone = zone.replace("+0", "+").replace("-0", "-").replace(' ', "");
+    let zone = "SELECT 'Etc/GMT' || to_char(extract(hour FROM now() AT TIME ZONE 'UTC') - 12, 'FMSG90')";
+    let zone: String = sqlx::query_scalar(zone).fetch_one(&merchant.books.db).await?;
     cluster.ctl(&["accounts", "set", &merchant.account.id, "--timezone", &zone]).await?;
     Ok(merchant)
 }

@@ -1,13 +1,13 @@
 //! Where a recurring invoice stands: stopped, resumed without a backlog, and never anything the constraints refuse.
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
     ask, cadence, day, days_pass, has_produced, invoices, make, merchant, periods, recurring, set, shown, sleeper,
     starting_today, template, told, update,
 };
-use crate::support::{conflict, id, ok, together, with, without};
+use crate::support::{conflict, created, id, ok, together, uuid, with, without};
 
 #[tokio::test]
 async fn it_is_paused_resumed_and_cancelled() -> Result<()> {
@@ -112,7 +112,7 @@ async fn the_schema_refuses_what_none_is() -> Result<()> {
     let (active, paused) = (sleeper(&merchant).await?, sleeper(&merchant).await?);
     ok(&ask(&merchant, &paused, "pause").await?);
     let theirs = shown(&stranger, &sleeper(&stranger).await?).await?["customerId"].clone();
-    let foreign = format!("customer_id = '{}'", crate::support::uuid(theirs.as_str().unwrap_or_default())?);
+    let foreign = format!("customer_id = '{}'", uuid(theirs.as_str().unwrap_or_default())?);
     for (recurring, columns, constraint) in [
         (&active, "status = 'paused'", "recurring_invoices_only_active_has_next"),
         (&active, "status = 'completed'", "recurring_invoices_only_active_has_next"),
@@ -142,15 +142,15 @@ async fn the_schema_refuses_what_none_is() -> Result<()> {
     // Nor may an invoice name one that is another customer's.
     let customer = merchant.customer().await?;
     let owed = json!({"customerId": customer, "currency": "USD", "amount": 100});
-    let invoice = id(crate::support::created(&merchant.api.post("/v1/invoices", owed).await?))?;
+    let invoice = id(created(&merchant.api.post("/v1/invoices", owed).await?))?;
     let query = "UPDATE invoices SET recurring_invoice_id = $2, billing_period = 'p' WHERE id = $1";
     let refused = sqlx::query(query)
-        .bind(crate::support::uuid(&invoice)?)
-        .bind(crate::support::uuid(&active)?)
+        .bind(uuid(&invoice)?)
+        .bind(uuid(&active)?)
         .execute(&merchant.books.db)
         .await
         .expect_err("another customer's");
     assert!(refused.to_string().contains("invoices_recurring_invoice"), "{refused}");
-    assert_eq!(shown(&merchant, &active).await?["status"], Value::from("active"));
+    assert_eq!(shown(&merchant, &active).await?["status"], "active");
     Ok(())
 }
