@@ -94,6 +94,22 @@ pub(super) async fn lock(
     Ok(query.fetch_optional(tx).await?)
 }
 
+pub(super) async fn try_lock(
+    tx: &mut PgConnection,
+    account: AccountId,
+    id: PaymentLinkId,
+    now: Timestamp,
+) -> Result<Option<PaymentLink>> {
+    let query = select_links!(
+        "$1::timestamptz",
+        "WHERE l.account_id = $2 AND l.id = $3 FOR NO KEY UPDATE OF l SKIP LOCKED",
+        now,
+        account.uuid(),
+        id.uuid(),
+    );
+    Ok(query.fetch_optional(tx).await?)
+}
+
 pub(super) async fn list(
     db: &PgPool,
     account: AccountId,
