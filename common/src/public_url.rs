@@ -16,10 +16,8 @@ pub fn set(base: String) {
 /// # Panics
 /// If it was never said: a bug that every start would show.
 pub fn of(path: fmt::Arguments<'_>) -> String {
-    if cfg!(test) {
-        // The tests of this crate are no process.
-        set("https://pay.example".to_owned());
-    }
+    #[cfg(test)]
+    set("https://pay.example".to_owned());
     let base = BASE.get().expect("a process that writes events has read PUBLIC_URL at its start");
     format!("{base}{path}")
 }

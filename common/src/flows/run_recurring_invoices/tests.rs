@@ -144,7 +144,7 @@ async fn everyone_is_everyone_whose_clock_is_not_being_advanced() {
         books.monthly(caller).await;
     }
     books.execute("INSERT INTO test_clocks (account_id, ahead_us) VALUES ($1, 3600000000)", ahead.account_id).await;
-    let advance = "INSERT INTO test_clocks (account_id, frozen_at, target) VALUES ($1, '2027-01-10', '2027-06-01')";
+    let advance = "INSERT INTO test_clocks (account_id, frozen_at, target, next_push_at) VALUES ($1, '2027-01-10', '2027-06-01', 'infinity')";
     books.execute(advance, advancing.account_id).await;
 
     assert_eq!(

@@ -175,3 +175,44 @@ async fn what_was_begun_is_finished_though_the_api_dies() -> Result<()> {
     cluster.api(0).restart().await?;
     charges_are(&merchant, 1).await
 }
+
+/// The cardholder pays on the page while the schedulers, and runs beside them, collect the same invoice.
+#[tokio::test]
+async fn a_payer_against_the_collection() -> Result<()> {
+    let (cluster, merchant) = rivals().await?;
+    let customer = merchant.customer().await?;
+    created(&merchant.save_card(&customer, "tok_ok").await?);
+    let mut by_payer = 0;
+    for batch in 0..ROUNDS / AT_ONCE {
+        let round = async |i: usize| {
+            let round = batch * AT_ONCE + i;
+            let body = serde_json::json!({"customerId": customer, "currency": "USD", "amount": 500});
+            let made = created(&merchant.api.post(INVOICES, body).await?).clone();
+            let path = format!("{INVOICES}/{}", id(&made)?);
+            let payer = Payer::of(&made, &cluster.api_url(1))?;
+            let paying = async {
+                sleep(jitter(round, 1, 60)).await;
+                payer.submit("tok_ok").await
+            };
+            let collecting = async {
+                let at = serde_json::json!({"collectAt": "2020-01-01T00:00:00Z"});
+                sleep(jitter(round, 2, 40)).await;
+                merchant.api.post(&format!("{path}/schedule"), at).await?;
+                merchant.api.send(Method::POST, &format!("{INVOICES}/scheduler/run"), None).await
+            };
+            let (paying, _) = tokio::try_join!(paying, collecting)?;
+            let paid = becomes(&merchant, &made, "paid").await?;
+            assert_eq!(ledgers(&merchant, &made).await?, ["sale 500"]);
+            let attempts = merchant.api.get(&format!("{path}/attempts")).await?;
+            let attempts = attempts.body["data"].as_array().expect("a list").clone();
+            let by_payer = payment_made(&paying);
+            assert_eq!(attempts.len(), usize::from(by_payer.is_none()), "{attempts:?}");
+            let payment = by_payer.clone().map_or_else(|| attempts[0]["paymentId"].clone(), Value::from);
+            assert_eq!(paid["paymentId"], payment);
+            Ok(usize::from(by_payer.is_some()))
+        };
+        by_payer += together(AT_ONCE, round).await?.into_iter().sum::<usize>();
+    }
+    assert!((1..ROUNDS).contains(&by_payer), "the page came first {by_payer} times: no race");
+    charges_are(&merchant, ROUNDS).await
+}

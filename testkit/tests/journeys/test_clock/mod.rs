@@ -1,6 +1,7 @@
 //! The time of a test account: read, moved ahead, and what falls due on the way.
 
 mod advance;
+mod billing;
 mod due;
 mod faults;
 mod ticking;

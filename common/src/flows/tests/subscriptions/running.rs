@@ -158,7 +158,7 @@ async fn whose_clock_is_being_advanced_is_left_to_whoever_does_it() {
     let shop = Shop::open().await;
     let (made, other) = (daily(&shop, 1).await.remove(0), Shop::open().await);
     let account = shop.caller.account_id;
-    let advancing = "INSERT INTO test_clocks (account_id, frozen_at, target) VALUES ($1, '2026-01-02T00:00:00Z', '2026-02-01T00:00:00Z')";
+    let advancing = "INSERT INTO test_clocks (account_id, frozen_at, target, next_push_at) VALUES ($1, '2026-01-02T00:00:00Z', '2026-02-01T00:00:00Z', 'infinity')";
     shop.write(advancing, account.uuid()).await;
     assert_eq!(shop.run("2026-01-05T00:00:00Z").await, 0);
     let oldest = subscriptions::oldest_due_seconds(&shop.db, at("2026-01-05T00:00:00Z")).await.expect("asked");
@@ -174,7 +174,7 @@ async fn whose_clock_is_being_advanced_is_left_to_whoever_does_it() {
     let billed = run_due_subscriptions(&shop.db, Scope::Account(other.caller.account_id, now), BATCH).await;
     assert_eq!(billed.expect("a run"), 0, "another account has nothing to do");
 
-    let ahead = "UPDATE test_clocks SET frozen_at = NULL, target = NULL, ahead_us = 3600000000 WHERE account_id = $1";
+    let ahead = "UPDATE test_clocks SET frozen_at = NULL, target = NULL, next_push_at = NULL, ahead_us = 3600000000 WHERE account_id = $1";
     shop.write(ahead, account.uuid()).await;
     assert_eq!(shop.run("2026-01-03T00:00:00Z").await, 1);
     let issued = shop.of_invoices(made.id, "issued_at = '2026-01-03T01:00:00Z'").await;
