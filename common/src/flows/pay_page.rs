@@ -1,6 +1,9 @@
 //! Payment pages: what a stranger who has the address of an invoice or a link may see of it, and how it is paid there.
 
+use std::time::Duration;
+
 use sqlx::{PgConnection, PgPool};
+use tokio::time::sleep;
 
 use super::doubt::Doubt;
 use super::straight;
@@ -16,6 +19,10 @@ use crate::operations::{Kind, NewOperation, Origin, Subject};
 use crate::payment_links::{self, PaymentLink};
 use crate::payments::{self, NewPayment, Payment, Status};
 use crate::time::Timestamp;
+
+/// How long whoever finds an invoice or link locked waits before looking again, and how often at most.
+const WAIT: Duration = Duration::from_millis(50);
+const MOST_WAITS: u32 = 100;
 
 /// What a page is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +129,8 @@ pub struct PayPage {
     pub state: PageState,
     /// The payment that was asked about, if it is one for this.
     pub payment: Option<Payment>,
+    /// When it was read, by the account's clock.
+    now: Timestamp,
 }
 
 /// Reads a page as it stands at one moment, with a payment that its reader may have made. `at` is everyone's time.
@@ -136,15 +145,17 @@ pub async fn open_page(
 ) -> Result<PayPage> {
     let mut snapshot = db.begin_with(SNAPSHOT).await?;
     let payable = find(&mut snapshot, address, at).await?;
+    let account = payable.account_id();
+    let now = accounts::now(&mut *snapshot, account, at).await?;
     let live = live(&mut snapshot, &payable).await?;
-    let payee = accounts::payee(&mut snapshot, payable.account_id()).await?;
+    let payee = accounts::payee(&mut snapshot, account).await?;
     let payment = match payment {
-        Some(id) => payments::find(&mut snapshot, payable.account_id(), id).await?,
+        Some(id) => payments::find(&mut snapshot, account, id).await?,
         None => None,
     };
     snapshot.commit().await?;
     let payment = payment.filter(|payment| payable.is_paid_by(payment));
-    Ok(PayPage { state: payable.state(live), payee, payable, payment })
+    Ok(PayPage { state: payable.state(live), payee, payable, payment, now })
 }
 
 async fn find(db: &mut PgConnection, address: PageAddress<'_>, at: Timestamp) -> Result<Payable> {
@@ -183,15 +194,14 @@ pub async fn pay_page(
     origin: &Origin,
     at: Timestamp,
 ) -> Result<Paying> {
-    let payable = find(&mut *db.acquire().await?, address, at).await?;
-    let account = payable.account_id();
-    let now = accounts::now(db, account, at).await?;
-    let ids = (PaymentId::new(now), OperationId::new(now));
-    let mut doubt = Doubt::default();
+    let mut page = open_page(db, address, None, at).await?;
+    let account = page.payable.account_id();
+    let ids = (PaymentId::new(page.now), OperationId::new(page.now));
+    let (mut doubt, mut waits) = (Doubt::default(), 0);
     loop {
-        let written = write(db, &payable, token, origin, ids, now, &mut doubt).await;
+        let written = write(db, &page, token, origin, ids, &mut doubt).await;
         // After a COMMIT without answer a refusal may be our own doing.
-        let unread = if doubt.is_open() && !matches!(written, Ok(Paying::Begun(..))) {
+        let unread = if doubt.is_open() && !matches!(written, Ok(Some(Paying::Begun(..)))) {
             match payments::retrieve(db, account, ids.0).await {
                 Ok(written) => return Ok(Paying::Begun(Box::new(written), ids.1)),
                 Err(Error::NotFound(_)) => None,
@@ -201,50 +211,68 @@ pub async fn pay_page(
             None
         };
         match (written, unread) {
-            (Ok(paying), None) => return Ok(paying),
+            (Ok(Some(paying)), None) => return Ok(paying),
+            (Ok(None), None) if waits == MOST_WAITS => return Ok(Paying::Refused(PageState::UnderWay)),
+            (Ok(None), None) => waits += 1,
             (_, Some(error)) | (Err(error), None) => doubt.again(error).await?,
+        }
+        sleep(WAIT).await;
+        match open_page(db, address, None, at).await {
+            Ok(read) => page = read,
+            Err(error) => doubt.again(error).await?,
         }
     }
 }
 
+/// `None`: somebody else is at it at this moment. A page is open to strangers, however many, so nobody holds a connection to
+/// wait for a lock.
+///
 /// Locks: the invoice or link, the token.
 async fn write(
     db: &PgPool,
-    payable: &Payable,
+    page: &PayPage,
     token: &str,
     origin: &Origin,
     ids: (PaymentId, OperationId),
-    now: Timestamp,
     doubt: &mut Doubt,
-) -> Result<Paying> {
-    let mut tx = db.begin().await?;
-    let mut payable = lock(&mut tx, payable, now).await?;
-    let live = live(&mut tx, &payable).await?;
-    let state = payable.state(live);
-    if state != PageState::Open {
-        return Ok(Paying::Refused(state));
+) -> Result<Option<Paying>> {
+    let PayPage { payee, now, .. } = page;
+    if page.state != PageState::Open {
+        return Ok(Some(Paying::Refused(page.state)));
     }
-    let payee = accounts::payee(&mut tx, payable.account_id()).await?;
     if !payee.takes_payments {
         return Err(Error::NotSupported(Operation::PaymentsCreate.name()));
     }
-    let spent = checkout::spend(&mut tx, &payee, token).await?;
+    let mut tx = db.begin().await?;
+    let Some(mut payable) = try_lock(&mut tx, &page.payable, *now).await? else { return Ok(None) };
+    let live = live(&mut tx, &payable).await?;
+    let state = payable.state(live);
+    if state != PageState::Open {
+        return Ok(Some(Paying::Refused(state)));
+    }
+    let spent = checkout::spend(&mut tx, payee, token).await?;
     let (payment, order) = intent(&payable, &spent, origin, ids);
-    match straight::insert_intent(&mut tx, &payment, &order, now).await {
-        Err(Error::Database(error)) if is_taken(&error) => return Ok(Paying::Refused(PageState::UnderWay)),
+    match straight::insert_intent(&mut tx, &payment, &order, *now).await {
+        Err(Error::Database(error)) if is_taken(&error) => return Ok(Some(Paying::Refused(PageState::UnderWay))),
         inserted => inserted?,
     }
     if let Payable::Link(link) = &mut payable {
         payment_links::payment_begins(&mut tx, link).await?;
     }
     doubt.commit(tx).await?;
-    Ok(Paying::Begun(Box::new(Payment::processing(&payment, payee.mode, now)), ids.1))
+    Ok(Some(Paying::Begun(Box::new(Payment::processing(&payment, payee.mode, *now)), ids.1)))
 }
 
-async fn lock(tx: &mut PgConnection, payable: &Payable, now: Timestamp) -> Result<Payable> {
+async fn try_lock(tx: &mut PgConnection, payable: &Payable, now: Timestamp) -> Result<Option<Payable>> {
     Ok(match payable {
-        Payable::Invoice(seen) => Payable::Invoice(Box::new(invoices::lock(tx, seen.account_id, seen.id).await?)),
-        Payable::Link(seen) => Payable::Link(Box::new(payment_links::lock(tx, seen.account_id, seen.id, now).await?)),
+        Payable::Invoice(seen) => {
+            let locked = invoices::try_lock(tx, seen.account_id, seen.id).await?;
+            locked.map(|invoice| Payable::Invoice(Box::new(invoice)))
+        }
+        Payable::Link(seen) => {
+            let locked = payment_links::try_lock(tx, seen.account_id, seen.id, now).await?;
+            locked.map(|link| Payable::Link(Box::new(link)))
+        }
     })
 }
 

@@ -408,6 +408,14 @@ pub async fn is_produced(
     store::is_produced(tx, account, recurring, &cycle.to_string()).await
 }
 
+/// Locks an invoice unless somebody else has it locked: strangers hold no connection to wait.
+///
+/// # Errors
+/// Only the database's.
+pub async fn try_lock(tx: &mut PgConnection, account: AccountId, id: InvoiceId) -> Result<Option<Invoice>> {
+    store::try_lock(tx, account, id).await
+}
+
 /// The invoice whose payment page this is. A draft has none.
 ///
 /// # Errors

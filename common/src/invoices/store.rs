@@ -175,6 +175,15 @@ pub(super) async fn lock(tx: &mut PgConnection, account: AccountId, id: InvoiceI
     Ok(query.fetch_optional(tx).await?)
 }
 
+pub(super) async fn try_lock(tx: &mut PgConnection, account: AccountId, id: InvoiceId) -> Result<Option<Invoice>> {
+    let query = select_invoices!(
+        "WHERE i.account_id = $1 AND i.id = $2 FOR NO KEY UPDATE OF i SKIP LOCKED",
+        account.uuid(),
+        id.uuid()
+    );
+    Ok(query.fetch_optional(tx).await?)
+}
+
 pub(super) async fn find_by_token(db: &mut PgConnection, token: &str) -> Result<Option<Invoice>> {
     let query = select_invoices!("WHERE i.page_token = $1", token);
     Ok(query.fetch_optional(db).await?)

@@ -224,6 +224,19 @@ pub async fn lock(tx: &mut PgConnection, account: AccountId, id: PaymentLinkId, 
     store::lock(tx, account, id, at).await?.ok_or(Error::NotFound("payment link"))
 }
 
+/// Locks a link unless somebody else has it locked: strangers hold no connection to wait.
+///
+/// # Errors
+/// Only the database's.
+pub async fn try_lock(
+    tx: &mut PgConnection,
+    account: AccountId,
+    id: PaymentLinkId,
+    now: Timestamp,
+) -> Result<Option<PaymentLink>> {
+    store::try_lock(tx, account, id, now).await
+}
+
 /// A page of links, newest first.
 ///
 /// # Errors

@@ -94,6 +94,22 @@ pub(super) async fn lock(
     Ok(query.fetch_optional(tx).await?)
 }
 
+pub(super) async fn try_lock(
+    tx: &mut PgConnection,
+    account: AccountId,
+    id: PaymentLinkId,
+    now: Timestamp,
+) -> Result<Option<PaymentLink>> {
+    let query = select_links!(
+        "$1::timestamptz",
+        "WHERE l.account_id = $2 AND l.id = $3 FOR NO KEY UPDATE OF l SKIP LOCKED",
+        now,
+        account.uuid(),
+        id.uuid(),
+    );
+    Ok(query.fetch_optional(tx).await?)
+}
+
 pub(super) async fn list(
     db: &PgPool,
     account: AccountId,
@@ -124,7 +140,8 @@ pub(super) async fn lock_due(tx: &mut PgConnection, at: Timestamp, limit: i64) -
     Ok(query.fetch_all(tx).await?)
 }
 
-/// Those of one account, by its own clock.
+/// Those of one account, by its own clock. They are said as a range of its index, and not by columns: the planner must not take
+/// the index of everyone's, in which the account's rows stand anywhere.
 pub(super) async fn lock_due_of(
     tx: &mut PgConnection,
     account: AccountId,
@@ -133,8 +150,9 @@ pub(super) async fn lock_due_of(
 ) -> Result<Vec<PaymentLink>> {
     let query = select_links!(
         "$1::timestamptz",
-        "WHERE l.account_id = $2 AND l.expiry_due_at <= $1
-         ORDER BY l.expiry_due_at LIMIT $3 FOR NO KEY UPDATE OF l SKIP LOCKED",
+        "WHERE l.expiry_due_at IS NOT NULL AND (l.account_id, l.expiry_due_at) >= ($2, '-infinity')
+           AND (l.account_id, l.expiry_due_at) <= ($2, $1)
+         ORDER BY l.account_id, l.expiry_due_at LIMIT $3 FOR NO KEY UPDATE OF l SKIP LOCKED",
         now,
         account.uuid(),
         limit,

@@ -26,10 +26,7 @@ async fn what_was_opened_before_and_sent_after_is_refused() -> Result<()> {
 async fn it_is_the_clock_of_the_account_that_counts() -> Result<()> {
     let merchant = merchant().await?;
     let (made, payer) = link(&merchant, 500).await?;
-    sqlx::query("INSERT INTO test_clocks (account_id, ahead_us) VALUES ($1, 31 * 86400 * 1000000::bigint)")
-        .bind(merchant.books.account)
-        .execute(&merchant.books.db)
-        .await?;
+    merchant.advance("31 days").await?;
     payer.pay("tok_ok").await?.shows(200, &["has expired"]);
     assert_eq!(merchant.books.operations().await?, 0);
     assert_eq!(shown(&merchant, &made).await?["status"], "expired");

@@ -53,15 +53,8 @@ async fn a_link_expires_in_thirty_days_unless_it_says_otherwise() -> Result<()> 
 #[tokio::test]
 async fn what_lies_ahead_is_said_by_the_clock_of_the_account() -> Result<()> {
     let merchant = merchant().await?;
-    sqlx::query("INSERT INTO test_clocks (account_id, ahead_us) VALUES ($1, 366 * 86400 * 1000000::bigint)")
-        .bind(merchant.books.account)
-        .execute(&merchant.books.db)
-        .await?;
-    let in_a_month: String = sqlx::query_scalar(
-        r#"SELECT to_char((now() + interval '30 days') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')"#,
-    )
-    .fetch_one(&merchant.books.db)
-    .await?;
+    let in_a_month = merchant.later(&merchant.now().await?, "30 days").await?;
+    merchant.advance("366 days").await?;
     invalid(&merchant.api.post(LINKS, with(wanted(500), "expiresAt", in_a_month.as_str())).await?, "expiresAt");
     let made = link(&merchant).await?;
     assert!(made["createdAt"].as_str() > Some(&in_a_month), "it was made by that clock: {made}");

@@ -1,5 +1,6 @@
 //! Payment links: what is kept and refused, where they stand, when they expire, and how they are paid.
 
+mod clock;
 mod expiry;
 mod fields;
 mod lists;
