@@ -169,6 +169,13 @@ pub fn violated(error: &sqlx::Error) -> Option<&str> {
     error.as_database_error().and_then(|e| e.constraint())
 }
 
+/// Whether the statement may succeed if it is run again as it is: a lock was waited for in vain, a deadlock was broken, or it
+/// took too long.
+pub fn worth_repeating(error: &sqlx::Error) -> bool {
+    const PASSING: [&str; 5] = ["40001", "40P01", "55P03", "57014", "25P03"];
+    error.as_database_error().and_then(|said| said.code()).is_some_and(|code| PASSING.contains(&&*code))
+}
+
 /// Whether the server or the line to it failed: nothing is known of a COMMIT that was on its way.
 pub fn lost_connection(error: &sqlx::Error) -> bool {
     if let Some(said) = error.as_database_error() {

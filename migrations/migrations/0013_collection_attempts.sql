@@ -11,8 +11,6 @@ CREATE TABLE collection_attempts (
     amount                    bigint NOT NULL CHECK (amount BETWEEN 1 AND 9007199254740991),
     -- None if there was no card to charge.
     payment_id                uuid,
-    -- The customer's default card when the attempt was made: a hard decline asks whether there has been another one since.
-    default_payment_method_id uuid,
     decline_code              text,
     decline_type              decline_type,
     attempted_at              timestamptz NOT NULL,

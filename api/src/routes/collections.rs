@@ -61,5 +61,7 @@ async fn is_paid(app: &App, mut waiting: Waiting, account: AccountId, id: Paymen
             Err(error) => tracing::warn!(%error, payment = %id, "the payment could not be read; waiting on"),
         }
     }
-    false
+    // Patience may have ended while an earlier one was waited for.
+    let last = payments::retrieve(&app.db, account, id).await;
+    last.is_ok_and(|payment| payment.status == Status::PendingSettlement || payment.settled)
 }

@@ -134,7 +134,7 @@ pub(super) async fn create(
         issue_mode: sent.issue_mode.unwrap_or(IssueMode::AutoSend),
         template: required("template", sent.template)?,
     };
-    let recurring = recurring_invoices::create(&app.db, &caller, new, app.now(&caller).await?).await?;
+    let recurring = flows::create_recurring_invoice(&app.db, &caller, new, app.now(&caller).await?).await?;
     Ok(created(RecurringInvoiceView::new(&recurring)))
 }
 

@@ -16,8 +16,8 @@ use crate::body::{self, Body, required};
 use crate::guard::Authenticated;
 use crate::waiting::PATIENCE;
 
-/// How often a clock that is being advanced is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// The pauses between two looks at a clock that is being advanced, each twice the one before.
+const LOOKS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
 
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct AdvanceFields {
@@ -50,6 +50,7 @@ pub(super) async fn advance(
 /// The clock when it has reached its target, or where it stands when patience ends. It is on its way by now, so nothing that
 /// goes wrong here may become an error.
 async fn reached(app: &App, account: AccountId, to: Timestamp, mut clock: TestClock, until: Instant) -> TestClock {
+    let [mut pause, longest] = LOOKS;
     loop {
         match test_clocks::retrieve(&app.db, account, app.clock.now()).await {
             Ok(read) => clock = read,
@@ -62,6 +63,7 @@ async fn reached(app: &App, account: AccountId, to: Timestamp, mut clock: TestCl
         if Instant::now() >= until {
             return clock;
         }
-        sleep(LOOK_EVERY).await;
+        sleep(pause).await;
+        pause = longest.min(pause * 2);
     }
 }

@@ -133,6 +133,11 @@ impl Advancing<'_> {
             let next = match self.first_due().await? {
                 Due::Now(kind, due) => {
                     self.do_some(kind, due).await?;
+                    if Instant::now() >= self.until {
+                        return self.advance.release(db).await;
+                    }
+                    // The lease begins anew, or somebody else has it.
+                    self.advance.step(db, self.advance.frozen_at).await?;
                     continue;
                 }
                 Due::Later(next) => next,

@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::id::{AccountId, CollectionAttemptId, InvoiceId, OperationId, PaymentId};
 use crate::invoices::{self, Circumstances, Failure, attempts};
 use crate::operations::{FIRST_PUSH_AFTER, Origin};
+use crate::payments;
 use crate::subscriptions;
 use crate::time::Timestamp;
 
@@ -56,8 +57,14 @@ pub async fn collect_due_invoices(db: &Db, scope: Scope, limit: i64, origin: &Or
     for attempt in attempts {
         if written.contains(&attempt.invoice.uuid()) {
             collecting.begun.push(Begun { operation: attempt.operation, payment: attempt.payment });
-        } else if fail_without_card(db, attempt.account, attempt.invoice, attempt.now).await? {
-            collecting.without_card += 1;
+        } else {
+            match fail_without_card(db, attempt.account, attempt.invoice, attempt.now).await {
+                Ok(failed) => collecting.without_card += usize::from(failed),
+                // What has begun must be handed out; this one is due again.
+                Err(error) => {
+                    tracing::error!(invoice = %attempt.invoice, %error, "an invoice without a card could not be noted as failed");
+                }
+            }
         }
     }
     Ok(collecting)
@@ -140,7 +147,7 @@ async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) 
     let written = sqlx::query_scalar!(
         r#"WITH due AS MATERIALIZED (
                SELECT n.*, i.account_id, i.customer_id, i.amount, i.currency, i.attempt_count + 1 AS number,
-                      c.default_payment_method_id, m.id AS card_id, m.provider_account_id, m.provider_ref, m.brand, m.last4,
+                      m.id AS card_id, m.provider_account_id, m.provider_ref, m.brand, m.last4,
                       m.exp_month, m.exp_year
                FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::timestamptz[])
                         AS n (invoice_id, attempt_id, payment_id, operation_id, reference, now)
@@ -158,9 +165,8 @@ async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) 
                       currency, amount, amount, brand, last4, exp_month, exp_year, now FROM due),
            attempt AS (
                INSERT INTO collection_attempts
-                   (id, account_id, invoice_id, number, status, amount, payment_id, default_payment_method_id, attempted_at)
-               SELECT attempt_id, account_id, invoice_id, number, 'processing', amount, payment_id,
-                      default_payment_method_id, now FROM due),
+                   (id, account_id, invoice_id, number, status, amount, payment_id, attempted_at)
+               SELECT attempt_id, account_id, invoice_id, number, 'processing', amount, payment_id, now FROM due),
            operation AS (
                INSERT INTO operations
                    (id, account_id, payment_id, provider_account_id, kind, reference, amount, currency, card_ref,
@@ -189,14 +195,15 @@ async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) 
 /// not so any more. The customer is locked: a first card that is saved at this moment comes before, or finds the invoice
 /// waiting for it.
 async fn fail_without_card(db: &Db, account: AccountId, id: InvoiceId, now: Timestamp) -> Result<bool> {
-    let mut tx = db.begin().await?;
     let owed = invoices::retrieve(db, account, id).await?;
+    let mut tx = db.begin().await?;
     let customer = customers::lock(&mut tx, account, owed.customer_id).await?;
     let mut subscription = subscriptions::lock_producer(&mut tx, &owed).await?;
     let mut invoice = invoices::lock(&mut tx, account, id).await?;
     let due = invoice.next_attempt_at.is_some_and(|at| at <= now);
     let card = invoice.collect_payment_method_id.or(customer.default_payment_method_id);
-    if !due || card.is_some() {
+    // Whoever pays it on its page comes before, or waits for this lock.
+    if !due || card.is_some() || payments::live_for_invoice(&mut tx, account, id).await?.is_some() {
         return Ok(false);
     }
     let number = invoice.attempt_begins(now);

@@ -1,14 +1,21 @@
 //! Inquiring: asking the provider how a charge stands, and noting that it has settled or expired.
 
+use std::time::Duration;
+
+use super::reversal::{is_unwanted_part, refund_part, reverse_partial};
 use crate::accounts::Mode;
 use crate::clock::Clock;
-use crate::db::Db;
+use crate::db::{Db, Tx};
 use crate::error::Result;
 use crate::events::{self, EventType};
 use crate::id::PaymentId;
 use crate::operations::PROVIDER_TIMEOUT;
-use crate::payments::{self, PaymentView, refunds};
+use crate::payments::{self, Payment, PaymentView, refunds};
 use crate::providers::{Providers, Standing};
+use crate::time::Timestamp;
+
+/// How long until a part that is being refunded is looked at again.
+const ASK_AGAIN: Duration = Duration::from_secs(30);
 
 /// Asks once. What stands as before is asked for again at its next turn, which the scheduler has set.
 ///
@@ -36,6 +43,9 @@ pub async fn inquire(db: &Db, providers: &Providers, clock: &Clock, id: PaymentI
         return Ok(());
     }
     let now = due.time.now(&mut *tx, clock).await?;
+    if is_unwanted_part(&payment) {
+        return give_part_back(tx, payment, standing, now).await;
+    }
     let noted = match standing {
         Standing::Settled if payment.settle() => Some(EventType::PaymentSettled),
         Standing::Expired if payment.expire() => Some(EventType::PaymentExpired),
@@ -56,5 +66,39 @@ pub async fn inquire(db: &Db, providers: &Providers, clock: &Clock, id: PaymentI
         events::append(&mut tx, due.account_id, livemode, event, &view, now).await?;
         tx.commit().await?;
     }
+    Ok(())
+}
+
+/// A part that could not be given back when it was tried is tried again, until it is back: its invoice or link can neither be
+/// paid nor collected before that. The turns of the inquiry are the pauses in between.
+async fn give_part_back(mut tx: Tx, mut payment: Payment, standing: Standing, now: Timestamp) -> Result<()> {
+    if payment.amount_refund_pending > 0 {
+        return Ok(());
+    }
+    let event = match standing {
+        Standing::Open => {
+            reverse_partial(&mut tx, &mut payment, now).await?;
+            None
+        }
+        Standing::Settled => {
+            let news = payment.settle();
+            // Asked again until the money is back.
+            payment.inquiry_at = Some(now.plus(ASK_AGAIN));
+            refund_part(&mut tx, &mut payment, now).await?;
+            payments::save(&mut tx, &payment).await?;
+            news.then_some(EventType::PaymentSettled)
+        }
+        Standing::Voided | Standing::Expired => {
+            payment.voided()?;
+            payments::save(&mut tx, &payment).await?;
+            Some(EventType::PaymentCancelled)
+        }
+    };
+    if let Some(event) = event {
+        let refunds = refunds::of_locked(&mut tx, &payment).await?;
+        let (livemode, view) = (payment.mode == Mode::Live, PaymentView::new(&payment, &refunds));
+        events::append(&mut tx, payment.account_id, livemode, event, &view, now).await?;
+    }
+    tx.commit().await?;
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::operations::{self, Claimed};
 use crate::payments::{self, Payment, PaymentView, Status};
 use crate::providers::{Answer, DeclineType};
 use crate::queues;
-use crate::subscriptions::{self, Status as SubscriptionStatus, Subscription};
+use crate::subscriptions::{self, Subscription};
 use crate::time::Timestamp;
 
 /// Writes the outcome of a charge for an invoice. Writing it twice changes nothing the second time.
@@ -140,8 +140,11 @@ async fn failed(
     now: Timestamp,
 ) -> Result<bool> {
     let Some(attempt) = attempts::of_payment(tx, invoice.account_id, payment.id).await? else { return Ok(false) };
-    let another_card = default_now.is_some() && default_now != attempt.default_payment_method_id;
-    let given_up = subscription.is_some_and(|subscription| subscription.status == SubscriptionStatus::Cancelled);
+    // The one that was charged is dead; the default may be another one, before the attempt or since.
+    let another_card = default_now.is_some() && default_now != payment.payment_method_id;
+    // One that the merchant has scheduled anew since is wanted.
+    let cancelled = subscription.and_then(|subscription| subscription.cancelled_at);
+    let given_up = cancelled.is_some_and(|at| at >= attempt.attempted_at);
     let zone = accounts::timezone(&mut **tx, invoice.account_id).await?;
     let world = Circumstances { now, zone: &zone, another_card, given_up };
     let next = invoices::attempt_failed(tx, invoice, failure, world).await?;

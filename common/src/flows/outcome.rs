@@ -3,7 +3,7 @@
 
 use super::invoice_payment::charge_for_invoice;
 use super::link_payment::charge_for_link;
-use super::reversal::void_was_refused;
+use super::reversal::was_refused;
 use super::save_card::make_default;
 use super::straight::{self, Told};
 use sqlx::PgConnection;
@@ -169,9 +169,7 @@ async fn change(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, 
             payment.pending_operation = None;
             // The provider knows better than we how the charge stands, so it is asked now.
             payment.inquiry_at = payment.inquiry_at.map(|_| now);
-            if claimed.kind == Kind::Void {
-                void_was_refused(tx, &mut payment, now).await?;
-            }
+            was_refused(&mut payment, now);
             None
         }
         (Answer::Charged { .. } | Answer::Done { .. } | Answer::Stored { .. }, _) => {
@@ -203,6 +201,7 @@ async fn refund(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, 
         Answer::Declined { .. } | Answer::Refused { .. } => {
             let amount = refunds::finish(tx, claimed.account_id, refund, RefundStatus::Failed, now).await?;
             payment.release(amount)?;
+            was_refused(&mut payment, now);
             EventType::PaymentRefundFailed
         }
         Answer::Charged { .. } | Answer::Stored { .. } => return Err(misfit(claimed, "that answer")),

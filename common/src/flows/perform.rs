@@ -148,7 +148,9 @@ async fn record(db: &Db, claimed: &Claimed, answer: &Answer, clock: &Clock) -> R
     let mut tries = 0;
     loop {
         match record_outcome(db, claimed, answer, clock).await {
-            Err(Error::Database(error)) if db::lost_connection(&error) && tries < RECORD_TRIES => {
+            Err(Error::Database(error))
+                if (db::lost_connection(&error) || db::worth_repeating(&error)) && tries < RECORD_TRIES =>
+            {
                 tries += 1;
                 tracing::warn!(operation = %claimed.id, %error, tries, "a known outcome could not be written; trying again");
                 tokio::time::sleep(RECORD_PAUSE).await;

@@ -1,14 +1,19 @@
 //! Giving a partial authorization back: it never pays an invoice or a link in full. It is voided, or refunded if it has settled
 //! before that.
 
+use std::time::Duration;
+
 use crate::db::Tx;
 use crate::error::Result;
 use crate::id::{OperationId, RefundId};
 use crate::money::Money;
 use crate::operations::{self, Kind, NewOperation, Origin, Subject};
-use crate::payments::{self, Payment, Refund, RefundStatus, refunds};
+use crate::payments::{self, Payment, Refund, RefundStatus, Status, refunds};
 use crate::queues;
 use crate::time::Timestamp;
+
+/// How long after a refusal the provider is asked how the charge stands.
+const TRY_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// Begins to void a partial charge, in the transaction that has written it. The payment is locked.
 ///
@@ -20,15 +25,28 @@ pub(super) async fn reverse_partial(tx: &mut Tx, payment: &mut Payment, now: Tim
     give_back(tx, payment, Kind::Void, None, now).await
 }
 
-/// The provider would not void a charge. If that was a partial one that nobody wants, all of it is refunded instead.
+/// Whether a charge is a part that is to go back, and has not gone yet.
+pub(super) fn is_unwanted_part(payment: &Payment) -> bool {
+    let has_parent = payment.invoice_id.is_some() || payment.payment_link_id.is_some();
+    let is_part = payment.amount < payment.amount_requested;
+    has_parent && is_part && payment.amount_captured > payment.amount_refunded && payment.status != Status::Cancelled
+}
+
+/// The provider would not void a charge, or not refund it: it may have settled, or may be away. A part that nobody wants must
+/// go back all the same, so the provider is asked how it stands, and it is tried again by that (`flows/inquire.rs`).
+pub(super) fn was_refused(payment: &mut Payment, now: Timestamp) {
+    if is_unwanted_part(payment) {
+        payment.inquiry_at = Some(now.plus(TRY_AGAIN_AFTER));
+    }
+}
+
+/// Begins to refund what is left of a part that has settled. It is saved by the caller.
 ///
 /// # Errors
 /// Only the database's.
-pub(super) async fn void_was_refused(tx: &mut Tx, payment: &mut Payment, now: Timestamp) -> Result<()> {
-    let partial = payment.amount < payment.amount_requested;
-    let has_parent = payment.invoice_id.is_some() || payment.payment_link_id.is_some();
+pub(super) async fn refund_part(tx: &mut Tx, payment: &mut Payment, now: Timestamp) -> Result<()> {
     let left = payment.amount_captured - payment.amount_refunded - payment.amount_refund_pending;
-    if !has_parent || !partial || left == 0 {
+    if left == 0 {
         return Ok(());
     }
     let refund = Refund {

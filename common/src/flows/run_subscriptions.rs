@@ -26,7 +26,9 @@ pub async fn run_due_subscriptions(db: &Db, scope: Scope, limit: i64) -> Result<
     for due in subscriptions::due(db, scope, limit).await? {
         match bill_next_cycle(db, scope, &due).await {
             Ok(is_done) => done += usize::from(is_done),
-            Err(Error::Database(cause)) if db::lost_connection(&cause) => return Err(cause.into()),
+            Err(Error::Database(cause)) if db::lost_connection(&cause) || db::worth_repeating(&cause) => {
+                return Err(cause.into());
+            }
             Err(error) => {
                 put_off(db, &due, &error).await?;
                 done += 1;

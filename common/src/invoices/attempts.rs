@@ -8,7 +8,7 @@ use super::collection::Failure;
 use super::{Invoice, retrieve, store};
 use crate::accounts::Mode;
 use crate::error::Result;
-use crate::id::{AccountId, CollectionAttemptId, InvoiceId, PaymentId, PaymentMethodId};
+use crate::id::{AccountId, CollectionAttemptId, InvoiceId, PaymentId};
 use crate::money::MAX_AMOUNT;
 use crate::page::{Page, PageRequest, unknown_cursor};
 use crate::providers::DeclineType;
@@ -132,8 +132,8 @@ impl<'a> AttemptView<'a> {
 pub struct InFlight {
     /// Its id.
     pub id: CollectionAttemptId,
-    /// The customer's default card when it was made.
-    pub default_payment_method_id: Option<PaymentMethodId>,
+    /// When it was made.
+    pub attempted_at: Timestamp,
 }
 
 /// The attempt that a payment was made for; none if a cardholder made it. The invoice is locked before.

@@ -227,6 +227,10 @@ impl Payment {
         self.amount_refunded += amount;
         let all = self.amount_refunded == self.amount_captured;
         let next = if all { Status::Refunded } else { Status::PartiallyRefunded };
+        if all && self.settled {
+            // Nothing more becomes of it.
+            self.inquiry_at = None;
+        }
         if self.status == next { Ok(()) } else { self.step(next) }
     }
 

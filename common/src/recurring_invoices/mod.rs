@@ -18,7 +18,7 @@ pub use status::Status;
 pub use template::Template;
 pub use view::RecurringInvoiceView;
 
-use crate::accounts::{self, Caller, Mode, Scope};
+use crate::accounts::{Caller, Mode, Scope};
 use crate::calendar::{Cadence, Date, Period, Schedule, TimeZone};
 use crate::db::{self, Db, Tx};
 use crate::error::{Error, Result};
@@ -156,27 +156,23 @@ pub struct NewRecurringInvoice {
     pub template: Template,
 }
 
-/// Makes a recurring invoice. Its first cycle is the first on or after today: there is no backlog.
+/// Writes a recurring invoice that was made of what a request says.
 ///
 /// # Errors
-/// 422 `endDate` or `startDate` if there is no cycle; [`Error::NotFound`] for an unknown customer, another account's too.
-pub async fn create(
-    db: &PgPool,
-    caller: &Caller,
-    new: NewRecurringInvoice,
-    now: Timestamp,
-) -> Result<RecurringInvoice> {
-    let zone = accounts::timezone(db, caller.account_id).await?;
-    let recurring = new.starting(caller, &zone, now)?;
-    store::insert(db, &recurring).await.map_err(|error| match db::violated(&error) {
+/// [`Error::NotFound`] for an unknown customer, another account's too.
+pub async fn insert(db: &PgPool, recurring: &RecurringInvoice) -> Result<()> {
+    store::insert(db, recurring).await.map_err(|error| match db::violated(&error) {
         Some("recurring_invoices_customer") => Error::NotFound("customer"),
         _ => error.into(),
-    })?;
-    Ok(recurring)
+    })
 }
 
 impl NewRecurringInvoice {
-    fn starting(self, caller: &Caller, zone: &TimeZone, now: Timestamp) -> Result<RecurringInvoice> {
+    /// What it makes. Its first cycle is the first on or after today: there is no backlog.
+    ///
+    /// # Errors
+    /// 422 `endDate` or `startDate` if there is no cycle; [`Error::NotFound`] for what is no customer's id.
+    pub fn starting(self, caller: &Caller, zone: &TimeZone, now: Timestamp) -> Result<RecurringInvoice> {
         let today = zone.date_at(now);
         let start_date = self.start_date.unwrap_or(today);
         change::check_order(start_date, self.end_date, "endDate")?;

@@ -201,8 +201,9 @@ pub(super) async fn due(db: &PgPool, scope: Scope, limit: i64) -> Result<Vec<Rec
         }
         Scope::Account(account, at) => {
             let query = sqlx::query_scalar!(
-                "SELECT id FROM recurring_invoices WHERE account_id = $1 AND next_run_at <= $2
-                 ORDER BY next_run_at LIMIT $3",
+                "SELECT id FROM recurring_invoices WHERE next_run_at IS NOT NULL
+                   AND (account_id, next_run_at) >= ($1, '-infinity') AND (account_id, next_run_at) <= ($1, $2)
+                 ORDER BY account_id, next_run_at LIMIT $3",
                 account.uuid(),
                 at,
                 limit,

@@ -132,8 +132,10 @@ pub(super) async fn due_of_account(db: &PgPool, account: AccountId, now: Timesta
     let rows = sqlx::query_as!(
         Due,
         r#"SELECT id, account_id, plan_id, $2::timestamptz AS "now!" FROM subscriptions
-           WHERE account_id = $1 AND next_billing_at IS NOT NULL AND greatest(next_billing_at, retry_at) <= $2
-           ORDER BY greatest(next_billing_at, retry_at) LIMIT $3"#,
+           WHERE next_billing_at IS NOT NULL
+             AND (account_id, greatest(next_billing_at, retry_at)) >= ($1, '-infinity')
+             AND (account_id, greatest(next_billing_at, retry_at)) <= ($1, $2)
+           ORDER BY account_id, greatest(next_billing_at, retry_at) LIMIT $3"#,
         account.uuid(),
         now,
         limit,

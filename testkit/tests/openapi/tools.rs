@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use tokio::process::Command;
 
 /// How long a program may take on a slow machine.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_secs(900);
 const REQUIREMENTS: &str = include_str!("requirements.txt");
 const SEED: &str = "20261121";
 /// The checks that hooks.py has in the form of this API.

@@ -87,7 +87,7 @@ impl Books {
                 bill: Template::bill(vec![item], None, None).expect("an amount"),
             },
         };
-        recurring_invoices::create(&self.db, caller, new, morning()).await.expect("dates").id
+        crate::flows::create_recurring_invoice(&self.db, caller, new, morning()).await.expect("dates").id
     }
 
     async fn run(&self, scope: Scope, limit: i64) -> usize {

@@ -17,7 +17,7 @@ pub(in crate::invoices) async fn of_payment(
 ) -> Result<Option<InFlight>> {
     let row = sqlx::query_as!(
         InFlight,
-        "SELECT id, default_payment_method_id FROM collection_attempts WHERE account_id = $1 AND payment_id = $2",
+        "SELECT id, attempted_at FROM collection_attempts WHERE account_id = $1 AND payment_id = $2",
         account.uuid(),
         payment.uuid(),
     )

@@ -120,6 +120,30 @@ async fn half_that_settled_before_it_could_be_voided_is_refunded() -> Result<()>
 }
 
 #[tokio::test]
+async fn half_that_the_provider_would_not_take_back_is_given_back_later() -> Result<()> {
+    let merchant = merchant().await?;
+    let (customer, _) = customer_with(&merchant, "tok_partial").await?;
+    let made = invoice(&merchant, &customer, 500).await?;
+    let cluster = crate::support::cluster().await?;
+    merchant.mock(cluster, &["--latency-ms", "3000"]).await?;
+    ok(&schedule(&merchant, &made, LONG_AGO).await?);
+    // Its books are written half-way, and from then on it refuses everything.
+    eventually("the charge", async || Ok((merchant.books.charges().await? == 1).then_some(()))).await?;
+    merchant.mock(cluster, &["--latency-ms", "0", "--refuse"]).await?;
+    let attempts = ended(&merchant, &made, 1).await?;
+    let payment = attempts[0]["paymentId"].as_str().expect("a payment").to_owned();
+    eventually("a refusal", async || {
+        let payment = merchant.payment(&payment).await?;
+        Ok((payment.get("pendingOperation").is_none()).then_some(()))
+    })
+    .await?;
+    merchant.mock(cluster, &[]).await?;
+    merchant.becomes(&payment, "cancelled").await?;
+    assert_eq!(ledger(&merchant, &made).await?, ["sale 250 voided, void 250"]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_the_provider_would_not_process_is_tried_again_later() -> Result<()> {
     let merchant = merchant().await?;
     let (customer, _) = customer_with(&merchant, "tok_ok").await?;
