@@ -113,14 +113,15 @@ pub async fn advance_clock(db: &Db, providers: &Providers, clock: &Clock, accoun
     let Some(advance) = test_clocks::claim(db, account).await? else { return Ok(()) };
     let work = Work { db, providers, clock };
     let until = Instant::now() + SLICE;
-    Advancing { work: &work, advance, until, progress: [Progress::default(); KINDS.len()] }.run().await
+    Advancing { work: &work, advance, until, progress: vec![Progress::default(); KINDS.len()] }.run().await
 }
 
 struct Advancing<'a> {
     work: &'a Work<'a>,
     advance: Advance,
     until: Instant,
-    progress: [Progress; KINDS.len()],
+    /// By the place in [`KINDS`].
+    progress: Vec<Progress>,
 }
 
 impl Advancing<'_> {
@@ -247,15 +248,18 @@ async fn inquire_due(work: &Work<'_>, account: AccountId, now: Timestamp) -> Res
         if due.is_empty() {
             continue;
         }
-        let ask = async |id: PaymentId| match inquire(work.db, work.providers, work.clock, id).await {
-            Ok(()) => Some(id),
-            Err(error) => {
-                tracing::error!(payment = %id, %error, "how the charge stands was not noted; asked for again");
-                None
+        let ask = |id: PaymentId| async move { (id, inquire(work.db, work.providers, work.clock, id).await) };
+        let answers: Vec<_> =
+            stream::iter(due.iter().copied()).map(ask).buffer_unordered(INQUIRIES_AT_ONCE).collect().await;
+        let mut asked = Vec::new();
+        for (id, answer) in answers {
+            match answer {
+                Ok(()) => asked.push(id),
+                Err(error) => {
+                    tracing::error!(payment = %id, %error, "how the charge stands was not noted; asked for again");
+                }
             }
-        };
-        let asked = stream::iter(due.iter().copied()).map(ask).buffer_unordered(INQUIRIES_AT_ONCE);
-        let asked: Vec<_> = asked.filter_map(async |asked| asked).collect().await;
+        }
         payments::postpone_inquiries(work.db, account, &asked, now).await?;
         return Ok(due.len());
     }
