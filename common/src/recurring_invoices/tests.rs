@@ -1,6 +1,7 @@
 //! The rules of dates and failures, without a database.
 
 use super::*;
+use crate::accounts;
 use crate::calendar::{PaymentTerms, Unit};
 use crate::capabilities::Grants;
 use crate::id::{KeyId, ProviderAccountId};
