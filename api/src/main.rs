@@ -12,7 +12,6 @@ mod openapi;
 mod path;
 mod query;
 mod routes;
-mod server;
 mod signing;
 mod waiting;
 
@@ -22,7 +21,7 @@ use anyhow::{Context, Result};
 use common::accounts::Keys;
 use common::clock::Clock;
 use common::db::Db;
-use common::{config, db, telemetry};
+use common::{config, db, server, telemetry};
 use queue::{Publisher, Replies};
 use tokio::net::TcpListener;
 

@@ -14,6 +14,7 @@ pub mod id;
 pub mod money;
 pub mod page;
 pub mod schema;
+pub mod server;
 pub mod telemetry;
 pub mod time;
 

@@ -14,9 +14,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
+use sqlx::{Connection, PgConnection, migrate::Migrator};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{Postgres, TempDir, postgres, process::binary};
+use crate::{Postgres, TempDir, postgres, process::binary, tools::project_root};
 
 use display::say;
 use state::Place;
@@ -103,6 +104,14 @@ fn ctl(arguments: &[&str]) -> Result<ExitCode> {
     Err(command.exec()).context("cannot start ctl")
 }
 
+/// The gateway's schema, read from its files: its own program cannot be built before its statements are checked.
+async fn migrate_gateway(url: &str) -> Result<()> {
+    let mut files = Migrator::new(project_root().join("gateway/migrations")).await?;
+    files.create_schema("gateway");
+    files.dangerous_set_table_name("gateway._sqlx_migrations");
+    files.run(&mut PgConnection::connect(url).await?).await.context("cannot migrate the gateway's schema")
+}
+
 /// Runs a command with `DATABASE_URL` of an empty, migrated database that is gone afterwards: what checking statements against
 /// the schema needs.
 async fn with_database(program: &str, arguments: &[&str]) -> Result<ExitCode> {
@@ -111,6 +120,7 @@ async fn with_database(program: &str, arguments: &[&str]) -> Result<ExitCode> {
     postgres.ensure_database("schema").await?;
     let url = postgres.url("schema");
     migrations::run(&url).await?;
+    migrate_gateway(&url).await?;
     let arguments = arguments.iter().map(OsString::from);
     let status = Command::new(program).args(arguments).env("DATABASE_URL", url).status();
     let status = status.with_context(|| format!("cannot start {program}"))?;
