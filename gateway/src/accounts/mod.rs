@@ -16,7 +16,7 @@ use crate::id::AccountId;
 pub const CURRENCIES: [&str; 11] = ["USD", "EUR", "GBP", "CAD", "AUD", "NZD", "AED", "DKK", "MXN", "SEK", "CHF"];
 
 /// An account as stored.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Account {
     /// Its id.
     pub id: AccountId,

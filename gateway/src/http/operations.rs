@@ -11,7 +11,7 @@ use crate::id::TransactionId;
 use crate::transactions::change::{self, Change};
 use crate::transactions::enter::{self, Charged};
 use crate::transactions::{Kind, NewCharge};
-use crate::{cards, wallet};
+use crate::{tokens, wallet};
 
 /// The smallest amount that can be charged.
 const CENT: Amount = Amount::hundredths(1);
@@ -181,26 +181,31 @@ struct Stored {
 /// `add_card.php`: a card into the vault. A capture field's token is changed for one of the vault, and asked again gives the
 /// same one.
 pub(super) async fn add_card(call: Call) -> Result<Reply> {
-    let Call { app, account, form, lifetime } = &call;
-    let token = form.get("card_token").filter(|token| token.starts_with(vault::FIELD_PREFIX));
+    let token = call.form.get("card_token").filter(|token| token.starts_with(vault::FIELD_PREFIX));
     if let Some(stored) = stored_before(&call, token).await? {
         return Ok(stored);
     }
-    let now = app.clock.now();
-    let ways = Ways { token: token.is_some(), encrypted: true };
-    let funding = source::of_form(app, account, form, ways, account.time_zone.date_at(now)).await?;
-    let holder = cards::Holder {
-        first_name: form.text("first_name")?.or_else(|| funding.holder.first_name.clone()),
-        last_name: form.text("last_name")?.or_else(|| funding.holder.last_name.clone()),
-        zip_code: form.text("zip_code")?.or_else(|| funding.holder.zip_code.clone()),
-        country_code: crate::tokens::country(form)?.or_else(|| funding.holder.country_code.clone()),
-    };
-    lifetime.check()?;
-    match vault::store(&app.db, &app.vaulting.card_key, account.id, &funding, &holder, now).await {
+    match store_card(&call, token.is_some()).await {
         Ok(stored) => Ok(stored_reply(stored)),
-        // Another request with the same token was first, and has the answer.
+        // Another request with the same token may have been first, and has the answer.
         Err(refusal) => stored_before(&call, token).await?.ok_or(refusal),
     }
+}
+
+async fn store_card(call: &Call, by_token: bool) -> Result<vault::Stored> {
+    let Call { app, account, form, lifetime } = call;
+    let now = app.clock.now();
+    let ways = Ways { token: by_token, encrypted: true };
+    let funding = source::of_form(app, account, form, ways, account.time_zone.date_at(now)).await?;
+    let known = &funding.holder;
+    let holder = Holder {
+        first_name: form.text("first_name")?.or_else(|| known.first_name.clone()),
+        last_name: form.text("last_name")?.or_else(|| known.last_name.clone()),
+        zip_code: form.text("zip_code")?.or_else(|| known.zip_code.clone()),
+        country_code: tokens::country(form)?.or_else(|| known.country_code.clone()),
+    };
+    lifetime.check()?;
+    vault::store(&app.db, &app.vaulting.card_key, account.id, &funding, &holder, now).await
 }
 
 async fn stored_before(call: &Call, token: Option<&str>) -> Result<Option<Reply>> {

@@ -122,7 +122,7 @@ pub async fn give_back(
     fingerprint: Option<&[u8]>,
 ) -> Result<(), sqlx::Error> {
     if let Some((month, currency, amount)) = volume {
-        store::add_volume(db, account, month, currency, -amount).await?;
+        store::take_volume(db, account, month, currency, amount).await?;
     }
     if let Some(fingerprint) = fingerprint {
         store::drop_guard(db, account, fingerprint, id).await?;

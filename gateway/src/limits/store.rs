@@ -41,6 +41,26 @@ pub(super) async fn add_volume(
     .await
 }
 
+/// Takes from the volume of a month what was added to it.
+pub(super) async fn take_volume(
+    db: &mut PgConnection,
+    account: AccountId,
+    month: Date,
+    currency: &str,
+    amount: i64,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE gateway.volumes SET amount = amount - $4 WHERE account_id = $1 AND month = $2 AND currency = $3",
+        account.uuid(),
+        month,
+        currency,
+        amount,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
 /// Transactions from an address since then, counted no further than `most`.
 pub(super) async fn from_address(
     db: &mut PgConnection,

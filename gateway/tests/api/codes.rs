@@ -20,7 +20,7 @@ const COMMON: [Case; 49] = [
     Case("api_key", Some("gwk_0"), "09", ""),
     Case("creditcard_number", None, "02", ""),
     Case("creditcard_number", Some("4242424242424241"), "02", ""),
-    Case("creditcard_number", Some("9242424242424241"), "02", ""),
+    Case("creditcard_number", Some("9242424242424242"), "02", ""),
     Case("creditcard_number", Some("42424242"), "02", ""),
     Case("creditcard_number", Some("4242x42424242424"), "02", ""),
     Case("expire_month", None, "03", ""),
@@ -284,4 +284,28 @@ async fn keys_end_when_they_are_rotated() {
     let renewed = world.charge(GOOD).with("api_key", keys["api_key"].as_str().expect("a key"));
     world.post("sale.php", &renewed).await.is("00");
     assert!(world.cluster.run_gateway(&["account", "create", "--username", "shop"]).await.is_err(), "taken");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_tells_its_health_and_its_figures_where_the_public_is_not() {
+    let world = World::new().await;
+    world.post("sale.php", &world.charge(GOOD)).await.is("00");
+    world.post("sale.php", &world.charge(DECLINED)).await.is("F");
+    let get = async |path: &str| {
+        let url = format!("{}{path}", world.cluster.metrics_url(testkit::Kind::Gateway, 0));
+        let answer = world.http().get(url).send().await.expect("an answer");
+        (answer.status().as_u16(), answer.text().await.expect("text"))
+    };
+    assert_eq!(get("/healthz").await.0, 200);
+    assert_eq!(get("/readyz").await.0, 200);
+    let figures = get("/metrics").await.1;
+    for line in [
+        r#"gateway_requests_total{script="sale.php",code="00"} 1"#,
+        r#"gateway_requests_total{script="sale.php",code="F"} 1"#,
+        r#"gateway_transactions_total{type="SALE",state="declined"} 1"#,
+    ] {
+        assert!(figures.contains(line), "no {line} in {figures}");
+    }
+    let public = world.http().get(format!("{}/metrics", world.base())).send().await.expect("an answer");
+    assert_eq!(public.status(), 404);
 }
