@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// The codes of docs/gateway.md, but for the two that mean success.
+/// The codes of docs/gateway.md, Codes. The two that mean success are none of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     /// 01

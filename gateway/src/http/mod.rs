@@ -10,6 +10,7 @@ pub mod pulse;
 
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -50,6 +51,10 @@ struct Operation {
     fallback: Code,
     handler: fn(Call) -> Answer,
 }
+
+/// After an answer that took longer the connection is closed. Whatever was sent behind the request has lain there as long, and
+/// would be taken for new.
+const SLOW: Duration = Duration::from_secs(1);
 
 const OPERATIONS: [Operation; 10] = [
     Operation { script: "sale.php", fallback: Code::EntryFailed, handler: |call| Box::pin(operations::sale(call)) },
@@ -126,10 +131,12 @@ async fn operate(State(app): State<App>, Path(script): Path<String>, request: Re
     }
     // Of its own, so that it goes on though the caller hangs up: what was begun is ended.
     let work = app.work.clone();
-    match work.spawn(answer(app, operation, request.into_body(), lifetime)).await {
-        Ok(response) => response,
-        Err(_) => failed(operation, Failure::Unknown),
+    let answered = work.spawn(answer(app, operation, request.into_body(), lifetime)).await;
+    let mut response = answered.unwrap_or_else(|_| failed(operation, Failure::Unknown));
+    if lifetime.elapsed() > SLOW {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
+    response
 }
 
 async fn answer(app: App, operation: &'static Operation, body: Body, lifetime: Lifetime) -> Response {

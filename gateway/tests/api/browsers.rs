@@ -85,3 +85,34 @@ async fn who_asks_too_often_without_an_account_has_to_wait() {
     // A merchant is not counted among them.
     world.post("sale.php", &world.charge(GOOD)).await.is("00");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_contracts_scripts_do_what_they_promise() {
+    let world = World::new().await;
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/api/scripts.mjs");
+    let command = tokio::process::Command::new("node").args([script, &world.base(), &world.account.app_key]).output();
+    let output = match command.await {
+        Ok(output) => output,
+        Err(error) => {
+            eprintln!("skipped, for node is not here: {error}");
+            return;
+        }
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    for way in ["field", "number"] {
+        assert_eq!(told[way][0], "A01", "{told}");
+        let proxy = told[way][2].as_str().expect("a proxy number");
+        world.post("sale.php", &world.charge(proxy)).await.is("00");
+    }
+    assert_eq!((&told["wrong"][0], &told["wrong"][2]), (&"02".into(), &"".into()), "{told}");
+    assert_ne!(told["missing"][0], "A01", "{told}");
+    assert_eq!(told["wallet"][0], "S", "{told}");
+    let cards = ["creditcard_number", "expire_month", "expire_year", "cvv", "amount", "currency"];
+    let form = cards.into_iter().fold(world.charge(GOOD), crate::support::Form::without);
+    let token = told["wallet"][1].as_str().expect("a token");
+    world.post("wallet_sale.php", &form.with("signature_token", token)).await.is("00");
+    for refused in ["cancelled", "stranger", "production"] {
+        assert_eq!(told[refused][0], "F", "{told}");
+    }
+}

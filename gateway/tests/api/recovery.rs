@@ -207,6 +207,84 @@ async fn a_request_that_lay_there_while_the_process_was_stopped_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_was_sent_behind_a_slow_request_is_not_begun_late() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let world = World::of(Cluster::builder().gateway(1).env(SLOW.0, "2000"), &[]).await;
+    let address = world.base().replace("http://", "");
+    let mut wire = tokio::net::TcpStream::connect(&address).await.expect("a connection");
+    for reference in ["first", "second"] {
+        let body = world.charge(GOOD).with("reference_id", reference).encoded();
+        let head = format!("POST /apis/sale.php HTTP/1.1\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n", body.len());
+        wire.write_all(format!("{head}{body}").as_bytes()).await.expect("sent");
+    }
+    let mut answers = String::new();
+    wire.read_to_string(&mut answers).await.expect("both, or the end");
+    assert_eq!(answers.matches("HTTP/1.1 200").count(), 1, "{answers}");
+    assert_eq!(world.report(&[("reference_id", "first")]).await.len(), 1);
+    assert!(world.report(&[("reference_id", "second")]).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kills_at_any_moment_leave_books_that_agree() {
+    const CLIENTS: usize = 6;
+    const KILLS: usize = 4;
+    let mut world = World::of(Cluster::builder().gateway(1).env(SLOW.0, "40"), &[]).await;
+    let url = format!("{}/apis/sale.php", world.base());
+    let mut told: Vec<(String, String)> = Vec::new();
+    for round in 0..KILLS {
+        let forms: Vec<Vec<_>> = (0..CLIENTS)
+            .map(|client| {
+                let reference = |n| format!("{round}-{client}-{n}");
+                (0..12).map(|n| (reference(n), world.charge(GOOD).with("reference_id", &reference(n)))).collect()
+            })
+            .collect();
+        let clients = forms.iter().map(async |forms| {
+            let mut told = Vec::new();
+            for (reference, form) in forms {
+                // An answer, or a connection that broke off: then nothing is known.
+                let Ok(answer) = world.send(world.http().post(&url), form).await else { break };
+                let body: serde_json::Value = answer.json().await.unwrap_or_default();
+                let code = body["response"]["code"].as_str().unwrap_or("UN").to_owned();
+                told.push((reference.clone(), code));
+            }
+            told
+        });
+        let enough = "SELECT count(*) FROM gateway.transactions WHERE state = 'approved'";
+        let killer = async {
+            let wanted = 20 * (round as i64 + 1);
+            until("some sales", 60, async || (world.number(enough).await >= wanted).then_some(())).await;
+            kill(&world);
+        };
+        let (all, ()) = tokio::join!(futures_util::future::join_all(clients), killer);
+        told.extend(all.into_iter().flatten());
+        world.cluster.gateway(0).restart().await.expect("it starts again");
+    }
+    until("the end of everything", 60, async || {
+        hurry(&world).await;
+        let open = world.number("SELECT count(*) FROM gateway.transactions WHERE recover_at IS NOT NULL").await;
+        (open == 0).then_some(())
+    })
+    .await;
+    let disagreements = "SELECT count(*) FROM gateway.transactions AS t
+                         FULL JOIN gateway.acquirer_books AS b ON b.reference = t.id
+                         WHERE (t.state = 'approved') IS DISTINCT FROM (b.answer = 'approved')";
+    assert_eq!(world.number(disagreements).await, 0);
+    let repeated =
+        "SELECT count(*) FROM (SELECT 1 FROM gateway.transactions GROUP BY reference_id HAVING count(*) > 1) AS r";
+    assert_eq!(world.number(repeated).await, 0);
+    assert!(told.len() >= 20 * KILLS / 2, "only {} answers", told.len());
+    for (reference, code) in &told {
+        if code == "00" {
+            assert_eq!(status(&world, reference).await.0, "SUCCESS", "{reference}");
+        }
+    }
+    // What is booked in a month is what was charged in it.
+    let difference = "SELECT (SELECT sum(amount) FROM gateway.transactions WHERE state = 'approved')::bigint
+                           - (SELECT sum(amount) FROM gateway.volumes)::bigint";
+    assert_eq!(world.number(difference).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stop_answers_what_is_under_way() {
     let mut world = World::of(Cluster::builder().gateway(1).env(SLOW.0, "2000"), &[]).await;
     let form = world.charge(GOOD).with("reference_id", "last");

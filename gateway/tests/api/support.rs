@@ -43,6 +43,10 @@ impl Form {
         self
     }
 
+    pub(crate) fn encoded(&self) -> String {
+        url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.0).finish()
+    }
+
     #[must_use]
     pub(crate) fn without(mut self, name: &str) -> Self {
         assert!(self.0.remove(name).is_some(), "{name} was not there");
@@ -175,8 +179,7 @@ impl World {
         request: reqwest::RequestBuilder,
         form: &Form,
     ) -> Result<reqwest::Response, reqwest::Error> {
-        let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&form.0).finish();
-        request.header("content-type", "application/x-www-form-urlencoded").body(body).send().await
+        request.header("content-type", "application/x-www-form-urlencoded").body(form.encoded()).send().await
     }
 
     pub(crate) fn http(&self) -> &reqwest::Client {
