@@ -35,12 +35,13 @@ pub struct App {
 }
 
 /// From the head of a request to the commit of what it enters. The database ends a transaction that was left open for
-/// [`OPEN_AT_MOST`], so nothing of a request comes into being later than the two together, and less than ten seconds.
-const ENTERS_WITHIN: Duration = Duration::from_secs(7);
+/// [`OPEN_AT_MOST`]; a head may have lain unread for as long as a pause that the pulse lets pass, and behind another request
+/// for a second. Nothing of a request comes into being later than all of these together, which is ten seconds.
+const ENTERS_WITHIN: Duration = Duration::from_secs(5);
 /// How long a transaction that enters something may lie open untouched.
 pub const OPEN_AT_MOST: &str = "2s";
 /// How long it may wait for another's lock.
-pub const WAITS_AT_MOST: &str = "4s";
+pub const WAITS_AT_MOST: &str = "3s";
 
 /// The time that a request has left to begin.
 #[derive(Clone, Copy, Debug)]

@@ -14,7 +14,7 @@ use crate::failure::Code;
 /// A form with every field at its longest fits in.
 const MAX_BYTES: usize = 64 * 1024;
 /// From the head to the last byte.
-const TIMEOUT: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(4);
 
 /// A body that was not read.
 pub(super) struct Refused(StatusCode, &'static str);

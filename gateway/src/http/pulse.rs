@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 const BEAT: Duration = Duration::from_millis(500);
 /// A beat that is later by so much means that the process did not run.
-const PAUSE: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_secs(2);
 /// What lay in the sockets is read within this.
 const DOUBT: Duration = Duration::from_secs(1);
 
@@ -72,8 +72,8 @@ mod tests {
         let pulse = Pulse::default();
         let at = Duration::from_millis;
         pulse.beat(at(500));
-        assert!(pulse.is_steady_at(at(3_500)));
-        assert!(!pulse.is_steady_at(at(3_501)), "before the late beat");
+        assert!(pulse.is_steady_at(at(2_500)));
+        assert!(!pulse.is_steady_at(at(2_501)), "before the late beat");
         pulse.beat(at(20_000));
         assert!(!pulse.is_steady_at(at(20_001)) && !pulse.is_steady_at(at(20_999)), "after the late beat");
         assert!(pulse.is_steady_at(at(21_000)));

@@ -207,6 +207,21 @@ async fn a_request_that_lay_there_while_the_process_was_stopped_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_form_that_drips_is_not_waited_for() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let world = World::new().await;
+    let address = world.base().replace("http://", "");
+    let mut wire = tokio::net::TcpStream::connect(&address).await.expect("a connection");
+    let body = world.charge(GOOD).with("reference_id", "dripping").encoded();
+    let head = format!("POST /apis/sale.php HTTP/1.1\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n", body.len());
+    wire.write_all(format!("{head}{}", &body[..body.len() - 1]).as_bytes()).await.expect("sent");
+    let mut answer = String::new();
+    wire.read_to_string(&mut answer).await.expect("an answer, and the end");
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    assert!(world.report(&[("reference_id", "dripping")]).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_was_sent_behind_a_slow_request_is_not_begun_late() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let world = World::of(Cluster::builder().gateway(1).env(SLOW.0, "2000"), &[]).await;
