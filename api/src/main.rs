@@ -53,13 +53,14 @@ async fn main() -> Result<()> {
         reply_channel: reply_channel.into(),
     };
 
+    let stop = telemetry::shutdown_signal();
     let internal = telemetry::Internal::new(pool, metrics);
     let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;
     let listener = TcpListener::bind(config::api_bind()?).await.context("API_BIND")?;
     tracing::info!(address = %listener.local_addr()?, metrics = %metrics_address, "api is listening");
 
     let draining = async move {
-        telemetry::shutdown_signal().await;
+        stop.await;
         tracing::info!("api is stopping: requests in flight are answered, new ones are not taken");
         internal.drain();
     };

@@ -104,12 +104,16 @@ impl Internal {
     }
 }
 
-/// Resolves on SIGTERM or Ctrl-C.
-pub async fn shutdown_signal() {
+/// Resolves on SIGTERM or Ctrl-C. It listens from the call on: whoever says that it is ready has called it before, or is killed
+/// by a signal that comes while it still starts.
+pub fn shutdown_signal() -> impl Future<Output = ()> + Send {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate()).expect("SIGTERM can be listened to");
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = tokio::signal::ctrl_c() => {}
+    let mut interrupt = signal(SignalKind::interrupt()).expect("SIGINT can be listened to");
+    async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
     }
 }

@@ -169,6 +169,7 @@ async fn serve() -> Result<()> {
         pulse: Pulse::default(),
     };
 
+    let stopped = telemetry::shutdown_signal();
     let internal = telemetry::Internal::new(pool, metrics);
     let metrics_bind = common::config::metrics_bind()?;
     let metrics_address = internal.clone().serve(metrics_bind).await.context("METRICS_BIND")?;
@@ -181,7 +182,7 @@ async fn serve() -> Result<()> {
     // Ends with the process: it holds nothing.
     let pulse = housekeeping.spawn(app.pulse.clone().run());
     let draining = async move {
-        telemetry::shutdown_signal().await;
+        stopped.await;
         tracing::info!("gateway is stopping: requests in flight are answered, new ones are not taken");
         internal.drain();
     };
