@@ -8,9 +8,9 @@ ENV SQLX_OFFLINE=true
 COPY . .
 # The caches make a second build cheap. They are no part of the image, so the programs are copied out of them.
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
-    cargo build --release --locked -p api -p worker -p scheduler -p migrations -p ctl \
+    cargo build --release --locked -p api -p worker -p scheduler -p migrations -p ctl -p gateway \
     && mkdir /out \
-    && cp target/release/api target/release/worker target/release/scheduler target/release/migrate target/release/ctl /out/
+    && cp target/release/api target/release/worker target/release/scheduler target/release/migrate target/release/ctl target/release/gateway /out/
 
 FROM debian:bookworm-slim
 # tzdata: every process reads the rules of time zones from the system's.

@@ -13,7 +13,6 @@ mod pages;
 mod path;
 mod query;
 mod routes;
-mod server;
 mod signing;
 mod waiting;
 
@@ -23,7 +22,7 @@ use anyhow::{Context, Result};
 use common::accounts::Keys;
 use common::clock::Clock;
 use common::db::Db;
-use common::{config, db, public_url, telemetry};
+use common::{config, db, public_url, server, telemetry};
 use queue::{Publisher, Replies};
 use tokio::net::TcpListener;
 

@@ -9,15 +9,21 @@ use crate::crypto::{EncryptionKey, Pepper, Secret};
 #[derive(Debug, thiserror::Error)]
 #[error("environment variable {name}: {problem}")]
 pub struct ConfigError {
-    name: &'static str,
-    problem: &'static str,
+    /// Which variable.
+    pub name: &'static str,
+    /// What is wrong with it.
+    pub problem: &'static str,
 }
 
 fn required(name: &'static str) -> Result<String, ConfigError> {
     std::env::var(name).map_err(|_| ConfigError { name, problem: "is not set" })
 }
 
-fn parsed<T>(
+/// A variable that must be there, read by `parse`.
+///
+/// # Errors
+/// It is missing, or `parse` makes nothing of it.
+pub fn parsed<T>(
     name: &'static str,
     problem: &'static str,
     parse: impl FnOnce(&str) -> Option<T>,
@@ -25,7 +31,11 @@ fn parsed<T>(
     parse(&required(name)?).ok_or(ConfigError { name, problem })
 }
 
-fn number_or<T: std::str::FromStr>(name: &'static str, default: T) -> Result<T, ConfigError> {
+/// A variable that is a number, `default` if not set.
+///
+/// # Errors
+/// It is not a number in the range of the type.
+pub fn number_or<T: std::str::FromStr>(name: &'static str, default: T) -> Result<T, ConfigError> {
     match std::env::var(name) {
         Ok(text) => text.parse().map_err(|_| ConfigError { name, problem: "is not a number in range" }),
         Err(_) => Ok(default),

@@ -15,6 +15,7 @@ pub mod money;
 pub mod page;
 pub mod public_url;
 pub mod schema;
+pub mod server;
 pub mod telemetry;
 pub mod time;
 

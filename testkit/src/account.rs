@@ -26,11 +26,17 @@ pub struct Account {
 
 /// Runs `ctl` with `--json` and gives back the one object it prints.
 pub(crate) async fn run_ctl(program: &Path, environment: &Environment, arguments: &[&str]) -> Result<Value> {
+    let printed = run(program, environment, &[arguments, &["--json"]].concat()).await?;
+    serde_json::from_slice(&printed).with_context(|| format!("ctl {} printed no JSON", arguments.join(" ")))
+}
+
+/// Runs a program of ours to its end and gives back what it prints.
+pub(crate) async fn run(program: &Path, environment: &Environment, arguments: &[&str]) -> Result<Vec<u8>> {
     let mut command = Command::new(program);
-    command.args(arguments).arg("--json").envs(environment).stdin(Stdio::null());
-    let output = command.output().await.context("cannot start ctl")?;
-    let shown = format!("ctl {}", arguments.join(" "));
+    command.args(arguments).envs(environment).stdin(Stdio::null());
+    let shown = format!("{} {}", program.display(), arguments.join(" "));
+    let output = command.output().await.with_context(|| format!("cannot start {shown}"))?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{shown} failed ({}): {}", output.status, complaint.trim());
-    serde_json::from_slice(&output.stdout).with_context(|| format!("{shown} printed no JSON"))
+    Ok(output.stdout)
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{
     Account, Client, Database, Kind, Postgres, Process, Redis, TempDir,
-    account::run_ctl,
+    account::{run, run_ctl},
     files::random_hex,
     ports, postgres,
     process::{Environment, binary, profile_folder},
@@ -23,7 +23,7 @@ use crate::{
 /// What to start; see [`Cluster::builder`].
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
-    counts: [usize; 3],
+    counts: [usize; 4],
     environment: Environment,
     own_postgres: bool,
     durable: bool,
@@ -46,6 +46,12 @@ impl Builder {
     #[must_use]
     pub fn scheduler(self, count: usize) -> Self {
         self.with(Kind::Scheduler, count)
+    }
+
+    /// How many card gateways.
+    #[must_use]
+    pub fn gateway(self, count: usize) -> Self {
+        self.with(Kind::Gateway, count)
     }
 
     /// A Postgres of its own instead of a database in the shared one, so that the test may crash it.
@@ -85,6 +91,9 @@ impl Builder {
         let redis = Redis::start(&directory.path().join("redis"), redis::Options::default()).await?;
         let mut environment = common_environment(&database_url, &redis)?;
         environment.extend(self.environment);
+        if self.counts[Kind::Gateway as usize] > 0 {
+            run(&binary(Kind::Gateway.name())?, &environment, &["migrate"]).await?;
+        }
         let mut cluster = Cluster {
             processes: Vec::new(),
             environment,
@@ -112,7 +121,7 @@ impl Builder {
     }
 }
 
-const KINDS: [Kind; 3] = [Kind::Api, Kind::Worker, Kind::Scheduler];
+const KINDS: [Kind; 4] = [Kind::Gateway, Kind::Api, Kind::Worker, Kind::Scheduler];
 
 /// A running system. Everything in it ends when it is dropped; the logs stay in `target/test-logs/<test>/`, and their
 /// ends are printed when the test panics.
@@ -179,6 +188,14 @@ impl Cluster {
         self.process(Kind::Scheduler, index)
     }
 
+    /// The gateway number `index`, from 0.
+    ///
+    /// # Panics
+    /// When there are not as many.
+    pub fn gateway(&mut self, index: usize) -> &mut Process {
+        self.process(Kind::Gateway, index)
+    }
+
     /// All processes, in the order of their start.
     pub fn processes(&mut self) -> &mut [Process] {
         &mut self.processes
@@ -191,6 +208,24 @@ impl Cluster {
     #[must_use]
     pub fn api_url(&self, index: usize) -> String {
         self.of_kind(Kind::Api).nth(index).expect("no such api in this cluster").api_url()
+    }
+
+    /// `http://…` of the gateway process number `index`.
+    ///
+    /// # Panics
+    /// When there are not as many.
+    #[must_use]
+    pub fn gateway_url(&self, index: usize) -> String {
+        self.of_kind(Kind::Gateway).nth(index).expect("no such gateway in this cluster").gateway_url()
+    }
+
+    /// The process id of the gateway number `index`.
+    ///
+    /// # Panics
+    /// When there are not as many.
+    #[must_use]
+    pub fn gateway_pid(&self, index: usize) -> u32 {
+        self.of_kind(Kind::Gateway).nth(index).expect("no such gateway in this cluster").pid()
     }
 
     /// `http://…` of the internal listener of a process.
@@ -236,6 +271,15 @@ impl Cluster {
         run_ctl(&binary("ctl")?, &self.environment, arguments).await
     }
 
+    /// Runs the gateway's command line against this cluster and gives back the JSON it prints.
+    ///
+    /// # Errors
+    /// When it fails, with what it complained about.
+    pub async fn run_gateway(&self, arguments: &[&str]) -> Result<Value> {
+        let printed = run(&binary(Kind::Gateway.name())?, &self.environment, arguments).await?;
+        serde_json::from_slice(&printed).context("the gateway printed no JSON")
+    }
+
     fn spawn(&mut self, kind: Kind) -> Result<()> {
         let name = format!("{}-{}", kind.name(), self.of_kind(kind).count());
         let mut environment = BTreeMap::from([("METRICS_BIND".to_owned(), format!("127.0.0.1:{}", ports::free()?))]);
@@ -243,6 +287,11 @@ impl Cluster {
             let bind = format!("127.0.0.1:{}", ports::free()?);
             self.environment.entry("PUBLIC_URL".to_owned()).or_insert_with(|| format!("http://{bind}"));
             environment.insert("API_BIND".to_owned(), bind);
+        }
+        if kind == Kind::Gateway {
+            let bind = format!("127.0.0.1:{}", ports::free()?);
+            self.environment.entry("GATEWAY_PUBLIC_URL".to_owned()).or_insert_with(|| format!("http://{bind}"));
+            environment.insert("GATEWAY_BIND".to_owned(), bind);
         }
         environment.extend(self.environment.clone());
         environment.entry("PUBLIC_URL".to_owned()).or_insert_with(|| "http://127.0.0.1:9".to_owned());
@@ -285,6 +334,10 @@ fn common_environment(database_url: &str, redis: &Redis) -> Result<Environment> 
         ("REDIS_URL", redis.url()),
         ("KEY_PEPPER", random_hex(32)?),
         ("ENCRYPTION_KEY", random_hex(32)?),
+        ("GATEWAY_CARD_KEY", random_hex(32)?),
+        ("GATEWAY_PEPPER", random_hex(32)?),
+        // One address stands for all the browsers of a test.
+        ("GATEWAY_PUBLIC_RATE", "100000".to_owned()),
         // What ctl changes holds at once, so that no test has to wait for it.
         ("KEY_CACHE_MS", "0".to_owned()),
         // All payers of a test have one address.

@@ -1,4 +1,4 @@
-//! One process of ours: `api`, `worker` or `scheduler`, started from the real binary.
+//! One process of ours: `api`, `worker`, `scheduler` or `gateway`, started from the real binary.
 
 use std::{
     collections::BTreeMap,
@@ -33,6 +33,8 @@ pub enum Kind {
     Worker,
     /// Hands out what is due.
     Scheduler,
+    /// The card gateway, a product of its own.
+    Gateway,
 }
 
 impl Kind {
@@ -43,6 +45,7 @@ impl Kind {
             Self::Api => "api",
             Self::Worker => "worker",
             Self::Scheduler => "scheduler",
+            Self::Gateway => "gateway",
         }
     }
 }
@@ -58,7 +61,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts it without waiting; `environment` holds `METRICS_BIND`, and `API_BIND` for an api.
+    /// Starts it without waiting; `environment` holds `METRICS_BIND`, and `API_BIND` or `GATEWAY_BIND` for those that serve.
     pub(crate) fn spawn(kind: Kind, environment: Environment, log: PathBuf) -> Result<Self> {
         let program = binary(kind.name())?;
         let child = launch(&program, &environment, &log)?;
@@ -169,6 +172,12 @@ impl Process {
     #[must_use]
     pub fn api_url(&self) -> String {
         self.url("API_BIND")
+    }
+
+    /// `http://…` of the gateway's listener; of no use for another process.
+    #[must_use]
+    pub fn gateway_url(&self) -> String {
+        self.url("GATEWAY_BIND")
     }
 
     /// `http://…` of the internal listener with `/metrics`, `/healthz` and `/readyz`.

@@ -96,8 +96,12 @@ fn ranks() -> BTreeMap<String, usize> {
 
 /// Every `crate::…` path of a file: its first module and what follows, with `{…}` taken apart.
 fn crate_paths(code: &str) -> Vec<String> {
+    paths_of(code, "crate::")
+}
+
+fn paths_of(code: &str, root: &str) -> Vec<String> {
     let mut paths = Vec::new();
-    for rest in after(code, "crate::") {
+    for rest in after(code, root) {
         let Some(group) = rest.strip_prefix('{') else {
             paths.push(rest.chars().take_while(|c| c.is_alphanumeric() || "_:".contains(*c)).collect());
             continue;
@@ -150,6 +154,21 @@ fn crate_paths_are_read_in_every_form() {
 }
 
 #[test]
+fn the_gateway_shares_the_foundations_alone() {
+    let ranks = ranks();
+    let (mut seen, mut wrong) = (0, Vec::new());
+    for (path, text) in rust_files().filter(|(path, _)| path.starts_with("gateway/")) {
+        for used in paths_of(&without_comments(&text), "common::") {
+            seen += 1;
+            if ranks.get(word(&used)) != Some(&1) {
+                wrong.push(format!("{path} uses common::{used}"));
+            }
+        }
+    }
+    verdict("what the gateway uses of common", seen, 40, &wrong);
+}
+
+#[test]
 fn every_statement_of_sql_stands_in_common() {
     let (mut seen, mut wrong) = (0, Vec::new());
     for (path, text) in rust_files() {
@@ -164,6 +183,19 @@ fn every_statement_of_sql_stands_in_common() {
         }
     }
     verdict("SQL outside common", seen, 30, &wrong);
+}
+
+#[test]
+fn every_statement_of_the_gateway_stands_in_a_store() {
+    let (mut seen, mut wrong) = (0, Vec::new());
+    for (path, text) in rust_files().filter(|(path, _)| path.starts_with("gateway/src/")) {
+        seen += 1;
+        let has_sql = ["sqlx::query", "sqlx::raw_sql"].iter().any(|mark| without_comments(&text).contains(mark));
+        if has_sql && !path.ends_with("/store.rs") {
+            wrong.push(format!("{path} has SQL"));
+        }
+    }
+    verdict("SQL of the gateway", seen, 30, &wrong);
 }
 
 #[test]
@@ -324,21 +356,33 @@ fn every_variable_of_the_environment_is_documented() {
     let names: BTreeSet<_> =
         code.split('"').skip(1).step_by(2).filter(|name| is_variable(name)).map(str::to_owned).collect();
     documented("environment variables", &names, 9, "docs/operations.md");
+    let code = without_comments(&read("gateway/src/config.rs"));
+    let names = code.split('"').skip(1).step_by(2).filter(|name| is_variable(name)).map(str::to_owned).collect();
+    documented("environment variables of the gateway", &names, 6, "docs/gateway.md");
+}
+
+#[test]
+fn every_code_of_the_gateway_is_documented() {
+    let text = read("gateway/src/failure.rs");
+    let codes: BTreeSet<_> = after(&text, "=> (").filter_map(literal).map(str::to_owned).collect();
+    documented("codes of the gateway", &codes, 31, "docs/gateway.md");
 }
 
 #[test]
 fn every_metric_is_documented() {
-    let mut names = BTreeSet::new();
+    let (mut names, mut of_gateway) = (BTreeSet::new(), BTreeSet::new());
     for (path, text) in rust_files() {
         if path.contains("/tests/") {
             continue;
         }
         let code = without_comments(&text);
+        let names = if path.starts_with("gateway/") { &mut of_gateway } else { &mut names };
         for macro_name in ["counter!(", "gauge!(", "histogram!("] {
             names.extend(after(&code, macro_name).filter_map(literal).map(str::to_owned));
         }
     }
     documented("metrics", &names, 15, "docs/operations.md");
+    documented("metrics of the gateway", &of_gateway, 6, "docs/gateway.md");
 }
 
 // --- what must agree ----------------------------------------------------------------------------------------------------
@@ -366,7 +410,7 @@ fn what_compose_asks_of_its_environment_is_in_the_example() {
         wanted.filter(|name| !given(name)).map(|name| format!("{name} is not in .env.example")).collect();
     verdict("variables of compose.yaml", asked.len(), 5, &wrong);
     let secret = |name: &str| example.lines().any(|line| line == format!("{name}="));
-    for name in ["POSTGRES_PASSWORD", "KEY_PEPPER", "ENCRYPTION_KEY"] {
+    for name in ["POSTGRES_PASSWORD", "KEY_PEPPER", "ENCRYPTION_KEY", "GATEWAY_CARD_KEY", "GATEWAY_PEPPER"] {
         assert!(secret(name), "{name} must be empty in .env.example: nobody's secret belongs there");
     }
 }

@@ -75,6 +75,7 @@ pub(super) fn watched(cluster: &mut Cluster) -> Vec<Watched> {
             Kind::Api => "api",
             Kind::Worker => "worker",
             Kind::Scheduler => "scheduler",
+            Kind::Gateway => "gateway",
         };
         watched.push(Watched { name: name.to_owned(), pid: process.pid() });
     }

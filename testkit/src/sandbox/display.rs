@@ -51,6 +51,7 @@ fn show_whole_lines(name: &str, colour: u8, bytes: &mut Vec<u8>) {
 pub(super) fn welcome(description: &Description, path: &Path) {
     say("");
     say(&format!("api        {}", description.api_url));
+    say(&format!("gateway    {}", description.gateway_url));
     for (name, url) in &description.metrics {
         say(&format!("metrics    {url}  ({name})"));
     }

@@ -10,10 +10,12 @@ use std::{
     ffi::OsString,
     future::Future,
     os::unix::process::{CommandExt, ExitStatusExt},
+    path::Path,
     process::{Command, ExitCode, exit},
 };
 
 use anyhow::{Context, Result, bail, ensure};
+use sqlx::{Connection, PgConnection, migrate::Migrator};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{Postgres, TempDir, postgres, process::binary};
@@ -22,7 +24,7 @@ use display::say;
 use state::Place;
 use system::System;
 
-const USAGE: &str = "usage: sandbox run | reset | ctl ARGUMENTS… | database -- COMMAND…";
+const USAGE: &str = "usage: sandbox run | reset | ctl ARGUMENTS… | gateway ARGUMENTS… | database -- COMMAND…";
 
 /// Does what the arguments of the `sandbox` program say.
 ///
@@ -33,7 +35,7 @@ pub async fn command(arguments: &[String]) -> Result<ExitCode> {
     match words.as_slice() {
         ["run"] => run().await,
         ["reset"] => reset(),
-        ["ctl", rest @ ..] => ctl(rest),
+        [program @ ("ctl" | "gateway"), rest @ ..] => operate(program, rest),
         ["database", "--", program, rest @ ..] => with_database(program, rest).await,
         _ => bail!("{USAGE}"),
     }
@@ -92,15 +94,23 @@ fn reset() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Becomes the operator's tool, with the running sandbox's environment.
-fn ctl(arguments: &[&str]) -> Result<ExitCode> {
+/// Becomes an operator's tool, with the running sandbox's environment.
+fn operate(program: &str, arguments: &[&str]) -> Result<ExitCode> {
     let place = Place::open()?;
     ensure!(place.lock()?.is_none(), "the sandbox does not run; start it with ./dev run");
     let description = place.read_description()?.context("the sandbox is still starting")?;
-    let mut command = Command::new(binary("ctl")?);
+    let mut command = Command::new(binary(program)?);
     command.args(arguments).envs(place.secrets()?.environment());
     command.env("DATABASE_URL", description.database_url).env("REDIS_URL", description.redis_url);
-    Err(command.exec()).context("cannot start ctl")
+    Err(command.exec()).with_context(|| format!("cannot start {program}"))
+}
+
+/// The gateway's schema, read from its files: its own program cannot be built before its statements are checked.
+async fn migrate_gateway(url: &str) -> Result<()> {
+    let mut files = Migrator::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../gateway/migrations")).await?;
+    files.create_schema("gateway");
+    files.dangerous_set_table_name("gateway._sqlx_migrations");
+    files.run(&mut PgConnection::connect(url).await?).await.context("cannot migrate the gateway's schema")
 }
 
 /// Runs a command with `DATABASE_URL` of an empty, migrated database that is gone afterwards: what checking statements against
@@ -111,6 +121,7 @@ async fn with_database(program: &str, arguments: &[&str]) -> Result<ExitCode> {
     postgres.ensure_database("schema").await?;
     let url = postgres.url("schema");
     migrations::run(&url).await?;
+    migrate_gateway(&url).await?;
     let arguments = arguments.iter().map(OsString::from);
     let status = Command::new(program).args(arguments).env("DATABASE_URL", url).status();
     let status = status.with_context(|| format!("cannot start {program}"))?;

@@ -27,6 +27,11 @@ pub(super) fn external(name: &str) -> Option<String> {
 pub(super) struct Secrets {
     key_pepper: String,
     encryption_key: String,
+    /// The card gateway's, which came later.
+    #[serde(default)]
+    gateway_card_key: String,
+    #[serde(default)]
+    gateway_pepper: String,
     /// Which database the accounts are in: `private`, or the URL of another's.
     pub(super) database: String,
     /// Keys can be read only once, when they are made, so they are kept from then on.
@@ -39,6 +44,8 @@ impl Secrets {
         let set = [
             ("KEY_PEPPER", self.key_pepper.as_str()),
             ("ENCRYPTION_KEY", &self.encryption_key),
+            ("GATEWAY_CARD_KEY", &self.gateway_card_key),
+            ("GATEWAY_PEPPER", &self.gateway_pepper),
             ("WEBHOOK_ALLOW_LOOPBACK", "true"),
         ];
         set.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
@@ -64,6 +71,7 @@ pub(super) struct DemoAccount {
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Description {
     pub(super) api_url: String,
+    pub(super) gateway_url: String,
     pub(super) metrics: BTreeMap<String, String>,
     pub(super) database_url: String,
     pub(super) redis_url: String,
@@ -130,13 +138,23 @@ impl Place {
 
     pub(super) fn secrets(&self) -> Result<Secrets> {
         let path = self.root.join("secrets.json");
-        if let Some(kept) = read(&path)? {
-            return Ok(kept);
+        let mut secrets: Secrets = match read(&path)? {
+            Some(kept) => kept,
+            None => Secrets {
+                key_pepper: random_hex(32)?,
+                encryption_key: random_hex(32)?,
+                gateway_card_key: String::new(),
+                gateway_pepper: String::new(),
+                database: String::new(),
+                accounts: BTreeMap::new(),
+            },
+        };
+        if secrets.gateway_card_key.is_empty() {
+            secrets.gateway_card_key = random_hex(32)?;
+            secrets.gateway_pepper = random_hex(32)?;
+            self.write_secrets(&secrets)?;
         }
-        let (key_pepper, encryption_key) = (random_hex(32)?, random_hex(32)?);
-        let made = Secrets { key_pepper, encryption_key, database: String::new(), accounts: BTreeMap::new() };
-        self.write_secrets(&made)?;
-        Ok(made)
+        Ok(secrets)
     }
 
     pub(super) fn write_secrets(&self, secrets: &Secrets) -> Result<()> {

@@ -11,13 +11,20 @@ use super::{
     display::{follow, say, welcome},
     state::{Description, Place, Secrets, external},
 };
-use crate::{Kind, Postgres, Process, Redis, postgres, process::Environment, redis};
+use crate::{
+    Kind, Postgres, Process, Redis,
+    account::run,
+    postgres,
+    process::{Environment, binary},
+    redis,
+};
 
 const DATABASE: &str = "payments";
 const API_PORT: u16 = 8080;
+const GATEWAY_PORT: u16 = 8090;
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// The names of processes are shown in these colours of the terminal.
-const KINDS: [(Kind, u8); 3] = [(Kind::Api, 36), (Kind::Worker, 35), (Kind::Scheduler, 33)];
+const KINDS: [(Kind, u8); 4] = [(Kind::Gateway, 32), (Kind::Api, 36), (Kind::Worker, 35), (Kind::Scheduler, 33)];
 
 /// Everything that runs. Filled as it starts, so that an interrupted start stops what it has begun.
 #[derive(Debug)]
@@ -69,10 +76,11 @@ impl System {
         let mut environment = secrets.environment();
         environment.insert("DATABASE_URL".to_owned(), database_url.clone());
         environment.insert("REDIS_URL".to_owned(), redis_url.clone());
-        let (api_url, metrics) = self.start_processes(&environment).await?;
+        run(&binary(Kind::Gateway.name())?, &environment, &["migrate"]).await?;
+        let (api_url, gateway_url, metrics) = self.start_processes(&environment).await?;
         accounts::ensure(&self.place, &mut secrets, &environment).await?;
         let accounts = secrets.accounts;
-        let description = Description { api_url, metrics, database_url, redis_url, accounts };
+        let description = Description { api_url, gateway_url, metrics, database_url, redis_url, accounts };
         self.place.write_description(&description)?;
         welcome(&description, &self.place.description());
         self.keep_running().await
@@ -111,9 +119,11 @@ impl System {
         Ok(watched.it.url())
     }
 
-    /// The URL of the api, and the URL of each process's metrics.
-    async fn start_processes(&mut self, shared: &Environment) -> Result<(String, BTreeMap<String, String>)> {
-        say("starting api, worker and scheduler");
+    /// The URLs of the api and of the gateway, and the URL of each process's metrics.
+    async fn start_processes(&mut self, shared: &Environment) -> Result<(String, String, BTreeMap<String, String>)> {
+        say("starting gateway, api, worker and scheduler");
+        let gateway = format!("127.0.0.1:{}", self.place.port("gateway", Some(GATEWAY_PORT))?);
+        let gateway_url = format!("http://{gateway}");
         let api = format!("127.0.0.1:{}", self.place.port("api", Some(API_PORT))?);
         let api_url = format!("http://{api}");
         let mut metrics = BTreeMap::new();
@@ -126,6 +136,8 @@ impl System {
                 [
                     ("API_BIND", api.as_str()),
                     ("PUBLIC_URL", &api_url),
+                    ("GATEWAY_BIND", gateway.as_str()),
+                    ("GATEWAY_PUBLIC_URL", &gateway_url),
                     ("METRICS_BIND", &bind),
                     ("LOG_FORMAT", "text"),
                     ("RUST_LOG", &log_level),
@@ -139,7 +151,7 @@ impl System {
         for process in &mut self.processes {
             process.it.wait_until_ready().await?;
         }
-        Ok((api_url, metrics))
+        Ok((api_url, gateway_url, metrics))
     }
 
     async fn keep_running(&mut self) -> Result<()> {

@@ -1,5 +1,5 @@
 //! Serving connections: what axum::serve does, with a limit to how long a client may take over a request's head. A body has
-//! its own where it is read (body.rs).
+//! its own where it is read.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 const STOP_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// Serves until told to stop; then takes no new connection, and ends when every request in flight is answered.
-pub(crate) async fn serve(mut listener: TcpListener, router: Router, stop: impl Future<Output = ()>) {
+pub async fn serve(mut listener: TcpListener, router: Router, stop: impl Future<Output = ()>) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
     let (open, mut connections) = (GracefulShutdown::new(), JoinSet::new());

@@ -1,0 +1,115 @@
+//! Amounts: decimals with at most two places, kept as whole hundredths. No float is ever near them.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Whole digits at most.
+const MAX_DIGITS: usize = 12;
+
+/// Money in hundredths of the major unit; all currencies of the gateway have two places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Amount(i64);
+
+/// What was sent as an amount is none.
+#[derive(Debug)]
+pub struct NotAnAmount;
+
+impl Amount {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+
+    /// So many hundredths.
+    pub const fn hundredths(hundredths: i64) -> Self {
+        Self(hundredths)
+    }
+
+    /// In hundredths.
+    pub const fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl FromStr for Amount {
+    type Err = NotAnAmount;
+
+    /// Digits, and perhaps a point with one or two more. No sign, no exponent, no grouping.
+    fn from_str(text: &str) -> Result<Self, NotAnAmount> {
+        let (whole, places) = text.split_once('.').unwrap_or((text, "0"));
+        let digits = |text: &str, most: usize| {
+            (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+        };
+        if !digits(whole, MAX_DIGITS) || !digits(places, 2) {
+            return Err(NotAnAmount);
+        }
+        format!("{whole}{places:0<2}").parse().map(Self).map_err(|_| NotAnAmount)
+    }
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:02}", self.0 / 100, self.0 % 100)
+    }
+}
+
+/// A JSON number with exactly two places.
+impl serde::Serialize for Amount {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let number = serde_json::value::RawValue::from_string(self.to_string());
+        number.map_err(serde::ser::Error::custom)?.serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_decimals_with_two_places_at_most() {
+        let read = [
+            ("133.24", 13_324),
+            ("133.2", 13_320),
+            ("133", 13_300),
+            ("0.01", 1),
+            ("0", 0),
+            ("007.10", 710),
+            ("999999999999.99", 99_999_999_999_999),
+        ];
+        for (text, hundredths) in read {
+            assert_eq!(text.parse::<Amount>().expect(text).get(), hundredths, "{text}");
+        }
+        let none = [
+            "",
+            ".",
+            "133.245",
+            "1.",
+            ".5",
+            "-1",
+            "+1",
+            "1e3",
+            "1,000",
+            "1,00",
+            " 1",
+            "1 ",
+            "0x10",
+            "NaN",
+            "1.2.3",
+            "１",
+            "1000000000000",
+            "99999999999999999999",
+        ];
+        for text in none {
+            assert!(text.parse::<Amount>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn amounts_are_printed_exactly() {
+        for (hundredths, text) in
+            [(0, "0.00"), (1, "0.01"), (13_320, "133.20"), (99_999_999_999_999, "999999999999.99")]
+        {
+            assert_eq!(Amount::hundredths(hundredths).to_string(), text);
+            let json = serde_json::to_string(&Amount::hundredths(hundredths)).expect("JSON");
+            assert_eq!(json, text);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Account name inquiry: whether a name is the cardholder's. The simulated issuer knows every card by the name it is asked for,
+//! but for two words that make it say otherwise.
+
+use serde::Serialize;
+
+use crate::amount::Amount;
+use crate::cards::Brand;
+use crate::cards::source::{self, Ways, security_code};
+use crate::failure::{Code, Result};
+use crate::http::{Call, Reply};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+enum Decision {
+    Match,
+    PartialMatch,
+    NoMatch,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Inquired {
+    code: &'static str,
+    description: &'static str,
+    name_match_decision: Decision,
+    last_name_match_decision: Decision,
+    first_name_match_decision: Decision,
+    middle_name_match_decision: Decision,
+}
+
+/// `account_validation.php`
+///
+/// # Errors
+/// 02 for a card that is not VISA, 03, 04, 07, 08, 10, and A1.
+pub async fn inquire(call: Call) -> Result<Reply> {
+    let Call { app, account, form, .. } = &call;
+    let today = account.time_zone.date_at(app.clock.now());
+    let ways = Ways { token: false, encrypted: true };
+    let funding = source::of_form(app, account, form, ways, today).await?;
+    if funding.face.brand != Brand::Visa {
+        return Err(Code::Card.because("only VISA cards can be asked about"));
+    }
+    let first = form.text("first_name")?.ok_or(Code::Name.refuse())?;
+    let last = form.text("last_name")?.ok_or(Code::Name.refuse())?;
+    let middle = form.text("middle_name")?;
+    // Nothing is charged, so nothing is an amount too.
+    crate::http::amount(form, Amount::ZERO)?;
+    crate::http::currency(account, form.get("currency"))?;
+    security_code(form, false)?;
+    form.text("company_name")?;
+
+    let (first, last) = (decide(&first), decide(&last));
+    // A name that was not given contradicts nothing.
+    let middle = middle.as_deref().map_or(Decision::Match, decide);
+    Ok(Reply::new(&Inquired {
+        code: "00",
+        description: "Success",
+        name_match_decision: overall(first, middle, last),
+        last_name_match_decision: last,
+        first_name_match_decision: first,
+        middle_name_match_decision: middle,
+    }))
+}
+
+fn decide(name: &str) -> Decision {
+    match name.to_ascii_lowercase().as_str() {
+        "nomatch" => Decision::NoMatch,
+        "partial" => Decision::PartialMatch,
+        _ => Decision::Match,
+    }
+}
+
+/// All match, or first and last do not, or something in between.
+fn overall(first: Decision, middle: Decision, last: Decision) -> Decision {
+    match (first, middle, last) {
+        (Decision::Match, Decision::Match, Decision::Match) => Decision::Match,
+        (Decision::NoMatch, _, Decision::NoMatch) => Decision::NoMatch,
+        (_, _, _) => Decision::PartialMatch,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_judged_by_its_parts() {
+        let (yes, half, no) = (decide("Jane"), decide("PARTIAL"), decide("NoMatch"));
+        assert_eq!((yes, half, no), (Decision::Match, Decision::PartialMatch, Decision::NoMatch));
+        assert_eq!(overall(yes, yes, yes), yes);
+        for parts in [(no, yes, yes), (yes, no, yes), (yes, yes, no), (half, half, half), (no, no, half)] {
+            assert_eq!(overall(parts.0, parts.1, parts.2), half, "{parts:?}");
+        }
+        assert_eq!(overall(no, yes, no), no);
+    }
+}

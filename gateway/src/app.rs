@@ -1,0 +1,71 @@
+//! What every request has at hand.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use common::clock::Clock;
+use sqlx::PgPool;
+use tokio_util::task::TaskTracker;
+
+use crate::accounts::Vaulting;
+use crate::acquirer::Acquirer;
+use crate::failure::{Failure, Result};
+use crate::http::public::Crowd;
+use crate::http::pulse::Pulse;
+
+/// Shared by all requests; cheap to clone.
+#[derive(Clone)]
+pub struct App {
+    /// Where the schema `gateway` is.
+    pub db: PgPool,
+    /// Who moves the money.
+    pub acquirer: Acquirer,
+    /// What hashes and encrypts.
+    pub vaulting: Vaulting,
+    /// The time.
+    pub clock: Clock,
+    /// How the outside names this service, without a slash at the end.
+    pub public_url: Arc<str>,
+    /// Who comes without an account.
+    pub crowd: Arc<Crowd>,
+    /// Requests under way. They go on when their caller hangs up, and the process waits for them.
+    pub work: TaskTracker,
+    /// Whether this process was stopped a while.
+    pub pulse: Pulse,
+}
+
+/// From the head of a request to the commit of what it enters. The database ends a transaction that was left open for
+/// [`OPEN_AT_MOST`]; a head may have lain unread for as long as a pause that the pulse lets pass, and behind another request
+/// for a second. Nothing of a request comes into being later than all of these together, which is ten seconds.
+const ENTERS_WITHIN: Duration = Duration::from_secs(5);
+/// How long a transaction that enters something may lie open untouched.
+pub const OPEN_AT_MOST: &str = "2s";
+/// How long it may wait for another's lock.
+pub const WAITS_AT_MOST: &str = "3s";
+
+/// The time that a request has left to begin.
+#[derive(Clone, Copy, Debug)]
+pub struct Lifetime(Instant);
+
+impl Lifetime {
+    /// Of a request that has just come.
+    pub fn begins() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Whether it is still time. Asked last before a commit.
+    ///
+    /// # Errors
+    /// [`Failure::NotEntered`] once it is not.
+    pub fn check(self) -> Result<()> {
+        match self.0.elapsed() < ENTERS_WITHIN {
+            true => Ok(()),
+            false => Err(Failure::NotEntered("it could not be begun in time, and nothing was entered")),
+        }
+    }
+
+    /// How long it has taken so far.
+    pub fn elapsed(self) -> Duration {
+        self.0.elapsed()
+    }
+}

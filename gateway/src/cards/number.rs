@@ -1,0 +1,92 @@
+//! Card numbers.
+
+use common::crypto::Secret;
+
+use super::Brand;
+
+/// A card number that passes the check of Luhn. It is never printed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Number(Secret<String>);
+
+impl Number {
+    /// 12 to 19 digits with the right check digit; spaces and hyphens between them are left out. None if it is anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = digits(text)?;
+        passes_luhn(&digits).then(|| Self(Secret::new(digits)))
+    }
+
+    /// The digits, for the acquirer and for encrypting them.
+    pub fn expose(&self) -> &str {
+        self.0.expose()
+    }
+
+    /// Whose card it is.
+    pub fn brand(&self) -> Brand {
+        Brand::of(self.expose()[..6].parse().expect("twelve digits at least"))
+    }
+
+    /// All but the last four digits hidden.
+    pub fn masked(&self) -> String {
+        let (hidden, shown) = self.expose().split_at(self.expose().len() - 4);
+        format!("{}{shown}", "X".repeat(hidden.len()))
+    }
+}
+
+/// The digits of what looks like a card number, whatever its check digit.
+pub(crate) fn digits(text: &str) -> Option<String> {
+    let digits: String = text.chars().filter(|c| !matches!(c, ' ' | '-')).collect();
+    let looks_right = (12..=19).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+    looks_right.then_some(digits)
+}
+
+/// Whether the last digit is the one that the others call for.
+pub(crate) fn passes_luhn(digits: &str) -> bool {
+    let sum: u32 = digits
+        .bytes()
+        .rev()
+        .enumerate()
+        .map(|(i, byte)| {
+            let digit = u32::from(byte - b'0');
+            if i % 2 == 0 { digit } else { digit * 2 / 10 + digit * 2 % 10 }
+        })
+        .sum();
+    sum.is_multiple_of(10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_pass_luhn_and_show_four_digits() {
+        let shown = [
+            ("4111111111111111", Brand::Visa, "XXXXXXXXXXXX1111"),
+            ("4242 4242 4242 4242", Brand::Visa, "XXXXXXXXXXXX4242"),
+            ("5555-5555-5555-4444", Brand::Mastercard, "XXXXXXXXXXXX4444"),
+            ("2223003122003222", Brand::Mastercard, "XXXXXXXXXXXX3222"),
+            ("378282246310005", Brand::Amex, "XXXXXXXXXXX0005"),
+            ("6011111111111117", Brand::Discover, "XXXXXXXXXXXX1117"),
+            ("30569309025904", Brand::Diners, "XXXXXXXXXX5904"),
+            ("3530111333300000", Brand::Jcb, "XXXXXXXXXXXX0000"),
+            ("6200000000000005", Brand::Unionpay, "XXXXXXXXXXXX0005"),
+        ];
+        for (text, brand, masked) in shown {
+            let number = Number::parse(text).expect(text);
+            assert_eq!((number.brand(), number.masked().as_str()), (brand, masked));
+            assert_eq!(format!("{number:?}"), "Number([secret])");
+        }
+        let none = [
+            "",
+            "4111111111111112",
+            "411111111111111",
+            "4111a11111111111",
+            "0",
+            "00000000000",
+            "41111111111111111111",
+            "４１１１",
+        ];
+        for text in none {
+            assert!(Number::parse(text).is_none(), "{text}");
+        }
+    }
+}

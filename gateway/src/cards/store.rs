@@ -1,0 +1,98 @@
+//! The SQL of the vault and of the tokens that stand for cards.
+
+use common::time::Timestamp;
+use sqlx::types::Json;
+use sqlx::{PgConnection, PgPool};
+
+use super::{Brand, Face, Holder, TokenHash};
+use crate::id::AccountId;
+
+/// A card as the vault keeps it, or as a capture field's token does.
+pub(super) struct Row {
+    pub(super) number: Option<Vec<u8>>,
+    pub(super) security_code: Option<Vec<u8>>,
+    pub(super) brand: Brand,
+    pub(super) masked: String,
+    pub(super) expiry: String,
+    pub(super) holder: Json<Holder>,
+    pub(super) stored_as: Option<Vec<u8>>,
+}
+
+pub(super) async fn insert_card(
+    db: &mut PgConnection,
+    account: AccountId,
+    token: TokenHash,
+    number: &[u8],
+    face: &Face,
+    holder: &Holder,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "INSERT INTO gateway.cards (token_hash, account_id, number, brand, masked, expiry, holder, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        token.bytes(),
+        account.uuid(),
+        number,
+        face.brand as Brand,
+        face.masked,
+        face.expiry.to_string(),
+        Json(holder) as _,
+        now,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn find_card(db: &PgPool, account: AccountId, token: TokenHash) -> Result<Option<Row>, sqlx::Error> {
+    sqlx::query_as!(
+        Row,
+        r#"SELECT number AS "number?", NULL::bytea AS security_code, brand AS "brand: Brand", masked, expiry,
+                  holder AS "holder: Json<Holder>", NULL::bytea AS stored_as
+           FROM gateway.cards WHERE token_hash = $1 AND account_id = $2"#,
+        token.bytes(),
+        account.uuid(),
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// A capture field's token that has not expired, spent or not.
+pub(super) async fn find_field_token(
+    db: &PgPool,
+    account: AccountId,
+    token: TokenHash,
+) -> Result<Option<Row>, sqlx::Error> {
+    sqlx::query_as!(
+        Row,
+        r#"SELECT number, security_code, brand AS "brand: Brand", masked, expiry, holder AS "holder: Json<Holder>",
+                  stored_as
+           FROM gateway.field_tokens
+           WHERE token_hash = $1 AND account_id = $2 AND (spent_at IS NOT NULL OR expires_at > clock_timestamp())"#,
+        token.bytes(),
+        account.uuid(),
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Spends a capture field's token and erases what it held. Of many that try one does.
+pub(super) async fn spend_field_token(
+    db: &mut PgConnection,
+    account: AccountId,
+    token: TokenHash,
+    stored_as: Option<&[u8]>,
+) -> Result<bool, sqlx::Error> {
+    let done = sqlx::query!(
+        "UPDATE gateway.field_tokens
+         SET spent_at = clock_timestamp(), number = NULL, security_code = NULL, stored_as = $3,
+             forget_at = clock_timestamp() + interval '1 day'
+         WHERE token_hash = $1 AND account_id = $2 AND spent_at IS NULL AND expires_at > clock_timestamp()",
+        token.bytes(),
+        account.uuid(),
+        stored_as,
+    )
+    .execute(db)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}

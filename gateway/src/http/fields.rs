@@ -1,0 +1,165 @@
+//! The fields that sale, authorize, unreferenced refund and wallet sale have in common, in the order of their codes.
+
+use common::country::Country;
+use url::Url;
+
+use super::Form;
+use crate::accounts::{Account, CURRENCIES};
+use crate::amount::Amount;
+use crate::cards::Holder;
+use crate::failure::{Code, Failure, Result};
+use crate::transactions::{Address, Details};
+
+/// Characters of a memo at most.
+const MAX_MEMO: usize = 1_000;
+
+/// Which groups of fields an operation has, by the contract's matrix.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Has {
+    pub(super) shipping: bool,
+    pub(super) memo: bool,
+    pub(super) custom: bool,
+}
+
+/// Who pays: 04, 05, 06. What the form leaves out may be known with the card.
+pub(super) struct Payer {
+    first_name: String,
+    last_name: String,
+    country_code: String,
+    email: String,
+}
+
+impl Payer {
+    pub(super) fn of_form(form: &Form, holder: &Holder) -> Result<Self> {
+        let name = |field, known: &Option<String>| -> Result<String> {
+            form.text(field)?.or_else(|| known.clone()).ok_or(Code::Name.refuse())
+        };
+        let first_name = name("first_name", &holder.first_name)?;
+        let last_name = name("last_name", &holder.last_name)?;
+        let country = form.get("country_code").or(holder.country_code.as_deref()).unwrap_or_default();
+        let country = country.parse::<Country>().map_err(|_| Code::Country.refuse())?;
+        let email = form.text("email")?.filter(|email| is_email(email)).ok_or(Code::Email.refuse())?;
+        Ok(Self { first_name, last_name, country_code: country.code().to_owned(), email })
+    }
+}
+
+/// 07 for an amount that is none, or nothing where something must be.
+pub(crate) fn amount(form: &Form, least: Amount) -> Result<Amount> {
+    let amount = form.get("amount").and_then(|text| text.parse::<Amount>().ok());
+    amount.filter(|amount| *amount >= least).ok_or(Code::Amount.refuse())
+}
+
+/// 08 for none, 10 for one that the account does not have.
+pub(crate) fn currency(account: &Account, text: Option<&str>) -> Result<String> {
+    let currency = text.ok_or(Code::CurrencyMissing.refuse())?.to_ascii_uppercase();
+    let known = CURRENCIES.contains(&currency.as_str()) && account.takes_currency(&currency);
+    if known { Ok(currency) } else { Err(Code::CurrencyNotAllowed.refuse()) }
+}
+
+/// What is shown and never decided by: A1 with the field's name, then 21.
+pub(super) fn details(form: &Form, payer: Payer, holder: &Holder, has: Has) -> Result<Details> {
+    let zip_code = match form.text("zip_code")?.or_else(|| holder.zip_code.clone()) {
+        Some(zip_code) => zip_code,
+        None => return Err(Failure::field("zip_code", "is missing")),
+    };
+    form.yes("email_receipt")?;
+    form.yes("emailReceiptDBAEmail")?;
+    let billing = Address {
+        company_name: form.text("company_name")?,
+        first_name: payer.first_name,
+        last_name: payer.last_name,
+        address: form.text("address")?,
+        city: form.text("city")?,
+        state: form.text("state")?,
+        country_code: payer.country_code,
+        zip_code,
+        phone_number: form.text("phone_number")?,
+    };
+    let shipping = if has.shipping { Some(shipping(form, &billing)?) } else { None };
+    let optional = |wanted: bool, name| if wanted { form.text(name) } else { Ok(None) };
+    let details = Details {
+        email: payer.email,
+        memo: if has.memo { form.longer_text("memo", MAX_MEMO)? } else { None },
+        custom_field_1: optional(has.custom, "custom_field_1")?,
+        custom_filed_2: optional(has.custom, "custom_filed_2")?,
+        billing,
+        shipping,
+    };
+    let texts = [&details.billing.company_name, &details.memo, &details.custom_field_1, &details.custom_filed_2];
+    let profane = texts.into_iter().flatten().any(|text| is_profane(text));
+    if profane { Err(Code::Profanity.refuse()) } else { Ok(details) }
+}
+
+fn shipping(form: &Form, billing: &Address) -> Result<Address> {
+    if form.yes("ship_address_as_bill_address")? {
+        return Ok(billing.clone());
+    }
+    let country = form.required("ship_country_code")?.parse::<Country>();
+    let country = country.map_err(|_| Failure::field("ship_country_code", "is not a country"))?;
+    Ok(Address {
+        company_name: form.text("ship_company_name")?,
+        first_name: form.required("ship_first_name")?,
+        last_name: form.required("ship_last_name")?,
+        address: form.text("ship_address")?,
+        city: form.text("ship_city")?,
+        state: form.text("ship_state")?,
+        country_code: country.code().to_owned(),
+        zip_code: form.required("ship_zip_code")?,
+        phone_number: form.text("ship_phone_number")?,
+    })
+}
+
+/// The caller's name for a transaction.
+pub(super) fn reference_id(form: &Form) -> Result<Option<String>> {
+    form.text("reference_id")
+}
+
+/// Where the cardholder goes after a challenge, if the form says.
+pub(super) fn return_url(form: &Form) -> Result<Option<String>> {
+    const NAME: &str = "3ds_redirect_url";
+    let Some(text) = form.longer_text(NAME, 2_000)? else { return Ok(None) };
+    let url = Url::parse(&text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    url.map(|url| Some(url.to_string())).ok_or_else(|| Failure::field(NAME, "is not an http(s) URL"))
+}
+
+/// What may be written to: a name, an at sign, and a domain with a point in it.
+fn is_email(text: &str) -> bool {
+    let Some((name, domain)) = text.rsplit_once('@') else { return false };
+    let plain = |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c == '@');
+    let parts = || domain.split('.');
+    plain(name) && plain(domain) && parts().count() > 1 && parts().all(|part| !part.is_empty())
+}
+
+/// Whole words that no memo, company or custom field may have. Names of people are never looked at.
+const PROFANE: [&str; 10] =
+    ["arsehole", "asshole", "bastard", "bitch", "bullshit", "cunt", "fuck", "fucking", "motherfucker", "shit"];
+
+fn is_profane(text: &str) -> bool {
+    let words = text.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
+    words.into_iter().any(|word| PROFANE.contains(&word.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_email_has_a_name_and_a_domain() {
+        for good in ["a@b.co", "first.last+tag@sub.example.com", "\u{e9}@example.com"] {
+            assert!(is_email(good), "{good}");
+        }
+        for bad in ["", "a", "a@", "@b.co", "a@b", "a b@c.de", "a@b..co", "a@b.", "a@@b.co", "a@.co"] {
+            assert!(!is_email(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn whole_words_are_profane_and_parts_of_words_are_not() {
+        for bad in ["what the Fuck", "SHIT!", "a-bitch-b", "bullshit"] {
+            assert!(is_profane(bad), "{bad}");
+        }
+        for good in ["Scunthorpe", "shitake", "Matsushita", "assessment", ""] {
+            assert!(!is_profane(good), "{good}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The fields of a form. They are never printed: among them are keys and card numbers.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use crate::failure::{Code, Failure, Result};
+
+/// Characters of a text at most.
+const MAX_TEXT: usize = 255;
+
+/// A form as it was submitted. Of a field that comes twice the last one counts.
+pub struct Form(HashMap<String, String>);
+
+impl Form {
+    /// Reads `application/x-www-form-urlencoded`. Anything can be read as that; what is no form has no fields of ours.
+    pub fn parse(body: &[u8]) -> Self {
+        Self(url::form_urlencoded::parse(body).into_owned().collect())
+    }
+
+    /// A field without the space around it; none if there is nothing else.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
+    }
+
+    /// A text of up to 255 characters.
+    ///
+    /// # Errors
+    /// A1 with the field's name if it is longer or has characters that cannot be shown.
+    pub fn text(&self, name: &str) -> Result<Option<String>> {
+        self.longer_text(name, MAX_TEXT)
+    }
+
+    /// A text of up to so many characters.
+    ///
+    /// # Errors
+    /// A1 with the field's name if it is longer or has characters that cannot be shown.
+    pub fn longer_text(&self, name: &str, most: usize) -> Result<Option<String>> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        if text.chars().count() > most {
+            return Err(Failure::field(name, "is too long"));
+        }
+        if text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
+            return Err(Failure::field(name, "has control characters"));
+        }
+        Ok(Some(text.to_owned()))
+    }
+
+    /// A text that must be there and has no code of its own.
+    ///
+    /// # Errors
+    /// A1 with the field's name.
+    pub fn required(&self, name: &str) -> Result<String> {
+        self.text(name)?.ok_or_else(|| Failure::field(name, "is missing"))
+    }
+
+    /// Whether a field says `Y`. `N` is the default.
+    ///
+    /// # Errors
+    /// A1 with the field's name if it says anything else.
+    pub fn yes(&self, name: &str) -> Result<bool> {
+        match self.get(name) {
+            None | Some("N") => Ok(false),
+            Some("Y") => Ok(true),
+            Some(_) => Err(Failure::field(name, "is neither Y nor N")),
+        }
+    }
+
+    /// The cardholder's address on the internet, if there is one.
+    ///
+    /// # Errors
+    /// 22 for one that is none.
+    pub fn client_ip(&self) -> Result<Option<IpAddr>> {
+        let Some(text) = self.get("client_ip") else { return Ok(None) };
+        text.parse::<IpAddr>().map(|ip| Some(ip.to_canonical())).map_err(|_| Code::Address.refuse())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_read_as_browsers_write_them() {
+        let form = Form::parse(b"a=1&a=2&b=+x%20y+&c=&d&e=%C3%A9&memo=%00");
+        assert_eq!(form.get("a"), Some("2"));
+        assert_eq!(form.get("b"), Some("x y"));
+        assert_eq!((form.get("c"), form.get("d"), form.get("z")), (None, None, None));
+        assert_eq!(form.get("e"), Some("é"));
+        assert!(form.text("memo").is_err());
+        assert!(Form::parse(b"\xff\x00{]").get("username").is_none());
+    }
+
+    #[test]
+    fn addresses_are_canonical() {
+        let ip = |text: &str| Form::parse(format!("client_ip={text}").as_bytes()).client_ip();
+        assert_eq!(ip("::ffff:192.0.2.1").expect("an address").expect("there").to_string(), "192.0.2.1");
+        assert!(ip("").expect("none").is_none());
+        for bad in ["1.2.3", "300.1.1.1", "localhost", "::1::"] {
+            assert!(ip(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The API: forms in, envelopes out. `OPERATIONS` is every script there is.
+
+mod body;
+pub mod envelope;
+mod fields;
+mod form;
+mod operations;
+pub mod public;
+pub mod pulse;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::response::Response;
+use axum::routing::{any, get, post};
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::cors::{Any, CorsLayer};
+
+pub use envelope::Reply;
+pub(crate) use fields::{amount, currency};
+pub use form::Form;
+
+use crate::accounts::{self, Account};
+use crate::app::{App, Lifetime};
+use crate::failure::{Code, Failure, Result};
+use crate::{ani, report, scripts};
+
+/// A request whose caller is known.
+pub struct Call {
+    /// What is at hand.
+    pub app: App,
+    /// Who calls.
+    pub account: Account,
+    /// What was sent.
+    pub form: Form,
+    /// How long it may take to begin.
+    pub lifetime: Lifetime,
+}
+
+type Answer = Pin<Box<dyn Future<Output = Result<Reply>> + Send>>;
+
+/// An operation of the API.
+struct Operation {
+    script: &'static str,
+    /// What it answers where nothing was entered and nothing can be said.
+    fallback: Code,
+    handler: fn(Call) -> Answer,
+}
+
+/// After an answer that took longer the connection is closed. Whatever was sent behind the request has lain there as long, and
+/// would be taken for new.
+const SLOW: Duration = Duration::from_secs(1);
+
+const OPERATIONS: [Operation; 10] = [
+    Operation { script: "sale.php", fallback: Code::EntryFailed, handler: |call| Box::pin(operations::sale(call)) },
+    Operation {
+        script: "authorize.php",
+        fallback: Code::EntryFailed,
+        handler: |call| Box::pin(operations::authorize(call)),
+    },
+    Operation {
+        script: "capture.php",
+        fallback: Code::UpdateFailed,
+        handler: |call| Box::pin(operations::capture(call)),
+    },
+    Operation { script: "void.php", fallback: Code::UpdateFailed, handler: |call| Box::pin(operations::void(call)) },
+    Operation {
+        script: "refund.php",
+        fallback: Code::UpdateFailed,
+        handler: |call| Box::pin(operations::refund(call)),
+    },
+    Operation {
+        script: "unreference_refund.php",
+        fallback: Code::EntryFailed,
+        handler: |call| Box::pin(operations::credit(call)),
+    },
+    Operation {
+        script: "wallet_sale.php",
+        fallback: Code::EntryFailed,
+        handler: |call| Box::pin(operations::wallet_sale(call)),
+    },
+    Operation {
+        script: "account_validation.php",
+        fallback: Code::EntryFailed,
+        handler: |call| Box::pin(ani::inquire(call)),
+    },
+    Operation {
+        script: "add_card.php",
+        fallback: Code::EntryFailed,
+        handler: |call| Box::pin(operations::add_card(call)),
+    },
+    Operation { script: "report.php", fallback: Code::Unknown, handler: |call| Box::pin(report::report(call)) },
+];
+
+/// Every route.
+pub fn router(app: App) -> Router {
+    let cors = CorsLayer::new().allow_origin(Any).allow_methods([Method::POST]).allow_headers([header::CONTENT_TYPE]);
+    let browsers = Router::new()
+        .route("/services/proxynization", post(public::proxynization))
+        .route("/services/field_token", post(public::field_token))
+        .route("/services/wallet_token", post(public::wallet_token))
+        // Before the layer, which must see OPTIONS first.
+        .method_not_allowed_fallback(not_allowed)
+        .layer(cors);
+    Router::new()
+        .route("/apis/{script}", any(operate))
+        .route("/services/3ds/{token}", get(public::challenge).post(public::decision))
+        .route("/services/field", get(scripts::field))
+        .merge(scripts::files())
+        .merge(browsers)
+        .fallback(unknown)
+        .method_not_allowed_fallback(not_allowed)
+        .layer(CatchPanicLayer::custom(panicked))
+        .with_state(app)
+}
+
+async fn operate(State(app): State<App>, Path(script): Path<String>, request: Request<Body>) -> Response {
+    let lifetime = Lifetime::begins();
+    let Some(operation) = OPERATIONS.iter().find(|operation| operation.script == script) else {
+        return unknown().await;
+    };
+    if request.method() != Method::POST {
+        let mut response = not_allowed().await;
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+        return response;
+    }
+    // Of its own, so that it goes on though the caller hangs up: what was begun is ended.
+    let work = app.work.clone();
+    let answered = work.spawn(answer(app, operation, request.into_body(), lifetime)).await;
+    let mut response = answered.unwrap_or_else(|_| failed(operation, Failure::Unknown));
+    if lifetime.elapsed() > SLOW {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+async fn answer(app: App, operation: &'static Operation, body: Body, lifetime: Lifetime) -> Response {
+    let form = match body::read(body, lifetime).await {
+        Ok(bytes) => Form::parse(&bytes),
+        Err(refused) => return refused.into_response(),
+    };
+    let result = called(app, operation, form, lifetime).await;
+    let code = match &result {
+        Ok(_) => "00",
+        Err(Failure::Refused(code, _)) => code.code(),
+        Err(Failure::NotEntered(_)) => operation.fallback.code(),
+        Err(Failure::Unknown) => Code::Unknown.code(),
+    };
+    metrics::counter!("gateway_requests_total", "script" => operation.script, "code" => code).increment(1);
+    metrics::histogram!("gateway_request_seconds", "script" => operation.script)
+        .record(lifetime.elapsed().as_secs_f64());
+    tracing::info!(script = operation.script, code, seconds = lifetime.elapsed().as_secs_f64(), "answered");
+    match result {
+        Ok(reply) => reply.into_response(),
+        Err(failure) => failed(operation, failure),
+    }
+}
+
+async fn called(app: App, operation: &Operation, form: Form, lifetime: Lifetime) -> Result<Reply> {
+    // Reading may be late.
+    if operation.fallback != Code::Unknown && !app.pulse.is_steady() {
+        return Err(Failure::NotEntered("the gateway was paused, and nothing was entered"));
+    }
+    let (username, api_key) = (form.get("username"), form.get("api_key"));
+    let account = accounts::authenticate(&app.db, &app.vaulting.pepper, username, api_key).await?;
+    (operation.handler)(Call { app, account, form, lifetime }).await
+}
+
+fn failed(operation: &Operation, failure: Failure) -> Response {
+    let (code, description) = failure.told(operation.fallback);
+    envelope::error(StatusCode::OK, code, &description)
+}
+
+async fn unknown() -> Response {
+    envelope::error(StatusCode::NOT_FOUND, Code::Unknown, "Unknown script")
+}
+
+async fn not_allowed() -> Response {
+    envelope::error(StatusCode::METHOD_NOT_ALLOWED, Code::Unknown, "Method not allowed")
+}
+
+fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
+    envelope::error(StatusCode::INTERNAL_SERVER_ERROR, Code::Unknown, Code::Unknown.meaning())
+}

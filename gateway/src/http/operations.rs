@@ -1,0 +1,227 @@
+//! The operations that enter or change something: parse in the order of the codes, one command, answer.
+
+use super::envelope::{Done, SUCCESS};
+use super::fields::{self, Has, Payer};
+use super::{Call, Reply};
+use crate::amount::Amount;
+use crate::cards::source::{self, Funding, Ways, security_code};
+use crate::cards::{Holder, vault};
+use crate::failure::{Code, Failure, Result};
+use crate::id::TransactionId;
+use crate::transactions::change::{self, Change};
+use crate::transactions::enter::{self, Charged};
+use crate::transactions::{Kind, NewCharge};
+use crate::{tokens, wallet};
+
+/// The smallest amount that can be charged.
+const CENT: Amount = Amount::hundredths(1);
+
+/// What distinguishes the operations that take a card.
+struct Matrix {
+    kind: Kind,
+    ways: Ways,
+    has: Has,
+    /// Whether the security code is required; none where it is no part of the operation.
+    code_required: Option<bool>,
+}
+
+/// `sale.php`
+pub(super) async fn sale(call: Call) -> Result<Reply> {
+    let matrix = Matrix {
+        kind: Kind::Sale,
+        ways: Ways { token: true, encrypted: true },
+        has: Has { shipping: true, memo: true, custom: true },
+        code_required: Some(call.account.cvv_required),
+    };
+    let (amount, charged) = charge(&call, &matrix).await?;
+    Ok(Reply::new(&match charged {
+        Charged::Approved(id) => {
+            Done { total_amount: Some(amount), convenience_fee: Some(Amount::ZERO), ..Done::new(id) }
+        }
+        Charged::Challenged(id, url) => challenged(id, url),
+    }))
+}
+
+/// `authorize.php`
+pub(super) async fn authorize(call: Call) -> Result<Reply> {
+    let matrix = Matrix {
+        kind: Kind::Authorize,
+        ways: Ways { token: true, encrypted: false },
+        has: Has { shipping: true, memo: true, custom: false },
+        code_required: Some(true),
+    };
+    Ok(Reply::new(&match charge(&call, &matrix).await?.1 {
+        Charged::Approved(id) => Done::new(id),
+        Charged::Challenged(id, url) => challenged(id, url),
+    }))
+}
+
+/// `unreference_refund.php`
+pub(super) async fn credit(call: Call) -> Result<Reply> {
+    let matrix = Matrix {
+        kind: Kind::Credit,
+        ways: Ways { token: false, encrypted: true },
+        has: Has { shipping: false, memo: false, custom: true },
+        code_required: None,
+    };
+    let (amount, charged) = charge(&call, &matrix).await?;
+    let (Charged::Approved(id) | Charged::Challenged(id, _)) = charged;
+    Ok(Reply::new(&Done { amount: Some(amount), ..Done::new(id) }))
+}
+
+fn challenged(id: TransactionId, url: String) -> Done {
+    Done { description: "Pending cardholder authentication", redirect_url: Some(url), ..Done::new(id) }
+}
+
+async fn charge(call: &Call, matrix: &Matrix) -> Result<(Amount, Charged)> {
+    let Call { app, account, form, lifetime } = call;
+    let reference_id = fields::reference_id(form)?;
+    enter::check_reference(app, account, reference_id.as_deref()).await?;
+    let today = account.time_zone.date_at(app.clock.now());
+    let mut funding = source::of_form(app, account, form, matrix.ways, today).await?;
+    let payer = Payer::of_form(form, &funding.holder)?;
+    let amount = fields::amount(form, CENT)?;
+    let currency = fields::currency(account, form.get("currency"))?;
+    routable(call, &funding)?;
+    // A token stands for a card whose code was asked once, or comes with it.
+    let by_token = funding.source != source::Source::Api;
+    if let Some(required) = matrix.code_required {
+        let code = security_code(form, required && !by_token)?;
+        funding.security_code = code.or(funding.security_code);
+    }
+    let details = fields::details(form, payer, &funding.holder, matrix.has)?;
+    let return_url = fields::return_url(form)?;
+    let client_ip = form.client_ip()?;
+    let new = NewCharge {
+        kind: matrix.kind,
+        funding,
+        amount,
+        currency,
+        reference_id,
+        client_ip,
+        return_url,
+        wallet_token: None,
+        details,
+    };
+    Ok((amount, enter::charge(app, account, new, *lifetime).await?))
+}
+
+/// 11 for a brand that no processor takes for the account.
+fn routable(call: &Call, funding: &Funding) -> Result<()> {
+    match call.account.refuses_brand(funding.face.brand) {
+        true => Err(Code::LoadBalancer.refuse()),
+        false => Ok(()),
+    }
+}
+
+/// `wallet_sale.php`
+pub(super) async fn wallet_sale(call: Call) -> Result<Reply> {
+    let Call { app, account, form, lifetime } = &call;
+    let reference_id = fields::reference_id(form)?;
+    enter::check_reference(app, account, reference_id.as_deref()).await?;
+    let payer = Payer::of_form(form, &Holder::default())?;
+    let token = form.get("signature_token").ok_or_else(|| Failure::field("signature_token", "is missing"))?;
+    let has = Has { shipping: false, memo: true, custom: true };
+    let details = fields::details(form, payer, &Holder::default(), has)?;
+    let client_ip = form.client_ip()?;
+    let opened = wallet::open(app, account, token)?;
+    let currency = fields::currency(account, Some(&opened.currency))?;
+    routable(&call, &opened.funding)?;
+    let amount = opened.amount;
+    let new = NewCharge {
+        kind: Kind::Sale,
+        funding: opened.funding,
+        amount,
+        currency,
+        reference_id,
+        client_ip,
+        return_url: None,
+        wallet_token: Some(opened.id),
+        details,
+    };
+    let (Charged::Approved(id) | Charged::Challenged(id, _)) = enter::charge(app, account, new, *lifetime).await?;
+    Ok(Reply::new(&Done { total_amount: Some(amount), ..Done::new(id) }))
+}
+
+/// `capture.php`
+pub(super) async fn capture(call: Call) -> Result<Reply> {
+    follow(&call, Kind::Capture).await
+}
+
+/// `void.php`
+pub(super) async fn void(call: Call) -> Result<Reply> {
+    follow(&call, Kind::Void).await
+}
+
+/// `refund.php`
+pub(super) async fn refund(call: Call) -> Result<Reply> {
+    follow(&call, Kind::Refund).await
+}
+
+async fn follow(call: &Call, kind: Kind) -> Result<Reply> {
+    let Call { app, account, form, lifetime } = call;
+    let of = form.get("transaction_id").and_then(|text| text.parse::<TransactionId>().ok());
+    let of = of.ok_or(Code::TransactionId.refuse())?;
+    let amount = if kind == Kind::Void { None } else { Some(fields::amount(form, CENT)?) };
+    form.yes("email_receipt")?;
+    let id = change::change(app, account, Change { kind, of, amount }, *lifetime).await?;
+    Ok(Reply::new(&Done::new(id)))
+}
+
+#[derive(serde::Serialize)]
+struct Stored {
+    code: &'static str,
+    description: &'static str,
+    card_token: String,
+    card_type: &'static str,
+    credit_card_number: String,
+    card_expiry_date: String,
+}
+
+/// `add_card.php`: a card into the vault. A capture field's token is changed for one of the vault, and asked again gives the
+/// same one.
+pub(super) async fn add_card(call: Call) -> Result<Reply> {
+    let token = call.form.get("card_token").filter(|token| token.starts_with(vault::FIELD_PREFIX));
+    if let Some(stored) = stored_before(&call, token).await? {
+        return Ok(stored);
+    }
+    match store_card(&call, token.is_some()).await {
+        Ok(stored) => Ok(stored_reply(stored)),
+        // Another request with the same token may have been first, and has the answer.
+        Err(refusal) => stored_before(&call, token).await?.ok_or(refusal),
+    }
+}
+
+async fn store_card(call: &Call, by_token: bool) -> Result<vault::Stored> {
+    let Call { app, account, form, lifetime } = call;
+    let now = app.clock.now();
+    let ways = Ways { token: by_token, encrypted: true };
+    let funding = source::of_form(app, account, form, ways, account.time_zone.date_at(now)).await?;
+    let known = &funding.holder;
+    let holder = Holder {
+        first_name: form.text("first_name")?.or_else(|| known.first_name.clone()),
+        last_name: form.text("last_name")?.or_else(|| known.last_name.clone()),
+        zip_code: form.text("zip_code")?.or_else(|| known.zip_code.clone()),
+        country_code: tokens::country(form)?.or_else(|| known.country_code.clone()),
+    };
+    lifetime.check()?;
+    vault::store(&app.db, &app.vaulting.card_key, account.id, &funding, &holder, now).await
+}
+
+async fn stored_before(call: &Call, token: Option<&str>) -> Result<Option<Reply>> {
+    let Some(token) = token else { return Ok(None) };
+    let app = &call.app;
+    let stored = vault::stored_before(&app.db, &app.vaulting.card_key, call.account.id, token).await?;
+    Ok(stored.map(stored_reply))
+}
+
+fn stored_reply(stored: vault::Stored) -> Reply {
+    Reply::new(&Stored {
+        code: "00",
+        description: SUCCESS,
+        card_token: stored.token,
+        card_type: stored.face.brand.name(),
+        credit_card_number: stored.face.masked,
+        card_expiry_date: stored.face.expiry.to_string(),
+    })
+}

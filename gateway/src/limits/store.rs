@@ -1,0 +1,147 @@
+//! The SQL of limits.
+
+use common::calendar::Date;
+use common::time::Timestamp;
+use sqlx::PgConnection;
+
+use crate::id::{AccountId, TransactionId};
+
+/// Counts a transaction of the day, and how many there are with it. The row is locked until the commit.
+pub(super) async fn count(db: &mut PgConnection, account: AccountId, day: Date) -> Result<i32, sqlx::Error> {
+    sqlx::query_scalar!(
+        "INSERT INTO gateway.usage AS usage (account_id, day, transactions) VALUES ($1, $2, 1)
+         ON CONFLICT (account_id) DO UPDATE
+         SET day = EXCLUDED.day, transactions = CASE usage.day WHEN EXCLUDED.day THEN usage.transactions + 1 ELSE 1 END
+         RETURNING transactions",
+        account.uuid(),
+        day,
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// Adds to the volume of a month, and says what it is then.
+pub(super) async fn add_volume(
+    db: &mut PgConnection,
+    account: AccountId,
+    month: Date,
+    currency: &str,
+    amount: i64,
+) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar!(
+        "INSERT INTO gateway.volumes AS volumes (account_id, month, currency, amount) VALUES ($1, $2, $3, $4)
+         ON CONFLICT (account_id, month, currency) DO UPDATE SET amount = volumes.amount + EXCLUDED.amount
+         RETURNING amount",
+        account.uuid(),
+        month,
+        currency,
+        amount,
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// Takes from the volume of a month what was added to it.
+pub(super) async fn take_volume(
+    db: &mut PgConnection,
+    account: AccountId,
+    month: Date,
+    currency: &str,
+    amount: i64,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE gateway.volumes SET amount = amount - $4 WHERE account_id = $1 AND month = $2 AND currency = $3",
+        account.uuid(),
+        month,
+        currency,
+        amount,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Transactions from an address since then, counted no further than `most`.
+pub(super) async fn from_address(
+    db: &mut PgConnection,
+    account: AccountId,
+    client_ip: &str,
+    since: Timestamp,
+    most: i32,
+) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM (
+             SELECT 1 FROM gateway.transactions WHERE account_id = $1 AND client_ip = $2 AND created_at > $3 LIMIT $4
+         ) AS recent"#,
+        account.uuid(),
+        client_ip,
+        since,
+        i64::from(most),
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// Whether nobody else had the place.
+pub(super) async fn take_guard(
+    db: &mut PgConnection,
+    account: AccountId,
+    fingerprint: &[u8],
+    id: TransactionId,
+    now: Timestamp,
+) -> Result<bool, sqlx::Error> {
+    // For as long as it is under way, however long that is.
+    let done = sqlx::query!(
+        "INSERT INTO gateway.duplicate_guards AS guard (account_id, fingerprint, transaction_id, until)
+         VALUES ($1, $2, $3, 'infinity')
+         ON CONFLICT (account_id, fingerprint) DO UPDATE
+         SET transaction_id = EXCLUDED.transaction_id, until = EXCLUDED.until
+         WHERE guard.until <= $4",
+        account.uuid(),
+        fingerprint,
+        id.uuid(),
+        now,
+    )
+    .execute(db)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+pub(super) async fn keep_guard(
+    db: &mut PgConnection,
+    account: AccountId,
+    fingerprint: &[u8],
+    id: TransactionId,
+    until: Timestamp,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "INSERT INTO gateway.duplicate_guards AS guard (account_id, fingerprint, transaction_id, until)
+         VALUES ($1, $2, $3, $4)
+         ON CONFLICT (account_id, fingerprint) DO UPDATE
+         SET transaction_id = EXCLUDED.transaction_id, until = EXCLUDED.until",
+        account.uuid(),
+        fingerprint,
+        id.uuid(),
+        until,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn drop_guard(
+    db: &mut PgConnection,
+    account: AccountId,
+    fingerprint: &[u8],
+    id: TransactionId,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "DELETE FROM gateway.duplicate_guards WHERE account_id = $1 AND fingerprint = $2 AND transaction_id = $3",
+        account.uuid(),
+        fingerprint,
+        id.uuid(),
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}

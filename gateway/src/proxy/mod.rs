@@ -1,0 +1,74 @@
+//! Proxy numbers: what a browser puts in place of a card number, so that a merchant's server never sees one. They look like
+//! card numbers, and the check of Luhn tells them apart: it fails.
+
+mod store;
+
+use std::time::Duration;
+
+use common::crypto::{EncryptionKey, hex, random_u32};
+use common::time::Timestamp;
+use sqlx::PgPool;
+
+use crate::accounts::Vaulting;
+use crate::cards::Number;
+use crate::failure::{Failure, Result};
+use crate::id::AccountId;
+
+/// How long a proxy number is good.
+const LIFETIME: Duration = Duration::from_secs(30 * 60);
+
+/// Makes a proxy number for a card number.
+///
+/// # Errors
+/// Only the database's.
+pub async fn create(db: &PgPool, vaulting: &Vaulting, number: &Number, now: Timestamp) -> Result<String> {
+    let proxy = random_proxy();
+    let hash = vaulting.pepper.hash(&proxy);
+    let sealed = vaulting.card_key.seal(number.expose(), &context(&hash));
+    store::insert(db, &hash, &sealed, now.plus(LIFETIME)).await?;
+    Ok(proxy)
+}
+
+/// The card number that a proxy number stands for. The first account that asks is the only one that is told.
+///
+/// # Errors
+/// Only the database's.
+pub async fn resolve(db: &PgPool, vaulting: &Vaulting, account: AccountId, proxy: &str) -> Result<Option<Number>> {
+    let hash = vaulting.pepper.hash(proxy);
+    let Some(sealed) = store::take(db, account, &hash).await? else { return Ok(None) };
+    let number = open(&vaulting.card_key, &sealed, &hash);
+    number.map(Some).ok_or(Failure::NotEntered("the card was encrypted under another key"))
+}
+
+fn open(key: &EncryptionKey, sealed: &[u8], hash: &[u8]) -> Option<Number> {
+    Number::parse(key.open(sealed, &context(hash))?.expose())
+}
+
+fn context(hash: &[u8]) -> String {
+    format!("proxy:{}", hex(hash))
+}
+
+/// Sixteen digits that begin with 9, as no card of ours does, with a wrong check digit. There are some 2^49 of them: guessing one
+/// that is in use takes longer than it lives.
+fn random_proxy() -> String {
+    let random = u64::from(random_u32()) << 32 | u64::from(random_u32());
+    let digits = format!("9{:014}", random % 100_000_000_000_000);
+    let right = (0..10).find(|check| crate::cards::passes_luhn(&format!("{digits}{check}")));
+    let right = right.expect("one of ten check digits is right");
+    let wrong = (right + 1 + random_u32() % 9) % 10;
+    format!("{digits}{wrong}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proxy_looks_like_a_card_and_is_none() {
+        for _ in 0..1_000 {
+            let proxy = random_proxy();
+            assert!(proxy.len() == 16 && proxy.bytes().all(|byte| byte.is_ascii_digit()), "{proxy}");
+            assert!(Number::parse(&proxy).is_none(), "{proxy}");
+        }
+    }
+}

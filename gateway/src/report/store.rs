@@ -1,0 +1,107 @@
+//! The SQL of the report.
+//!
+//! Each way to narrow it has statements of its own, so that each is read along an index: by the reference, by the one
+//! transaction, or by time.
+
+use common::time::Timestamp;
+use sqlx::PgPool;
+use sqlx::types::Json;
+
+use super::{Filter, PAGE_SIZE};
+use crate::cards::Brand;
+use crate::cards::source::Source;
+use crate::id::{AccountId, TransactionId};
+use crate::transactions::{Details, Kind, State};
+
+/// A transaction as the report reads it.
+pub(super) struct Row {
+    pub(super) id: TransactionId,
+    pub(super) parent_id: Option<TransactionId>,
+    pub(super) kind: Kind,
+    pub(super) state: State,
+    pub(super) source: Source,
+    pub(super) amount: i64,
+    pub(super) currency: String,
+    pub(super) reference_id: Option<String>,
+    pub(super) brand: Brand,
+    pub(super) masked: String,
+    pub(super) expiry: String,
+    pub(super) client_ip: Option<String>,
+    pub(super) details: Json<Details>,
+    pub(super) reason: Option<String>,
+    pub(super) auth_code: Option<String>,
+    pub(super) avs: Option<String>,
+    pub(super) cvv: Option<String>,
+    pub(super) three_ds: bool,
+    pub(super) created_at: Timestamp,
+}
+
+/// A page of the report. The columns stand once; `$rest` narrows it along its index.
+macro_rules! page {
+    ($db:ident, $account:ident, $filter:ident, $rest:literal, $by:expr) => {
+        sqlx::query_as!(
+            Row,
+            r#"SELECT id AS "id: TransactionId", parent_id AS "parent_id: TransactionId", kind AS "kind: Kind",
+                      state AS "state: State", source AS "source: Source", amount, currency, reference_id,
+                      brand AS "brand: Brand", masked, expiry, client_ip, details AS "details: Json<Details>", reason,
+                      auth_code, avs, cvv, challenge_hash IS NOT NULL AS "three_ds!", created_at
+               FROM gateway.transactions
+               WHERE account_id = $1 AND created_at >= $2 AND created_at < $3 AND ($4::text IS NULL OR kind = $4)
+                 AND ($5::boolean IS NULL OR (state = 'approved') = $5) "#
+                + $rest
+                + " ORDER BY created_at DESC, id DESC LIMIT $7 OFFSET $8",
+            $account.uuid(),
+            $filter.from,
+            $filter.to,
+            $filter.kind as Option<Kind>,
+            $filter.success,
+            $by,
+            PAGE_SIZE,
+            ($filter.page - 1) * PAGE_SIZE,
+        )
+        .fetch_all($db)
+        .await?
+    };
+}
+
+/// How many transactions the report has in all.
+macro_rules! count {
+    ($db:ident, $account:ident, $filter:ident, $rest:literal, $by:expr) => {
+        sqlx::query_scalar!(
+            r#"SELECT count(*) AS "count!" FROM gateway.transactions
+               WHERE account_id = $1 AND created_at >= $2 AND created_at < $3 AND ($4::text IS NULL OR kind = $4)
+                 AND ($5::boolean IS NULL OR (state = 'approved') = $5) "#
+                + $rest,
+            $account.uuid(),
+            $filter.from,
+            $filter.to,
+            $filter.kind as Option<Kind>,
+            $filter.success,
+            $by,
+        )
+        .fetch_one($db)
+        .await?
+    };
+}
+
+/// How many there are, and a page of them, newest first.
+pub(super) async fn read(db: &PgPool, account: AccountId, filter: &Filter) -> Result<(i64, Vec<Row>), sqlx::Error> {
+    let (id, reference) = (filter.id.map(TransactionId::uuid), filter.reference_id.as_deref());
+    Ok(match (id, reference) {
+        (None, None) => {
+            // The sixth is for the narrower ones.
+            let count = count!(db, account, filter, "AND $6::text IS NULL", None::<&str>);
+            (count, page!(db, account, filter, "AND $6::text IS NULL", None::<&str>))
+        }
+        (None, Some(reference)) => {
+            let count = count!(db, account, filter, "AND reference_id = $6", reference);
+            (count, page!(db, account, filter, "AND reference_id = $6", reference))
+        }
+        (Some(id), reference) => {
+            // At most one, so there is nothing to count in the database.
+            let mut rows = page!(db, account, filter, "AND id = $6", id);
+            rows.retain(|row| reference.is_none() || row.reference_id.as_deref() == reference);
+            (rows.len() as i64, rows)
+        }
+    })
+}

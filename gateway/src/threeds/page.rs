@@ -1,0 +1,125 @@
+//! The page that asks a cardholder, and the redirect back to the merchant. The redirect is a hint: whoever relies on the outcome
+//! asks the report.
+
+use axum::http::{HeaderName, StatusCode, header};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use url::Url;
+
+use super::store::{self, Shown};
+use crate::amount::Amount;
+use crate::app::App;
+use crate::cards::TokenHash;
+use crate::failure::Failure;
+use crate::http::Form;
+use crate::transactions::enter::{self, declined};
+use crate::transactions::outcome::{self, Ended, Ending};
+use crate::transactions::{State, reason};
+
+const PAGE: &str = include_str!("page.html");
+
+/// The page of a challenge; once it is over, the way back.
+pub async fn show(app: &App, token: &str) -> Response {
+    match find(app, token).await {
+        Ok(Some(shown)) if shown.open => page(&shown),
+        Ok(Some(shown)) => back(app, &shown).await,
+        Ok(None) => notice(StatusCode::NOT_FOUND, "There is nothing to confirm here."),
+        Err(response) => response,
+    }
+}
+
+/// What the cardholder has decided, and the way back.
+pub async fn decide(app: &App, token: &str, form: &Form) -> Response {
+    let shown = match find(app, token).await {
+        Ok(Some(shown)) => shown,
+        Ok(None) => return notice(StatusCode::NOT_FOUND, "There is nothing to confirm here."),
+        Err(response) => return response,
+    };
+    let ended = match form.get("decision") {
+        Some("confirm") => enter::confirm(app, shown.id).await,
+        Some("refuse") => refuse(app, &shown).await,
+        Some(_) | None => return notice(StatusCode::BAD_REQUEST, "Please choose Confirm or Refuse."),
+    };
+    match ended {
+        // Nobody confirmed in time, and the sweep has not come by yet.
+        Ok(ended) if ended.state == State::Challenged => redirect(&shown, &expired()),
+        Ok(ended) => redirect(&shown, &ended),
+        Err(_) => back(app, &shown).await,
+    }
+}
+
+async fn refuse(app: &App, shown: &Shown) -> Result<Ended, Failure> {
+    let ending = Ending::declined(reason::AUTHENTICATION_REFUSED, None);
+    let ended = outcome::end_challenge(app, shown.id, &ending).await;
+    ended.map_err(|error| outcome::unknown(shown.id, &error))
+}
+
+async fn find(app: &App, token: &str) -> Result<Option<Shown>, Response> {
+    store::find(&app.db, TokenHash::of(token)).await.map_err(|error| {
+        tracing::error!(%error, "a challenge cannot be read");
+        notice(StatusCode::SERVICE_UNAVAILABLE, "This cannot be done now. Please try again in a moment.")
+    })
+}
+
+async fn back(app: &App, shown: &Shown) -> Response {
+    match outcome::read(app, shown.id).await {
+        Ok(ended) if ended.state == State::Challenged => redirect(shown, &expired()),
+        Ok(ended) => redirect(shown, &ended),
+        Err(_) => notice(StatusCode::SERVICE_UNAVAILABLE, "This cannot be done now. Please try again in a moment."),
+    }
+}
+
+fn expired() -> Ended {
+    Ended { state: State::Declined, reason: reason::AUTHENTICATION_EXPIRED.to_owned() }
+}
+
+/// Back to the merchant with `transaction_id`, `code` and `description`. What the address asks already stays.
+fn redirect(shown: &Shown, ended: &Ended) -> Response {
+    let Ok(mut url) = Url::parse(&shown.return_url) else {
+        return notice(StatusCode::OK, "This is done. You may close this page.");
+    };
+    let (code, description) = match ended.state {
+        State::Approved => ("00", crate::http::envelope::SUCCESS.into()),
+        State::Declined | State::Failed => {
+            let (code, description) = declined(&ended.reason).told(crate::failure::Code::Declined);
+            (code.code(), description)
+        }
+        State::InProgress | State::Challenged => {
+            let (code, description) = Failure::Unknown.told(crate::failure::Code::Unknown);
+            (code.code(), description)
+        }
+    };
+    let answer =
+        [("transaction_id", shown.id.to_string()), ("code", code.to_owned()), ("description", description.into())];
+    url.query_pairs_mut().extend_pairs(answer);
+    private(Redirect::to(url.as_str()))
+}
+
+fn page(shown: &Shown) -> Response {
+    // A browser that follows the answer to the form asks this policy about the merchant's address too.
+    let back = Url::parse(&shown.return_url).map(|url| url.origin().ascii_serialization()).unwrap_or_default();
+    let html = PAGE
+        .replace("{merchant}", &escape(&shown.merchant))
+        .replace("{amount}", &format!("{} {}", Amount::hundredths(shown.amount), shown.currency))
+        .replace("{card}", &shown.masked);
+    let policy = format!("default-src 'none'; style-src 'self'; form-action 'self' {back}; frame-ancestors 'none'");
+    private(([(header::CONTENT_SECURITY_POLICY, policy)], Html(html)))
+}
+
+fn notice(status: StatusCode, text: &str) -> Response {
+    let policy = "default-src 'none'; frame-ancestors 'none'";
+    private((status, [(header::CONTENT_SECURITY_POLICY, policy)], Html(format!("<!doctype html><p>{text}</p>\n"))))
+}
+
+/// Kept by nobody, and told to nobody as where a visitor came from.
+fn private(response: impl IntoResponse) -> Response {
+    let headers: [(HeaderName, &str); 3] = [
+        (header::CACHE_CONTROL, "no-store"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    (headers, response).into_response()
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

@@ -1,0 +1,31 @@
+//! The SQL of challenges.
+
+use sqlx::PgPool;
+
+use crate::cards::TokenHash;
+use crate::id::TransactionId;
+
+/// What the page shows, and where it leads.
+pub(super) struct Shown {
+    pub(super) id: TransactionId,
+    pub(super) merchant: String,
+    pub(super) amount: i64,
+    pub(super) currency: String,
+    pub(super) masked: String,
+    pub(super) return_url: String,
+    /// Whether it may still be answered.
+    pub(super) open: bool,
+}
+
+pub(super) async fn find(db: &PgPool, page: TokenHash) -> Result<Option<Shown>, sqlx::Error> {
+    sqlx::query_as!(
+        Shown,
+        r#"SELECT id AS "id: TransactionId", amount, currency, masked, return_url AS "return_url!",
+                  (SELECT name FROM gateway.accounts WHERE accounts.id = account_id) AS "merchant!",
+                  state = 'challenged' AND challenge_ends_at > clock_timestamp() AS "open!"
+           FROM gateway.transactions WHERE challenge_hash = $1"#,
+        page.bytes(),
+    )
+    .fetch_optional(db)
+    .await
+}

@@ -1,0 +1,102 @@
+//! Tokens of capture fields: a card goes in from a browser, and a token comes out that is good for one use. The security code
+//! lives nowhere else, and no longer than that.
+
+mod store;
+
+use std::time::Duration;
+
+use common::country::Country;
+use common::crypto::random_hex;
+use serde::Serialize;
+
+use crate::accounts;
+use crate::app::App;
+use crate::cards::source::security_code;
+use crate::cards::{Expiry, Face, Holder, Number, TokenHash, vault};
+use crate::failure::{Code, Result};
+use crate::http::envelope::SUCCESS;
+use crate::http::{Form, Reply};
+
+/// As long as the session of a capture field.
+const LIFETIME: Duration = Duration::from_secs(30 * 60);
+
+#[derive(Serialize)]
+struct Created {
+    code: &'static str,
+    description: &'static str,
+    card_token: String,
+    expires_at: common::time::Timestamp,
+    card_type: &'static str,
+    credit_card_number: String,
+    card_expiry_date: String,
+}
+
+/// Keeps a card and its security code until they are used.
+///
+/// # Errors
+/// 01 for an unknown `app_key`, 02, 03, 05, and A1 for the security code.
+pub async fn create(app: &App, form: &Form) -> Result<Reply> {
+    let account = accounts::by_app_key(&app.db, form.get("app_key")).await?;
+    let now = app.clock.now();
+    let number = form.get("creditcard_number").and_then(Number::parse).ok_or(Code::Card.refuse())?;
+    let (month, year) = (form.get("expire_month").unwrap_or_default(), form.get("expire_year").unwrap_or_default());
+    let expiry = Expiry::parse(month, year).filter(|expiry| expiry.is_good_on(account.time_zone.date_at(now)));
+    let face = Face::of(&number, expiry.ok_or(Code::Expiry.refuse())?);
+    let code = security_code(form, true)?;
+    let holder = holder(form)?;
+
+    let token = format!("{}{}", vault::FIELD_PREFIX, random_hex(16));
+    let hash = TokenHash::of(&token);
+    let key = &app.vaulting.card_key;
+    let expires_at = now.plus(LIFETIME);
+    store::insert(
+        &app.db,
+        &store::NewToken {
+            account: account.id,
+            hash,
+            number: key.seal(number.expose(), &vault::number_context(&hash)),
+            security_code: code.map(|code| key.seal(code.expose(), &vault::code_context(&hash))),
+            face: &face,
+            holder: &holder,
+            now,
+            expires_at,
+        },
+    )
+    .await?;
+    Ok(Reply::new(&Created {
+        code: "00",
+        description: SUCCESS,
+        card_token: token,
+        expires_at,
+        card_type: face.brand.name(),
+        credit_card_number: face.masked,
+        card_expiry_date: face.expiry.to_string(),
+    }))
+}
+
+/// The cardholder as the field collects them: a name in one piece or in two.
+fn holder(form: &Form) -> Result<Holder> {
+    let whole = form.text("name")?;
+    let (first, last) = match whole.as_deref() {
+        Some(name) => {
+            let (first, last) = name.rsplit_once(' ').unwrap_or((name, name));
+            (Some(first.trim_end().to_owned()), Some(last.to_owned()))
+        }
+        None => (None, None),
+    };
+    Ok(Holder {
+        first_name: form.text("first_name")?.or(first),
+        last_name: form.text("last_name")?.or(last),
+        zip_code: form.text("zip_code")?,
+        country_code: country(form)?,
+    })
+}
+
+/// The country of a form, if it names one.
+///
+/// # Errors
+/// 05 for one that is none.
+pub fn country(form: &Form) -> Result<Option<String>> {
+    let Some(text) = form.get("country_code") else { return Ok(None) };
+    text.parse::<Country>().map(|country| Some(country.code().to_owned())).map_err(|_| Code::Country.refuse())
+}

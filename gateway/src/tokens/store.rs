@@ -1,0 +1,40 @@
+//! The SQL of capture fields' tokens, but for their use, which is in `cards/store.rs`.
+
+use common::time::Timestamp;
+use sqlx::PgPool;
+use sqlx::types::Json;
+
+use crate::cards::{Brand, Face, Holder, TokenHash};
+use crate::id::AccountId;
+
+pub(super) struct NewToken<'a> {
+    pub(super) account: AccountId,
+    pub(super) hash: TokenHash,
+    pub(super) number: Vec<u8>,
+    pub(super) security_code: Option<Vec<u8>>,
+    pub(super) face: &'a Face,
+    pub(super) holder: &'a Holder,
+    pub(super) now: Timestamp,
+    pub(super) expires_at: Timestamp,
+}
+
+pub(super) async fn insert(db: &PgPool, new: &NewToken<'_>) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "INSERT INTO gateway.field_tokens (token_hash, account_id, number, security_code, brand, masked, expiry, holder,
+             created_at, expires_at, forget_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)",
+        new.hash.bytes(),
+        new.account.uuid(),
+        new.number,
+        new.security_code,
+        new.face.brand as Brand,
+        new.face.masked,
+        new.face.expiry.to_string(),
+        Json(new.holder) as _,
+        new.now,
+        new.expires_at,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,349 @@
+//! The SQL of transactions, but for the report.
+
+use common::calendar::{Date, TimeZone};
+use common::time::Timestamp;
+use sqlx::types::Json;
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use super::outcome::Ending;
+use super::rules::Parent;
+use super::{Details, Kind, NewCharge, State};
+use crate::acquirer::cards;
+use crate::amount::Amount;
+use crate::cards::Brand;
+use crate::cards::source::Source;
+use crate::id::{AccountId, TransactionId};
+use crate::threeds::Challenge;
+
+/// A transaction that is about to be written.
+pub(super) struct Entry<'a> {
+    pub(super) id: TransactionId,
+    pub(super) account: AccountId,
+    pub(super) new: &'a NewCharge,
+    pub(super) fingerprint: &'a [u8],
+    pub(super) challenge: Option<&'a Challenge>,
+    pub(super) month: Option<Date>,
+    pub(super) now: Timestamp,
+}
+
+/// A transaction that is locked, to be ended.
+pub(super) struct Open {
+    pub(super) kind: Kind,
+    pub(super) state: State,
+    pub(super) reason: Option<String>,
+    pub(super) amount: i64,
+    pub(super) currency: String,
+    pub(super) month: Option<Date>,
+    pub(super) fingerprint: Option<Vec<u8>>,
+    pub(super) account_id: AccountId,
+    pub(super) parent_id: Option<TransactionId>,
+    pub(super) time_zone: TimeZone,
+}
+
+/// A transaction as a caller names it.
+pub(super) struct Named {
+    pub(super) kind: Kind,
+    pub(super) parent_id: Option<TransactionId>,
+}
+
+/// What a confirmed charge goes on with.
+pub(super) struct Confirmed {
+    pub(super) number: Vec<u8>,
+    pub(super) zip_code: String,
+}
+
+/// Bounds how long the transaction may lie open, and how long it waits for others.
+pub(super) async fn bound(db: &mut PgConnection, open: &str, waits: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "SELECT set_config('idle_in_transaction_session_timeout', $1, true) AS open,
+                set_config('lock_timeout', $2, true) AS waits",
+        open,
+        waits,
+    )
+    .fetch_one(db)
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn reference_is_used(
+    db: &mut PgConnection,
+    account: AccountId,
+    reference: &str,
+) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT 1 FROM gateway.transactions
+                          WHERE account_id = $1 AND reference_id = $2 AND parent_id IS NULL) AS "used!""#,
+        account.uuid(),
+        reference,
+    )
+    .fetch_one(db)
+    .await
+}
+
+pub(super) async fn wallet_token_is_used(db: &mut PgConnection, token: Uuid) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT 1 FROM gateway.transactions WHERE wallet_token = $1) AS "used!""#,
+        token,
+    )
+    .fetch_one(db)
+    .await
+}
+
+pub(super) async fn insert_charge(db: &mut PgConnection, entry: &Entry<'_>) -> Result<(), sqlx::Error> {
+    let Entry { new, challenge, .. } = entry;
+    let (funding, face) = (&new.funding, &new.funding.face);
+    let state = if challenge.is_some() { State::Challenged } else { State::InProgress };
+    // The code is not kept while its cardholder is asked, so what the issuer says to it is.
+    let cvv = challenge.and_then(|_| cards::cvv_response(&funding.number, funding.security_code.as_ref()));
+    sqlx::query!(
+        "INSERT INTO gateway.transactions (id, account_id, kind, state, source, amount, currency, reference_id, brand,
+             masked, expiry, number, fingerprint, client_ip, details, cvv, challenge_hash, return_url, wallet_token,
+             month, created_at, challenge_ends_at, recover_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
+             CASE WHEN $17::bytea IS NOT NULL THEN clock_timestamp() + interval '30 seconds' END,
+             clock_timestamp() + CASE WHEN $17::bytea IS NOT NULL THEN interval '30 seconds' ELSE interval '15 seconds' END)",
+        entry.id.uuid(),
+        entry.account.uuid(),
+        new.kind as Kind,
+        state as State,
+        funding.source as Source,
+        new.amount.get(),
+        new.currency,
+        new.reference_id,
+        face.brand as Brand,
+        face.masked,
+        face.expiry.to_string(),
+        challenge.map(|challenge| challenge.number.as_slice()),
+        entry.fingerprint,
+        new.client_ip.map(|ip| ip.to_string()),
+        Json(&new.details) as _,
+        cvv,
+        challenge.map(|challenge| challenge.hash.bytes()),
+        challenge.and(new.return_url.as_deref()),
+        new.wallet_token,
+        entry.month,
+        entry.now,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn named(
+    db: &mut PgConnection,
+    account: AccountId,
+    id: TransactionId,
+) -> Result<Option<Named>, sqlx::Error> {
+    sqlx::query_as!(
+        Named,
+        r#"SELECT kind AS "kind: Kind", parent_id AS "parent_id: TransactionId" FROM gateway.transactions
+           WHERE account_id = $1 AND id = $2"#,
+        account.uuid(),
+        id.uuid(),
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Locks a charge and reads what decides about its children.
+pub(super) async fn lock_parent(
+    db: &mut PgConnection,
+    account: AccountId,
+    id: TransactionId,
+) -> Result<Parent, sqlx::Error> {
+    let row = sqlx::query!(
+        r#"SELECT kind AS "kind: Kind", state AS "state: State", amount, captured, refunded + refunding AS "returned!",
+                  voided, changing AS "changing: Kind", settles_at, lapses_at
+           FROM gateway.transactions WHERE account_id = $1 AND id = $2 FOR NO KEY UPDATE"#,
+        account.uuid(),
+        id.uuid(),
+    )
+    .fetch_one(db)
+    .await?;
+    Ok(Parent {
+        kind: row.kind,
+        state: row.state,
+        amount: Amount::hundredths(row.amount),
+        captured: Amount::hundredths(row.captured),
+        returned: Amount::hundredths(row.returned),
+        voided: row.voided,
+        changing: row.changing,
+        settles_at: row.settles_at,
+        lapses_at: row.lapses_at,
+    })
+}
+
+/// Notes on a charge what is about to be done to it.
+pub(super) async fn reserve(
+    db: &mut PgConnection,
+    id: TransactionId,
+    kind: Kind,
+    amount: Amount,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE gateway.transactions
+         SET refunding = refunding + CASE WHEN $2 = 'refund' THEN $3 ELSE 0::bigint END,
+             changing = CASE WHEN $2 = 'refund' THEN changing ELSE $2 END
+         WHERE id = $1",
+        id.uuid(),
+        kind as Kind,
+        amount.get(),
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Writes a child, which has its parent's card, details and reference.
+pub(super) async fn insert_child(
+    db: &mut PgConnection,
+    id: TransactionId,
+    parent: TransactionId,
+    kind: Kind,
+    amount: Amount,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "INSERT INTO gateway.transactions (id, account_id, parent_id, kind, state, source, amount, currency, reference_id,
+             brand, masked, expiry, details, created_at, recover_at)
+         SELECT $1, account_id, id, $3, 'in_progress', source, $4, currency, reference_id, brand, masked, expiry, details,
+             $5, clock_timestamp() + interval '15 seconds'
+         FROM gateway.transactions WHERE id = $2",
+        id.uuid(),
+        parent.uuid(),
+        kind as Kind,
+        amount.get(),
+        now,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Locks a transaction, its parent before it.
+pub(super) async fn lock_open(db: &mut PgConnection, id: TransactionId) -> Result<Open, sqlx::Error> {
+    sqlx::query!(
+        "SELECT id FROM gateway.transactions
+         WHERE id = (SELECT parent_id FROM gateway.transactions WHERE id = $1) FOR NO KEY UPDATE",
+        id.uuid(),
+    )
+    .fetch_optional(&mut *db)
+    .await?;
+    sqlx::query_as!(
+        Open,
+        r#"SELECT kind AS "kind: Kind", state AS "state: State", reason, amount, currency, month, fingerprint,
+                  account_id AS "account_id: AccountId", parent_id AS "parent_id: TransactionId",
+                  (SELECT time_zone FROM gateway.accounts WHERE accounts.id = account_id) AS "time_zone!: TimeZone"
+           FROM gateway.transactions WHERE id = $1 FOR NO KEY UPDATE"#,
+        id.uuid(),
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// Writes the end of a transaction that [`lock_open`] has locked.
+pub(super) async fn end(
+    db: &mut PgConnection,
+    id: TransactionId,
+    ending: &Ending,
+    open: &Open,
+    settles_at: Option<Timestamp>,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    let approved = ending.state == State::Approved;
+    let captured = if approved && open.kind == Kind::Sale { open.amount } else { 0 };
+    let holds = approved && open.kind == Kind::Authorize;
+    let lapses_at = holds.then(|| now.plus(std::time::Duration::from_secs(7 * 24 * 3600)));
+    sqlx::query!(
+        "UPDATE gateway.transactions
+         SET state = $2, reason = $3, auth_code = $4, avs = $5, cvv = COALESCE($6, cvv), captured = $7, settles_at = $8,
+             lapses_at = $9, ended_at = $10, recover_at = NULL, number = NULL
+         WHERE id = $1",
+        id.uuid(),
+        ending.state as State,
+        ending.reason,
+        ending.auth_code,
+        ending.avs,
+        ending.cvv,
+        captured,
+        settles_at,
+        lapses_at,
+        now,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Books on a charge what came of its child, and takes back what was reserved for it.
+pub(super) async fn end_child(
+    db: &mut PgConnection,
+    parent: TransactionId,
+    child: &Open,
+    approved: bool,
+    settles_at: Option<Timestamp>,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE gateway.transactions
+         SET captured = captured + CASE WHEN $2 = 'capture' AND $4 THEN $3 ELSE 0::bigint END,
+             settles_at = COALESCE($5, settles_at),
+             voided = voided OR ($2 = 'void' AND $4),
+             changing = CASE WHEN $2 = 'refund' THEN changing END,
+             refunding = refunding - CASE WHEN $2 = 'refund' THEN $3 ELSE 0::bigint END,
+             refunded = refunded + CASE WHEN $2 = 'refund' AND $4 THEN $3 ELSE 0::bigint END
+         WHERE id = $1",
+        parent.uuid(),
+        child.kind as Kind,
+        child.amount,
+        approved,
+        settles_at,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn standing(db: &PgPool, id: TransactionId) -> Result<(State, Option<String>), sqlx::Error> {
+    let row =
+        sqlx::query!(r#"SELECT state AS "state: State", reason FROM gateway.transactions WHERE id = $1"#, id.uuid(),)
+            .fetch_one(db)
+            .await?;
+    Ok((row.state, row.reason))
+}
+
+/// Takes a charge from its cardholder to the acquirer: once, and in time. The number leaves the table with it.
+pub(super) async fn confirm(db: &PgPool, id: TransactionId) -> Result<Option<Confirmed>, sqlx::Error> {
+    let mut tx = db.begin().await?;
+    let waiting = sqlx::query!(
+        r#"SELECT number AS "number!", details AS "details: Json<Details>" FROM gateway.transactions
+           WHERE id = $1 AND state = 'challenged' AND challenge_ends_at > clock_timestamp() FOR NO KEY UPDATE"#,
+        id.uuid(),
+    )
+    .fetch_optional(&mut *tx)
+    .await?;
+    let Some(waiting) = waiting else { return Ok(None) };
+    sqlx::query!(
+        "UPDATE gateway.transactions
+         SET state = 'in_progress', number = NULL, recover_at = clock_timestamp() + interval '15 seconds' WHERE id = $1",
+        id.uuid(),
+    )
+    .execute(&mut *tx)
+    .await?;
+    tx.commit().await?;
+    Ok(Some(Confirmed { number: waiting.number, zip_code: waiting.details.0.billing.zip_code }))
+}
+
+/// Takes rows that are due, and puts off when they are next: whoever dies with one costs that long.
+pub(super) async fn take_due(db: &PgPool, limit: i64) -> Result<Vec<(TransactionId, State)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"UPDATE gateway.transactions SET recover_at = clock_timestamp() + interval '15 seconds'
+           WHERE id = ANY (ARRAY (SELECT id FROM gateway.transactions WHERE recover_at <= clock_timestamp()
+                                  ORDER BY recover_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED))
+           RETURNING id AS "id: TransactionId", state AS "state: State""#,
+        limit,
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.id, row.state)).collect())
+}

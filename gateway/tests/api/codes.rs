@@ -1,0 +1,311 @@
+//! Every code of the contract, by what is wrong with a form that is otherwise right.
+
+use crate::support::{DECLINED, Form, GOOD, World};
+
+/// A field that is missing or wrong, and what is answered.
+struct Case(&'static str, Option<&'static str>, &'static str, &'static str);
+
+fn broken(form: Form, case: &Case) -> Form {
+    match case.1 {
+        Some(value) => form.with(case.0, value),
+        None => form.without(case.0),
+    }
+}
+
+/// What holds for sale, authorize and unreferenced refund.
+const COMMON: [Case; 49] = [
+    Case("username", None, "01", ""),
+    Case("username", Some("nobody"), "01", ""),
+    Case("api_key", None, "09", ""),
+    Case("api_key", Some("gwk_0"), "09", ""),
+    Case("creditcard_number", None, "02", ""),
+    Case("creditcard_number", Some("4242424242424241"), "02", ""),
+    Case("creditcard_number", Some("9242424242424242"), "02", ""),
+    Case("creditcard_number", Some("42424242"), "02", ""),
+    Case("creditcard_number", Some("4242x42424242424"), "02", ""),
+    Case("expire_month", None, "03", ""),
+    Case("expire_month", Some("13"), "03", ""),
+    Case("expire_month", Some("1"), "03", ""),
+    Case("expire_year", None, "03", ""),
+    Case("expire_year", Some("34"), "03", ""),
+    Case("expire_year", Some("2020"), "03", ""),
+    Case("expire_year", Some("2999"), "03", ""),
+    Case("first_name", None, "04", ""),
+    Case("last_name", None, "04", ""),
+    Case("last_name", Some("  "), "04", ""),
+    Case("country_code", None, "05", ""),
+    Case("country_code", Some("XX"), "05", ""),
+    Case("country_code", Some("USA"), "05", ""),
+    Case("email", None, "06", ""),
+    Case("email", Some("jane"), "06", ""),
+    Case("email", Some("jane@localhost"), "06", ""),
+    Case("amount", None, "07", ""),
+    Case("amount", Some("0"), "07", ""),
+    Case("amount", Some("0.00"), "07", ""),
+    Case("amount", Some("-1.00"), "07", ""),
+    Case("amount", Some("133.245"), "07", ""),
+    Case("amount", Some("1e3"), "07", ""),
+    Case("amount", Some("1,000.00"), "07", ""),
+    Case("amount", Some("12345678901234567890"), "07", ""),
+    Case("currency", None, "08", ""),
+    Case("currency", Some("JPY"), "10", ""),
+    Case("currency", Some("XYZ"), "10", ""),
+    Case("currency", Some("SEK"), "10", ""),
+    Case("creditcard_number", Some("3530111333300000"), "11", ""),
+    Case("zip_code", None, "A1", "zip_code"),
+    Case("company_name", Some("bull SHIT ltd"), "21", ""),
+    Case("email_receipt", Some("yes"), "A1", "email_receipt"),
+    Case("emailReceiptDBAEmail", Some("1"), "A1", "emailReceiptDBAEmail"),
+    Case("city", Some("a\u{7}b"), "A1", "city"),
+    Case("client_ip", Some("1.2.3"), "22", ""),
+    Case("client_ip", Some("localhost"), "22", ""),
+    Case("amount", Some("10000.01"), "17", ""),
+    Case("creditcard_number", Some(DECLINED), "F", "declined"),
+    Case("creditcard_number", Some("4000000000009995"), "F", "insufficient funds"),
+    Case("creditcard_number", Some("4000000000009987"), "F", "lost card"),
+];
+
+async fn world() -> World {
+    let world = World::new().await;
+    let options = ["--currency", "USD", "--currency", "EUR", "--refuse-brand", "jcb"];
+    world.cluster.run_gateway(&[&["account", "set", "--username", "shop"][..], &options].concat()).await.expect("set");
+    world
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_code_of_sale_authorize_and_unreferenced_refund() {
+    let world = world().await;
+    for script in ["sale.php", "authorize.php", "unreference_refund.php"] {
+        for case in &COMMON {
+            let said = world.post(script, &broken(world.charge(GOOD), case)).await;
+            assert_eq!(said.code(), case.2, "{script} with {} {:?}: {}", case.0, case.1, said.0);
+            said.refuses(case.2, case.3);
+        }
+        world.post(script, &world.charge(GOOD)).await.is("00");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shipping_memo_and_custom_fields_are_where_the_matrix_has_them() {
+    let world = world().await;
+    let shipped = |form: Form| {
+        form.without("ship_address_as_bill_address")
+            .with("ship_first_name", "Jo")
+            .with("ship_last_name", "Roe")
+            .with("ship_zip_code", "94105")
+            .with("ship_country_code", "US")
+    };
+    for script in ["sale.php", "authorize.php"] {
+        world.post(script, &shipped(world.charge(GOOD))).await.is("00");
+        for field in ["ship_first_name", "ship_last_name", "ship_zip_code", "ship_country_code"] {
+            world.post(script, &shipped(world.charge(GOOD)).without(field)).await.refuses("A1", field);
+        }
+        let wrong = shipped(world.charge(GOOD)).with("ship_country_code", "XX");
+        world.post(script, &wrong).await.refuses("A1", "ship_country_code");
+        let maybe = world.charge(GOOD).with("ship_address_as_bill_address", "maybe");
+        world.post(script, &maybe).await.refuses("A1", "ship_address_as_bill_address");
+        world.post(script, &world.charge(GOOD).with("memo", "what the fuck")).await.refuses("21", "");
+    }
+    // No part of an unreferenced refund, so nobody looks.
+    let credit = world.charge(GOOD).without("ship_address_as_bill_address").with("memo", "what the fuck");
+    world.post("unreference_refund.php", &credit).await.is("00");
+    // No part of authorize.
+    for field in ["custom_field_1", "custom_filed_2"] {
+        let form = |world: &World| world.charge(GOOD).with(field, "shit");
+        world.post("sale.php", &form(&world)).await.refuses("21", "");
+        world.post("unreference_refund.php", &form(&world)).await.refuses("21", "");
+        world.post("authorize.php", &form(&world)).await.is("00");
+    }
+    // Names of people and of towns are nobody's business.
+    let town = world.charge(GOOD).with("last_name", "Bastard").with("memo", "to Scunthorpe");
+    world.post("sale.php", &town).await.is("00");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_security_code_is_asked_where_it_must_be() {
+    let world = world().await;
+    world.post("authorize.php", &world.charge(GOOD).without("cvv")).await.refuses("A1", "cvv");
+    world.post("sale.php", &world.charge(GOOD).without("cvv")).await.is("00");
+    world.post("unreference_refund.php", &world.charge(GOOD).with("cvv", "12")).await.is("00");
+    for wrong in ["12", "12345", "12a"] {
+        world.post("sale.php", &world.charge(GOOD).with("cvv", wrong)).await.refuses("A1", "cvv");
+        world.post("authorize.php", &world.charge(GOOD).with("cvv", wrong)).await.refuses("A1", "cvv");
+    }
+    world.cluster.run_gateway(&["account", "set", "--username", "shop", "--cvv-required", "true"]).await.expect("set");
+    world.post("sale.php", &world.charge(GOOD).without("cvv")).await.refuses("A1", "cvv");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_fault_by_its_code_is_told_and_01_comes_before_09() {
+    let world = world().await;
+    world.post("sale.php", &world.keys().without("username").without("api_key")).await.refuses("01", "");
+    world.post("sale.php", &world.keys().without("api_key")).await.refuses("09", "");
+    let mut form = world.keys();
+    for (code, name, value) in [
+        ("02", "creditcard_number", GOOD),
+        ("03", "expire_month", "12"),
+        ("03", "expire_year", "2034"),
+        ("04", "first_name", "Jane"),
+        ("04", "last_name", "Doe"),
+        ("05", "country_code", "US"),
+        ("06", "email", "jane@example.com"),
+        ("07", "amount", "5.00"),
+        ("08", "currency", "USD"),
+        ("A1", "zip_code", "10001"),
+        ("A1", "ship_address_as_bill_address", "Y"),
+    ] {
+        world.post("sale.php", &form).await.is(code);
+        form = form.with(name, value);
+    }
+    world.post("sale.php", &form).await.is("00");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_number_may_come_encrypted_under_the_accounts_secret() {
+    let world = world().await;
+    let sealed = encrypt(&world.account.secret_key, GOOD);
+    let form = |world: &World| world.charge(&sealed).with("use_secret_key", "Y");
+    for script in ["sale.php", "unreference_refund.php"] {
+        world.post(script, &form(&world)).await.is("00");
+        world.post(script, &form(&world).with("use_secret_key", "N")).await.refuses("02", "");
+        world.post(script, &form(&world).with("use_secret_key", "y")).await.refuses("A1", "use_secret_key");
+        let plain = world.charge(GOOD).with("use_secret_key", "Y");
+        world.post(script, &plain).await.refuses("02", "");
+    }
+    // No part of authorize: what was sent is taken for the number.
+    world.post("authorize.php", &form(&world)).await.refuses("02", "");
+    world.post("authorize.php", &world.charge(GOOD).with("use_secret_key", "Y")).await.is("00");
+}
+
+/// AES-128-ECB with PKCS#7 in base64, as a merchant would do it.
+fn encrypt(key: &str, text: &str) -> String {
+    use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
+    use base64::Engine;
+    let cipher = aes::Aes128::new_from_slice(key.as_bytes()).expect("16 characters");
+    let padding = 16 - text.len() % 16;
+    let mut bytes = text.as_bytes().to_vec();
+    bytes.extend(std::iter::repeat_n(padding as u8, padding));
+    for block in bytes.chunks_exact_mut(16) {
+        let mut array = Array::try_from(&*block).expect("16 bytes");
+        cipher.encrypt_block(&mut array);
+        block.copy_from_slice(&array);
+    }
+    base64::prelude::BASE64_STANDARD.encode(bytes)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_are_asked_about_for_visa_alone() {
+    let world = world().await;
+    let ask = |first: &str, middle: Option<&str>, last: &str| {
+        let form = world.charge(GOOD).with("amount", "0.00").with("first_name", first).with("last_name", last);
+        match middle {
+            Some(middle) => form.with("middle_name", middle),
+            None => form,
+        }
+    };
+    for (form, all, first, middle, last) in [
+        (ask("Jane", None, "Doe"), "MATCH", "MATCH", "MATCH", "MATCH"),
+        (ask("Jane", Some("partial"), "Doe"), "PARTIAL_MATCH", "MATCH", "PARTIAL_MATCH", "MATCH"),
+        (ask("nomatch", None, "Doe"), "PARTIAL_MATCH", "NO_MATCH", "MATCH", "MATCH"),
+        (ask("nomatch", None, "nomatch"), "NO_MATCH", "NO_MATCH", "MATCH", "NO_MATCH"),
+    ] {
+        let said = world.post("account_validation.php", &form).await;
+        assert_eq!(said.is("00").text("nameMatchDecision"), all);
+        assert_eq!(said.text("firstNameMatchDecision"), first);
+        assert_eq!(said.text("middleNameMatchDecision"), middle);
+        assert_eq!(said.text("lastNameMatchDecision"), last);
+    }
+    let sealed = encrypt(&world.account.secret_key, GOOD);
+    let encrypted = ask("Jane", None, "Doe").with("creditcard_number", &sealed).with("use_secret_key", "Y");
+    world.post("account_validation.php", &encrypted).await.is("00");
+    for (name, value, code) in [
+        ("username", "nobody", "01"),
+        ("creditcard_number", "5555555555554444", "02"),
+        ("expire_year", "2020", "03"),
+        ("first_name", "", "04"),
+        ("amount", "x", "07"),
+        ("api_key", "x", "09"),
+        ("currency", "", "08"),
+        ("currency", "SEK", "10"),
+        ("cvv", "1", "A1"),
+    ] {
+        world.post("account_validation.php", &ask("Jane", None, "Doe").with(name, value)).await.refuses(code, "");
+    }
+    assert!(world.report(&[]).await.is_empty(), "an inquiry is no transaction");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_operation_is_said_in_the_envelope_too() {
+    let world = world().await;
+    let base = world.base();
+    let bare = world.keys();
+    for (request, status, allow) in [
+        (world.http().get(format!("{base}/apis/sale.php")), 405, Some("POST")),
+        (world.http().put(format!("{base}/apis/report.php")), 405, Some("POST")),
+        (world.http().post(format!("{base}/apis/sales.php")), 404, None),
+        (world.http().get(format!("{base}/apis/sales.php")), 404, None),
+        (world.http().get(format!("{base}/")), 404, None),
+        (world.http().post(format!("{base}/apis/sale.php/x")), 404, None),
+    ] {
+        let answer = world.send(request, &bare).await.expect("an answer");
+        assert_eq!(answer.status(), status);
+        assert_eq!(answer.headers().get("allow").map(|allow| allow.to_str().expect("text")), allow);
+        let body: serde_json::Value = answer.json().await.expect("JSON");
+        assert_eq!(body["response"]["code"], "UN", "{body}");
+    }
+    let long = world.charge(GOOD).with("memo", &"x".repeat(70_000));
+    let answer = world.raw(&format!("{base}/apis/sale.php"), &long).await;
+    assert_eq!(answer.status(), 413);
+    // No form at all has no user name.
+    let nonsense = world.http().post(format!("{base}/apis/sale.php")).body(vec![0xff, 0x00, b'{']).send().await;
+    let body: serde_json::Value = nonsense.expect("an answer").json().await.expect("JSON");
+    assert_eq!(body["response"]["code"], "01");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_tells_its_amounts_exactly() {
+    let world = world().await;
+    let answer =
+        world.raw(&format!("{}/apis/sale.php", world.base()), &world.charge(GOOD).with("amount", "133.2")).await;
+    let text = answer.text().await.expect("text");
+    assert!(text.contains(r#""total_amount":133.20"#) && text.contains(r#""convenience_fee":0.00"#), "{text}");
+    let credit = world.charge(GOOD).with("amount", "9999.9");
+    let answer = world.raw(&format!("{}/apis/unreference_refund.php", world.base()), &credit).await;
+    let text = answer.text().await.expect("text");
+    assert!(text.contains(r#""amount":9999.90"#), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_end_when_they_are_rotated() {
+    let world = world().await;
+    world.post("sale.php", &world.charge(GOOD)).await.is("00");
+    let keys = world.cluster.run_gateway(&["account", "rotate-keys", "--username", "shop"]).await.expect("keys");
+    world.post("sale.php", &world.charge(GOOD)).await.refuses("09", "");
+    let renewed = world.charge(GOOD).with("api_key", keys["api_key"].as_str().expect("a key"));
+    world.post("sale.php", &renewed).await.is("00");
+    assert!(world.cluster.run_gateway(&["account", "create", "--username", "shop"]).await.is_err(), "taken");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_tells_its_health_and_its_figures_where_the_public_is_not() {
+    let world = World::new().await;
+    world.post("sale.php", &world.charge(GOOD)).await.is("00");
+    world.post("sale.php", &world.charge(DECLINED)).await.is("F");
+    let get = async |path: &str| {
+        let url = format!("{}{path}", world.cluster.metrics_url(testkit::Kind::Gateway, 0));
+        let answer = world.http().get(url).send().await.expect("an answer");
+        (answer.status().as_u16(), answer.text().await.expect("text"))
+    };
+    assert_eq!(get("/healthz").await.0, 200);
+    assert_eq!(get("/readyz").await.0, 200);
+    let figures = get("/metrics").await.1;
+    for line in [
+        r#"gateway_requests_total{script="sale.php",code="00"} 1"#,
+        r#"gateway_requests_total{script="sale.php",code="F"} 1"#,
+        r#"gateway_transactions_total{type="SALE",state="declined"} 1"#,
+    ] {
+        assert!(figures.contains(line), "no {line} in {figures}");
+    }
+    let public = world.http().get(format!("{}/metrics", world.base())).send().await.expect("an answer");
+    assert_eq!(public.status(), 404);
+}

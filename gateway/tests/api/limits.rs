@@ -1,0 +1,98 @@
+//! Codes 17 to 20, and 26.
+
+use crate::support::{DECLINED, GOOD, World};
+
+async fn with(options: &[&str]) -> World {
+    let world = World::new().await;
+    world.cluster.run_gateway(&[&["account", "set", "--username", "shop"][..], options].concat()).await.expect("set");
+    world
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_and_a_month_have_their_limits() {
+    let world = with(&["--sale-limit", "100.00", "--monthly-limit", "150.00"]).await;
+    world.post("sale.php", &world.charge(GOOD).with("amount", "100.01")).await.refuses("17", "");
+    world.post("sale.php", &world.charge(GOOD).with("amount", "100.00")).await.is("00");
+    world.post("authorize.php", &world.charge(GOOD).with("amount", "50.01")).await.refuses("18", "");
+    // A decline uses nothing up.
+    world.post("sale.php", &world.charge(DECLINED).with("amount", "50.00")).await.is("F");
+    world.post("authorize.php", &world.charge(GOOD).with("amount", "50.00")).await.is("00");
+    world.post("sale.php", &world.charge(GOOD).with("amount", "0.01")).await.refuses("18", "");
+    // Each currency has its own, and a credit is no sale.
+    world.post("sale.php", &world.charge(GOOD).with("amount", "0.01").with("currency", "EUR")).await.is("00");
+    world.post("unreference_refund.php", &world.charge(GOOD).with("amount", "99.00")).await.is("00");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_day_has_its_limit_declines_included() {
+    let world = with(&["--daily-transactions", "3"]).await;
+    world.post("sale.php", &world.charge(GOOD)).await.is("00");
+    world.post("sale.php", &world.charge(DECLINED)).await.is("F");
+    // What was refused before it was entered does not count.
+    world.post("sale.php", &world.charge(GOOD).with("amount", "x")).await.is("07");
+    let third = world.post("sale.php", &world.charge(GOOD).with("reference_id", "third")).await;
+    world.post("sale.php", &world.charge(GOOD)).await.refuses("19", "");
+    // Who repeats itself hears that, and of no limit.
+    world.post("sale.php", &world.charge(GOOD).with("reference_id", "third")).await.refuses("26", "");
+    let of = world.keys().with("transaction_id", third.id());
+    world.post("void.php", &of).await.is("00");
+    world.execute("UPDATE gateway.usage SET day = day - 1").await;
+    world.post("sale.php", &world.charge(GOOD)).await.is("00");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_has_its_limit_for_an_hour() {
+    let world = with(&["--hourly-per-address", "2"]).await;
+    let from = |ip: &str| world.charge(GOOD).with("client_ip", ip);
+    world.post("sale.php", &from("192.0.2.1")).await.is("00");
+    world.post("sale.php", &from("::ffff:192.0.2.1")).await.is("00");
+    world.post("sale.php", &from("192.0.2.1")).await.refuses("20", "");
+    world.post("sale.php", &from("192.0.2.2")).await.is("00");
+    world.post("sale.php", &world.charge(GOOD)).await.is("00");
+    world.execute("UPDATE gateway.transactions SET created_at = created_at - interval '61 minutes'").await;
+    world.post("sale.php", &from("192.0.2.1")).await.is("00");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reference_is_good_once_for_ever_whatever_became_of_it() {
+    let world = World::new().await;
+    let other = world.add_account("other", &[]).await;
+    world.post("sale.php", &world.charge(DECLINED).with("reference_id", "a")).await.is("F");
+    for script in ["sale.php", "authorize.php", "unreference_refund.php"] {
+        world.post(script, &world.charge(GOOD).with("reference_id", "a")).await.refuses("26", "");
+        // It is the first that a repetition hears of, whatever else is wrong by now.
+        let spent = world.charge(GOOD).without("creditcard_number").with("reference_id", "a");
+        world.post(script, &spent).await.refuses("26", "");
+    }
+    world.execute("UPDATE gateway.transactions SET created_at = created_at - interval '1 year'").await;
+    world.post("sale.php", &world.charge(GOOD).with("reference_id", "a")).await.refuses("26", "");
+    // A refusal has not used it up, and another account's is another.
+    world.post("sale.php", &world.charge(GOOD).with("amount", "0").with("reference_id", "b")).await.is("07");
+    world.post("sale.php", &world.charge(GOOD).with("reference_id", "b")).await.is("00");
+    let theirs = world.charge(GOOD).with("username", &other.username).with("api_key", &other.api_key);
+    world.post("sale.php", &theirs.with("reference_id", "a")).await.is("00");
+    let long = "x".repeat(256);
+    world.post("sale.php", &world.charge(GOOD).with("reference_id", &long)).await.refuses("A1", "reference_id");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_reference_a_success_is_not_repeated_for_two_minutes() {
+    let world = World::new().await;
+    let form = world.charge(GOOD);
+    world.post("sale.php", &form).await.is("00");
+    world.post("sale.php", &form).await.refuses("26", "");
+    // Anything else about it that differs makes it another.
+    world.post("authorize.php", &form).await.is("00");
+    world.post("sale.php", &form.clone().with("currency", "EUR")).await.is("00");
+    world.post("sale.php", &form.clone().with("amount", "3.33")).await.is("00");
+    world.post("sale.php", &form.clone().with("creditcard_number", "5555555555554444")).await.is("00");
+    // A reference says that it is meant, and its success counts.
+    world.post("sale.php", &form.clone().with("reference_id", "meant")).await.is("00");
+    let past = "UPDATE gateway.duplicate_guards SET until = clock_timestamp()";
+    world.execute(past).await;
+    world.post("sale.php", &form).await.is("00");
+    // A decline may be repeated.
+    let declined = world.charge(DECLINED);
+    world.post("sale.php", &declined).await.is("F");
+    world.post("sale.php", &declined).await.is("F");
+}

@@ -1,0 +1,14 @@
+//! The gateway over HTTP: the real process, a real Postgres, and a merchant.
+
+mod browsers;
+mod changes;
+mod codes;
+mod limits;
+mod races;
+mod recovery;
+mod report;
+mod secrets;
+mod support;
+mod threeds;
+mod vault;
+mod wallet;

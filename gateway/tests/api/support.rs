@@ -1,0 +1,259 @@
+//! A gateway of its own for each test, and a merchant that speaks to it.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+use sqlx::{Connection, PgConnection};
+use testkit::{Builder, Cluster};
+
+pub(crate) const GOOD: &str = "4242424242424242";
+pub(crate) const DECLINED: &str = "4000000000000002";
+pub(crate) const CHALLENGED: &str = "4000002500003155";
+
+/// The keys of an account.
+#[derive(Clone)]
+pub(crate) struct Account {
+    pub(crate) username: String,
+    pub(crate) api_key: String,
+    pub(crate) secret_key: String,
+    pub(crate) app_key: String,
+}
+
+/// A running gateway.
+pub(crate) struct World {
+    pub(crate) cluster: Cluster,
+    pub(crate) account: Account,
+    http: reqwest::Client,
+}
+
+/// The fields of a form.
+#[derive(Clone)]
+pub(crate) struct Form(BTreeMap<String, String>);
+
+impl Form {
+    pub(crate) fn empty() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    #[must_use]
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+        self.0.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    pub(crate) fn encoded(&self) -> String {
+        url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.0).finish()
+    }
+
+    #[must_use]
+    pub(crate) fn without(mut self, name: &str) -> Self {
+        assert!(self.0.remove(name).is_some(), "{name} was not there");
+        self
+    }
+}
+
+/// What a script answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Said(pub(crate) Value);
+
+impl Said {
+    pub(crate) fn code(&self) -> &str {
+        self.text("code")
+    }
+
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.0[name].as_str().unwrap_or_else(|| panic!("no text {name} in {}", self.0))
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        assert_eq!(self.code(), "00", "{}", self.0);
+        self.text("transaction_id")
+    }
+
+    #[track_caller]
+    pub(crate) fn is(&self, code: &str) -> &Self {
+        assert_eq!(self.code(), code, "{}", self.0);
+        self
+    }
+
+    /// An error, which has a code, a description and nothing else.
+    #[track_caller]
+    pub(crate) fn refuses(&self, code: &str, mentions: &str) {
+        assert_eq!(self.code(), code, "{}", self.0);
+        let keys: Vec<_> = self.0.as_object().expect("an object").keys().collect();
+        assert_eq!(keys, ["code", "description"], "{}", self.0);
+        assert!(self.text("description").contains(mentions), "{} does not mention {mentions}", self.0);
+    }
+}
+
+impl World {
+    /// One gateway, and an account with no limits in the way.
+    pub(crate) async fn new() -> Self {
+        Self::of(Cluster::builder().gateway(1), &[]).await
+    }
+
+    pub(crate) async fn of(builder: Builder, options: &[&str]) -> Self {
+        let cluster = builder.start().await.expect("a gateway");
+        let http = reqwest::Client::builder()
+            .retry(reqwest::retry::never())
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .timeout(Duration::from_secs(60))
+            .build()
+            .expect("a client");
+        let account = create(&cluster, "shop", options).await;
+        Self { cluster, account, http }
+    }
+
+    pub(crate) async fn add_account(&self, username: &str, options: &[&str]) -> Account {
+        create(&self.cluster, username, options).await
+    }
+
+    pub(crate) fn base(&self) -> String {
+        self.cluster.gateway_url(0)
+    }
+
+    /// The keys and nothing else.
+    pub(crate) fn keys(&self) -> Form {
+        self.keys_of(&self.account)
+    }
+
+    pub(crate) fn keys_of(&self, account: &Account) -> Form {
+        Form::empty().with("username", &account.username).with("api_key", &account.api_key)
+    }
+
+    /// A form that is right for sale and authorize, of an amount that no other form of this process has.
+    pub(crate) fn charge(&self, number: &str) -> Form {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let mut form = self.keys();
+        for (name, value) in [
+            ("creditcard_number", number),
+            ("expire_month", "12"),
+            ("expire_year", "2034"),
+            ("cvv", "917"),
+            ("amount", &format!("{}.{:02}", 10 + n / 100, n % 100)),
+            ("currency", "USD"),
+            ("first_name", "Jane"),
+            ("last_name", "Doe"),
+            ("country_code", "US"),
+            ("zip_code", "10001"),
+            ("email", "jane@example.com"),
+            ("ship_address_as_bill_address", "Y"),
+        ] {
+            form = form.with(name, value);
+        }
+        form
+    }
+
+    pub(crate) async fn post(&self, script: &str, form: &Form) -> Said {
+        self.post_to(&format!("{}/apis/{script}", self.base()), form).await
+    }
+
+    /// To one of what browsers use.
+    pub(crate) async fn browse(&self, path: &str, form: &Form) -> Said {
+        self.post_to(&format!("{}/services/{path}", self.base()), form).await
+    }
+
+    pub(crate) fn browser(&self) -> Form {
+        Form::empty().with("app_key", &self.account.app_key)
+    }
+
+    async fn post_to(&self, url: &str, form: &Form) -> Said {
+        let response = self.raw(url, form).await;
+        assert_eq!(response.status(), 200, "{url}");
+        assert_eq!(response.headers()["content-type"], "application/json");
+        let body: Value = response.json().await.expect("JSON");
+        assert_eq!(body.as_object().expect("an object").len(), 1, "{body}");
+        Said(body["response"].clone())
+    }
+
+    pub(crate) async fn raw(&self, url: &str, form: &Form) -> reqwest::Response {
+        self.send(self.http.post(url), form).await.expect("an answer")
+    }
+
+    pub(crate) async fn send(
+        &self,
+        request: reqwest::RequestBuilder,
+        form: &Form,
+    ) -> Result<reqwest::Response, reqwest::Error> {
+        request.header("content-type", "application/x-www-form-urlencoded").body(form.encoded()).send().await
+    }
+
+    pub(crate) fn http(&self) -> &reqwest::Client {
+        &self.http
+    }
+
+    /// The same form so many times at once.
+    pub(crate) async fn at_once(&self, script: &str, form: &Form, times: usize) -> Vec<Said> {
+        futures_util::future::join_all((0..times).map(|_| self.post(script, form))).await
+    }
+
+    /// Every record of the report that these fields narrow it to.
+    pub(crate) async fn report(&self, narrow: &[(&str, &str)]) -> Vec<Value> {
+        let mut form = self.keys().with("start_date", "2020-01-01").with("end_date", "2099-12-31");
+        for (name, value) in narrow {
+            form = form.with(name, value);
+        }
+        let said = self.post("report.php", &form).await;
+        said.is("00").0["transactions"].as_array().expect("a list").clone()
+    }
+
+    /// The record of a transaction.
+    pub(crate) async fn record(&self, id: &str) -> Value {
+        let records = self.report(&[("transaction_id", id)]).await;
+        assert_eq!(records.len(), 1, "{id}: {records:?}");
+        records[0].clone()
+    }
+
+    pub(crate) async fn database(&self) -> PgConnection {
+        PgConnection::connect(self.cluster.database_url()).await.expect("the database")
+    }
+
+    /// Runs a statement without parameters, and says how many rows it touched.
+    pub(crate) async fn execute(&self, statement: &'static str) -> u64 {
+        sqlx::query(statement).execute(&mut self.database().await).await.expect(statement).rows_affected()
+    }
+
+    pub(crate) async fn number(&self, statement: &'static str) -> i64 {
+        sqlx::query_scalar(statement).fetch_one(&mut self.database().await).await.expect(statement)
+    }
+}
+
+/// How many of these answers have the code.
+pub(crate) fn count(answers: &[Said], code: &str) -> usize {
+    answers.iter().filter(|said| said.code() == code).count()
+}
+
+async fn create(cluster: &Cluster, username: &str, options: &[&str]) -> Account {
+    // No limit is met by chance; a test of limits sets its own after these.
+    let no_limits = ["--daily-transactions", "1000000", "--hourly-per-address", "1000000"];
+    let arguments = [&["account", "create", "--username", username][..], &no_limits[..]].concat();
+    let keys = cluster.run_gateway(&arguments).await.expect("an account");
+    if !options.is_empty() {
+        let arguments = [&["account", "set", "--username", username][..], options].concat();
+        cluster.run_gateway(&arguments).await.expect("options");
+    }
+    let text = |name: &str| keys[name].as_str().expect(name).to_owned();
+    Account {
+        username: text("username"),
+        api_key: text("api_key"),
+        secret_key: text("secret_key"),
+        app_key: text("app_key"),
+    }
+}
+
+/// Tries until it is so, for as long as a slow machine may take.
+pub(crate) async fn until<T>(what: &str, seconds: u64, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let waiting = async {
+        loop {
+            if let Some(found) = look().await {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(seconds), waiting).await.unwrap_or_else(|_| panic!("never came: {what}"))
+}

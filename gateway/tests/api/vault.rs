@@ -1,0 +1,162 @@
+//! Cards that are kept, tokens of capture fields, and proxy numbers.
+
+use crate::support::{DECLINED, Form, GOOD, World};
+
+fn card(form: Form, number: &str) -> Form {
+    form.with("creditcard_number", number).with("expire_month", "12").with("expire_year", "2034")
+}
+
+/// A charge that names a card by a token and leaves out what the token stands for.
+fn by_token(world: &World, token: &str) -> Form {
+    let form = world.charge(GOOD).with("card_token", token);
+    ["creditcard_number", "expire_month", "expire_year", "cvv"].into_iter().fold(form, Form::without)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stored_card_is_charged_by_its_token() {
+    let world = World::new().await;
+    let stored = world.post("add_card.php", &card(world.keys(), "5555555555554444")).await;
+    stored.is("00");
+    assert_eq!(stored.text("card_type"), "MASTERCARD");
+    assert_eq!(stored.text("credit_card_number"), "XXXXXXXXXXXX4444");
+    assert_eq!(stored.text("card_expiry_date"), "12/2034");
+    let token = stored.text("card_token");
+    // Any number of times, and without a security code.
+    for script in ["sale.php", "authorize.php", "sale.php"] {
+        let said = world.post(script, &by_token(&world, token)).await;
+        let record = world.record(said.id()).await;
+        assert_eq!(record["credit_card_number"], "XXXXXXXXXXXX4444");
+        assert_eq!(record["transaction_source"], "CARD TOKEN");
+        assert_eq!(record["cvv_response_code"], "");
+    }
+    let other = world.add_account("other", &[]).await;
+    let theirs = by_token(&world, token).with("username", &other.username).with("api_key", &other.api_key);
+    world.post("sale.php", &theirs).await.refuses("02", "card_token");
+    world
+        .post("sale.php", &by_token(&world, "card_00000000000000000000000000000000"))
+        .await
+        .refuses("02", "card_token");
+    // No part of an unreferenced refund.
+    world.post("unreference_refund.php", &by_token(&world, token)).await.refuses("02", "");
+    for (name, value, code) in [
+        ("username", "nobody", "01"),
+        ("api_key", "x", "09"),
+        ("creditcard_number", "1", "02"),
+        ("expire_month", "0", "03"),
+        ("country_code", "XX", "05"),
+    ] {
+        world.post("add_card.php", &card(world.keys(), GOOD).with(name, value)).await.refuses(code, "");
+    }
+    // It keeps its nature.
+    let stored = world.post("add_card.php", &card(world.keys(), DECLINED)).await;
+    world.post("sale.php", &by_token(&world, stored.text("card_token"))).await.refuses("F", "declined");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fields_token_is_good_for_one_charge_and_brings_its_cardholder() {
+    let world = World::new().await;
+    let field =
+        card(world.browser(), GOOD).with("cvv", "917").with("name", "Jane van der Doe").with("zip_code", "94105");
+    let made = world.browse("field_token", &field.clone().with("country_code", "nl")).await;
+    made.is("00");
+    assert_eq!(made.text("credit_card_number"), "XXXXXXXXXXXX4242");
+    let form = by_token(&world, made.text("card_token"));
+    // A refusal does not spend it.
+    world.post("sale.php", &form.clone().with("amount", "0")).await.refuses("07", "");
+    world.post("sale.php", &form.clone().with("amount", "10000.01")).await.refuses("17", "");
+    let bare = ["first_name", "last_name", "country_code", "zip_code"].into_iter().fold(form.clone(), Form::without);
+    let said = world.post("authorize.php", &bare).await;
+    let record = world.record(said.id()).await;
+    for (name, value) in [
+        ("first_name", "Jane van der"),
+        ("last_name", "Doe"),
+        ("zip_code", "94105"),
+        ("transaction_source", "CAPTURE FIELD"),
+        ("cvv_response_code", "M"),
+    ] {
+        assert_eq!(record[name], value, "{name}");
+    }
+    world.post("sale.php", &form).await.refuses("02", "used before");
+    world
+        .post("add_card.php", &world.keys().with("card_token", made.text("card_token")))
+        .await
+        .refuses("02", "used before");
+    let erased = "SELECT count(*) FROM gateway.field_tokens WHERE number IS NOT NULL OR security_code IS NOT NULL";
+    assert_eq!(world.number(erased).await, 0);
+    // A decline spends it.
+    let declined = world.browse("field_token", &card(world.browser(), DECLINED).with("cvv", "917")).await;
+    let form = by_token(&world, declined.text("card_token"));
+    world.post("sale.php", &form).await.is("F");
+    world.post("sale.php", &form).await.refuses("02", "used before");
+    // Another account's is unknown.
+    let other = world.add_account("other", &[]).await;
+    let made = world.browse("field_token", &field).await;
+    let theirs =
+        by_token(&world, made.text("card_token")).with("username", &other.username).with("api_key", &other.api_key);
+    world.post("sale.php", &theirs).await.refuses("02", "unknown");
+    for (name, value, code, mentions) in [
+        ("app_key", "x", "01", "app_key"),
+        ("creditcard_number", "4242424242424241", "02", ""),
+        ("expire_year", "2020", "03", ""),
+        ("country_code", "XX", "05", ""),
+        ("cvv", "", "A1", "cvv"),
+    ] {
+        world.browse("field_token", &field.clone().with(name, value)).await.refuses(code, mentions);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fields_token_becomes_a_card_once_and_the_answer_can_be_had_again() {
+    let world = World::new().await;
+    let field = card(world.browser(), GOOD).with("cvv", "917").with("name", "Jane Doe").with("country_code", "US");
+    let made = world.browse("field_token", &field.with("zip_code", "94105")).await;
+    let form = world.keys().with("card_token", made.is("00").text("card_token"));
+    let stored = world.post("add_card.php", &form).await;
+    assert_eq!(world.post("add_card.php", &form).await.0, stored.0, "the same card");
+    assert_eq!(world.number("SELECT count(*) FROM gateway.cards").await, 1);
+    world.post("sale.php", &by_token(&world, made.text("card_token"))).await.refuses("02", "used before");
+    let charge = by_token(&world, stored.text("card_token"));
+    let bare = ["first_name", "last_name", "country_code", "zip_code"].into_iter().fold(charge, Form::without);
+    let said = world.post("sale.php", &bare).await;
+    assert_eq!(world.record(said.id()).await["zip_code"], "94105", "the cardholder came with the card");
+    assert_eq!(world.number("SELECT count(*) FROM gateway.field_tokens WHERE security_code IS NOT NULL").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_expires_is_erased() {
+    let world = World::new().await;
+    let made = world.browse("field_token", &card(world.browser(), GOOD).with("cvv", "917")).await;
+    let proxy = world.browse("proxynization", &world.browser().with("creditcard_number", GOOD)).await;
+    let half_hour = "SELECT count(*) FROM gateway.field_tokens WHERE expires_at = created_at + interval '30 minutes'";
+    assert_eq!(world.number(half_hour).await, 1);
+    world
+        .execute("UPDATE gateway.field_tokens SET expires_at = clock_timestamp(), forget_at = clock_timestamp()")
+        .await;
+    world.execute("UPDATE gateway.proxy_numbers SET expires_at = clock_timestamp()").await;
+    world.post("sale.php", &by_token(&world, made.text("card_token"))).await.refuses("02", "expired");
+    world.post("sale.php", &world.charge(proxy.text("proxy_number"))).await.refuses("02", "");
+    crate::support::until("the deletion", 20, async || {
+        let left = "SELECT (SELECT count(*) FROM gateway.field_tokens) + (SELECT count(*) FROM gateway.proxy_numbers)";
+        (world.number(left).await == 0).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proxy_number_stands_for_a_card_at_one_account() {
+    let world = World::new().await;
+    let made = world.browse("proxynization", &world.browser().with("creditcard_number", GOOD)).await;
+    made.is("A01");
+    let proxy = made.text("proxy_number").to_owned();
+    assert!(proxy.len() == 16 && proxy.bytes().all(|byte| byte.is_ascii_digit()), "{proxy}");
+    for script in ["sale.php", "authorize.php", "unreference_refund.php", "account_validation.php", "add_card.php"] {
+        world.post(script, &world.charge(&proxy)).await.is("00");
+    }
+    let records = world.report(&[]).await;
+    assert!(records.iter().all(|record| record["credit_card_number"] == "XXXXXXXXXXXX4242"), "{records:?}");
+    let other = world.add_account("other", &[]).await;
+    let theirs = world.charge(&proxy).with("username", &other.username).with("api_key", &other.api_key);
+    world.post("sale.php", &theirs).await.refuses("02", "");
+    let wrong = world.browser().with("creditcard_number", "4242424242424241");
+    world.browse("proxynization", &wrong).await.refuses("02", "");
+}
