@@ -26,6 +26,8 @@ pub(crate) struct App {
     pub(crate) encryption: EncryptionKey,
     pub(crate) limits: Limits,
     pub(crate) public_url: Arc<str>,
+    /// Where browsers reach the card gateway, if any account settles there.
+    pub(crate) card_gateway_url: Option<Arc<str>>,
     /// Whether test accounts may have webhook endpoints on loopback.
     pub(crate) webhook_loopback: bool,
     pub(crate) publisher: Publisher,

@@ -50,6 +50,7 @@ async fn main() -> Result<()> {
         encryption: config::encryption_key()?,
         limits: Limits::new(redis_url.expose(), config::page_rate_limit()?)?,
         public_url: base.into(),
+        card_gateway_url: config::card_gateway_public_url()?.map(Into::into),
         webhook_loopback: config::webhook_loopback()?,
         publisher,
         replies: Replies::start(redis_url.expose(), &reply_channel)?,

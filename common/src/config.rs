@@ -87,10 +87,7 @@ pub fn api_bind() -> Result<SocketAddr, ConfigError> {
 /// # Errors
 /// It is missing or does not begin with http:// or https://.
 pub fn public_url() -> Result<String, ConfigError> {
-    parsed("PUBLIC_URL", "is not an http(s) URL", |text| {
-        let known = text.starts_with("http://") || text.starts_with("https://");
-        known.then(|| text.trim_end_matches('/').to_owned())
-    })
+    parsed("PUBLIC_URL", "is not an http(s) URL", http_url)
 }
 
 /// `KEY_PEPPER`: 64 hexadecimal digits under which API keys are hashed. All processes share it; changing it ends all keys.
@@ -166,4 +163,36 @@ pub fn retention_months() -> Result<i32, ConfigError> {
         months @ 2..=1_200 => Ok(months),
         _ => Err(ConfigError { name: NAME, problem: "is not between 2 and 1200" }),
     }
+}
+
+/// `CARD_GATEWAY_URL`: where the card gateway is, without a slash at the end. None if no account settles there.
+///
+/// # Errors
+/// It does not begin with http:// or https://.
+pub fn card_gateway_url() -> Result<Option<String>, ConfigError> {
+    optional_url("CARD_GATEWAY_URL")
+}
+
+/// `CARD_GATEWAY_PUBLIC_URL`: where browsers reach it; `CARD_GATEWAY_URL` if not set.
+///
+/// # Errors
+/// As [`card_gateway_url`].
+pub fn card_gateway_public_url() -> Result<Option<String>, ConfigError> {
+    Ok(match optional_url("CARD_GATEWAY_PUBLIC_URL")? {
+        Some(url) => Some(url),
+        None => card_gateway_url()?,
+    })
+}
+
+fn optional_url(name: &'static str) -> Result<Option<String>, ConfigError> {
+    match std::env::var(name) {
+        Ok(text) if text.is_empty() => Ok(None),
+        Ok(_) => parsed(name, "is not an http(s) URL", http_url).map(Some),
+        Err(_) => Ok(None),
+    }
+}
+
+fn http_url(text: &str) -> Option<String> {
+    let known = text.starts_with("http://") || text.starts_with("https://");
+    known.then(|| text.trim_end_matches('/').to_owned())
 }

@@ -24,6 +24,10 @@ pub struct Payee {
     pub provider_account_id: ProviderAccountId,
     /// Who settles it.
     pub provider: ProviderKind,
+    /// By what the provider knows the account in a browser, if it has such a thing.
+    pub field_key: Option<String>,
+    /// Its surcharge, tax and tip, as configured.
+    pub modifiers: serde_json::Value,
     /// Whether its provider takes payments at all.
     pub takes_payments: bool,
 }
@@ -34,7 +38,7 @@ pub struct Payee {
 /// The database's; [`Error::Internal`] for a zone that this machine does not know.
 pub async fn payee(db: &mut PgConnection, account: AccountId) -> Result<Payee> {
     let row = sqlx::query!(
-        "SELECT a.name, a.mode, a.timezone, a.provider_account_id, p.provider, p.unsupported
+        "SELECT a.name, a.mode, a.timezone, a.provider_account_id, a.modifiers, p.provider, p.unsupported, p.field_key
          FROM accounts a JOIN provider_accounts p ON p.id = a.provider_account_id WHERE a.id = $1",
         account.uuid(),
     )
@@ -52,6 +56,8 @@ pub async fn payee(db: &mut PgConnection, account: AccountId) -> Result<Payee> {
         timezone,
         provider_account_id: row.provider_account_id,
         provider: row.provider,
+        field_key: row.field_key,
+        modifiers: row.modifiers,
         takes_payments: !lacking,
     })
 }

@@ -95,6 +95,10 @@ pub struct Payment {
     pub pending_operation: Option<Kind>,
     /// Whether there is anything to look for among the refunds.
     pub has_refunds: bool,
+    /// What our own address ends with at which the cardholder goes on, once there was a challenge.
+    pub action_token: Option<String>,
+    /// The provider's address of that challenge.
+    pub challenge_url: Option<String>,
 }
 
 /// A payment to be made. Everything about it has been checked.
@@ -159,6 +163,8 @@ impl Payment {
             inquiry_at: None,
             pending_operation: None,
             has_refunds: false,
+            action_token: None,
+            challenge_url: None,
         };
         if let Some((_, card)) = new.payment_method {
             payment.show(card);

@@ -21,7 +21,8 @@ macro_rules! select_payments {
                     p.payment_link_id, p.status, p.settled, p.capture, p.currency, p.amount_requested, p.amount,
                     p.amount_captured, p.amount_refunded, p.amount_refund_pending, p.amount_base, p.amount_surcharge, p.amount_tax, p.amount_tip,
                     p.card_brand, p.card_last4, p.card_exp_month, p.card_exp_year, p.decline_code, p.decline_type,
-                    p.provider_ref, p.created_at, p.captured_at, p.inquiry_at, p.pending_operation, p.has_refunds
+                    p.provider_ref, p.created_at, p.captured_at, p.inquiry_at, p.pending_operation, p.has_refunds,
+                    p.action_token, p.challenge_url
              FROM payments p JOIN accounts a ON a.id = p.account_id " + $rest,
             $($arg),*
         )
