@@ -110,7 +110,7 @@ async fn pay(
         return shown(app, address, None, StatusCode::UNPROCESSABLE_ENTITY, Some("Please choose a card.")).await;
     };
     let origin = app.origin(request_id);
-    match flows::pay_page(&app.db, address, &card, &origin, app.clock.now()).await {
+    match flows::pay_page(&app.db, address, &card, &origin, &app.encryption, app.clock.now()).await {
         Ok(Paying::Begun(payment, operation)) => {
             let waiter = app.replies.register(payment.id.uuid());
             app.push(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });
