@@ -12,9 +12,10 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::{
-    Account, Client, Database, Kind, Postgres, Process, Redis, TempDir,
+    Account, Client, Database, GatewayAccount, Kind, Postgres, Process, Redis, TempDir,
     account::{run, run_ctl},
     files::random_hex,
+    gateway_account::{self, run_gateway},
     ports, postgres,
     process::{Environment, binary, profile_folder},
     redis,
@@ -276,8 +277,15 @@ impl Cluster {
     /// # Errors
     /// When it fails, with what it complained about.
     pub async fn run_gateway(&self, arguments: &[&str]) -> Result<Value> {
-        let printed = run(&binary(Kind::Gateway.name())?, &self.environment, arguments).await?;
-        serde_json::from_slice(&printed).context("the gateway printed no JSON")
+        run_gateway(&self.environment, arguments).await
+    }
+
+    /// An account of the gateway with these options of `gateway account create`. One that is there already gets new keys.
+    ///
+    /// # Errors
+    /// When the gateway's command line fails.
+    pub async fn gateway_account(&self, username: &str, options: &[&str]) -> Result<GatewayAccount> {
+        gateway_account::ensure(&self.environment, username, options).await
     }
 
     fn spawn(&mut self, kind: Kind) -> Result<()> {

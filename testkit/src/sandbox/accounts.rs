@@ -1,4 +1,4 @@
-//! The demo accounts, made at the first start.
+//! The demo accounts, of the payments API and of the card gateway, made at the first start.
 
 use anyhow::{Context, Result};
 
@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     account::{Account, run_ctl},
+    gateway_account,
     process::{Environment, binary},
 };
 
@@ -25,6 +26,59 @@ const WANTED: [Wanted; 3] = [
     Wanted { name: "other", mode: "test", provider: "mock", origins: &[] },
     Wanted { name: "live", mode: "live", provider: "mock", origins: &[] },
 ];
+
+/// The card gateway's account that others lean on; its name in secrets.json too.
+pub(super) const GATEWAY_MAIN: &str = "main";
+
+/// An account of the card gateway, and what distinguishes it.
+struct WantedOfGateway {
+    name: &'static str,
+    username: &'static str,
+    options: &'static [&'static str],
+}
+
+/// What every one of them has before its own: a zone, and limits that nobody meets by trying things.
+const OF_GATEWAY: [&str; 10] = [
+    "--time-zone",
+    TIMEZONE,
+    "--three-ds",
+    "true",
+    "--monthly-limit",
+    "999999999.99",
+    "--daily-transactions",
+    "1000000",
+    "--hourly-per-address",
+    "1000000",
+];
+
+const WANTED_OF_GATEWAY: [WantedOfGateway; 6] = [
+    WantedOfGateway { name: GATEWAY_MAIN, username: "sandbox", options: &[] },
+    WantedOfGateway { name: "other", username: "sandbox-other", options: &[] },
+    WantedOfGateway { name: "usd_only", username: "sandbox-usd-only", options: &["--currency", "USD"] },
+    WantedOfGateway { name: "cvv_optional", username: "sandbox-cvv-optional", options: &["--cvv-required", "false"] },
+    WantedOfGateway { name: "cvv_required", username: "sandbox-cvv-required", options: &["--cvv-required", "true"] },
+    WantedOfGateway {
+        name: "limited",
+        username: "sandbox-limited",
+        options: &["--monthly-limit", "50.00", "--daily-transactions", "5"],
+    },
+];
+
+/// Makes those of the card gateway that are missing, and writes each down before the next is made.
+pub(super) async fn ensure_gateway(place: &Place, secrets: &mut Secrets, environment: &Environment) -> Result<()> {
+    for wanted in WANTED_OF_GATEWAY {
+        if !secrets.gateway_accounts.contains_key(wanted.name) {
+            say(&format!("making the gateway's account {}", wanted.username));
+            // Of an option that comes twice the command line takes offence.
+            let common = OF_GATEWAY.chunks_exact(2).filter(|pair| !wanted.options.contains(&pair[0]));
+            let options = [&common.flatten().copied().collect::<Vec<_>>(), wanted.options].concat();
+            let made = gateway_account::ensure(environment, wanted.username, &options).await?;
+            secrets.gateway_accounts.insert(wanted.name.to_owned(), made);
+            place.write_secrets(secrets)?;
+        }
+    }
+    Ok(())
+}
 
 /// Makes those that are missing. Each is written down before the next is made: a key that is not can never be read again.
 pub(super) async fn ensure(place: &Place, secrets: &mut Secrets, environment: &Environment) -> Result<()> {
