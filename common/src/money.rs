@@ -141,15 +141,22 @@ mod tests {
     #[test]
     fn decimals_follow_the_exponent() {
         for (code, minor, text) in [
-            ("USD", 0, "0.00"), ("USD", 5, "0.05"), ("USD", 13_324, "133.24"), ("USD", MAX_AMOUNT, "90071992547409.91"),
-            ("JPY", 1_234, "1234"), ("BHD", 1, "0.001"), ("BHD", 12_345, "12.345"),
+            ("USD", 0, "0.00"),
+            ("USD", 5, "0.05"),
+            ("USD", 13_324, "133.24"),
+            ("USD", MAX_AMOUNT, "90071992547409.91"),
+            ("JPY", 1_234, "1234"),
+            ("BHD", 1, "0.001"),
+            ("BHD", 12_345, "12.345"),
         ] {
             let money = Money { minor, currency: code.parse().unwrap() };
             assert_eq!(money.to_decimal(), text);
             assert_eq!(Money::from_decimal(text, money.currency), Some(money));
         }
         assert_eq!(Money { minor: -5, currency: "USD".parse().unwrap() }.to_decimal(), "-0.05");
-        for text in ["", ".", "1", "1.5", "1.555", "-1.00", "+1.00", " 1.00", "1,00", "90071992547409.92", "1e2.00", ".00"] {
+        for text in
+            ["", ".", "1", "1.5", "1.555", "-1.00", "+1.00", " 1.00", "1,00", "90071992547409.92", "1e2.00", ".00"]
+        {
             assert_eq!(Money::from_decimal(text, "USD".parse().unwrap()), None, "{text}");
         }
         assert_eq!(Money::from_decimal("1.0", "JPY".parse().unwrap()), None);

@@ -1,6 +1,7 @@
 //! Pages for cardholders, of invoices and of payment links (docs/billing.md, Payment pages). They are no operations of /v1:
 //! who opens one has no key, and the address is what lets them in. No script, no cookie, no card number.
 
+mod challenge;
 mod form;
 mod html;
 mod problem;
@@ -40,6 +41,7 @@ pub(crate) fn router(app: &App) -> Router<App> {
     Router::new()
         .route("/pay/i/{token}", page_of(PageKind::Invoice))
         .route("/pay/l/{token}", page_of(PageKind::Link))
+        .merge(challenge::router())
         .layer(from_fn_with_state(app.clone(), let_in))
 }
 

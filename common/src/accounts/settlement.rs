@@ -34,10 +34,7 @@ impl Settlement {
 /// # Errors
 /// Only the database's.
 pub async fn settlement(db: impl PgExecutor<'_>, account: ProviderAccountId) -> Result<Settlement> {
-    let query = sqlx::query_as!(
-        Settlement,
-        "SELECT provider, currencies FROM provider_accounts WHERE id = $1",
-        account.uuid()
-    );
+    let query =
+        sqlx::query_as!(Settlement, "SELECT provider, currencies FROM provider_accounts WHERE id = $1", account.uuid());
     Ok(query.fetch_one(db).await?)
 }

@@ -36,12 +36,7 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    pub(super) fn new(
-        resolver: Arc<dyn Resolver>,
-        tls: Arc<ClientConfig>,
-        reach: Reach,
-        timeout: Duration,
-    ) -> Self {
+    pub(super) fn new(resolver: Arc<dyn Resolver>, tls: Arc<ClientConfig>, reach: Reach, timeout: Duration) -> Self {
         // It tries the addresses in turn, and both families at once when the first is slow (RFC 6555).
         let mut tcp = HttpConnector::new_with_resolver(Judged::new(resolver, reach));
         tcp.enforce_http(false);

@@ -60,10 +60,11 @@ impl Trusted {
         *request.uri_mut() = to;
         let form = HeaderValue::from_static("application/x-www-form-urlencoded");
         request.headers_mut().insert(CONTENT_TYPE, form);
-        let response = self.http.request(request).await.map_err(|error| Unanswered {
-            sent: !error.is_connect(),
-            why: Fault::of(&error).message.into_owned(),
-        })?;
+        let response = self
+            .http
+            .request(request)
+            .await
+            .map_err(|error| Unanswered { sent: !error.is_connect(), why: Fault::of(&error).message.into_owned() })?;
         let status = response.status().as_u16();
         match Limited::new(response.into_body(), LONGEST_ANSWER).collect().await {
             Ok(body) => Ok(Said { status, body: body.to_bytes() }),

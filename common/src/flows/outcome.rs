@@ -201,10 +201,7 @@ async fn change(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, 
             was_refused(&mut payment, now);
             None
         }
-        (
-            Answer::Charged { .. } | Answer::Challenged { .. } | Answer::Done { .. } | Answer::Stored { .. },
-            _,
-        ) => {
+        (Answer::Charged { .. } | Answer::Challenged { .. } | Answer::Done { .. } | Answer::Stored { .. }, _) => {
             return Err(misfit(claimed, "that answer"));
         }
     };

@@ -110,7 +110,11 @@ enum Asked {
     Known(Answer),
     /// It has arrived, and its end is still ahead.
     Pending,
-    Unknown { reason: String, retry: Retry, found_nothing: bool },
+    Unknown {
+        reason: String,
+        retry: Retry,
+        found_nothing: bool,
+    },
 }
 
 impl Asked {

@@ -8,7 +8,9 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
 
-use super::{Action, Answer, Card, Decline, Fault, Found, Inquired, Payer, Provider, RecoveryClass, Request, Source, Standing};
+use super::{
+    Action, Answer, Card, Decline, Fault, Found, Inquired, Payer, Provider, RecoveryClass, Request, Source, Standing,
+};
 use crate::crypto::Secret;
 use crate::id::ProviderAccountId;
 use crate::money::Money;
@@ -283,8 +285,7 @@ pub(crate) async fn an_unknown_charge_is_refused(fixture: &dyn Fixture) {
         assert_refused(&known(fixture, &request(fixture, reference, action)).await);
     }
     let late = noon().plus(fixture.settles_after() * 100);
-    let asked =
-        fixture.provider().inquire(inquired(fixture.account(), "no-such-charge", late)).await;
+    let asked = fixture.provider().inquire(inquired(fixture.account(), "no-such-charge", late)).await;
     assert!(asked.is_err(), "how a charge stands that nobody knows is no answer: {asked:?}");
 }
 

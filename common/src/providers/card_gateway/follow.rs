@@ -13,12 +13,7 @@ struct Done {
     transaction_id: String,
 }
 
-pub(super) async fn capture(
-    wire: &Wire,
-    account: &Credentials,
-    charge: &str,
-    money: Money,
-) -> Result<Answer, Fault> {
+pub(super) async fn capture(wire: &Wire, account: &Credentials, charge: &str, money: Money) -> Result<Answer, Fault> {
     post(wire, account, "capture", &[("transaction_id", charge), ("amount", &money.to_decimal())]).await
 }
 

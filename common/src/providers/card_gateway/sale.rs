@@ -73,7 +73,9 @@ async fn refused(
         // The report says why, in words of its own.
         "F" => match look_up(wire, account, reference).await? {
             Found::Answer(answer) => Ok(answer),
-            Found::Pending | Found::Nothing => Err(Fault::Unknown("declined, but the report says nothing of it".into())),
+            Found::Pending | Found::Nothing => {
+                Err(Fault::Unknown("declined, but the report says nothing of it".into()))
+            }
         },
         // Our own request, for nobody else uses our references: what became of it is looked up.
         "26" => Err(Fault::Unknown("the reference was used before".to_owned())),

@@ -5,9 +5,9 @@
 
 use std::collections::HashSet;
 
+use super::Credentials;
 use super::report::{self, Record};
 use super::wire::Wire;
-use super::Credentials;
 use crate::providers::{Fault, Found, StatementLine};
 use crate::time::Timestamp;
 
