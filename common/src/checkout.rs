@@ -10,9 +10,10 @@ pub use field::{FieldSession, field_session};
 use sqlx::{PgConnection, PgPool};
 
 use crate::accounts::{Caller, Mode, Payee};
-use crate::crypto::{Secret, random_hex, sha256};
+use crate::crypto::{EncryptionKey, Secret, random_hex, sha256};
 use crate::error::{Error, Result};
 use crate::id::{AccountId, ProviderAccountId};
+use crate::providers::card_gateway::{self, FIELD_PREFIX, FieldToken};
 use crate::providers::{ProviderKind, Source};
 use crate::time::Timestamp;
 
@@ -46,6 +47,11 @@ pub struct Issued {
     pub expires_at: Timestamp,
 }
 
+/// What our own address of a challenge ends with.
+pub fn action_token() -> String {
+    random_hex(RANDOM_BYTES)
+}
+
 /// Starts a checkout session for a page of this origin.
 ///
 /// # Errors
@@ -74,22 +80,24 @@ pub async fn start_session(
     Ok(Issued { text: Secret::new(text), expires_at })
 }
 
-/// Exchanges what the card field got from the provider for a payment token. A session is exchanged once.
+/// Exchanges what the card field got from the provider for a payment token. A session is exchanged once, and so is what a
+/// field gave.
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown session, 422 `upstreamToken` for one that the provider did not give,
-/// [`Error::Conflict`] for a session that was exchanged or has expired.
+/// [`Error::Conflict`] for a session that was exchanged or has expired, and for a token that was used before.
 pub async fn exchange(
     pool: &PgPool,
     caller: &Caller,
     session: &str,
     upstream_token: &str,
+    encryption: &EncryptionKey,
     now: Timestamp,
 ) -> Result<Issued> {
     let session = sha256(session.as_bytes());
     let mut tx = pool.begin().await?;
     let found = sqlx::query!(
-        r#"SELECT s.provider_account_id, p.provider, (s.exchanged_at IS NULL AND s.expires_at > clock_timestamp()) AS "open!"
+        r#"SELECT s.provider_account_id, p.provider, clock_timestamp() AS "clock!", (s.exchanged_at IS NULL AND s.expires_at > clock_timestamp()) AS "open!"
            FROM checkout_sessions s JOIN provider_accounts p ON p.id = s.provider_account_id
            WHERE s.id_hash = $1 AND s.account_id = $2 FOR NO KEY UPDATE OF s"#,
         &session[..],
@@ -98,8 +106,14 @@ pub async fn exchange(
     .fetch_optional(&mut *tx)
     .await?
     .ok_or(Error::NotFound("checkout session"))?;
-    if caller.mode == Mode::Live || !found.provider.is_test_token(upstream_token) {
-        return Err(Error::invalid("upstreamToken", "upstreamToken is unknown"));
+    let test_token = caller.mode == Mode::Test && found.provider.is_test_token(upstream_token);
+    if !test_token {
+        let given = (found.provider, found.provider_account_id);
+        let token = field_token(&mut tx, given, upstream_token, encryption).await?;
+        // Until the payment token ends, the provider must still know it.
+        if token.is_none_or(|token| token.expires_at < found.clock.plus(TOKEN_LIFETIME)) {
+            return Err(Error::invalid("upstreamToken", "upstreamToken is unknown or has expired"));
+        }
     }
     if !found.open {
         return Err(Error::conflict("the checkout session was exchanged before, or has expired"));
@@ -108,20 +122,43 @@ pub async fn exchange(
         .execute(&mut *tx)
         .await?;
     let text = format!("{TOKEN_PREFIX}{}", random_hex(RANDOM_BYTES));
+    // Test tokens are good any number of times.
+    let upstream_hash = (!test_token).then(|| sha256(upstream_token.as_bytes()));
     let expires_at = sqlx::query_scalar!(
-        "INSERT INTO payment_tokens (token_hash, account_id, provider_account_id, upstream_token, created_at, expires_at)
-         VALUES ($1, $2, $3, $4, $5, clock_timestamp() + make_interval(secs => $6)) RETURNING expires_at",
+        "INSERT INTO payment_tokens
+            (token_hash, account_id, provider_account_id, upstream_token, upstream_hash, created_at, expires_at)
+         VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp() + make_interval(secs => $7))
+         ON CONFLICT DO NOTHING RETURNING expires_at",
         &sha256(text.as_bytes())[..],
         caller.account_id.uuid(),
         found.provider_account_id.uuid(),
         upstream_token,
+        upstream_hash.as_ref().map(|hash| &hash[..]),
         now,
         TOKEN_LIFETIME.as_secs_f64(),
     )
-    .fetch_one(&mut *tx)
-    .await?;
+    .fetch_optional(&mut *tx)
+    .await?
+    .ok_or_else(|| Error::conflict("upstreamToken was used before"))?;
     tx.commit().await?;
     Ok(Issued { text: Secret::new(text), expires_at })
+}
+
+/// Reads what a capture field of this provider account may have given; none for anything else. Nobody is asked: it is signed.
+async fn field_token(
+    db: &mut PgConnection,
+    (provider, account): (ProviderKind, ProviderAccountId),
+    text: &str,
+    encryption: &EncryptionKey,
+) -> Result<Option<FieldToken>> {
+    match provider {
+        ProviderKind::Mock => Ok(None),
+        ProviderKind::CardGateway if !text.starts_with(FIELD_PREFIX) => Ok(None),
+        ProviderKind::CardGateway => {
+            let credentials = card_gateway::read_credentials(db, encryption, account).await?;
+            Ok(credentials.and_then(|credentials| FieldToken::verify(text, &credentials)))
+        }
+    }
 }
 
 /// What a token pays with, and where.
@@ -166,14 +203,23 @@ pub fn test_token(to: impl Into<Recipient>, token: &str) -> Option<Spent> {
     })
 }
 
-/// Spends a token within the transaction of what it pays for: if that is not committed, the token is fresh again.
+/// Spends a token within the transaction of what it pays for: if that is not committed, the token is fresh again. What a field
+/// gave may come directly, without an exchange, and is good for as long as a payment token.
 ///
 /// # Errors
 /// [`Error::Conflict`] for a spent token; 422 `paymentToken` for an unknown, another account's or an expired one.
-pub async fn spend(tx: &mut PgConnection, to: impl Into<Recipient>, token: &str) -> Result<Spent> {
+pub async fn spend(
+    tx: &mut PgConnection,
+    to: impl Into<Recipient>,
+    token: &str,
+    encryption: &EncryptionKey,
+) -> Result<Spent> {
     let to = to.into();
     if let Some(spent) = test_token(to, token) {
         return Ok(spent);
+    }
+    if let Some(given) = field_token(tx, (to.provider, to.provider_account_id), token, encryption).await? {
+        return spend_directly(tx, to, token, &given).await;
     }
     let hash = sha256(token.as_bytes());
     let spent = sqlx::query!(
@@ -191,6 +237,35 @@ pub async fn spend(tx: &mut PgConnection, to: impl Into<Recipient>, token: &str)
             source: Source::Token(Secret::new(row.upstream_token)),
         }),
         None => Err(why_not(tx, to.account_id, &hash).await?),
+    }
+}
+
+/// The row that says so is as unique as that of an exchange: of two who bring the same token, by whichever way, one pays.
+async fn spend_directly(tx: &mut PgConnection, to: Recipient, token: &str, given: &FieldToken) -> Result<Spent> {
+    let hash = sha256(token.as_bytes());
+    let expires_at = given.issued_at.plus(TOKEN_LIFETIME).min(given.expires_at);
+    let spent = sqlx::query!(
+        r#"INSERT INTO payment_tokens
+            (token_hash, account_id, provider_account_id, upstream_token, upstream_hash, created_at, expires_at, spent_at)
+         VALUES ($1, $2, $3, $4, $1, $5, $6, clock_timestamp())
+         ON CONFLICT DO NOTHING RETURNING expires_at > clock_timestamp() AS "fresh!""#,
+        &hash[..],
+        to.account_id.uuid(),
+        to.provider_account_id.uuid(),
+        token,
+        given.issued_at,
+        expires_at,
+    )
+    .fetch_optional(tx)
+    .await?;
+    match spent {
+        None => Err(Error::conflict("the payment token was spent before")),
+        // Never committed, for the caller gives up.
+        Some(row) if !row.fresh => Err(Error::invalid("paymentToken", "the payment token has expired")),
+        Some(_) => Ok(Spent {
+            provider_account_id: to.provider_account_id,
+            source: Source::Token(Secret::new(token.to_owned())),
+        }),
     }
 }
 

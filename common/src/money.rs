@@ -93,6 +93,29 @@ pub struct Money {
     pub currency: Currency,
 }
 
+impl Money {
+    /// As forms and ledgers write it: `1234.50` of USD, `1234` of JPY.
+    pub fn to_decimal(self) -> String {
+        let exponent = usize::from(self.currency.exponent());
+        let digits = format!("{:0>width$}", self.minor.unsigned_abs(), width = exponent + 1);
+        let (whole, part) = digits.split_at(digits.len() - exponent);
+        let sign = if self.minor < 0 { "-" } else { "" };
+        if part.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{part}") }
+    }
+
+    /// Reads what [`Money::to_decimal`] writes, for amounts from nothing up; none for any other text.
+    pub fn from_decimal(text: &str, currency: Currency) -> Option<Self> {
+        let exponent = usize::from(currency.exponent());
+        let (whole, part) = if exponent == 0 { (text, "") } else { text.split_once('.')? };
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        if whole.is_empty() || part.len() != exponent || !digits(whole) || !digits(part) {
+            return None;
+        }
+        let minor: i64 = format!("{whole}{part}").parse().ok()?;
+        (minor <= MAX_AMOUNT).then_some(Self { minor, currency })
+    }
+}
+
 /// As people read it: `USD 1,234.50`, `JPY 1,234`.
 impl fmt::Display for Money {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -114,6 +137,30 @@ impl fmt::Display for Money {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn decimals_follow_the_exponent() {
+        for (code, minor, text) in [
+            ("USD", 0, "0.00"),
+            ("USD", 5, "0.05"),
+            ("USD", 13_324, "133.24"),
+            ("USD", MAX_AMOUNT, "90071992547409.91"),
+            ("JPY", 1_234, "1234"),
+            ("BHD", 1, "0.001"),
+            ("BHD", 12_345, "12.345"),
+        ] {
+            let money = Money { minor, currency: code.parse().unwrap() };
+            assert_eq!(money.to_decimal(), text);
+            assert_eq!(Money::from_decimal(text, money.currency), Some(money));
+        }
+        assert_eq!(Money { minor: -5, currency: "USD".parse().unwrap() }.to_decimal(), "-0.05");
+        for text in
+            ["", ".", "1", "1.5", "1.555", "-1.00", "+1.00", " 1.00", "1,00", "90071992547409.92", "1e2.00", ".00"]
+        {
+            assert_eq!(Money::from_decimal(text, "USD".parse().unwrap()), None, "{text}");
+        }
+        assert_eq!(Money::from_decimal("1.0", "JPY".parse().unwrap()), None);
+    }
 
     #[test]
     fn currencies_are_read_in_any_case_and_printed_in_upper_case() {

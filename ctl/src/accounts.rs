@@ -4,7 +4,9 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
 use common::accounts::{self, AccountSettings, Mode};
 use common::id::{AccountId, MerchantId};
+use common::money::Currency;
 use common::providers::ProviderKind;
+use common::providers::card_gateway::Credentials;
 use serde_json::{Value, json};
 
 use crate::Ctl;
@@ -16,8 +18,24 @@ pub(crate) enum Command {
     Create(Create),
     /// Change an account.
     Set(Set),
+    /// Tell by what the card gateway knows an account: a JSON object {username, api_key, secret_key} on standard input, as
+    /// `gateway account create` prints it. Nothing is moved there: that is `accounts set --provider card_gateway`.
+    Connect(Connect),
     /// Every account, newest first.
     List,
+}
+
+#[derive(Args)]
+pub(crate) struct Connect {
+    /// The account (acct_…).
+    id: AccountId,
+    /// A currency that it may be paid in there; may be repeated. All that the gateway takes by default.
+    #[arg(long = "currency", value_parser = parse_currency)]
+    currencies: Option<Vec<Currency>>,
+}
+
+fn parse_currency(text: &str) -> Result<Currency, String> {
+    text.parse().map_err(|error: common::money::UnknownCurrency| error.to_string())
 }
 
 #[derive(Args)]
@@ -66,6 +84,9 @@ struct Settings {
     /// Requests per second of each key.
     #[arg(long, requires = "burst", value_parser = clap::value_parser!(i32).range(1..))]
     rate_limit: Option<i32>,
+    /// The address that a provider is given for a payer who has none.
+    #[arg(long)]
+    email: Option<String>,
     /// Requests at once of each key.
     #[arg(long, requires = "rate_limit", value_parser = clap::value_parser!(i32).range(1..))]
     burst: Option<i32>,
@@ -115,6 +136,7 @@ impl From<Settings> for AccountSettings {
             modifiers: args.modifiers,
             allowed_origins: args.origin,
             rate_limit: args.rate_limit.zip(args.burst),
+            email: args.email,
         }
     }
 }
@@ -126,6 +148,7 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
             accounts::set(&ctl.db, ctl.clock.now(), set.id, &set.settings.into()).await?;
             one(ctl, set.id).await
         }
+        Command::Connect(args) => connect(ctl, args).await,
         Command::List => {
             let rows = accounts::list(&ctl.db).await?;
             let rows = rows.iter().map(|row| account(row).into_json()).collect();
@@ -152,6 +175,16 @@ async fn create(ctl: &Ctl, create: Create) -> Result<Output> {
     ]))
 }
 
+async fn connect(ctl: &Ctl, args: Connect) -> Result<Output> {
+    let json = std::io::read_to_string(std::io::stdin()).context("standard input")?;
+    let credentials = Credentials::parse(&json).context(
+        "standard input is not a JSON object {username, api_key, secret_key} with a secret_key of 16 characters",
+    )?;
+    let currencies = args.currencies.as_deref();
+    accounts::connect(&ctl.db, &ctl.encryption, ctl.clock.now(), args.id, &credentials, currencies).await?;
+    one(ctl, args.id).await
+}
+
 async fn one(ctl: &Ctl, id: AccountId) -> Result<Output> {
     let rows = accounts::list(&ctl.db).await?;
     rows.iter().find(|row| row.id == id).map(account).context("the account is gone")
@@ -171,6 +204,8 @@ fn account(row: &accounts::AccountRow) -> Output {
         ("allowed_origins", json!(row.allowed_origins)),
         ("rate_limit", json!(row.rate_limit)),
         ("burst", json!(row.burst)),
+        ("email", json!(row.email)),
+        ("connected", json!(row.connected)),
         ("created_at", json!(row.created_at)),
     ])
 }

@@ -8,6 +8,9 @@ ALTER TABLE provider_accounts
     -- What it is paid in, of what its provider can take at all; NULL is all of that.
     ADD COLUMN currencies text[] CHECK (currencies <> '{}');
 
+-- Whose address a provider is given that wants one, of a payer who has none.
+ALTER TABLE accounts ADD COLUMN email text CHECK (email <> '');
+
 -- Where a cardholder who is asked goes on: our own address ends with the token, the provider's is behind it.
 ALTER TABLE payments
     ADD COLUMN action_token  text,

@@ -5,7 +5,7 @@ use std::{path::Path, process::Stdio};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::process::Command;
+use tokio::{io::AsyncWriteExt, process::Command};
 
 use crate::process::Environment;
 
@@ -30,12 +30,33 @@ pub(crate) async fn run_ctl(program: &Path, environment: &Environment, arguments
     serde_json::from_slice(&printed).with_context(|| format!("ctl {} printed no JSON", arguments.join(" ")))
 }
 
+/// The same with something on its standard input.
+pub(crate) async fn run_ctl_with(
+    program: &Path,
+    environment: &Environment,
+    arguments: &[&str],
+    input: &str,
+) -> Result<Value> {
+    let printed = run_with(program, environment, &[arguments, &["--json"]].concat(), input).await?;
+    serde_json::from_slice(&printed).with_context(|| format!("ctl {} printed no JSON", arguments.join(" ")))
+}
+
 /// Runs a program of ours to its end and gives back what it prints.
 pub(crate) async fn run(program: &Path, environment: &Environment, arguments: &[&str]) -> Result<Vec<u8>> {
+    run_with(program, environment, arguments, "").await
+}
+
+async fn run_with(program: &Path, environment: &Environment, arguments: &[&str], input: &str) -> Result<Vec<u8>> {
     let mut command = Command::new(program);
-    command.args(arguments).envs(environment).stdin(Stdio::null());
+    command.args(arguments).envs(environment);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let shown = format!("{} {}", program.display(), arguments.join(" "));
-    let output = command.output().await.with_context(|| format!("cannot start {shown}"))?;
+    let mut child = command.spawn().with_context(|| format!("cannot start {shown}"))?;
+    // Who does not read it has ended before it is written; what that one says of it counts.
+    if let Some(mut stdin) = child.stdin.take() {
+        let _ = stdin.write_all(input.as_bytes()).await;
+    }
+    let output = child.wait_with_output().await.with_context(|| format!("cannot wait for {shown}"))?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{shown} failed ({}): {}", output.status, complaint.trim());
     Ok(output.stdout)

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{
     Account, Client, Database, Kind, Postgres, Process, Redis, TempDir,
-    account::{run, run_ctl},
+    account::{run, run_ctl, run_ctl_with},
     files::random_hex,
     ports, postgres,
     process::{Environment, binary, profile_folder},
@@ -263,6 +263,33 @@ impl Cluster {
         serde_json::from_value(self.ctl(&arguments).await?).context("ctl printed no account")
     }
 
+    /// A new test account that settles at an account of its own at this cluster's card gateway, without limits to speak of.
+    /// Answers the account, and what `gateway account create` printed of the other.
+    ///
+    /// # Errors
+    /// When `ctl` or the gateway's command line fails.
+    pub async fn gateway_account(&self, options: &[&str]) -> Result<(Account, Value)> {
+        let username = format!("shop-{}", random_hex(8)?);
+        let no_limits = ["--monthly-limit", "999999999.99", "--daily-transactions", "1000000"];
+        let create = [&["account", "create", "--username", &username][..], &no_limits, options].concat();
+        let known = self.run_gateway(&create).await?;
+        let no_limit = ["--rate-limit", "1000000", "--burst", "1000000"];
+        let account = [&["--mode", "test", "--provider", "card_gateway"][..], &no_limit].concat();
+        let account = self.account_with(&account).await?;
+        self.connect(&account, &known).await?;
+        Ok((account, known))
+    }
+
+    /// Tells an account by what the card gateway knows it.
+    ///
+    /// # Errors
+    /// When `ctl` fails.
+    pub async fn connect(&self, account: &Account, known: &Value) -> Result<()> {
+        let arguments = ["accounts", "connect", &account.id];
+        run_ctl_with(&binary("ctl")?, &self.environment, &arguments, &known.to_string()).await?;
+        Ok(())
+    }
+
     /// Runs the operator's tool against this cluster and gives back the JSON it prints.
     ///
     /// # Errors
@@ -290,7 +317,9 @@ impl Cluster {
         }
         if kind == Kind::Gateway {
             let bind = format!("127.0.0.1:{}", ports::free()?);
-            self.environment.entry("GATEWAY_PUBLIC_URL".to_owned()).or_insert_with(|| format!("http://{bind}"));
+            for name in ["GATEWAY_PUBLIC_URL", "CARD_GATEWAY_URL"] {
+                self.environment.entry(name.to_owned()).or_insert_with(|| format!("http://{bind}"));
+            }
             environment.insert("GATEWAY_BIND".to_owned(), bind);
         }
         environment.extend(self.environment.clone());

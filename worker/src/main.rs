@@ -14,7 +14,7 @@ use common::db::Db;
 use common::egress::Egress;
 use common::flows;
 use common::id::{AccountId, OperationId, PaymentId, ProviderAccountId, WebhookEndpointId};
-use common::providers::{Providers, mock::Mock};
+use common::providers::{Providers, card_gateway::CardGateway, mock::Mock};
 use common::webhooks::dispatch::{self, ATTEMPT_TIMEOUT};
 use common::{config, db, operations, public_url, queues, telemetry};
 use futures_util::{StreamExt, stream};
@@ -54,18 +54,20 @@ async fn main() -> Result<()> {
     let pool = db::pool(&database_url, config::database_pool(DATABASE_POOL)?, "worker")?;
     let publisher = Publisher::connect(redis_url.expose())?;
     let db = Db::new(pool, publisher.clone());
+    let encryption = config::encryption_key()?;
     let sender = webhooks::Sender {
         egress: Egress::new(ATTEMPT_TIMEOUT, Clock::system()),
-        encryption: config::encryption_key()?,
+        encryption: encryption.clone(),
         clock: Clock::system(),
         allow_loopback: config::webhook_loopback()?,
     };
     let claims = db::forgetful_pool(&database_url, CLAIM_POOL, "worker-claims")?;
     let (dispatcher, wakes) = webhooks::Dispatcher::new(db.clone(), claims, sender);
+    let card_gateway = config::card_gateway_url()?.map(|url| CardGateway::new(url, (*db).clone(), encryption));
     let work = Arc::new(Work {
         db,
         wakes: wakes.clone(),
-        providers: Providers::new(Mock::new(db::pool(&database_url, MOCK_POOL, "mock-provider")?)),
+        providers: Providers::new(Mock::new(db::pool(&database_url, MOCK_POOL, "mock-provider")?), card_gateway),
         clock: Clock::system(),
         publisher,
     });

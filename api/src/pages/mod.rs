@@ -129,7 +129,7 @@ async fn pay(
     let total = form::value(&sent, "amount").map(|amount| amount.parse().unwrap_or(0));
     let offer = Offer { token: &card, tips, total };
     let origin = app.origin(request_id);
-    match flows::pay_page(&app.db, address, offer, &origin, app.clock.now()).await {
+    match flows::pay_page(&app.db, address, offer, &origin, &app.encryption, app.clock.now()).await {
         Ok(Paying::Begun(payment, operation)) => {
             let waiter = app.replies.register(payment.id.uuid());
             app.push(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });

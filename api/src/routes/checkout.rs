@@ -118,7 +118,7 @@ pub(super) async fn exchange(
     let session = required("sessionId", fields.session_id)?.0;
     let upstream_token = required("upstreamToken", fields.upstream_token)?.0;
     let now = app.clock.now();
-    let token = checkout::exchange(&app.db, &caller, &session, &upstream_token, now).await?;
+    let token = checkout::exchange(&app.db, &caller, &session, &upstream_token, &app.encryption, now).await?;
     Ok(created(TokenView {
         object: "token",
         livemode: caller.livemode(),

@@ -41,7 +41,7 @@ pub(super) async fn create(
     let new = NewCard { customer_id: customer_id(&customer)?, payment_token };
     let origin = app.origin(request_id);
     let now = app.now(&caller).await?;
-    let (id, operation) = flows::save_card(&app.db, &caller, &new, &origin, now).await?;
+    let (id, operation) = flows::save_card(&app.db, &caller, &new, &origin, &app.encryption, now).await?;
 
     let waiter = app.replies.register(id.uuid());
     app.push(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });

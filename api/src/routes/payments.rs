@@ -61,7 +61,7 @@ pub(super) async fn create(
         caller.require(Operation::PaymentsAuthorize)?;
     }
     let origin = app.origin(request_id);
-    match flows::take_payment(&app.db, &caller, &request, &origin, app.now(&caller).await?).await? {
+    match flows::take_payment(&app.db, &caller, &request, &origin, &app.encryption, app.now(&caller).await?).await? {
         Taken::New(payment, operation) => {
             let waiter = app.replies.register(payment.id.uuid());
             app.push(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });

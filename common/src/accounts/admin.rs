@@ -2,14 +2,17 @@
 
 use sqlx::{PgPool, Postgres, Transaction};
 
-use super::Mode;
+use super::{Mode, Settlement};
 use crate::calendar::TimeZone;
 use crate::capabilities::Operation;
+use crate::crypto::EncryptionKey;
 use crate::db;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, MerchantId, ProviderAccountId};
 use crate::modifiers::Modifiers;
+use crate::money::Currency;
 use crate::providers::ProviderKind;
+use crate::providers::card_gateway::Credentials;
 use crate::time::Timestamp;
 
 /// What may be set on an account; `None` leaves it as it is, or at its default.
@@ -31,6 +34,8 @@ pub struct AccountSettings {
     pub allowed_origins: Option<Vec<String>>,
     /// Requests per second of each key, and its burst.
     pub rate_limit: Option<(i32, i32)>,
+    /// The address that a provider is given for a payer who has none.
+    pub email: Option<String>,
 }
 
 impl AccountSettings {
@@ -39,6 +44,11 @@ impl AccountSettings {
             && name.trim().is_empty()
         {
             return Err(Error::invalid("name", "name must not be empty"));
+        }
+        if let Some(email) = &self.email
+            && !is_email(email)
+        {
+            return Err(Error::invalid("email", format!("{email} is not an e-mail address")));
         }
         if let Some(zone) = &self.timezone {
             zone.parse::<TimeZone>()
@@ -49,6 +59,13 @@ impl AccountSettings {
         }
         self.modifiers.as_ref().map_or(Ok(()), |modifiers| Modifiers::parse(modifiers).map(drop))
     }
+}
+
+/// Enough for a form that wants one: a name, and a domain with a point.
+fn is_email(text: &str) -> bool {
+    let domain = |domain: &str| domain.split('.').count() > 1 && domain.split('.').all(|part| !part.is_empty());
+    !text.contains(char::is_whitespace)
+        && text.split_once('@').is_some_and(|(name, rest)| !name.is_empty() && !rest.contains('@') && domain(rest))
 }
 
 /// An origin as a browser sends it: scheme, host and perhaps a port, and nothing after.
@@ -87,6 +104,10 @@ pub struct AccountRow {
     pub rate_limit: Option<i32>,
     /// Burst of each key, if set.
     pub burst: Option<i32>,
+    /// The address that a provider is given for a payer who has none.
+    pub email: Option<String>,
+    /// Whether its provider has been told who it is, where that wants to know.
+    pub connected: bool,
     /// When it was made.
     pub created_at: Timestamp,
 }
@@ -150,17 +171,7 @@ pub async fn set(db: &PgPool, now: Timestamp, id: AccountId, settings: &AccountS
     let mut tx = db.begin().await?;
     apply(&mut tx, id, settings).await?;
     if let Some(provider) = settings.provider {
-        let made = sqlx::query_scalar!(
-            "SELECT id FROM provider_accounts WHERE account_id = $1 AND provider = $2",
-            id.uuid(),
-            provider as ProviderKind,
-        )
-        .fetch_optional(&mut *tx)
-        .await?;
-        let provider_account = made.unwrap_or_else(|| ProviderAccountId::new(now));
-        if made.is_none() {
-            insert_provider_account(&mut tx, id, provider_account, provider, now).await?;
-        }
+        let provider_account = at_provider(&mut tx, id, provider, now).await?;
         sqlx::query!("UPDATE accounts SET provider_account_id = $2 WHERE id = $1", id.uuid(), provider_account.uuid())
             .execute(&mut *tx)
             .await?;
@@ -193,7 +204,8 @@ async fn apply(tx: &mut Transaction<'_, Postgres>, id: AccountId, settings: &Acc
         "UPDATE accounts SET
             name = coalesce($2, name), timezone = coalesce($3, timezone), partial_capture = coalesce($4, partial_capture),
             partial_refund = coalesce($5, partial_refund), modifiers = coalesce($6, modifiers),
-            allowed_origins = coalesce($7, allowed_origins), rate_limit = coalesce($8, rate_limit), burst = coalesce($9, burst)
+            allowed_origins = coalesce($7, allowed_origins), rate_limit = coalesce($8, rate_limit), burst = coalesce($9, burst),
+            email = coalesce($10, email)
          WHERE id = $1",
         id.uuid(),
         settings.name.as_deref(),
@@ -204,6 +216,7 @@ async fn apply(tx: &mut Transaction<'_, Postgres>, id: AccountId, settings: &Acc
         settings.allowed_origins.as_deref(),
         settings.rate_limit.map(|(rate, _)| rate),
         settings.rate_limit.map(|(_, burst)| burst),
+        settings.email.as_deref(),
     )
     .execute(&mut **tx)
     .await?;
@@ -217,13 +230,71 @@ async fn apply(tx: &mut Transaction<'_, Postgres>, id: AccountId, settings: &Acc
 pub async fn list(db: &PgPool) -> Result<Vec<AccountRow>> {
     let rows = sqlx::query_as!(
         AccountRow,
-        "SELECT a.id, a.merchant_id, a.mode, a.name, a.timezone, p.provider, a.partial_capture, a.partial_refund,
-                a.modifiers, a.allowed_origins, a.rate_limit, a.burst, a.created_at
-         FROM accounts a JOIN provider_accounts p ON p.id = a.provider_account_id ORDER BY a.id DESC",
+        r#"SELECT a.id, a.merchant_id, a.mode, a.name, a.timezone, p.provider, a.partial_capture, a.partial_refund,
+                a.modifiers, a.allowed_origins, a.rate_limit, a.burst, a.email, a.created_at,
+                p.provider = 'mock' OR p.credentials IS NOT NULL AS "connected!"
+         FROM accounts a JOIN provider_accounts p ON p.id = a.provider_account_id ORDER BY a.id DESC"#,
     )
     .fetch_all(db)
     .await?;
     Ok(rows)
+}
+
+/// Tells by what the card gateway knows an account, and what it is to be paid in; `None` leaves the currencies as they are.
+/// Nothing is moved there. Answers the provider account.
+///
+/// # Errors
+/// [`Error::Invalid`] for a currency that the gateway does not take, [`Error::NotFound`] for an unknown account.
+pub async fn connect(
+    db: &PgPool,
+    encryption: &EncryptionKey,
+    now: Timestamp,
+    account: AccountId,
+    credentials: &Credentials,
+    currencies: Option<&[Currency]>,
+) -> Result<ProviderAccountId> {
+    let provider = ProviderKind::CardGateway;
+    for currency in currencies.unwrap_or_default() {
+        Settlement { provider, currencies: None }.require(*currency)?;
+    }
+    let currencies = currencies.map(|list| list.iter().map(|currency| currency.code().to_owned()).collect::<Vec<_>>());
+    let mut tx = db.begin().await?;
+    let known = sqlx::query_scalar!("SELECT id FROM accounts WHERE id = $1 FOR NO KEY UPDATE", account.uuid());
+    known.fetch_optional(&mut *tx).await?.ok_or(Error::NotFound("account"))?;
+    let id = at_provider(&mut tx, account, provider, now).await?;
+    sqlx::query!(
+        "UPDATE provider_accounts SET credentials = $2, field_key = $3, currencies = coalesce($4, currencies) WHERE id = $1",
+        id.uuid(),
+        credentials.seal(encryption, id),
+        credentials.field_key(),
+        currencies.as_deref(),
+    )
+    .execute(&mut *tx)
+    .await?;
+    tx.commit().await?;
+    Ok(id)
+}
+
+/// The account at this provider, which is made if there is none.
+async fn at_provider(
+    tx: &mut Transaction<'_, Postgres>,
+    account: AccountId,
+    provider: ProviderKind,
+    now: Timestamp,
+) -> Result<ProviderAccountId> {
+    let made = sqlx::query_scalar!(
+        "SELECT id FROM provider_accounts WHERE account_id = $1 AND provider = $2",
+        account.uuid(),
+        provider as ProviderKind,
+    )
+    .fetch_optional(&mut **tx)
+    .await?;
+    if let Some(id) = made {
+        return Ok(id);
+    }
+    let id = ProviderAccountId::new(now);
+    insert_provider_account(tx, account, id, provider, now).await?;
+    Ok(id)
 }
 
 /// Says what one provider account cannot do, beside what its provider never can. Answers that provider account.

@@ -5,13 +5,15 @@ mod authentication;
 mod keys;
 mod payee;
 mod scope;
+mod settlement;
 mod time;
 
-pub use admin::{AccountRow, AccountSettings, create, list, set, set_unsupported};
+pub use admin::{AccountRow, AccountSettings, connect, create, list, set, set_unsupported};
 pub use authentication::{AuthError, Keys};
 pub use keys::{IssuedKey, KeyRow, issue_publishable, issue_secret, list as list_keys, revoke};
 pub use payee::{Payee, payee};
 pub use scope::Scope;
+pub use settlement::{Settlement, settlement};
 pub use time::AccountTime;
 
 use serde::Serialize;

@@ -59,7 +59,29 @@ const V6_NAMED: [Range<Ipv6Addr>; 5] = [
 /// The prefix under which translators show IPv4 to hosts that have IPv6 alone (RFC 6052): the last 32 bits are the address.
 const NAT64: (Ipv6Addr, u32) = (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96);
 
-/// Why no connection may be made to this address, as what it is; none if it may.
+/// How far connections may reach, by who named the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// A stranger: the public internet.
+    Public,
+    /// A stranger, with the operator's leave to name this machine.
+    Loopback,
+    /// The operator: wherever the network leads.
+    Anywhere,
+}
+
+impl Reach {
+    /// Why no connection may be made to this address; none if it may.
+    pub(super) fn refusal(self, address: IpAddr) -> Option<&'static str> {
+        match self {
+            Self::Public => refusal(address, false),
+            Self::Loopback => refusal(address, true),
+            Self::Anywhere => None,
+        }
+    }
+}
+
+/// Why no stranger may have us connect to this address, as what it is; none if one may.
 pub(super) fn refusal(address: IpAddr, allow_loopback: bool) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => refusal_v4(address, allow_loopback),

@@ -11,6 +11,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::Instant;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
+use super::addresses::Reach;
 use super::answer::{self, Received};
 use super::connector::{self, Connector};
 use super::failure::{Failure, Fault};
@@ -28,7 +29,7 @@ const HEAD: usize = 64 * 1024;
 /// Headers of an answer at most.
 const HEADERS: usize = 100;
 
-type Http = Client<Connector, Full<Bytes>>;
+pub(super) type Http = Client<Connector, Full<Bytes>>;
 
 /// Posts to addresses that others chose. Cheap to clone; the clones share their connections.
 #[derive(Clone)]
@@ -55,8 +56,8 @@ impl Egress {
         authorities: Vec<CertificateDer<'static>>,
     ) -> Self {
         let tls = connector::tls(authorities);
-        let http = |allow_loopback| http(Connector::new(resolver.clone(), tls.clone(), allow_loopback, timeout));
-        Self { public: http(false), loopback: http(true), timeout, clock }
+        let http = |reach| http(Connector::new(resolver.clone(), tls.clone(), reach, timeout));
+        Self { public: http(Reach::Public), loopback: http(Reach::Loopback), timeout, clock }
     }
 
     /// Posts these bytes, once, and answers what came back, whatever its status. `Host` and `Content-Length` are added, and
@@ -89,7 +90,7 @@ impl Egress {
     }
 }
 
-fn http(connector: Connector) -> Http {
+pub(super) fn http(connector: Connector) -> Http {
     Client::builder(TokioExecutor::new())
         // By default it sends a request again that a closing connection gave back unsent. That could not arrive twice
         // either, but whether and when there is a second try is the caller's to say.

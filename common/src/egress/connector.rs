@@ -18,7 +18,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tower::Service;
 
-use super::addresses;
+use super::addresses::Reach;
 use super::failure::{FailureKind, Fault};
 use super::resolver::{Judged, Resolver};
 use super::stream::Stream;
@@ -31,19 +31,14 @@ const SESSIONS: usize = 1024;
 pub(super) struct Connector {
     tcp: HttpConnector<Judged>,
     tls: TlsConnector,
-    allow_loopback: bool,
+    reach: Reach,
     timeout: Duration,
 }
 
 impl Connector {
-    pub(super) fn new(
-        resolver: Arc<dyn Resolver>,
-        tls: Arc<ClientConfig>,
-        allow_loopback: bool,
-        timeout: Duration,
-    ) -> Self {
+    pub(super) fn new(resolver: Arc<dyn Resolver>, tls: Arc<ClientConfig>, reach: Reach, timeout: Duration) -> Self {
         // It tries the addresses in turn, and both families at once when the first is slow (RFC 6555).
-        let mut tcp = HttpConnector::new_with_resolver(Judged::new(resolver, allow_loopback));
+        let mut tcp = HttpConnector::new_with_resolver(Judged::new(resolver, reach));
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         // Divided among the addresses, so that one that is silent leaves time for the next.
@@ -52,14 +47,14 @@ impl Connector {
         // would wait without end to have it written.
         #[cfg(target_os = "linux")]
         tcp.set_tcp_user_timeout(Some(timeout));
-        Self { tcp, tls: TlsConnector::from(tls), allow_loopback, timeout }
+        Self { tcp, tls: TlsConnector::from(tls), reach, timeout }
     }
 
     async fn connect(mut self, uri: Uri) -> Result<Stream, Fault> {
         let host = uri.host().unwrap_or_default();
         let host = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host).to_owned();
         // An address in the URL is looked up by nobody, so nobody else judges it.
-        if host.parse::<IpAddr>().is_ok_and(|address| addresses::refusal(address, self.allow_loopback).is_some()) {
+        if host.parse::<IpAddr>().is_ok_and(|address| self.reach.refusal(address).is_some()) {
             return Err(Fault::refused());
         }
         let encrypted = uri.scheme() == Some(&Scheme::HTTPS);

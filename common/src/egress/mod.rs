@@ -3,6 +3,7 @@
 //! Whoever names the address must gain nothing by it: reach nothing that the internet does not reach (`addresses`,
 //! `resolver`), hold us no longer than the time-out, and cost little memory whatever the answer (`client`, `answer`). One
 //! post is at most one request on the wire: a second try is the caller's decision.
+//! Hosts that the operator names are reached the same way, without that judgement (`trusted`).
 //! See docs/architecture.md, "Requests to strangers".
 
 mod addresses;
@@ -15,6 +16,7 @@ mod stream;
 mod target;
 #[cfg(test)]
 mod tests;
+mod trusted;
 
 pub use answer::Received;
 pub use client::Egress;
@@ -24,6 +26,7 @@ pub use hyper::body::Bytes;
 pub use resolver::{Resolver, SystemResolver};
 pub use target::{MAX_LENGTH, Target, Unfit};
 pub use tokio_rustls::rustls::pki_types::CertificateDer;
+pub use trusted::{Said, Trusted, Unanswered};
 
 /// What is allowed beyond https to the public internet, by whom the address belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use hyper_util::client::legacy::connect::dns::Name;
 use tower::Service;
 
-use super::addresses;
+use super::addresses::Reach;
 use super::failure::{FailureKind, Fault};
 
 /// Addresses that are tried at most: whoever answers with hundreds does not have us knock at hundreds of doors.
@@ -38,12 +38,12 @@ impl Resolver for SystemResolver {
 #[derive(Clone)]
 pub(super) struct Judged {
     resolver: Arc<dyn Resolver>,
-    allow_loopback: bool,
+    reach: Reach,
 }
 
 impl Judged {
-    pub(super) fn new(resolver: Arc<dyn Resolver>, allow_loopback: bool) -> Self {
-        Self { resolver, allow_loopback }
+    pub(super) fn new(resolver: Arc<dyn Resolver>, reach: Reach) -> Self {
+        Self { resolver, reach }
     }
 
     /// Those addresses of a host that may be connected to. The others are left out: a name may have a private address for
@@ -53,7 +53,7 @@ impl Judged {
         if found.is_empty() {
             return Err(Fault::new(FailureKind::Dns, "the host's name has no address"));
         }
-        let open = found.into_iter().filter(|address| addresses::refusal(*address, self.allow_loopback).is_none());
+        let open = found.into_iter().filter(|address| self.reach.refusal(*address).is_none());
         // The connector puts the URL's port in.
         let open: Vec<_> = open.take(TRIED).map(|address| SocketAddr::new(address, 0)).collect();
         if open.is_empty() { Err(Fault::refused()) } else { Ok(open.into_iter()) }
@@ -93,7 +93,8 @@ mod tests {
 
     fn scripted(answers: &[&[&str]], allow_loopback: bool) -> Judged {
         let answers = answers.iter().map(|answer| answer.iter().map(|text| text.parse().unwrap()).collect()).collect();
-        Judged::new(Arc::new(Scripted(Mutex::new(answers))), allow_loopback)
+        let reach = if allow_loopback { Reach::Loopback } else { Reach::Public };
+        Judged::new(Arc::new(Scripted(Mutex::new(answers))), reach)
     }
 
     async fn ask(judged: &Judged) -> Result<Vec<String>, FailureKind> {
@@ -115,6 +116,14 @@ mod tests {
         assert_eq!(ask(&rebinding).await.unwrap(), ["1.1.1.1"]);
         assert_eq!(ask(&rebinding).await, Err(FailureKind::AddressRefused));
         assert_eq!(ask(&rebinding).await, Err(FailureKind::AddressRefused));
+    }
+
+    #[tokio::test]
+    async fn the_operator_may_name_any_host() {
+        let inside: &[&str] = &["10.0.0.1", "127.0.0.1", "1.1.1.1"];
+        let found = Mutex::new(VecDeque::from([inside.iter().map(|text| text.parse().unwrap()).collect()]));
+        let judged = Judged::new(Arc::new(Scripted(found)), Reach::Anywhere);
+        assert_eq!(ask(&judged).await.unwrap(), inside);
     }
 
     #[tokio::test]

@@ -125,6 +125,7 @@ async fn write(
             money: Some(Money { minor: amount, currency: payment.currency }),
             source: None,
             target_ref,
+            action_token: None,
             origin,
         },
     )

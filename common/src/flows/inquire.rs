@@ -11,7 +11,7 @@ use crate::events::{self, EventType};
 use crate::id::PaymentId;
 use crate::operations::PROVIDER_TIMEOUT;
 use crate::payments::{self, Payment, PaymentView, refunds};
-use crate::providers::{Providers, Standing};
+use crate::providers::{Inquired, Providers, Standing};
 use crate::time::Timestamp;
 
 /// How long until a part that is being refunded is looked at again.
@@ -24,7 +24,13 @@ const ASK_AGAIN: Duration = Duration::from_secs(30);
 pub async fn inquire(db: &Db, providers: &Providers, clock: &Clock, id: PaymentId) -> Result<()> {
     let Some(due) = payments::inquiry(db, id, clock.now()).await? else { return Ok(()) };
     let Some(provider) = providers.get(due.provider) else { return Ok(()) };
-    let asked = provider.inquire(due.provider_account_id, due.provider_ref, due.now);
+    let asked = provider.inquire(Inquired {
+        account: due.provider_account_id,
+        charge: due.provider_ref,
+        created_at: due.created_at,
+        captured_at: due.captured_at,
+        now: due.now,
+    });
     let standing = match tokio::time::timeout(PROVIDER_TIMEOUT, asked).await {
         Ok(Ok(standing)) => standing,
         Ok(Err(error)) => {
@@ -49,12 +55,18 @@ pub async fn inquire(db: &Db, providers: &Providers, clock: &Clock, id: PaymentI
     let noted = match standing {
         Standing::Settled if payment.settle() => Some(EventType::PaymentSettled),
         Standing::Expired if payment.expire() => Some(EventType::PaymentExpired),
-        Standing::Open | Standing::Settled | Standing::Expired | Standing::Voided => None,
+        Standing::Open { .. } | Standing::Settled | Standing::Expired | Standing::Voided => None,
     };
-    if standing == Standing::Open && payment.captured_at.is_none() {
-        // A hold is asked about again when it may have run out, and not every half minute until then.
-        let runs_out = payment.created_at.plus(due.provider.authorization_lifetime());
-        payment.inquiry_at = payment.inquiry_at.map(|next| next.max(runs_out));
+    // It is asked about again when something may have become of it, and not every half minute until then.
+    let until = match standing {
+        Standing::Open { until: None } if payment.captured_at.is_none() => {
+            Some(payment.created_at.plus(due.provider.authorization_lifetime()))
+        }
+        Standing::Open { until } => until,
+        Standing::Settled | Standing::Expired | Standing::Voided => None,
+    };
+    if let Some(until) = until {
+        payment.inquiry_at = payment.inquiry_at.map(|next| next.max(until));
         payments::save(&mut tx, &payment).await?;
         tx.commit().await?;
         return Ok(());
@@ -76,7 +88,7 @@ async fn give_part_back(mut tx: Tx, mut payment: Payment, standing: Standing, no
         return Ok(());
     }
     let event = match standing {
-        Standing::Open => {
+        Standing::Open { .. } => {
             reverse_partial(&mut tx, &mut payment, now).await?;
             None
         }

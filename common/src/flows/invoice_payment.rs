@@ -42,6 +42,7 @@ pub(super) async fn charge_for_invoice(
         }
         Answer::Declined { .. }
         | Answer::Charged { .. }
+        | Answer::Challenged { .. }
         | Answer::Refused { .. }
         | Answer::Done { .. }
         | Answer::Stored { .. } => None,
@@ -55,7 +56,7 @@ pub(super) async fn charge_for_invoice(
         tx.commit().await?;
         return Ok(());
     }
-    if payment.status != Status::Processing {
+    if !payment.status.is_under_way() {
         return Err(misfit(claimed, &format!("a charge of a payment that is {}", payment.status.name())));
     }
     conclude(&mut payment, claimed, answer, now)?;
@@ -64,7 +65,9 @@ pub(super) async fn charge_for_invoice(
         Answer::Charged { amount, .. } if *amount >= payment.amount_requested => None,
         Answer::Charged { .. } => Some(Failure::PARTIAL),
         Answer::Declined { decline, .. } => Some(Failure { code: &decline.code, kind: decline.kind }),
-        Answer::Refused { .. } | Answer::Done { .. } | Answer::Stored { .. } => Some(Failure::NOT_PROCESSED),
+        Answer::Refused { .. } | Answer::Challenged { .. } | Answer::Done { .. } | Answer::Stored { .. } => {
+            Some(Failure::NOT_PROCESSED)
+        }
     };
     match failure {
         None => {

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::id::PaymentLinkId;
 use crate::operations::{self, Claimed};
 use crate::payment_links;
-use crate::payments::{self, Payment, Status};
+use crate::payments::{self, Payment};
 use crate::providers::Answer;
 use crate::time::Timestamp;
 
@@ -31,7 +31,7 @@ pub(super) async fn charge_for_link(
         tx.commit().await?;
         return Ok(());
     }
-    if payment.status != Status::Processing {
+    if !payment.status.is_under_way() {
         return Err(misfit(claimed, &format!("a charge of a payment that is {}", payment.status.name())));
     }
     conclude(&mut payment, claimed, answer, now)?;
@@ -44,7 +44,11 @@ pub(super) async fn charge_for_link(
             payment_links::payment_failed(&mut tx, &mut link).await?;
             reverse_partial(&mut tx, &mut payment, now).await?;
         }
-        Answer::Declined { .. } | Answer::Refused { .. } | Answer::Done { .. } | Answer::Stored { .. } => {
+        Answer::Declined { .. }
+        | Answer::Challenged { .. }
+        | Answer::Refused { .. }
+        | Answer::Done { .. }
+        | Answer::Stored { .. } => {
             payment_links::payment_failed(&mut tx, &mut link).await?;
         }
     }

@@ -6,6 +6,8 @@ use super::link_payment::charge_for_link;
 use super::reversal::was_refused;
 use super::save_card::make_default;
 use super::straight::{self, Told};
+use std::time::Duration;
+
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -16,12 +18,15 @@ use crate::db::{Db, Tx};
 use crate::error::{Error, Result};
 use crate::events::{self, EventType};
 use crate::id::{AnomalyId, OperationId, PaymentId, PaymentMethodId};
-use crate::operations::{self, Claimed, Kind, Locked, NewOperation, Origin, Outcome, State, Subject};
+use crate::operations::{self, Claimed, Kind, Locked, NewOperation, Origin, Outcome, Retry, State, Subject};
 use crate::payment_methods::{self, PaymentMethodView};
 use crate::payments::{self, Payment, PaymentView, RefundStatus, Status, refunds};
 use crate::providers::{Action, Answer};
 use crate::queues;
 use crate::time::Timestamp;
+
+/// How often a charge is looked up whose cardholder is being asked and has not come back.
+const LOOK_AT_CHALLENGE: Duration = Duration::from_secs(3);
 
 /// Writes a known outcome. Writing it twice, by whomever, changes nothing the second time.
 ///
@@ -49,8 +54,12 @@ pub(super) fn misfit(claimed: &Claimed, what: &str) -> Error {
     Error::internal(format!("{}: {what} makes no sense", claimed.id))
 }
 
-/// The outcome of a charge. Whoever takes the payment out of `processing` has written it; whoever comes later has a late answer.
+/// The outcome of a charge. Whoever takes the payment out of those states that await one has written it; whoever comes later
+/// has a late answer.
 async fn charge(db: &Db, claimed: &Claimed, id: PaymentId, answer: &Answer, clock: &Clock) -> Result<()> {
+    if let Answer::Challenged { url } = answer {
+        return challenge(db, claimed, id, url, clock).await;
+    }
     let mut payment = payments::retrieve(db, claimed.account_id, id).await?;
     let now = claimed.time.now(&**db, clock).await?;
     if let Some(invoice) = payment.invoice_id {
@@ -59,7 +68,7 @@ async fn charge(db: &Db, claimed: &Claimed, id: PaymentId, answer: &Answer, cloc
     if let Some(link) = payment.payment_link_id {
         return charge_for_link(db, claimed, &payment, link, answer, now).await;
     }
-    if payment.status == Status::Processing {
+    if payment.status.is_under_way() {
         conclude(&mut payment, claimed, answer, now)?;
         let mut connection = db.acquire().await?;
         if let Some(endpoints) = write(&mut connection, claimed, &payment, answer, now).await? {
@@ -119,12 +128,32 @@ pub(super) fn conclude(payment: &mut Payment, claimed: &Claimed, answer: &Answer
             if !(1..=payment.amount_requested).contains(amount) {
                 return Err(misfit(claimed, &format!("an approval of {amount} for {}", payment.amount_requested)));
             }
-            payment.approve(provider_ref, *amount, card, claimed.provider, now)
+            payment.approve(provider_ref, *amount, card.as_ref(), claimed.provider, now)
         }
         Answer::Declined { decline, card } => payment.decline(decline, card.as_ref()),
         Answer::Refused { .. } => payment.fail(),
-        Answer::Done { .. } | Answer::Stored { .. } => Err(misfit(claimed, "that answer")),
+        Answer::Challenged { .. } | Answer::Done { .. } | Answer::Stored { .. } => Err(misfit(claimed, "that answer")),
     }
+}
+
+/// The cardholder is asked. Nothing has come to its end: the payment says where to go, and what comes of it is looked up, whether
+/// anybody comes back or not.
+async fn challenge(db: &Db, claimed: &Claimed, id: PaymentId, url: &str, clock: &Clock) -> Result<()> {
+    let token = claimed.action_token.as_deref().ok_or_else(|| misfit(claimed, "a challenge with nobody there"))?;
+    let mut tx = db.begin().await?;
+    let mut payment = payments::lock(&mut tx, claimed.account_id, id).await?;
+    if payment.status == Status::Processing {
+        let now = claimed.time.now(&mut *tx, clock).await?;
+        payment.challenge(token, url)?;
+        let view = PaymentView::new(&payment, &[]);
+        let kept = serde_json::to_string(&view).map_err(|e| Error::internal(format!("{id}: {e}")))?;
+        payments::save_challenge(&mut tx, &payment, &kept).await?;
+        let livemode = payment.mode == Mode::Live;
+        events::append(&mut tx, payment.account_id, livemode, EventType::PaymentRequiresAction, &view, now).await?;
+    }
+    operations::leave_unknown(&mut tx, claimed, Retry::After(LOOK_AT_CHALLENGE), false).await?;
+    tx.commit().await?;
+    Ok(())
 }
 
 /// The event of a payment whose charge has just come to an end.
@@ -172,7 +201,7 @@ async fn change(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, 
             was_refused(&mut payment, now);
             None
         }
-        (Answer::Charged { .. } | Answer::Done { .. } | Answer::Stored { .. }, _) => {
+        (Answer::Charged { .. } | Answer::Challenged { .. } | Answer::Done { .. } | Answer::Stored { .. }, _) => {
             return Err(misfit(claimed, "that answer"));
         }
     };
@@ -204,7 +233,9 @@ async fn refund(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, 
             was_refused(&mut payment, now);
             EventType::PaymentRefundFailed
         }
-        Answer::Charged { .. } | Answer::Stored { .. } => return Err(misfit(claimed, "that answer")),
+        Answer::Charged { .. } | Answer::Challenged { .. } | Answer::Stored { .. } => {
+            return Err(misfit(claimed, "that answer"));
+        }
     };
     if payment.pending_operation == Some(Kind::Refund)
         && !operations::another_refund_is_unknown(tx, claimed, id).await?
@@ -212,6 +243,10 @@ async fn refund(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, 
         payment.pending_operation = None;
     }
     payments::save(tx, &payment).await?;
+    // One follows the other, so the next one need not wait for the sweep.
+    if let Some(next) = operations::next_refund(tx, claimed.account_id, id).await? {
+        tx.wake(queues::MONEY, next.uuid());
+    }
     tell(tx, &payment, event, now).await
 }
 
@@ -232,6 +267,7 @@ fn ended(answer: &Answer) -> Outcome<'_> {
             Outcome { state: State::Declined, provider_ref: None, failure: Some(&decline.code) }
         }
         Answer::Refused { reason } => Outcome { state: State::Failed, provider_ref: None, failure: Some(reason) },
+        Answer::Challenged { .. } => Outcome { state: State::Unknown, provider_ref: None, failure: None },
     }
 }
 
@@ -254,6 +290,7 @@ pub(super) async fn late_charge(
             reverse(tx, claimed, payment, provider_ref, *amount, now).await
         }
         Answer::Charged { .. }
+        | Answer::Challenged { .. }
         | Answer::Declined { .. }
         | Answer::Refused { .. }
         | Answer::Done { .. }
@@ -293,6 +330,7 @@ async fn reverse(
             money: Some(money),
             source: None,
             target_ref: Some(provider_ref),
+            action_token: None,
             origin: &Origin::default(),
         },
     )

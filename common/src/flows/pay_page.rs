@@ -10,6 +10,7 @@ use super::straight;
 use crate::accounts::{self, Payee};
 use crate::capabilities::Operation;
 use crate::checkout::{self, Spent};
+use crate::crypto::EncryptionKey;
 use crate::db::{self, SNAPSHOT};
 use crate::error::{Error, Result};
 use crate::id::{AccountId, CustomerId, OperationId, PaymentId};
@@ -231,6 +232,7 @@ pub async fn pay_page(
     address: PageAddress<'_>,
     offer: Offer<'_>,
     origin: &Origin,
+    encryption: &EncryptionKey,
     at: Timestamp,
 ) -> Result<Paying> {
     let mut page = open_page(db, address, None, at).await?;
@@ -238,7 +240,7 @@ pub async fn pay_page(
     let ids = (PaymentId::new(page.now), OperationId::new(page.now));
     let (mut doubt, mut waits) = (Doubt::default(), 0);
     loop {
-        let written = write(db, &page, offer, origin, ids, &mut doubt).await;
+        let written = write(db, &page, offer, origin, ids, encryption, &mut doubt).await;
         // After a COMMIT without answer a refusal may be our own doing.
         let unread = if doubt.is_open() && !matches!(written, Ok(Some(Paying::Begun(..)))) {
             match payments::retrieve(db, account, ids.0).await {
@@ -273,6 +275,7 @@ async fn write(
     offer: Offer<'_>,
     origin: &Origin,
     ids: (PaymentId, OperationId),
+    encryption: &EncryptionKey,
     doubt: &mut Doubt,
 ) -> Result<Option<Paying>> {
     let PayPage { payee, now, .. } = page;
@@ -293,8 +296,11 @@ async fn write(
     if state != PageState::Open {
         return Ok(Some(Paying::Refused(state)));
     }
-    let spent = checkout::spend(&mut tx, payee, offer.token).await?;
-    let (payment, order) = intent(&payable, parts, &spent, origin, ids);
+    let spent = checkout::spend(&mut tx, payee, offer.token, encryption).await?;
+    let settlement = accounts::settlement(&mut *tx, spent.provider_account_id).await?;
+    settlement.require(payable.money().currency)?;
+    let action_token = settlement.provider.may_challenge().then(checkout::action_token);
+    let (payment, order) = intent(&payable, parts, &spent, action_token.as_deref(), origin, ids);
     match straight::insert_intent(&mut tx, &payment, &order, *now).await {
         Err(Error::Database(error)) if is_taken(&error) => return Ok(Some(Paying::Refused(PageState::UnderWay))),
         inserted => inserted?,
@@ -329,6 +335,7 @@ fn intent<'a>(
     payable: &Payable,
     parts: Parts,
     spent: &'a Spent,
+    action_token: Option<&'a str>,
     origin: &'a Origin,
     (payment, operation): (PaymentId, OperationId),
 ) -> (NewPayment<'a>, NewOperation<'a>) {
@@ -360,6 +367,7 @@ fn intent<'a>(
         money: Some(money),
         source: Some(&spent.source),
         target_ref: None,
+        action_token,
         origin,
     };
     (new, order)

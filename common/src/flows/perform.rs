@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::id::OperationId;
 use crate::operations::{self, Claimed, Kind, PROVIDER_TIMEOUT, Retry, Subject};
 use crate::payments;
-use crate::providers::{Answer, Fault, Found, Provider, Providers, RecoveryClass};
+use crate::providers::{Answer, Fault, Found, Provider, ProviderKind, Providers, RecoveryClass};
 
 /// A known outcome that cannot be written is tried again so often, half a second apart: about as long as a restart of
 /// Postgres takes. After that the lease has ended and recovery finds the outcome again, where the provider offers that.
@@ -37,7 +37,8 @@ pub struct Performed {
 /// # Errors
 /// The database's. Whatever was sent by then is found again by recovery.
 pub async fn perform(db: &Db, providers: &Providers, clock: &Clock, id: OperationId) -> Result<Option<Performed>> {
-    let Some(claimed) = operations::claim(db, id, clock.now()).await? else { return Ok(None) };
+    let Some(mut claimed) = operations::claim(db, id, clock.now()).await? else { return Ok(None) };
+    complete(db, &mut claimed).await?;
     let asked = match providers.get(claimed.provider) {
         Some(provider) if claimed.sent_before => recover(db, provider, &claimed).await?,
         Some(provider) => send(provider, &claimed).await,
@@ -49,6 +50,11 @@ pub async fn perform(db: &Db, providers: &Providers, clock: &Clock, id: Operatio
         Asked::Known(answer) => {
             record(db, &claimed, &answer, clock).await?;
             Ok(Some(Performed { reply_to: claimed.origin.reply_to, reply_id: claimed.subject.reply_id() }))
+        }
+        Asked::Pending => {
+            tracing::info!(operation = %id, "the provider has it, and has not come to an end; it is asked again");
+            leave_unknown(db, &claimed, Retry::After(ASK_AGAIN), false).await?;
+            Ok(None)
         }
         Asked::Unknown { reason, retry, found_nothing } => {
             match retry {
@@ -64,6 +70,23 @@ pub async fn perform(db: &Db, providers: &Providers, clock: &Clock, id: Operatio
             Ok(None)
         }
     }
+}
+
+/// What some providers want to know beside: they are asked alone.
+async fn complete(db: &Db, claimed: &mut Claimed) -> Result<()> {
+    if claimed.provider == ProviderKind::Mock {
+        return Ok(());
+    }
+    match (claimed.kind, claimed.subject) {
+        (Kind::Sale | Kind::Authorize, Subject::Payment(id)) => {
+            claimed.request.payer = Some(operations::payer(db, id).await?);
+        }
+        (Kind::Refund, Subject::Payment(id)) if claimed.sent_before => {
+            claimed.request.recorded = operations::recorded_refunds(db, claimed.account_id, id).await?;
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 /// Gives the operation back. A refund in doubt shows on its payment, so that no other change is begun meanwhile; a capture
@@ -85,7 +108,13 @@ async fn leave_unknown(db: &Db, claimed: &Claimed, retry: Retry, found_nothing: 
 
 enum Asked {
     Known(Answer),
-    Unknown { reason: String, retry: Retry, found_nothing: bool },
+    /// It has arrived, and its end is still ahead.
+    Pending,
+    Unknown {
+        reason: String,
+        retry: Retry,
+        found_nothing: bool,
+    },
 }
 
 impl Asked {
@@ -129,6 +158,7 @@ async fn look_up(db: &Db, provider: &dyn Provider, claimed: &Claimed) -> Result<
     let found = tokio::time::timeout(PROVIDER_TIMEOUT, provider.look_up(claimed.request.clone())).await;
     match found {
         Ok(Ok(Found::Answer(answer))) => Ok(Asked::Known(answer)),
+        Ok(Ok(Found::Pending)) => Ok(Asked::Pending),
         Ok(Ok(Found::Nothing)) if !claimed.last_request_is_dead => {
             Ok(Asked::again("not found, but the request may still arrive"))
         }
@@ -163,8 +193,10 @@ async fn record(db: &Db, claimed: &Claimed, answer: &Answer, clock: &Clock) -> R
 fn count(claimed: &Claimed, asked: &Asked) {
     let outcome = match asked {
         Asked::Known(Answer::Charged { .. } | Answer::Done { .. } | Answer::Stored { .. }) => "succeeded",
+        Asked::Known(Answer::Challenged { .. }) => "challenged",
         Asked::Known(Answer::Declined { .. }) => "declined",
         Asked::Known(Answer::Refused { .. }) => "failed",
+        Asked::Pending => "pending",
         Asked::Unknown { .. } => "unknown",
     };
     metrics::counter!("payments_operations_total",

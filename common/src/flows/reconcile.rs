@@ -93,7 +93,7 @@ async fn compare(
         Answer::Charged { provider_ref, .. } | Answer::Done { provider_ref } | Answer::Stored { provider_ref, .. } => {
             provider_ref
         }
-        Answer::Declined { .. } | Answer::Refused { .. } => return Ok(()),
+        Answer::Challenged { .. } | Answer::Declined { .. } | Answer::Refused { .. } => return Ok(()),
     };
     match known {
         None => note_orphan(db, provider_account, account, line, told).await,

@@ -77,6 +77,7 @@ async fn give_back(tx: &mut Tx, payment: &Payment, kind: Kind, refund: Option<&R
             money: Some(Money { minor: amount, currency: payment.currency }),
             source: None,
             target_ref: payment.provider_ref.as_deref(),
+            action_token: None,
             origin: &Origin::default(),
         },
     )

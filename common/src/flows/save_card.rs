@@ -5,6 +5,7 @@ use sqlx::PgPool;
 use super::doubt::Doubt;
 use crate::accounts::Caller;
 use crate::checkout;
+use crate::crypto::EncryptionKey;
 use crate::customers::{self, Customer};
 use crate::db::{Db, Tx};
 use crate::error::{Error, Result};
@@ -33,12 +34,15 @@ pub async fn save_card(
     caller: &Caller,
     new: &NewCard,
     origin: &Origin,
+    encryption: &EncryptionKey,
     now: Timestamp,
 ) -> Result<(PaymentMethodId, OperationId)> {
     let ids = (PaymentMethodId::new(now), OperationId::new(now));
     let mut doubt = Doubt::default();
     loop {
-        let Err(mut error) = write(db, caller, new, origin, ids, now, &mut doubt).await else { return Ok(ids) };
+        let Err(mut error) = write(db, caller, new, origin, ids, encryption, now, &mut doubt).await else {
+            return Ok(ids);
+        };
         // After a COMMIT without answer a refusal may be our own doing.
         if doubt.is_open() {
             match payment_methods::retrieve_from(db, caller.account_id, ids.0).await {
@@ -51,18 +55,20 @@ pub async fn save_card(
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "they are the request, and what it is written with")]
 async fn write(
     db: &PgPool,
     caller: &Caller,
     new: &NewCard,
     origin: &Origin,
     (card, operation): (PaymentMethodId, OperationId),
+    encryption: &EncryptionKey,
     now: Timestamp,
     doubt: &mut Doubt,
 ) -> Result<()> {
     let mut tx = db.begin().await?;
     customers::lock(&mut tx, caller.account_id, new.customer_id).await?;
-    let spent = checkout::spend(&mut tx, caller, &new.payment_token).await?;
+    let spent = checkout::spend(&mut tx, caller, &new.payment_token, encryption).await?;
     payment_methods::insert_processing(
         &mut tx,
         card,
@@ -84,6 +90,7 @@ async fn write(
             money: None,
             source: Some(&spent.source),
             target_ref: None,
+            action_token: None,
             origin,
         },
     )

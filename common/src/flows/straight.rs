@@ -38,9 +38,9 @@ pub(super) async fn insert_intent(
             VALUES ($1, $2, $3, $4, $5, 'processing', $6, $7, $8, $8, $9, $10, $11, $12, $13, $14, $23, $24, $25, $26, $27, $28))
          INSERT INTO operations
             (id, account_id, payment_id, provider_account_id, kind, reference, amount, currency,
-             upstream_token, card_ref, next_push_at, reply_to, request_id, created_at)
+             upstream_token, card_ref, next_push_at, reply_to, request_id, created_at, action_token)
          VALUES ($15, $2, $1, $3, $16, $17, $8, $7, $18, $19,
-                 clock_timestamp() + make_interval(secs => $20), $21, $22, clock_timestamp())",
+                 clock_timestamp() + make_interval(secs => $20), $21, $22, clock_timestamp(), $29)",
         payment.id.uuid(),
         payment.account_id.uuid(),
         payment.provider_account_id.uuid(),
@@ -69,6 +69,7 @@ pub(super) async fn insert_intent(
         payment.parts.and_then(|parts| parts.surcharge),
         payment.parts.and_then(|parts| parts.tax),
         payment.parts.and_then(|parts| parts.tip),
+        operation.action_token,
     )
     .execute(db)
     .await?;
@@ -83,11 +84,11 @@ pub(super) struct Told<'a> {
     pub(super) answer: &'a str,
 }
 
-/// Writes the outcome of a charge whose payment is still processing, and answers which endpoints are to hear of it. `None`: it
-/// is not, and nothing was written.
+/// Writes the outcome of a charge whose payment still awaits it, and answers which endpoints are to hear of it. `None`: it
+/// does not, and nothing was written.
 ///
-/// Only the outcome of its one charge takes a payment out of `processing`, so that state is the lock and the guard: of two
-/// who write at once, the second waits for the row and then finds it gone.
+/// Only the outcome of its one charge takes a payment out of `processing` and `requires_action`, so these states are the lock
+/// and the guard: of two who write at once, the second waits for the row and then finds it gone.
 pub(super) async fn finish_charge(
     db: &mut PgConnection,
     claimed: &Claimed,
@@ -100,7 +101,7 @@ pub(super) async fn finish_charge(
                UPDATE payments SET status = $3, amount = $4, amount_captured = $5, card_brand = $6, card_last4 = $7,
                    card_exp_month = $8, card_exp_year = $9, decline_code = $10, decline_type = $11, provider_ref = $12,
                    captured_at = $13, inquiry_at = $14
-               WHERE account_id = $1 AND id = $2 AND status = 'processing' RETURNING id),
+               WHERE account_id = $1 AND id = $2 AND status IN ('processing', 'requires_action') RETURNING id),
            operation AS (
                UPDATE operations o SET state = $16, provider_ref = $12, failure = $17, finished_at = clock_timestamp(),
                    next_push_at = NULL, lease_until = NULL, upstream_token = NULL

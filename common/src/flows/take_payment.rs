@@ -4,8 +4,9 @@ use sqlx::PgPool;
 
 use super::doubt::Doubt;
 use super::straight;
-use crate::accounts::Caller;
+use crate::accounts::{self, Caller};
 use crate::checkout::{self, Spent};
+use crate::crypto::EncryptionKey;
 use crate::error::{Error, Result};
 use crate::id::{CustomerId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId};
 use crate::money::Money;
@@ -52,19 +53,21 @@ pub enum Taken {
 /// Writes the intent of a payment. `ids` are made before, so that the whole may run again after a COMMIT without answer.
 ///
 /// # Errors
-/// 422 for a token that is unknown or expired, a card that cannot be charged, or a key used with another body;
+/// 422 for a token that is unknown or expired, a card that cannot be charged, a currency that its provider lacks, or a key used
+/// with another body;
 /// [`Error::NotFound`] for an unknown card; [`Error::Conflict`] for a spent token. None of them uses up key or token.
 pub async fn take_payment(
     db: &PgPool,
     caller: &Caller,
     request: &PaymentRequest,
     origin: &Origin,
+    encryption: &EncryptionKey,
     now: Timestamp,
 ) -> Result<Taken> {
     let (payment, operation) = (PaymentId::new(now), OperationId::new(now));
-    let mut doubt = Doubt::default();
+    let (ids, mut doubt) = ((payment, operation), Doubt::default());
     loop {
-        let written = write(db, caller, request, origin, (payment, operation), now, &mut doubt).await;
+        let written = write(db, caller, request, origin, ids, encryption, now, &mut doubt).await;
         // After a COMMIT without answer a refusal may be our own doing: the key or the token may have been used by us.
         let unread = if doubt.is_open() && !matches!(written, Ok(Taken::New(..))) {
             match payments::retrieve(db, caller.account_id, payment).await {
@@ -82,12 +85,14 @@ pub async fn take_payment(
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "they are the request, and what it is written with")]
 async fn write(
     db: &PgPool,
     caller: &Caller,
     request: &PaymentRequest,
     origin: &Origin,
     (payment, operation): (PaymentId, OperationId),
+    encryption: &EncryptionKey,
     now: Timestamp,
     doubt: &mut Doubt,
 ) -> Result<Taken> {
@@ -107,7 +112,10 @@ async fn write(
     {
         return Ok(Taken::Earlier(earlier));
     }
-    let funds = funds(&mut tx, caller, &request.funding).await?;
+    let mut funds = funds(&mut tx, caller, &request.funding, encryption).await?;
+    let settlement = accounts::settlement(&mut *tx, funds.provider_account_id).await?;
+    settlement.require(request.money.currency)?;
+    funds.action_token = settlement.provider.may_challenge().then(checkout::action_token);
     let (new, order) = intent(caller, request, &funds, origin, (payment, operation));
     straight::insert_intent(&mut tx, &new, &order, now).await?;
     doubt.commit(tx).await?;
@@ -146,6 +154,7 @@ fn intent<'a>(
         money: Some(request.money),
         source: Some(&funds.source),
         target_ref: None,
+        action_token: funds.action_token.as_deref(),
         origin,
     };
     (new, order)
@@ -155,6 +164,8 @@ struct Funds {
     provider_account_id: ProviderAccountId,
     source: Source,
     card: Option<SavedCard>,
+    /// What our address of a challenge ends with, if there may be one.
+    action_token: Option<String>,
 }
 
 struct SavedCard {
@@ -173,13 +184,18 @@ fn funds_at_hand(caller: &Caller, funding: &Funding) -> Option<Funds> {
 
 impl Funds {
     fn of_token(spent: Spent) -> Self {
-        Self { provider_account_id: spent.provider_account_id, source: spent.source, card: None }
+        Self { provider_account_id: spent.provider_account_id, source: spent.source, card: None, action_token: None }
     }
 }
 
-async fn funds(tx: &mut sqlx::PgConnection, caller: &Caller, funding: &Funding) -> Result<Funds> {
+async fn funds(
+    tx: &mut sqlx::PgConnection,
+    caller: &Caller,
+    funding: &Funding,
+    encryption: &EncryptionKey,
+) -> Result<Funds> {
     match funding {
-        Funding::Token(token) => checkout::spend(tx, caller, token).await.map(Funds::of_token),
+        Funding::Token(token) => checkout::spend(tx, caller, token, encryption).await.map(Funds::of_token),
         Funding::PaymentMethod(id) => {
             let id = id.parse().map_err(|_| Error::NotFound("payment method"))?;
             let saved = payment_methods::retrieve(tx, caller.account_id, id).await?;
@@ -192,6 +208,7 @@ async fn funds(tx: &mut sqlx::PgConnection, caller: &Caller, funding: &Funding) 
                 provider_account_id: saved.provider_account_id,
                 source: Source::Card(provider_ref),
                 card: Some(SavedCard { id, customer_id: saved.customer_id, face }),
+                action_token: None,
             })
         }
     }

@@ -13,10 +13,11 @@ use sqlx::{PgConnection, PgPool};
 
 use crate::accounts::AccountTime;
 use crate::crypto::Secret;
+use crate::db;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId, RefundId};
 use crate::money::{Currency, Money};
-use crate::providers::{Action, ProviderKind, Request, Source};
+use crate::providers::{Action, Payer, ProviderKind, Request, Source};
 use crate::time::Timestamp;
 
 /// How long a claim holds. Longer than [`PROVIDER_TIMEOUT`] and the outcome's commit together.
@@ -157,6 +158,8 @@ pub struct NewOperation<'a> {
     pub source: Option<&'a Source>,
     /// The provider's name for the charge that a follow-up is about.
     pub target_ref: Option<&'a str>,
+    /// What our address of a challenge ends with; none if nobody is there to be asked.
+    pub action_token: Option<&'a str>,
     /// Who waits for it.
     pub origin: &'a Origin,
 }
@@ -190,6 +193,8 @@ pub struct Claimed {
     pub kind: Kind,
     /// The request to send, the same at every try.
     pub request: Request,
+    /// What our address of a challenge ends with; none if nobody is there to be asked.
+    pub action_token: Option<String>,
     /// Who waits for it.
     pub origin: Origin,
     /// The fencing token of this claim.
@@ -205,14 +210,62 @@ pub struct Claimed {
 /// Takes an operation and passes the gate in one statement: what this protects has no parent to race with. `now` is everyone's
 /// time; the request carries the account's.
 ///
-/// `None`: it is finished, or another worker's, or gone. That is the fate of every wake-up that comes twice.
+/// `None`: it is finished, or another worker's, or gone. That is the fate of every wake-up that comes twice. Or it is a refund,
+/// and another change of its payment is under way: a constraint lets one follow the other.
 ///
 /// # Errors
 /// Only the database's.
-pub async fn claim(db: &PgPool, id: OperationId, now: Timestamp) -> Result<Option<Claimed>> {
+pub async fn claim(pool: &PgPool, id: OperationId, now: Timestamp) -> Result<Option<Claimed>> {
     let dead_after = PROVIDER_TIMEOUT + REQUEST_LIFETIME;
-    let Some(row) = store::claim(db, id, LEASE, dead_after, now).await? else { return Ok(None) };
+    let row = match store::claim(pool, id, LEASE, dead_after, now).await {
+        Err(Error::Database(error)) if db::violated(&error) == Some("operations_one_in_flight") => return Ok(None),
+        claimed => claimed?,
+    };
+    let Some(row) = row else { return Ok(None) };
     row.into_claimed().map(Some)
+}
+
+/// Who pays for a payment, as far as we know: its customer, and what is lacking of that is the account's.
+///
+/// # Errors
+/// Only the database's.
+pub async fn payer(db: &PgPool, payment: PaymentId) -> Result<Payer> {
+    store::payer(db, payment).await
+}
+
+/// The provider's names for what was refunded of a payment.
+///
+/// # Errors
+/// Only the database's.
+pub async fn recorded_refunds(db: &PgPool, account: AccountId, payment: PaymentId) -> Result<Vec<String>> {
+    store::recorded_refunds(db, account, payment).await
+}
+
+/// The oldest refund of a payment that nobody has begun: one at a time is under way, and it is handed out when that has ended.
+///
+/// # Errors
+/// Only the database's.
+pub async fn next_refund(tx: &mut PgConnection, account: AccountId, payment: PaymentId) -> Result<Option<OperationId>> {
+    store::next_refund(tx, account, payment).await
+}
+
+/// Which charge a challenge belongs to, by what our address of it ends with.
+///
+/// # Errors
+/// [`Error::NotFound`] for a token that is none.
+pub async fn challenged(db: &PgPool, action_token: &str) -> Result<Challenged> {
+    store::challenged(db, action_token).await?.ok_or(Error::NotFound("challenge"))
+}
+
+/// A charge that may be challenged.
+#[derive(Clone, Copy, Debug)]
+pub struct Challenged {
+    /// The operation.
+    pub id: OperationId,
+    /// Whose it is.
+    pub account_id: AccountId,
+    /// What it charges for.
+    pub payment_id: PaymentId,
 }
 
 /// Notes that a request is about to be sent again, and begins the lease anew for it.

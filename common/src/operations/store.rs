@@ -6,14 +6,15 @@ use std::time::Duration;
 use sqlx::{PgConnection, PgPool};
 
 use super::{
-    Backlog, Claimed, Due, FIRST_PUSH_AFTER, Kind, Known, Locked, NewOperation, Origin, Outcome, State, Subject,
-    Unfinished,
+    Backlog, Challenged, Claimed, Due, FIRST_PUSH_AFTER, Kind, Known, Locked, NewOperation, Origin, Outcome, State,
+    Subject, Unfinished,
 };
 use crate::accounts::AccountTime;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId, RefundId};
 use crate::money::Currency;
-use crate::providers::{ProviderKind, Request, Source};
+use crate::providers::{Payer, ProviderKind, Request, Source};
+use crate::public_url;
 use crate::time::Timestamp;
 
 pub(super) async fn insert(tx: &mut PgConnection, new: &NewOperation<'_>) -> Result<()> {
@@ -29,9 +30,9 @@ pub(super) async fn insert(tx: &mut PgConnection, new: &NewOperation<'_>) -> Res
     sqlx::query!(
         "INSERT INTO operations
             (id, account_id, payment_id, payment_method_id, refund_id, provider_account_id, kind, reference, amount, currency,
-             upstream_token, card_ref, target_ref, next_push_at, reply_to, request_id, created_at)
+             upstream_token, card_ref, target_ref, next_push_at, reply_to, request_id, created_at, action_token)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
-                 clock_timestamp() + make_interval(secs => $14), $15, $16, clock_timestamp())",
+                 clock_timestamp() + make_interval(secs => $14), $15, $16, clock_timestamp(), $17)",
         new.id.uuid(),
         new.account_id.uuid(),
         payment,
@@ -48,6 +49,7 @@ pub(super) async fn insert(tx: &mut PgConnection, new: &NewOperation<'_>) -> Res
         FIRST_PUSH_AFTER.as_secs_f64(),
         new.origin.reply_to,
         new.origin.request_id,
+        new.action_token,
     )
     .execute(tx)
     .await?;
@@ -72,6 +74,7 @@ pub(super) struct ClaimedRow {
     target_ref: Option<String>,
     reply_to: Option<String>,
     request_id: Option<String>,
+    action_token: Option<String>,
     fence: i64,
     not_found: i32,
     sent_before: bool,
@@ -90,6 +93,16 @@ impl ClaimedRow {
         let money = self.amount.zip(self.currency);
         let action = super::action(self.kind, money, self.upstream_token, self.card_ref, self.target_ref)
             .ok_or_else(|| Error::internal(format!("{} lacks what its kind needs", self.id)))?;
+        let back = |token: &String| public_url::of(format_args!("/pay/a/{token}/return"));
+        let request = Request {
+            account: self.provider_account_id,
+            reference: self.reference,
+            action,
+            now: self.now,
+            return_url: self.action_token.as_ref().map(back),
+            payer: None,
+            recorded: Vec::new(),
+        };
         Ok(Claimed {
             id: self.id,
             account_id: self.account_id,
@@ -99,7 +112,8 @@ impl ClaimedRow {
             subject,
             refund_id: self.refund_id,
             kind: self.kind,
-            request: Request { account: self.provider_account_id, reference: self.reference, action, now: self.now },
+            request,
+            action_token: self.action_token,
             origin: Origin { reply_to: self.reply_to, request_id: self.request_id },
             fence: self.fence,
             sent_before: self.sent_before,
@@ -136,7 +150,7 @@ pub(super) async fn claim(
            WHERE o.id = c.id AND p.id = o.provider_account_id
            RETURNING o.id, o.account_id, o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, p.provider, o.kind,
                o.reference, o.amount, o.currency, o.upstream_token, o.card_ref, o.target_ref, o.reply_to, o.request_id,
-               o.fence, o.not_found, c.sent_before AS "sent_before!", c.last_request_is_dead AS "last_request_is_dead!",
+               o.action_token, o.fence, o.not_found, c.sent_before AS "sent_before!", c.last_request_is_dead AS "last_request_is_dead!",
                EXISTS (SELECT 1 FROM test_clocks t WHERE t.account_id = o.account_id) AS "has_clock!",
                account_now(o.account_id, $4) AS "now!""#,
         id.uuid(),
@@ -155,7 +169,7 @@ pub(super) async fn read(db: &PgPool, id: OperationId, now: Timestamp) -> Result
         ClaimedRow,
         r#"SELECT o.id, o.account_id, o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, p.provider, o.kind,
                o.reference, o.amount, o.currency, CASE WHEN o.card_ref IS NULL THEN coalesce(o.upstream_token, '') END AS upstream_token, o.card_ref, o.target_ref,
-               o.reply_to, o.request_id, o.fence, o.not_found, true AS "sent_before!", true AS "last_request_is_dead!",
+               o.reply_to, o.request_id, o.action_token, o.fence, o.not_found, true AS "sent_before!", true AS "last_request_is_dead!",
                EXISTS (SELECT 1 FROM test_clocks t WHERE t.account_id = o.account_id) AS "has_clock!",
                account_now(o.account_id, $2) AS "now!"
            FROM operations o JOIN provider_accounts p ON p.id = o.provider_account_id WHERE o.id = $1"#,
@@ -165,6 +179,59 @@ pub(super) async fn read(db: &PgPool, id: OperationId, now: Timestamp) -> Result
     .fetch_one(db)
     .await?;
     Ok(row)
+}
+
+pub(super) async fn payer(db: &PgPool, payment: PaymentId) -> Result<Payer> {
+    let payer = sqlx::query_as!(
+        Payer,
+        r#"SELECT coalesce(c.email, a.email, 'unknown@payer.invalid') AS "email!", coalesce(c.name, a.name) AS "name!"
+           FROM payments p JOIN accounts a ON a.id = p.account_id
+           LEFT JOIN customers c ON c.account_id = p.account_id AND c.id = p.customer_id
+           WHERE p.id = $1"#,
+        payment.uuid()
+    )
+    .fetch_one(db)
+    .await?;
+    Ok(payer)
+}
+
+pub(super) async fn recorded_refunds(db: &PgPool, account: AccountId, payment: PaymentId) -> Result<Vec<String>> {
+    let names = sqlx::query_scalar!(
+        r#"SELECT provider_ref AS "provider_ref!" FROM operations
+           WHERE account_id = $1 AND payment_id = $2 AND kind = 'refund' AND state = 'succeeded'"#,
+        account.uuid(),
+        payment.uuid()
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(names)
+}
+
+pub(super) async fn next_refund(
+    tx: &mut PgConnection,
+    account: AccountId,
+    payment: PaymentId,
+) -> Result<Option<OperationId>> {
+    let id = sqlx::query_scalar!(
+        "SELECT id FROM operations WHERE account_id = $1 AND payment_id = $2 AND kind = 'refund' AND state = 'ready'
+         ORDER BY id LIMIT 1",
+        account.uuid(),
+        payment.uuid()
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(id)
+}
+
+pub(super) async fn challenged(db: &PgPool, action_token: &str) -> Result<Option<Challenged>> {
+    let found = sqlx::query_as!(
+        Challenged,
+        r#"SELECT id, account_id, payment_id AS "payment_id!" FROM operations WHERE action_token = $1"#,
+        action_token
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(found)
 }
 
 pub(super) async fn by_reference(

@@ -123,7 +123,7 @@ pub struct NewPayment<'a> {
     pub invoice_id: Option<InvoiceId>,
     /// Or this link.
     pub payment_link_id: Option<PaymentLinkId>,
-    /// Where a cardholder returns to after a challenge.
+    /// Where the merchant wants a cardholder back after a challenge.
     pub return_url: Option<&'a str>,
     /// What it is composed of, if it is: they add up to `money`.
     pub parts: Option<Parts>,
@@ -188,14 +188,16 @@ impl Payment {
         &mut self,
         provider_ref: &str,
         amount: i64,
-        card: &Card,
+        card: Option<&Card>,
         provider: ProviderKind,
         now: Timestamp,
     ) -> Result<()> {
         self.step(Status::of_approval(self.amount_requested, amount, self.capture))?;
         self.provider_ref = Some(provider_ref.to_owned());
         self.amount = amount;
-        self.show(card);
+        if let Some(card) = card {
+            self.show(card);
+        }
         if self.capture {
             self.took(amount, provider, now);
         } else {
@@ -284,6 +286,17 @@ impl Payment {
         Ok(())
     }
 
+    /// The cardholder is asked first, at the provider's address.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if it is too late for that.
+    pub fn challenge(&mut self, action_token: &str, url: &str) -> Result<()> {
+        self.step(Status::RequiresAction)?;
+        self.action_token = Some(action_token.to_owned());
+        self.challenge_url = Some(url.to_owned());
+        Ok(())
+    }
+
     /// The provider certainly did not process it.
     ///
     /// # Errors
@@ -352,6 +365,14 @@ pub async fn lock(tx: &mut PgConnection, account: AccountId, id: PaymentId) -> R
 /// Only the database's.
 pub async fn save(tx: &mut PgConnection, payment: &Payment) -> Result<()> {
     store::save(tx, payment).await
+}
+
+/// Writes that the cardholder is asked, and the answer that a replay of the request will get. The payment is locked before.
+///
+/// # Errors
+/// Only the database's.
+pub async fn save_challenge(tx: &mut PgConnection, payment: &Payment, answer: &str) -> Result<()> {
+    store::save_challenge(tx, payment, answer).await
 }
 
 /// One payment and its refunds, as they stood at one moment: sums and refunds of an answer always agree.
@@ -483,6 +504,10 @@ pub struct Inquiry {
     pub provider: ProviderKind,
     /// The provider's name for the charge.
     pub provider_ref: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When money was first taken.
+    pub captured_at: Option<Timestamp>,
 }
 
 /// Where to ask how a payment's charge stands; `None` if there is nothing left to ask. `now` is everyone's time.

@@ -78,6 +78,25 @@ pub(super) async fn save(tx: &mut PgConnection, payment: &Payment) -> Result<()>
     Ok(())
 }
 
+pub(super) async fn save_challenge(tx: &mut PgConnection, payment: &Payment, answer: &str) -> Result<()> {
+    sqlx::query!(
+        "WITH payment AS (
+            UPDATE payments SET status = $3, action_token = $4, challenge_url = $5
+            WHERE account_id = $1 AND id = $2 RETURNING id)
+         UPDATE idempotency_keys k SET answer = $6 FROM payment
+         WHERE k.account_id = $1 AND k.payment_id = payment.id AND k.answer IS NULL",
+        payment.account_id.uuid(),
+        payment.id.uuid(),
+        payment.status as Status,
+        payment.action_token,
+        payment.challenge_url,
+        answer,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
 /// Which statuses are no live ones is said as the unique index says it: it is read from there.
 pub(super) async fn live_for_invoice(
     tx: &mut PgConnection,
@@ -209,6 +228,7 @@ pub(super) async fn next_inquiry(db: &PgPool, account: AccountId) -> Result<Opti
 pub(super) async fn inquiry(db: &PgPool, id: PaymentId, now: Timestamp) -> Result<Option<Inquiry>> {
     let row = sqlx::query!(
         r#"SELECT p.id, p.account_id, p.provider_account_id, a.provider, p.provider_ref AS "provider_ref!",
+                  p.created_at, p.captured_at,
                   EXISTS (SELECT 1 FROM test_clocks c WHERE c.account_id = p.account_id) AS "has_clock!",
                   account_now(p.account_id, $2) AS "now!"
            FROM payments p JOIN provider_accounts a ON a.id = p.provider_account_id
@@ -226,5 +246,7 @@ pub(super) async fn inquiry(db: &PgPool, id: PaymentId, now: Timestamp) -> Resul
         provider_account_id: row.provider_account_id,
         provider: row.provider,
         provider_ref: row.provider_ref,
+        created_at: row.created_at,
+        captured_at: row.captured_at,
     }))
 }

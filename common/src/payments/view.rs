@@ -9,6 +9,7 @@ use crate::id::{CustomerId, InvoiceId, PaymentId, PaymentLinkId, PaymentMethodId
 use crate::money::Currency;
 use crate::operations::Kind;
 use crate::providers::DeclineType;
+use crate::public_url;
 use crate::schema;
 use crate::time::Timestamp;
 
@@ -72,11 +73,24 @@ pub struct PaymentView<'a> {
     #[schema(schema_with = schema::amount)]
     amount_tip: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// While the cardholder must authenticate: where.
+    next_action: Option<NextAction>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     /// A capture or void whose outcome is not known yet.
     #[schema(schema_with = pending)]
     pending_operation: Option<&'static str>,
     /// In the order made.
     refunds: Vec<RefundView>,
+}
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = NextAction, description = "What the cardholder does next.")]
+struct NextAction {
+    #[serde(rename = "type")]
+    #[schema(schema_with = redirect)]
+    kind: &'static str,
+    /// Where to send the cardholder's browser, within half a minute.
+    url: String,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -94,6 +108,10 @@ struct CardView<'a> {
 
 fn statuses() -> schema::Field {
     schema::word(Status::ALL.map(Status::name)).into()
+}
+
+fn redirect() -> schema::Field {
+    schema::word(["redirect"]).into()
 }
 
 fn pending() -> schema::Field {
@@ -127,6 +145,7 @@ impl<'a> PaymentView<'a> {
             amount_surcharge: payment.amount_surcharge,
             amount_tax: payment.amount_tax,
             amount_tip: payment.amount_tip,
+            next_action: next_action(payment),
             pending_operation: payment.pending_operation.map(Kind::name),
             refunds: refunds
                 .iter()
@@ -135,6 +154,12 @@ impl<'a> PaymentView<'a> {
                 .collect(),
         }
     }
+}
+
+/// Our own address, which leads to the provider's.
+fn next_action(payment: &Payment) -> Option<NextAction> {
+    let token = payment.action_token.as_ref().filter(|_| payment.status == Status::RequiresAction)?;
+    Some(NextAction { kind: "redirect", url: public_url::of(format_args!("/pay/a/{token}")) })
 }
 
 fn card(payment: &Payment) -> Option<CardView<'_>> {

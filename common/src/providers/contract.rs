@@ -5,9 +5,12 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
 
-use super::{Action, Answer, Card, Decline, Fault, Found, Provider, RecoveryClass, Request, Source, Standing};
+use super::{
+    Action, Answer, Card, Decline, Fault, Found, Inquired, Payer, Provider, RecoveryClass, Request, Source, Standing,
+};
 use crate::crypto::Secret;
 use crate::id::ProviderAccountId;
 use crate::money::Money;
@@ -61,8 +64,12 @@ pub(crate) trait Fixture: Send + Sync {
     fn take(&self, latency: Duration) -> BoxFuture<'_, ()>;
     /// From now on every request is refused.
     fn refuse(&self) -> BoxFuture<'_, ()>;
-    /// How long after its capture money settles.
+    /// How long after its capture at noon money settles.
     fn settles_after(&self) -> Duration;
+    /// So much time passes at a provider that goes by a clock of its own.
+    fn pass(&self, _: Duration) -> BoxFuture<'_, ()> {
+        std::future::ready(()).boxed()
+    }
 }
 
 /// Every check, each a test of its own: `contract_suite!(class_a, fixture(RecoveryClass::Idempotent))`, where the expression
@@ -121,7 +128,15 @@ fn dollars(minor: i64) -> Money {
 }
 
 pub(crate) fn request(fixture: &dyn Fixture, reference: &str, action: Action) -> Request {
-    Request { account: fixture.account(), reference: reference.to_owned(), action, now: noon() }
+    Request {
+        account: fixture.account(),
+        reference: reference.to_owned(),
+        action,
+        now: noon(),
+        return_url: None,
+        payer: Some(Payer { email: "ada@example.com".to_owned(), name: "Ada Lovelace".to_owned() }),
+        recorded: Vec::new(),
+    }
 }
 
 /// A charge of 12.50 by a fresh token; none if the provider has no such cards.
@@ -146,13 +161,18 @@ async fn look_up(fixture: &dyn Fixture, request: &Request) -> Found {
     fixture.provider().look_up(request.clone()).await.expect("nothing is wrong with the provider")
 }
 
+/// Asked about a charge that was made, and captured, at noon.
+fn inquired(account: ProviderAccountId, charge: &str, now: Timestamp) -> Inquired {
+    Inquired { account, charge: charge.to_owned(), created_at: noon(), captured_at: Some(noon()), now }
+}
+
 async fn settled(fixture: &dyn Fixture, charge: &str, after: Duration) -> bool {
-    let asked = fixture.provider().inquire(fixture.account(), charge.to_owned(), noon().plus(after));
+    let asked = fixture.provider().inquire(inquired(fixture.account(), charge, noon().plus(after)));
     asked.await.expect("nothing is wrong with the provider") == Standing::Settled
 }
 
-/// The provider's name for an approval, how much, and the card.
-pub(crate) fn charged(answer: Answer) -> (String, i64, Card) {
+/// The provider's name for an approval, how much, and the card, where the provider says.
+pub(crate) fn charged(answer: Answer) -> (String, i64, Option<Card>) {
     let Answer::Charged { provider_ref, amount, card } = answer else {
         panic!("an approval was wanted, not {answer:?}")
     };
@@ -212,7 +232,7 @@ pub(crate) async fn declares_its_class(fixture: &dyn Fixture) {
 pub(crate) async fn a_charge_is_approved_in_full(fixture: &dyn Fixture) {
     let (provider_ref, amount, card) = charged(known(fixture, &sale(fixture, "op_1").await).await);
     assert_eq!(amount, ASKED);
-    assert_shows(&card);
+    assert_shows(&card.expect("nobody but the provider has seen the card behind a token"));
     assert_eq!(fixture.booked("op_1").await, one_sale());
     let (another, ..) = charged(known(fixture, &sale(fixture, "op_2").await).await);
     assert_ne!(provider_ref, another, "each charge has a name of its own");
@@ -264,8 +284,8 @@ pub(crate) async fn an_unknown_charge_is_refused(fixture: &dyn Fixture) {
     ] {
         assert_refused(&known(fixture, &request(fixture, reference, action)).await);
     }
-    let asked =
-        fixture.provider().inquire(fixture.account(), charge(), noon().plus(fixture.settles_after() * 100)).await;
+    let late = noon().plus(fixture.settles_after() * 100);
+    let asked = fixture.provider().inquire(inquired(fixture.account(), "no-such-charge", late)).await;
     assert!(asked.is_err(), "how a charge stands that nobody knows is no answer: {asked:?}");
 }
 
@@ -356,7 +376,7 @@ async fn recovers(fixture: &dyn Fixture, request: &Request) {
         RecoveryClass::Idempotent => known(fixture, request).await,
         RecoveryClass::Lookup => match look_up(fixture, request).await {
             Found::Answer(answer) => answer,
-            Found::Nothing => panic!("what is booked is found"),
+            Found::Pending | Found::Nothing => panic!("what is booked is found"),
         },
         RecoveryClass::Neither => return,
     };
@@ -394,7 +414,8 @@ pub(crate) async fn a_stored_card_keeps_its_nature(fixture: &dyn Fixture) {
             match wanted {
                 Wanted::Approval => {
                     let (_, amount, card) = charged(answer);
-                    assert_eq!((amount, &card), (ASKED, &face));
+                    assert_eq!(amount, ASKED);
+                    assert!(card.is_none_or(|card| card == face), "the card that was named, if anything is said of it");
                 }
                 Wanted::Part => assert!(charged(answer).1 < ASKED),
                 Wanted::Decline => assert!(!declined(answer).code.is_empty()),
@@ -414,7 +435,7 @@ pub(crate) async fn another_account_sees_nothing(fixture: &dyn Fixture) {
     let refund = Action::Refund { charge: charge.clone(), money: dollars(1) };
     assert_refused(&known(fixture, &theirs("op_2", refund)).await);
     let late = noon().plus(fixture.settles_after() * 100);
-    let asked = fixture.provider().inquire(fixture.other_account(), charge, late).await;
+    let asked = fixture.provider().inquire(inquired(fixture.other_account(), &charge, late)).await;
     assert!(!matches!(asked, Ok(Standing::Settled)), "{asked:?}");
 
     let token = fixture.token(Wanted::Approval).await.expect("every provider approves something");
@@ -467,6 +488,7 @@ pub(crate) async fn captured_is_captured_once_and_within_the_authorization(fixtu
 
 pub(crate) async fn settled_money_is_not_voided(fixture: &dyn Fixture) {
     let (charge, ..) = charged(known(fixture, &sale(fixture, "op_1").await).await);
+    fixture.pass(fixture.settles_after()).await;
     assert!(settled(fixture, &charge, fixture.settles_after()).await);
     let void = Action::Void { charge: charge.clone() };
     // The request was made before the money settled and arrives after: the provider's books decide, not the request's time.

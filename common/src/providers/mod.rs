@@ -3,6 +3,7 @@
 //! No method takes a connection to our database, so none can be held while a provider is waited for. An adapter never
 //! repeats a request on its own: a second try is a decision of the charge protocol (docs/architecture.md).
 
+pub mod card_gateway;
 #[cfg(test)]
 mod contract;
 pub mod mock;
@@ -15,7 +16,7 @@ use serde::Serialize;
 use crate::capabilities::Operation;
 use crate::crypto::Secret;
 use crate::id::ProviderAccountId;
-use crate::money::Money;
+use crate::money::{Currency, Money};
 use crate::operations::Kind;
 use crate::time::Timestamp;
 
@@ -42,20 +43,33 @@ impl ProviderKind {
         }
     }
 
-    /// Operations that it can never do; of the card gateway, all that need its adapter, until that is built.
+    /// Operations that it can never do.
     pub const fn unsupported(self) -> &'static [Operation] {
         match self {
-            Self::Mock => &[],
-            Self::CardGateway => &[
-                Operation::PaymentMethodsCreate,
-                Operation::CheckoutSessionsCreate,
-                Operation::TokensCreate,
-                Operation::PaymentsCreate,
-                Operation::PaymentsAuthorize,
-                Operation::PaymentsCapture,
-                Operation::PaymentsVoid,
-                Operation::PaymentsRefund,
-            ],
+            Self::Mock | Self::CardGateway => &[],
+        }
+    }
+
+    /// The currencies that it takes; none if it takes all there are.
+    pub const fn currencies(self) -> Option<&'static [&'static str]> {
+        match self {
+            Self::Mock => None,
+            Self::CardGateway => Some(&card_gateway::CURRENCIES),
+        }
+    }
+
+    /// Whether it may be paid in this currency, at an account that may be kept to some (`own`).
+    pub fn takes(self, currency: Currency, own: Option<&[String]>) -> bool {
+        let code = currency.code();
+        self.currencies().is_none_or(|all| all.contains(&code))
+            && own.is_none_or(|own| own.iter().any(|known| known == code))
+    }
+
+    /// Whether a cardholder may be asked before it decides.
+    pub const fn may_challenge(self) -> bool {
+        match self {
+            Self::Mock => false,
+            Self::CardGateway => true,
         }
     }
 
@@ -67,11 +81,11 @@ impl ProviderKind {
         }
     }
 
-    /// How long after capture the money can have settled at the earliest.
+    /// How long after capture it is asked for the first time whether the money has settled.
     pub const fn settles_after(self) -> Duration {
         match self {
             Self::Mock => mock::SETTLES_AFTER,
-            Self::CardGateway => Duration::from_secs(60),
+            Self::CardGateway => card_gateway::FIRST_INQUIRY_AFTER,
         }
     }
 
@@ -175,9 +189,24 @@ pub struct Request {
     pub action: Action,
     /// The time on the account's clock, which the mock follows.
     pub now: Timestamp,
+    /// Where a cardholder who is challenged comes back to. None if nobody is there to be asked.
+    pub return_url: Option<String>,
+    /// Who pays, for a provider that wants to know.
+    pub payer: Option<Payer>,
+    /// Of a refund that is looked up: the provider's names of those that our books have.
+    pub recorded: Vec<String>,
 }
 
-/// What a provider said. All of these are known outcomes.
+/// Who pays, as far as we know: what a provider demands of a form is filled in with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Payer {
+    /// An e-mail address.
+    pub email: String,
+    /// A name in one piece.
+    pub name: String,
+}
+
+/// What a provider said. All of these are known, and all but a challenge are outcomes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The charge is approved.
@@ -186,8 +215,13 @@ pub enum Answer {
         provider_ref: String,
         /// How much, in minor units: less than asked is a partial authorization.
         amount: i64,
-        /// The card that pays.
-        card: Card,
+        /// The card that pays; none if the provider says nothing of a card that we named.
+        card: Option<Card>,
+    },
+    /// The cardholder is asked first. What comes of it is looked up.
+    Challenged {
+        /// Where the cardholder is to go.
+        url: String,
     },
     /// A capture, void or refund is done.
     Done {
@@ -242,6 +276,8 @@ pub enum RecoveryClass {
 pub enum Found {
     /// The request arrived, and this came of it.
     Answer(Answer),
+    /// The request arrived, and nothing has come of it yet: it is being processed, or its cardholder is being asked.
+    Pending,
     /// No such reference so far.
     Nothing,
 }
@@ -257,11 +293,29 @@ pub struct StatementLine {
     pub occurred_at: Timestamp,
 }
 
+/// A charge that is asked about.
+#[derive(Clone, Debug)]
+pub struct Inquired {
+    /// Where it was made.
+    pub account: ProviderAccountId,
+    /// The provider's name for it.
+    pub charge: String,
+    /// When it was made, on the account's clock.
+    pub created_at: Timestamp,
+    /// When money was taken, on the account's clock.
+    pub captured_at: Option<Timestamp>,
+    /// The time on the account's clock.
+    pub now: Timestamp,
+}
+
 /// How an approved charge stands at the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Held or captured; neither settled nor over.
-    Open,
+    Open {
+        /// Before that nothing becomes of it by itself, as far as is known.
+        until: Option<Timestamp>,
+    },
     /// The money has arrived.
     Settled,
     /// The hold ran out before a capture.
@@ -290,32 +344,28 @@ pub trait Provider: Send + Sync + 'static {
         limit: i64,
     ) -> BoxFuture<'_, Result<Vec<StatementLine>, Fault>>;
 
-    /// How a charge stands by `now`.
-    fn inquire(
-        &self,
-        account: ProviderAccountId,
-        charge: String,
-        now: Timestamp,
-    ) -> BoxFuture<'_, Result<Standing, Fault>>;
+    /// How a charge stands by the account's clock.
+    fn inquire(&self, inquired: Inquired) -> BoxFuture<'_, Result<Standing, Fault>>;
 }
 
 /// The adapters of this process.
 #[derive(Clone)]
 pub struct Providers {
     mock: mock::Mock,
+    card_gateway: Option<card_gateway::CardGateway>,
 }
 
 impl Providers {
-    /// All adapters there are.
-    pub fn new(mock: mock::Mock) -> Self {
-        Self { mock }
+    /// The mock, and the card gateway where there is one.
+    pub fn new(mock: mock::Mock, card_gateway: Option<card_gateway::CardGateway>) -> Self {
+        Self { mock, card_gateway }
     }
 
-    /// The adapter of a provider; none if this build has none.
+    /// The adapter of a provider; none if this process has not been told where that is.
     pub fn get(&self, kind: ProviderKind) -> Option<&dyn Provider> {
         match kind {
             ProviderKind::Mock => Some(&self.mock),
-            ProviderKind::CardGateway => None,
+            ProviderKind::CardGateway => self.card_gateway.as_ref().map(|gateway| gateway as &dyn Provider),
         }
     }
 }

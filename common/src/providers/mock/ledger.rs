@@ -173,6 +173,8 @@ async fn lock(tx: &mut PgConnection, account: ProviderAccountId, charge: &str) -
     }))
 }
 
+const OPEN: Standing = Standing::Open { until: None };
+
 impl Charge {
     /// How it stands by `now`, whether that is written yet or not.
     fn standing(&self, now: Timestamp) -> Standing {
@@ -183,7 +185,7 @@ impl Charge {
         } else if self.expired || (self.captured == 0 && self.occurred_at.plus(AUTHORIZATION_LIFETIME) <= now) {
             Standing::Expired
         } else {
-            Standing::Open
+            OPEN
         }
     }
 
@@ -192,9 +194,9 @@ impl Charge {
         let standing = self.standing(now);
         match follow {
             Follow::Capture(_) if self.kind == "sale" || self.captured > 0 => Some("captured before"),
-            Follow::Capture(_) if standing != Standing::Open => Some("the authorization is over"),
+            Follow::Capture(_) if standing != OPEN => Some("the authorization is over"),
             Follow::Capture(amount) if amount > self.amount => Some("more than was authorized"),
-            Follow::Void if standing != Standing::Open => Some("too late to void"),
+            Follow::Void if standing != OPEN => Some("too late to void"),
             Follow::Void if self.refunded > 0 => Some("refunded"),
             Follow::Refund(_) if standing == Standing::Voided => Some("voided"),
             Follow::Refund(amount) if amount > self.captured - self.refunded => Some("more than was captured"),
@@ -269,7 +271,7 @@ async fn write(
     }
     match find(tx, request).await? {
         Found::Answer(first) => repeated(class, first),
-        Found::Nothing => Err(Fault::Unknown("the mock's books are at odds with themselves".into())),
+        Found::Pending | Found::Nothing => Err(Fault::Unknown("the mock's books are at odds with themselves".into())),
     }
 }
 
@@ -285,7 +287,7 @@ fn repeated(class: RecoveryClass, first: Answer) -> Result<Answer, Fault> {
 fn answer(id: String, kind: &str, approved: bool, amount: i64, nature: Nature) -> Answer {
     match kind {
         _ if !approved => Answer::Declined { decline: nature.decline(), card: Some(nature.card()) },
-        "sale" | "authorize" => Answer::Charged { provider_ref: id, amount, card: nature.card() },
+        "sale" | "authorize" => Answer::Charged { provider_ref: id, amount, card: Some(nature.card()) },
         _ => Answer::Done { provider_ref: id },
     }
 }

@@ -17,7 +17,7 @@ use sqlx::PgPool;
 pub use card::Nature;
 pub use settings::{Faults, set_faults};
 
-use super::{Answer, Fault, Found, Provider, RecoveryClass, Request, Standing, StatementLine};
+use super::{Answer, Fault, Found, Inquired, Provider, RecoveryClass, Request, Standing, StatementLine};
 use crate::id::ProviderAccountId;
 use crate::operations::Kind;
 use crate::time::Timestamp;
@@ -103,12 +103,7 @@ impl Provider for Mock {
         async move { ledger::statement(&self.db, account, since, limit).await }.boxed()
     }
 
-    fn inquire(
-        &self,
-        account: ProviderAccountId,
-        charge: String,
-        now: Timestamp,
-    ) -> BoxFuture<'_, Result<Standing, Fault>> {
-        async move { ledger::standing(&self.db, account, &charge, now).await }.boxed()
+    fn inquire(&self, inquired: Inquired) -> BoxFuture<'_, Result<Standing, Fault>> {
+        async move { ledger::standing(&self.db, inquired.account, &inquired.charge, inquired.now).await }.boxed()
     }
 }

@@ -1,0 +1,130 @@
+//! By what the gateway knows an account of ours. At rest it is encrypted; a process remembers it for a moment.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use sqlx::{PgExecutor, PgPool};
+
+use crate::crypto::{EncryptionKey, Secret};
+use crate::error::{Error, Result};
+use crate::id::ProviderAccountId;
+use crate::providers::Fault;
+
+/// How long what was read is believed.
+const BELIEVED_FOR: Duration = Duration::from_secs(5);
+/// Accounts remembered at most; at that many the memory is begun anew.
+const MOST: usize = 10_000;
+
+/// What an operator was given for an account at the gateway.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    /// Names the account.
+    pub username: String,
+    /// Proves that it is ours.
+    pub api_key: Secret<String>,
+    /// The 16 characters under which the gateway signs what browsers bring.
+    pub secret_key: Secret<String>,
+}
+
+#[derive(Deserialize)]
+struct Stored {
+    username: String,
+    api_key: String,
+    secret_key: String,
+}
+
+impl Credentials {
+    /// From the JSON object `{username, api_key, secret_key}`; none if it is anything else.
+    pub fn parse(json: &str) -> Option<Self> {
+        let Stored { username, api_key, secret_key } = serde_json::from_str(json).ok()?;
+        let whole = !username.is_empty() && !api_key.is_empty() && secret_key.len() == 16;
+        whole.then(|| Self { username, api_key: Secret::new(api_key), secret_key: Secret::new(secret_key) })
+    }
+
+    /// Encrypted, in the context of the provider account.
+    pub fn seal(&self, key: &EncryptionKey, account: ProviderAccountId) -> Vec<u8> {
+        let json = serde_json::json!({
+            "username": self.username, "api_key": self.api_key.expose(), "secret_key": self.secret_key.expose(),
+        });
+        key.seal(&json.to_string(), &account.to_string())
+    }
+
+    /// By what the gateway knows the account in a browser: MD5 of its name and its secret, as the contract has it.
+    pub fn field_key(&self) -> String {
+        use md5::{Digest as _, Md5};
+        let digest = Md5::new().chain_update(&self.username).chain_update(self.secret_key.expose()).finalize();
+        crate::crypto::hex(&digest)
+    }
+}
+
+/// What is stored for an account; none if nothing is.
+///
+/// # Errors
+/// The database's; [`Error::Internal`] for what cannot be decrypted.
+pub async fn read(
+    db: impl PgExecutor<'_>,
+    key: &EncryptionKey,
+    account: ProviderAccountId,
+) -> Result<Option<Credentials>> {
+    let sealed = sqlx::query_scalar!("SELECT credentials FROM provider_accounts WHERE id = $1", account.uuid())
+        .fetch_optional(db)
+        .await?
+        .flatten();
+    let Some(sealed) = sealed else { return Ok(None) };
+    let opened = key.open(&sealed, &account.to_string()).and_then(|json| Credentials::parse(json.expose()));
+    let unreadable = || Error::internal(format!("the credentials of {account} cannot be decrypted"));
+    opened.map(Some).ok_or_else(unreadable)
+}
+
+/// Credentials as one process knows them.
+pub(super) struct Remembered {
+    db: PgPool,
+    key: EncryptionKey,
+    known: Mutex<HashMap<ProviderAccountId, (Instant, Arc<Credentials>)>>,
+}
+
+impl Remembered {
+    pub(super) fn new(db: PgPool, key: EncryptionKey) -> Self {
+        Self { db, key, known: Mutex::default() }
+    }
+
+    /// # Errors
+    /// [`Fault::NotProcessed`] without them: nothing can be sent.
+    pub(super) async fn of(&self, account: ProviderAccountId) -> std::result::Result<Arc<Credentials>, Fault> {
+        let lacking = |why: String| Fault::NotProcessed(format!("the credentials of {account}: {why}"));
+        let remembered = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&account).cloned();
+        if let Some((read_at, known)) = remembered
+            && read_at.elapsed() < BELIEVED_FOR
+        {
+            return Ok(known);
+        }
+        let read_at = Instant::now();
+        let read = read(&self.db, &self.key, account).await.map_err(|error| lacking(error.to_string()))?;
+        let read = Arc::new(read.ok_or_else(|| lacking("there are none".to_owned()))?);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MOST {
+            known.clear();
+        }
+        known.insert(account, (read_at, Arc::clone(&read)));
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_whole_or_none() {
+        let whole = r#"{"username":"shop","api_key":"k","secret_key":"0123456789abcdef","app_key":"x"}"#;
+        let parsed = Credentials::parse(whole).expect("whole");
+        assert_eq!(format!("{parsed:?}").matches("[secret]").count(), 2);
+        // printf 'shop0123456789abcdef' | md5sum
+        assert_eq!(parsed.field_key(), "d8b95871952c9e2523bf3a1b696f3dbc");
+        for broken in ["", "{}", "[]", r#"{"username":"shop","api_key":"k","secret_key":"short"}"#] {
+            assert!(Credentials::parse(broken).is_none(), "{broken}");
+        }
+    }
+}

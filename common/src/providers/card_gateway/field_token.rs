@@ -1,0 +1,98 @@
+//! What a capture field of the gateway gives a browser: a token that says what the card looks like, signed with the account's
+//! secret, so that it is known for genuine without a request (docs/gateway.md, What browsers use).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Deserialize;
+use subtle::ConstantTimeEq;
+
+use super::Credentials;
+use crate::crypto::{hex, hmac_sha256};
+use crate::providers::Card;
+use crate::time::Timestamp;
+
+/// How every such token begins.
+pub const PREFIX: &str = "fld_";
+/// Characters of a token at most.
+const LONGEST: usize = 300;
+
+/// What a token says.
+#[derive(Clone, Debug)]
+pub struct FieldToken {
+    /// When it was made, by the gateway's clock.
+    pub issued_at: Timestamp,
+    /// When the gateway forgets it, by its clock.
+    pub expires_at: Timestamp,
+    /// What the card looks like.
+    pub card: Card,
+}
+
+#[derive(Deserialize)]
+struct Payload {
+    i: i64,
+    e: i64,
+    b: String,
+    l: String,
+    m: i16,
+    y: i16,
+}
+
+impl FieldToken {
+    /// Reads a token that this account's field has given; none for any other text.
+    pub fn verify(text: &str, account: &Credentials) -> Option<Self> {
+        let (signed, signature) = text.rsplit_once('.').filter(|_| text.len() <= LONGEST)?;
+        let expected = hex(&hmac_sha256(account.secret_key.expose().as_bytes(), signed.as_bytes()));
+        let genuine: bool = expected.as_bytes().ct_eq(signature.as_bytes()).into();
+        if genuine { Self::read(signed) } else { None }
+    }
+
+    fn read(signed: &str) -> Option<Self> {
+        let json = URL_SAFE_NO_PAD.decode(signed.strip_prefix(PREFIX)?).ok()?;
+        let Payload { i, e, b, l, m, y } = serde_json::from_slice(&json).ok()?;
+        let at = |seconds: i64| Timestamp::from_millisecond(seconds.checked_mul(1000)?);
+        let card = Card { brand: b, last4: l, exp_month: m, exp_year: y };
+        Some(Self { issued_at: at(i)?, expires_at: at(e)?, card })
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::crypto::Secret;
+
+    fn account(secret: &str) -> Credentials {
+        let (api_key, secret_key) = (Secret::new("k".to_owned()), Secret::new(secret.to_owned()));
+        Credentials { username: "shop".into(), api_key, secret_key }
+    }
+
+    fn signed(payload: &str, secret: &str) -> String {
+        let text = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(payload));
+        let signature = hex(&hmac_sha256(secret.as_bytes(), text.as_bytes()));
+        format!("{text}.{signature}")
+    }
+
+    const SECRET: &str = "0123456789abcdef";
+    const PAYLOAD: &str = r#"{"n":"00","i":1800000000,"e":1800001800,"b":"visa","l":"4242","m":12,"y":2034}"#;
+
+    #[test]
+    fn only_the_accounts_own_are_read() {
+        let text = signed(PAYLOAD, SECRET);
+        let token = FieldToken::verify(&text, &account(SECRET)).expect("genuine");
+        assert_eq!(token.issued_at.as_millisecond(), 1_800_000_000_000);
+        assert_eq!(token.expires_at.as_millisecond(), 1_800_001_800_000);
+        let card = Card { brand: "visa".into(), last4: "4242".into(), exp_month: 12, exp_year: 2034 };
+        assert_eq!(token.card, card);
+        assert!(FieldToken::verify(&text, &account("another--account")).is_none());
+        for end in 1..text.len() {
+            assert!(FieldToken::verify(&text[..end], &account(SECRET)).is_none(), "{end}");
+        }
+        let other = PAYLOAD.replace("4242", "4243");
+        let moved = format!("{PREFIX}{}.{}", URL_SAFE_NO_PAD.encode(other), text.rsplit_once('.').expect("signed").1);
+        assert!(FieldToken::verify(&moved, &account(SECRET)).is_none());
+        let long = signed(&PAYLOAD.replace("00", &"0".repeat(300)), SECRET);
+        assert!(FieldToken::verify(&long, &account(SECRET)).is_none(), "longer than any that it gives");
+        for odd in ["", "fld_", "fld_.", "tok_ok", "\u{e9}.\u{e9}"] {
+            assert!(FieldToken::verify(odd, &account(SECRET)).is_none(), "{odd}");
+        }
+    }
+}

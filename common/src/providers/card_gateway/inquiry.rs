@@ -1,0 +1,54 @@
+//! How a charge stands. The report says whether it was voided; when it settles and when a hold ends go by the account's clock,
+//! since a test account's may be ahead of the gateway's.
+
+use std::time::Duration;
+
+use super::wire::Wire;
+use super::{Credentials, report};
+use crate::calendar::TimeZone;
+use crate::providers::{Fault, Inquired, ProviderKind, Standing};
+use crate::time::Timestamp;
+
+pub(super) async fn standing(wire: &Wire, account: &Credentials, inquired: &Inquired) -> Result<Standing, Fault> {
+    let unknown = |why: &str| Fault::Unknown(format!("the charge {}: {why}", inquired.charge));
+    let charge = report::by_id(wire, account, &inquired.charge).await?;
+    let charge = charge.filter(report::Record::succeeded).ok_or_else(|| unknown("the report has none"))?;
+    let family = report::by_reference(wire, account, &charge.reference_id).await?;
+    let has = |kind: &str| {
+        let child = |record: &&report::Record| record.parent_transaction_id == charge.transaction_id;
+        family.iter().filter(child).any(|record| record.transaction_type == kind && record.succeeded())
+    };
+    if has("VOID") {
+        return Ok(Standing::Voided);
+    }
+    if charge.transaction_type == "SALE" || has("CAPTURE") {
+        let zone = charge.time_zone.parse::<TimeZone>().map_err(|_| unknown("its time zone is none"))?;
+        let taken = inquired.captured_at.unwrap_or(inquired.created_at);
+        return Ok(by(inquired.now, end_of_day(&zone, taken), Standing::Settled));
+    }
+    let hold: Duration = ProviderKind::CardGateway.authorization_lifetime();
+    Ok(by(inquired.now, inquired.created_at.plus(hold), Standing::Expired))
+}
+
+fn by(now: Timestamp, end: Timestamp, then: Standing) -> Standing {
+    if now >= end { then } else { Standing::Open { until: Some(end) } }
+}
+
+/// When the day of an instant ends; the calendar's own end has none.
+fn end_of_day(zone: &TimeZone, instant: Timestamp) -> Timestamp {
+    zone.date_at(instant).plus_days(1).map_or(instant, |next| zone.beginning_of(next))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_ends_where_the_account_is() {
+        let at = |text| Timestamp::parse(text).expect("an instant");
+        let ends = |zone: &str, text| end_of_day(&zone.parse().expect("a zone"), at(text));
+        assert_eq!(ends("UTC", "2026-03-01T23:59:59.999Z"), at("2026-03-02T00:00:00Z"));
+        assert_eq!(ends("UTC", "2026-03-02T00:00:00Z"), at("2026-03-03T00:00:00Z"));
+        assert_eq!(ends("America/New_York", "2026-03-01T23:00:00Z"), at("2026-03-02T05:00:00Z"));
+    }
+}

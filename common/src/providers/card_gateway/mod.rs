@@ -1,0 +1,135 @@
+//! The card gateway as a provider: forms over HTTP, and the report for whoever lost an answer (docs/gateway.md).
+//!
+//! Class B. A charge is looked up by its `reference_id`, and a repeated one is refused for ever. What follows a charge shows its
+//! parent's reference alone: there is one such request at a time for a payment, so what the report has beside what our books
+//! have is that one's.
+
+mod credentials;
+mod decline;
+mod field_token;
+mod follow;
+mod inquiry;
+mod report;
+mod sale;
+mod statement;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use sqlx::PgPool;
+
+pub use credentials::{Credentials, read as read_credentials};
+pub use field_token::{FieldToken, PREFIX as FIELD_PREFIX};
+
+use self::credentials::Remembered;
+use self::wire::Wire;
+use super::{Action, Answer, Card, Fault, Found, Inquired, Provider, RecoveryClass, Request, Standing, StatementLine};
+use crate::crypto::EncryptionKey;
+use crate::id::ProviderAccountId;
+use crate::operations::Kind;
+use crate::time::Timestamp;
+
+/// What it takes, of whatever an account of it takes.
+pub(super) const CURRENCIES: [&str; 11] = ["USD", "EUR", "GBP", "CAD", "AUD", "NZD", "AED", "DKK", "MXN", "SEK", "CHF"];
+
+/// It settles when a day ends in its account's zone, which the report tells: it is asked so long after capture when that is.
+pub(super) const FIRST_INQUIRY_AFTER: Duration = Duration::from_secs(60 * 60);
+
+/// The adapter.
+#[derive(Clone)]
+pub struct CardGateway {
+    wire: Wire,
+    accounts: Arc<Remembered>,
+}
+
+impl CardGateway {
+    /// The gateway at this address, `https://…` without a slash at the end. By what it knows our accounts stands in the
+    /// database, under the key.
+    pub fn new(base: String, db: PgPool, encryption: EncryptionKey) -> Self {
+        Self { wire: Wire::new(base), accounts: Arc::new(Remembered::new(db, encryption)) }
+    }
+
+    async fn credentials(&self, account: ProviderAccountId) -> Result<Arc<Credentials>, Fault> {
+        self.accounts.of(account).await
+    }
+}
+
+impl Provider for CardGateway {
+    fn recovery(&self, _: ProviderAccountId, kind: Kind) -> BoxFuture<'_, Result<RecoveryClass, Fault>> {
+        let class = match kind {
+            // A token of the field is changed for the same token of the vault, however often.
+            Kind::StoreCard => RecoveryClass::Idempotent,
+            Kind::Sale | Kind::Authorize | Kind::Capture | Kind::Void | Kind::Refund | Kind::Reverse => {
+                RecoveryClass::Lookup
+            }
+        };
+        std::future::ready(Ok(class)).boxed()
+    }
+
+    fn execute(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+        async move {
+            let account = self.credentials(request.account).await?;
+            match &request.action {
+                Action::Charge { .. } => sale::charge(&self.wire, &account, &request).await,
+                Action::StoreCard { token } => sale::store_card(&self.wire, &account, token).await,
+                Action::Capture { charge, money } => follow::capture(&self.wire, &account, charge, *money).await,
+                Action::Void { charge } => follow::void(&self.wire, &account, charge).await,
+                Action::Refund { charge, money } => follow::refund(&self.wire, &account, charge, *money).await,
+            }
+        }
+        .boxed()
+    }
+
+    fn look_up(&self, request: Request) -> BoxFuture<'_, Result<Found, Fault>> {
+        async move {
+            let account = self.credentials(request.account).await?;
+            match &request.action {
+                Action::Charge { .. } => sale::look_up(&self.wire, &account, &request.reference).await,
+                Action::StoreCard { .. } => Ok(Found::Nothing),
+                Action::Capture { charge, .. } => follow::look_up(&self.wire, &account, charge, "CAPTURE", &[]).await,
+                Action::Void { charge } => follow::look_up(&self.wire, &account, charge, "VOID", &[]).await,
+                Action::Refund { charge, .. } => {
+                    follow::look_up(&self.wire, &account, charge, "REFUND", &request.recorded).await
+                }
+            }
+        }
+        .boxed()
+    }
+
+    fn statement(
+        &self,
+        account: ProviderAccountId,
+        since: Timestamp,
+        limit: i64,
+    ) -> BoxFuture<'_, Result<Vec<StatementLine>, Fault>> {
+        async move {
+            let account = self.credentials(account).await?;
+            statement::read(&self.wire, &account, since, usize::try_from(limit).unwrap_or(0)).await
+        }
+        .boxed()
+    }
+
+    fn inquire(&self, inquired: Inquired) -> BoxFuture<'_, Result<Standing, Fault>> {
+        async move {
+            let account = self.credentials(inquired.account).await?;
+            inquiry::standing(&self.wire, &account, &inquired).await
+        }
+        .boxed()
+    }
+}
+
+/// What the gateway says a card looks like.
+fn card(brand: &str, masked: &str, month: &str, year: &str) -> Option<Card> {
+    let last4 = masked.get(masked.len().checked_sub(4)?..)?;
+    Some(Card {
+        brand: brand.to_ascii_lowercase(),
+        last4: last4.to_owned(),
+        exp_month: month.parse().ok()?,
+        exp_year: year.parse().ok()?,
+    })
+}

@@ -1,0 +1,113 @@
+//! Charging a card, and keeping one.
+
+use serde::Deserialize;
+
+use super::wire::{Refusal, Reply, Wire};
+use super::{Credentials, FieldToken, card, decline, report};
+use crate::crypto::Secret;
+use crate::providers::{Action, Answer, Card, Fault, Found, Payer, Request, Source};
+
+#[derive(Deserialize)]
+struct Charged {
+    transaction_id: String,
+    redirect_url: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Stored {
+    card_token: String,
+    card_type: String,
+    credit_card_number: String,
+    card_expiry_date: String,
+}
+
+/// A sale or an authorization.
+pub(super) async fn charge(wire: &Wire, account: &Credentials, request: &Request) -> Result<Answer, Fault> {
+    let Action::Charge { source, money, capture } = &request.action else {
+        return Err(Fault::NotProcessed("no charge".to_owned()));
+    };
+    let (token, card) = match source {
+        Source::Token(token) => {
+            (token.expose().as_str(), FieldToken::verify(token.expose(), account).map(|token| token.card))
+        }
+        Source::Card(stored) => (stored.as_str(), None),
+    };
+    let script = if *capture { "sale" } else { "authorize" };
+    let amount = money.to_decimal();
+    let mut fields = vec![
+        ("card_token", token),
+        ("amount", amount.as_str()),
+        ("currency", money.currency.code()),
+        ("ship_address_as_bill_address", "Y"),
+        ("reference_id", request.reference.as_str()),
+    ];
+    fields.extend(request.return_url.as_deref().map(|url| ("3ds_redirect_url", url)));
+    fields.extend(request.payer.as_ref().map(|payer| ("email", payer.email.as_str())));
+    let reply = wire.post::<Charged>(script, account, &fields).await?;
+    // Who the cardholder is was asked where the card was entered. If it was not, nothing has happened yet, and our books know.
+    let reply = match (reply, &request.payer) {
+        (Reply::Refusal(Refusal { code, .. }), Some(payer)) if code == "04" => {
+            let (first, last) = names(payer);
+            fields.extend([("first_name", first), ("last_name", last)]);
+            wire.post::<Charged>(script, account, &fields).await?
+        }
+        (reply, _) => reply,
+    };
+    match reply {
+        Reply::Success(Charged { redirect_url: Some(url), .. }) => Ok(Answer::Challenged { url }),
+        Reply::Success(Charged { transaction_id, redirect_url: None }) => {
+            Ok(Answer::Charged { provider_ref: transaction_id, amount: money.minor, card })
+        }
+        Reply::Refusal(refusal) => refused(wire, account, &request.reference, &refusal, card).await,
+    }
+}
+
+async fn refused(
+    wire: &Wire,
+    account: &Credentials,
+    reference: &str,
+    refusal: &Refusal,
+    shown: Option<Card>,
+) -> Result<Answer, Fault> {
+    match refusal.code.as_str() {
+        // The report says why, in words of its own.
+        "F" => match look_up(wire, account, reference).await? {
+            Found::Answer(answer) => Ok(answer),
+            Found::Pending | Found::Nothing => {
+                Err(Fault::Unknown("declined, but the report says nothing of it".into()))
+            }
+        },
+        // Our own request, for nobody else uses our references: what became of it is looked up.
+        "26" => Err(Fault::Unknown("the reference was used before".to_owned())),
+        _ if refusal.is_unknown() => Err(Fault::Unknown(refusal.reason())),
+        _ => Ok(match decline::of_refusal(refusal) {
+            Answer::Declined { decline, card: None } => Answer::Declined { decline, card: shown },
+            answer => answer,
+        }),
+    }
+}
+
+/// What became of a charge.
+pub(super) async fn look_up(wire: &Wire, account: &Credentials, reference: &str) -> Result<Found, Fault> {
+    let records = report::by_reference(wire, account, reference).await?;
+    records.iter().find(|record| record.is_charge()).map_or(Ok(Found::Nothing), report::Record::found)
+}
+
+/// Changes a token of the capture field for one of the vault.
+pub(super) async fn store_card(wire: &Wire, account: &Credentials, token: &Secret<String>) -> Result<Answer, Fault> {
+    match wire.post::<Stored>("add_card", account, &[("card_token", token.expose())]).await? {
+        Reply::Success(stored) => {
+            let (month, year) = stored.card_expiry_date.split_once('/').unwrap_or_default();
+            let card = card(&stored.card_type, &stored.credit_card_number, month, year);
+            let card = card.ok_or_else(|| Fault::Unknown("a stored card that looks like none".to_owned()))?;
+            Ok(Answer::Stored { provider_ref: stored.card_token, card })
+        }
+        Reply::Refusal(refusal) if refusal.is_unknown() => Err(Fault::Unknown(refusal.reason())),
+        Reply::Refusal(refusal) => Ok(Answer::Refused { reason: refusal.reason() }),
+    }
+}
+
+/// The name in two pieces, as the form wants it. A name of one word is both.
+fn names(payer: &Payer) -> (&str, &str) {
+    payer.name.trim().rsplit_once(char::is_whitespace).unwrap_or((&payer.name, &payer.name))
+}

@@ -1,0 +1,90 @@
+//! The statement: every charge that the report has as a success since an instant, oldest first. The report is newest first and
+//! in pages, so the page to begin with is searched for, and the reading goes from there to the newest.
+//!
+//! What follows a charge shows the charge's reference and is left out: the charge protocol looks each of those up by itself.
+
+use std::collections::HashSet;
+
+use super::Credentials;
+use super::report::{self, Record};
+use super::wire::Wire;
+use crate::providers::{Fault, Found, StatementLine};
+use crate::time::Timestamp;
+
+/// A day more on either side than any zone is off, since the report takes days of its account's zone.
+const MARGIN_DAYS: i64 = 1;
+
+pub(super) async fn read(
+    wire: &Wire,
+    account: &Credentials,
+    since: Timestamp,
+    limit: usize,
+) -> Result<Vec<StatementLine>, Fault> {
+    let reading = Reading { wire, account, from: day(since, -MARGIN_DAYS) };
+    let mut number = reading.first_page_since(since).await?;
+    let (mut lines, mut seen): (Vec<StatementLine>, HashSet<String>) = <_>::default();
+    while number >= 1 && lines.len() < limit {
+        let page = reading.page(number).await?;
+        for record in page.transactions.iter().rev() {
+            // Rows that were entered meanwhile push others onto the next page: some are seen twice, none is missed.
+            if is_since(record, since) && seen.insert(record.transaction_id.clone()) {
+                lines.extend(line(record));
+            }
+        }
+        number -= 1;
+    }
+    lines.truncate(limit);
+    Ok(lines)
+}
+
+/// Times are told in seconds, so the whole second is read again.
+fn is_since(record: &Record, since: Timestamp) -> bool {
+    record.at().is_some_and(|at| at.as_millisecond() + 1000 > since.as_millisecond())
+}
+
+fn line(record: &Record) -> Option<StatementLine> {
+    if !record.is_charge() || !record.succeeded() {
+        return None;
+    }
+    let Found::Answer(answer) = record.found().ok()? else { return None };
+    Some(StatementLine { reference: record.reference_id.clone(), answer, occurred_at: record.at()? })
+}
+
+struct Reading<'a> {
+    wire: &'a Wire,
+    account: &'a Credentials,
+    from: String,
+}
+
+impl Reading<'_> {
+    async fn page(&self, number: usize) -> Result<report::Page, Fault> {
+        let number = number.to_string();
+        let narrow = [("start_date", self.from.as_str()), ("end_date", "9999-12-31"), ("page_no", &number)];
+        report::page_of(self.wire, self.account, &narrow).await
+    }
+
+    /// The last page, which is the oldest, that has anything since then; the first one if none has.
+    async fn first_page_since(&self, since: Timestamp) -> Result<usize, Fault> {
+        let mut newest = 1;
+        let mut oldest = self.page(1).await?.total_pages.max(1);
+        while newest < oldest {
+            let middle = (newest + oldest).div_ceil(2);
+            let page = self.page(middle).await?;
+            // Its first row is its newest.
+            let reaches = page.transactions.first().is_some_and(|record| is_since(record, since));
+            if reaches {
+                newest = middle;
+            } else {
+                oldest = middle - 1;
+            }
+        }
+        Ok(newest)
+    }
+}
+
+/// A day of UTC, so many days off, as the report wants it.
+fn day(at: Timestamp, off: i64) -> String {
+    let utc: crate::calendar::TimeZone = "UTC".parse().expect("every system has UTC");
+    let day = utc.date_at(at);
+    day.plus_days(off).unwrap_or(day).to_string()
+}

@@ -1,0 +1,105 @@
+//! One form, one answer. What the status says of the request, the contract's code says of the operation.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::Uri;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::Credentials;
+use crate::egress::Trusted;
+use crate::providers::Fault;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// By which the gateway says that it was read and understood.
+const SUCCESS: &str = "00";
+
+/// The gateway's address, and the connections to it.
+#[derive(Clone)]
+pub(super) struct Wire {
+    http: Trusted,
+    base: Arc<str>,
+}
+
+/// What was answered.
+#[derive(Debug)]
+pub(super) enum Reply<T> {
+    /// `00`, with the operation's fields.
+    Success(T),
+    /// Any other code, and its description.
+    Refusal(Refusal),
+}
+
+/// A code other than `00`.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Refusal {
+    pub(super) code: String,
+    #[serde(default)]
+    pub(super) description: String,
+}
+
+impl Refusal {
+    /// For the person on call.
+    pub(super) fn reason(&self) -> String {
+        format!("{}: {}", self.code, self.description)
+    }
+
+    /// Whether nothing is known but that something may have happened.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.code == "UN"
+    }
+}
+
+#[derive(Deserialize)]
+struct Envelope<T> {
+    response: T,
+}
+
+impl Wire {
+    pub(super) fn new(base: String) -> Self {
+        Self { http: Trusted::new(CONNECT_TIMEOUT), base: base.into() }
+    }
+
+    /// Posts a form in the account's name.
+    ///
+    /// # Errors
+    /// [`Fault::NotProcessed`] if it did not arrive or was turned away unread; [`Fault::Unknown`] if it may have.
+    pub(super) async fn post<T: DeserializeOwned>(
+        &self,
+        script: &str,
+        account: &Credentials,
+        fields: &[(&str, &str)],
+    ) -> Result<Reply<T>, Fault> {
+        let form = form(account, fields);
+        let to = format!("{}/apis/{script}.php", self.base);
+        let to: Uri = to.parse().map_err(|_| Fault::NotProcessed(format!("{to} is not an address")))?;
+        let said = match self.http.post_form(to, form).await {
+            Ok(said) => said,
+            Err(lost) if lost.sent => return Err(Fault::Unknown(lost.why)),
+            Err(lost) => return Err(Fault::NotProcessed(lost.why)),
+        };
+        match said.status {
+            200 => read(&said.body),
+            // Its own words for what it has not looked at (docs/gateway.md, Every answer).
+            status @ (404 | 405 | 408 | 413 | 429) => Err(Fault::NotProcessed(format!("HTTP {status}"))),
+            status => Err(Fault::Unknown(format!("HTTP {status}"))),
+        }
+    }
+}
+
+fn form(account: &Credentials, fields: &[(&str, &str)]) -> String {
+    let mut form = url::form_urlencoded::Serializer::new(String::new());
+    form.append_pair("username", &account.username).append_pair("api_key", account.api_key.expose());
+    form.extend_pairs(fields).finish()
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<Reply<T>, Fault> {
+    let unreadable = |error: serde_json::Error| Fault::Unknown(format!("an answer that cannot be read: {error}"));
+    let envelope: Envelope<Refusal> = serde_json::from_slice(body).map_err(unreadable)?;
+    if envelope.response.code != SUCCESS {
+        return Ok(Reply::Refusal(envelope.response));
+    }
+    let envelope: Envelope<T> = serde_json::from_slice(body).map_err(unreadable)?;
+    Ok(Reply::Success(envelope.response))
+}
