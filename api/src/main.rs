@@ -4,6 +4,7 @@
 mod answer;
 mod app;
 mod body;
+mod elements;
 mod endpoint;
 mod envelope;
 mod guard;

@@ -2,8 +2,11 @@
 //!
 //! Their lifetimes run on real time, by the database's clock, so that every process agrees on them.
 
+mod field;
+
 use std::time::Duration;
 
+pub use field::{FieldSession, field_session};
 use sqlx::{PgConnection, PgPool};
 
 use crate::accounts::{Caller, Mode, Payee};

@@ -46,6 +46,11 @@ impl Country {
         self.0
     }
 
+    /// Every country, in the order of the codes.
+    pub fn all() -> impl Iterator<Item = Self> {
+        CODES.into_iter().map(Self)
+    }
+
     /// A pattern of every code in any case, for the document of the API.
     pub fn pattern() -> String {
         schema::any_case(CODES)

@@ -11,6 +11,7 @@ pub mod crypto;
 pub mod db;
 pub mod error;
 pub mod id;
+pub mod modifiers;
 pub mod money;
 pub mod page;
 pub mod public_url;

@@ -1,8 +1,10 @@
 //! What every page is made of: text that is always escaped, the frame, and what a browser may do with it.
 
 use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::LazyLock;
 
+use axum::extract::{ConnectInfo, Request};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
@@ -12,20 +14,49 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-const STYLE: &str = include_str!("page.css");
+use crate::elements::{INPUTS_STYLE, PAY, Taker};
+
+/// The header of what all of this is.
+pub(crate) const HTML: [(HeaderName, &str); 1] = [(CONTENT_TYPE, "text/html; charset=utf-8")];
+
+static STYLE: LazyLock<Style> = LazyLock::new(|| Style::new(&[include_str!("page.css"), INPUTS_STYLE]));
 
 /// The one style within, a form that posts to us, and nothing else: no script, no frame around it, nobody else's server.
-static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
-    let hash = STANDARD.encode(Sha256::digest(STYLE));
+static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| policy(None));
+
+/// A style that stands within its page, and that the page's policy knows by its hash.
+pub(crate) struct Style {
+    text: String,
+    hash: String,
+}
+
+impl Style {
+    pub(crate) fn new(parts: &[&str]) -> Self {
+        let text = parts.concat();
+        let hash = STANDARD.encode(Sha256::digest(&text));
+        Self { text, hash }
+    }
+
+    /// What a policy calls it.
+    pub(crate) fn source(&self) -> String {
+        format!("'sha256-{}'", self.hash)
+    }
+}
+
+/// With a taker of cards: our script too, and the server that it gives the card to.
+fn policy(taker: Option<&Taker>) -> HeaderValue {
+    let script = if taker.is_some() { "script-src 'self'; " } else { "" };
+    let connect = taker.and_then(Taker::origin).map(|origin| format!("connect-src {origin}; ")).unwrap_or_default();
     let policy = format!(
-        "default-src 'none'; style-src 'sha256-{hash}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+        "default-src 'none'; style-src {}; {script}{connect}form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+        STYLE.source()
     );
-    HeaderValue::try_from(policy).expect("base64 and words are a header's characters")
-});
+    HeaderValue::try_from(policy).expect("base64, words and a URL's origin are a header's characters")
+}
 
 /// Text as a merchant or anyone else wrote it. It is escaped wherever it is printed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Text<'a>(pub(super) &'a str);
+pub(crate) struct Text<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,21 +87,42 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// A whole page.
-pub(super) fn page(status: StatusCode, title: Text<'_>, body: &str) -> Response {
-    let html = format!(
+/// A whole document, perhaps with a script of ours, whose address is relative.
+pub(crate) fn document(title: Text<'_>, style: &Style, script: Option<&str>, body: &str) -> String {
+    let script = script.map(|address| format!("<script src=\"{}\" defer></script>\n", Text(address)));
+    format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"robots\" content=\"noindex\">\n\
-         <title>{title}</title>\n<style>{STYLE}</style>\n<main>\n{body}</main>\n</html>\n"
-    );
-    (status, [(CONTENT_TYPE, "text/html; charset=utf-8")], html).into_response()
+         <title>{title}</title>\n<style>{}</style>\n{}{body}</html>\n",
+        style.text,
+        script.unwrap_or_default(),
+    )
 }
 
-/// What goes with every answer, whatever it is.
+/// A whole page.
+pub(super) fn page(status: StatusCode, title: Text<'_>, body: &str) -> Response {
+    (status, HTML, document(title, &STYLE, None, &format!("<main>\n{body}</main>\n"))).into_response()
+}
+
+/// A page on which a card can be entered.
+pub(super) fn card_page(status: StatusCode, title: Text<'_>, body: &str, taker: &Taker) -> Response {
+    let script = PAY.address("../../elements/");
+    let html = document(title, &STYLE, Some(&script), &format!("<main>\n{body}</main>\n"));
+    let mut response = (status, HTML, html).into_response();
+    response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy(Some(taker)));
+    response
+}
+
+/// What goes with every page, whatever it is.
 pub(super) fn shield(headers: &mut HeaderMap) {
-    headers.insert(CONTENT_SECURITY_POLICY, POLICY.clone());
+    quiet(headers);
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert_with(|| POLICY.clone());
+    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+}
+
+/// It is kept nowhere, found nowhere, and tells nobody where it was.
+pub(crate) fn quiet(headers: &mut HeaderMap) {
     for (name, value) in [
-        (X_FRAME_OPTIONS, "DENY"),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "no-referrer"),
         (CACHE_CONTROL, "no-store"),
@@ -78,6 +130,12 @@ pub(super) fn shield(headers: &mut HeaderMap) {
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
+}
+
+/// Where a request came from.
+pub(crate) fn address_of(request: &Request) -> IpAddr {
+    let from = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
+    from.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
 }
 
 #[cfg(test)]
@@ -102,7 +160,7 @@ mod tests {
     #[test]
     fn the_style_is_ours_alone() {
         for loaded in ["@import", "url(", "</", "\\"] {
-            assert!(!STYLE.contains(loaded), "{loaded}");
+            assert!(!STYLE.text.contains(loaded), "{loaded}");
         }
         assert!(POLICY.to_str().expect("text").starts_with("default-src 'none'; style-src 'sha256-"));
     }

@@ -1,36 +1,43 @@
 //! Pages for cardholders, of invoices and of payment links (docs/billing.md, Payment pages). They are no operations of /v1:
-//! who opens one has no key, and the address is what lets them in. No script, no cookie, no card number.
+//! who opens one has no key, and the address is what lets them in. No cookie, no card number, and nobody else's script.
 
 mod challenge;
 mod form;
-mod html;
+pub(crate) mod html;
+mod pay_form;
+mod price;
 mod problem;
+mod receipt;
+mod sum;
 mod view;
-
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+mod words;
 
 use axum::Router;
 use axum::extract::rejection::RawPathParamsRejection;
-use axum::extract::{ConnectInfo, RawPathParams, RawQuery, Request, State};
-use axum::http::StatusCode;
+use axum::extract::{RawPathParams, RawQuery, Request, State};
 use axum::http::header::{LOCATION, REFRESH};
+use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use common::error::Error;
-use common::flows::{self, PageAddress, PageKind, PageState, Paying};
+use common::flows::{self, Offer, PageAddress, PageKind, PageState, Paying};
 use common::id::PaymentId;
 use common::queues;
 use queue::Wake;
 
 use self::problem::Problem;
+use self::view::Telling;
 use crate::answer::Refusal;
 use crate::app::App;
+use crate::elements::Taker;
 use crate::envelope::RequestId;
 use crate::waiting::{self, Waiting};
 
 /// After so many seconds a page that waits for an outcome looks again.
 const LOOK_AGAIN: &str = "3";
+/// And one on which something is to be pressed: seldom enough not to be in the way.
+const LOOK_SELDOM: &str = "15";
 /// Names, in the address, the payment that whoever reads the page has made.
 const PAYMENT: &str = "payment";
 
@@ -56,8 +63,7 @@ fn page_of(kind: PageKind) -> axum::routing::MethodRouter<App> {
 
 /// Strangers are counted by their address, and a page is shielded whatever is on it.
 async fn let_in(State(app): State<App>, request: Request, next: Next) -> Response {
-    let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
-    let verdict = app.limits.take_payer(address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
+    let verdict = app.limits.take_payer(html::address_of(&request));
     let mut response = if verdict.allowed() {
         next.run(request).await
     } else {
@@ -77,7 +83,8 @@ fn token(path: Path) -> Result<String, Problem> {
 async fn show(app: &App, kind: PageKind, token: &str, RawQuery(query): RawQuery) -> Result<Response, Problem> {
     let query = query.unwrap_or_default();
     let named = form::value(query.as_bytes(), PAYMENT).and_then(|id| id.parse().ok());
-    shown(app, PageAddress { kind, token }, named, StatusCode::OK, None).await
+    let telling = Telling { remark: None, tips: true };
+    shown(app, PageAddress { kind, token }, named, StatusCode::OK, telling).await
 }
 
 /// The page as it stands, with something to say about what was just sent.
@@ -86,19 +93,26 @@ async fn shown(
     address: PageAddress<'_>,
     payment: Option<PaymentId>,
     status: StatusCode,
-    remark: Option<&str>,
+    telling: Telling<'_>,
 ) -> Result<Response, Problem> {
     let page = flows::open_page(&app.db, address, payment, app.clock.now()).await?;
-    let (title, body) = view::render(&page, remark);
-    let mut response = html::page(status, html::Text(&title), &body);
+    let taker = Taker::of_payee(app, &page.payee);
+    let (title, body) = view::render(&page, taker.as_ref(), telling);
+    let title = html::Text(&title);
+    let mut response = match &taker {
+        Some(taker) if page.state == PageState::Open => html::card_page(status, title, &body, taker),
+        _ => html::page(status, title, &body),
+    };
     if page.state == PageState::UnderWay {
-        response.headers_mut().insert(REFRESH, axum::http::HeaderValue::from_static(LOOK_AGAIN));
+        let is_asked = page.payment.as_ref().is_some_and(|payment| view::action_of(payment).is_some());
+        let again = if is_asked { LOOK_SELDOM } else { LOOK_AGAIN };
+        response.headers_mut().insert(REFRESH, HeaderValue::from_static(again));
     }
     Ok(response)
 }
 
 /// Pays, waits for the outcome as POST /v1/payments does, and sends the browser back to the page, which shows it. So a reload
-/// never pays twice.
+/// never pays twice. Who is asked by his bank is sent there.
 async fn pay(
     app: &App,
     kind: PageKind,
@@ -108,28 +122,46 @@ async fn pay(
 ) -> Result<Response, Problem> {
     let address = PageAddress { kind, token };
     let sent = form::read(request).await?;
-    let Some(card) = form::value(&sent, "token").filter(|card| !card.contains('\0')) else {
-        return shown(app, address, None, StatusCode::UNPROCESSABLE_ENTITY, Some("Please choose a card.")).await;
+    let tips = form::value(&sent, "no_tip").is_none();
+    let again = async |status, remark| shown(app, address, None, status, Telling { remark, tips }).await;
+    let Some(card) = form::value(&sent, "token").filter(|card| !card.is_empty() && !card.contains('\0')) else {
+        return again(StatusCode::UNPROCESSABLE_ENTITY, Some("No card was sent. Please enter it again.")).await;
     };
+    // What is no number is no sum that anyone was shown.
+    let total = form::value(&sent, "amount").map(|amount| amount.parse().unwrap_or(0));
+    let offer = Offer { token: &card, tips, total };
     let origin = app.origin(request_id);
-    match flows::pay_page(&app.db, address, &card, &origin, &app.encryption, app.clock.now()).await {
+    match flows::pay_page(&app.db, address, offer, &origin, &app.encryption, app.clock.now()).await {
         Ok(Paying::Begun(payment, operation)) => {
             let waiter = app.replies.register(payment.id.uuid());
             app.push(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });
             let payment = waiting::outcome(app, Waiting::new(waiter), *payment).await;
-            Ok(back_to(&format!("{token}?{PAYMENT}={}", payment.id)))
+            Ok(match view::action_of(&payment) {
+                Some(action) => back_to(&format!("../a/{action}")),
+                None => back_to(&format!("{token}?{PAYMENT}={}", payment.id)),
+            })
         }
         // Somebody was first, or its time was up: the page says so.
         Ok(Paying::Refused(_)) => Ok(back_to(token)),
+        Ok(Paying::OtherTotal) => {
+            let remark =
+                "The amount has changed meanwhile. Nothing was charged; please look at it again before you pay.";
+            again(StatusCode::CONFLICT, Some(remark)).await
+        }
+        Ok(Paying::TooMuch) => again(StatusCode::UNPROCESSABLE_ENTITY, None).await,
+        Err(Error::Invalid { param, .. }) if param == "currency" => {
+            let remark = "No card can be charged in this currency here. Nothing was charged.";
+            again(StatusCode::UNPROCESSABLE_ENTITY, Some(remark)).await
+        }
         Err(Error::Invalid { .. }) => {
             let remark = "The card could not be used. Nothing was charged; please try again.";
-            shown(app, address, None, StatusCode::UNPROCESSABLE_ENTITY, Some(remark)).await
+            again(StatusCode::UNPROCESSABLE_ENTITY, Some(remark)).await
         }
         Err(Error::Conflict(_)) => {
             let remark = "The card was read for another payment before. Nothing was charged; please try again.";
-            shown(app, address, None, StatusCode::CONFLICT, Some(remark)).await
+            again(StatusCode::CONFLICT, Some(remark)).await
         }
-        Err(Error::NotSupported(_)) => shown(app, address, None, StatusCode::NOT_IMPLEMENTED, None).await,
+        Err(Error::NotSupported(_)) => again(StatusCode::NOT_IMPLEMENTED, None).await,
         Err(error @ (Error::NotFound(_) | Error::NotEntitled(_) | Error::Database(_) | Error::Internal(_))) => {
             Err(error.into())
         }

@@ -5,45 +5,71 @@ use std::fmt::Write as _;
 use common::accounts::{Mode, Payee};
 use common::flows::{PageState, PayPage, Payable};
 use common::invoices::Invoice;
-use common::money::Money;
 use common::payment_links::PaymentLink;
 use common::payments::{Payment, Status};
-use common::providers::ProviderKind;
 
 use super::html::{Quoted, Text};
+use super::pay_form;
+use super::price::Price;
+use super::receipt::receipt;
+use super::sum::Sums;
+use super::words;
+use crate::elements::Taker;
 
-/// The cards of the mock that a page offers, and what each does.
-const TEST_CARDS: [(&str, &str, &str); 3] = [
-    ("tok_ok", "Visa ending in 4242", "approves"),
-    ("tok_partial", "Visa ending in 0010", "approves half"),
-    ("tok_insufficient", "Visa ending in 9995", "declines"),
-];
+/// What is shown beside the page itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Telling<'a> {
+    /// About what was just sent.
+    pub(super) remark: Option<&'a str>,
+    /// Whether the payer gives the tip.
+    pub(super) tips: bool,
+}
 
-/// The title and what is on the page. A remark is about what was just sent.
-pub(super) fn render(page: &PayPage, remark: Option<&str>) -> (String, String) {
+/// The title and what is on the page. With a taker there is a form.
+pub(super) fn render(page: &PayPage, taker: Option<&Taker>, telling: Telling<'_>) -> (String, String) {
     let PayPage { payee, payable, state, .. } = page;
-    let money = payable.money();
+    let sums = Sums::of(page, telling.tips);
+    let form = taker.zip(sums.as_ref()).filter(|_| *state == PageState::Open);
+    let owed = Price(payable.money());
+    let shown = form.map_or(owed, |(_, sums)| sums.total());
     let mut html = String::new();
     if payee.mode == Mode::Test {
         html.push_str("<p class=\"test\">Test mode: no money moves.</p>\n");
     }
-    notices(&mut html, page, remark);
-    let _ = writeln!(html, "<section>\n<p class=\"payee\">{}</p>\n<h1>{money}</h1>", Quoted(&payee.name));
+    notices(&mut html, page, telling.remark);
+    html.push_str(&receipt(page));
+    let (name, currency) = (Quoted(&payee.name), payable.money().currency);
+    let sum = form.map_or_else(|| format!(">{owed}"), |(_, sums)| sums.telling(""));
+    let _ = writeln!(
+        html,
+        "<section class=\"about\">\n<p class=\"payee\">{name}</p>\n<h1><span{sum}</span> <small>{currency}</small></h1>"
+    );
     match payable {
         Payable::Invoice(invoice) => of_invoice(&mut html, invoice, payee),
         Payable::Link(link) => of_link(&mut html, link, payee, *state),
     }
+    if let Some((_, sums)) = form {
+        html.push_str(&sums.list());
+    }
     html.push_str("</section>\n");
-    if *state == PageState::Open {
-        form(&mut html, payee, money);
+    match (form, *state) {
+        (Some((taker, sums)), _) => pay_form::form(&mut html, payee, taker, sums),
+        (None, PageState::Open) if taker.is_some() => pay_form::too_much(&mut html, payee),
+        (None, PageState::Open) => pay_form::no_form(&mut html, payee),
+        (None, _) => {}
     }
     let title = match state {
-        PageState::Open => format!("Pay {money} to {}", payee.name),
-        PageState::UnderWay => format!("{money} to {} is being paid", payee.name),
-        PageState::Paid => format!("{money} to {} is paid", payee.name),
-        PageState::Voided | PageState::Cancelled | PageState::Expired => format!("{money} to {}", payee.name),
+        PageState::Open => format!("Pay {shown} to {}", payee.name),
+        PageState::UnderWay => format!("{shown} to {} is being paid", payee.name),
+        PageState::Paid => format!("{shown} to {} is paid", payee.name),
+        PageState::Voided | PageState::Cancelled | PageState::Expired => format!("{shown} to {}", payee.name),
     };
     (title, html)
+}
+
+/// Where a payment of its reader's waits for him: the last part of the address.
+pub(super) fn action_of(payment: &Payment) -> Option<&str> {
+    payment.action_token.as_deref().filter(|_| payment.status == Status::RequiresAction)
 }
 
 /// What there is to know first: where the page stands, and what became of the payment that its reader made.
@@ -51,12 +77,18 @@ fn notices(html: &mut String, page: &PayPage, remark: Option<&str>) {
     if let Some(remark) = remark {
         notice(html, "bad", "alert", &[remark]);
     }
-    let made = page.payment.as_ref().and_then(|payment| of_payment(payment, page.state));
+    let made = page.payment.as_ref().and_then(|payment| words::of_payment(payment, page.state));
+    let action = page.payment.as_ref().and_then(action_of);
     let state = of_state(page);
-    match page.state {
-        PageState::Paid => notice(html, "good", "status", &[&state]),
-        PageState::Open => {}
-        PageState::UnderWay | PageState::Voided | PageState::Cancelled | PageState::Expired => {
+    match (page.state, action) {
+        (PageState::Open, _) => {}
+        (PageState::Paid, _) => notice(html, "good", "status", &[&state]),
+        (PageState::UnderWay, Some(token)) => {
+            let link = format!("<a class=\"button\" href=\"../a/{}\">Continue with your bank</a>", Text(token));
+            let asks = "Your bank asks you to confirm this payment. Nothing is charged until you have.";
+            notice(html, "", "status", &[asks, &link]);
+        }
+        (PageState::UnderWay | PageState::Voided | PageState::Cancelled | PageState::Expired, _) => {
             notice(html, "", "status", &[&state]);
         }
     }
@@ -93,41 +125,6 @@ fn of_state(page: &PayPage) -> String {
     }
 }
 
-/// What became of a payment that has paid nothing.
-fn of_payment(payment: &Payment, state: PageState) -> Option<[&'static str; 2]> {
-    let again = if state == PageState::Open { "You may try again, with another card perhaps." } else { "" };
-    let partial = payment.amount < payment.amount_requested;
-    match payment.status {
-        Status::Declined => Some([of_decline(payment.decline_code.as_deref()), again]),
-        Status::Failed => Some(["The payment could not be made. Nothing was charged.", again]),
-        Status::Cancelled | Status::Refunded if partial => {
-            Some(["The card's bank approved only a part of the amount. That part was given back.", again])
-        }
-        Status::PartiallyAuthorized | Status::Settled | Status::PartiallyRefunded if partial => {
-            Some(["The card's bank approved only a part of the amount. That part is being given back.", again])
-        }
-        Status::Processing
-        | Status::RequiresAction
-        | Status::Authorized
-        | Status::PartiallyAuthorized
-        | Status::PendingSettlement
-        | Status::Settled
-        | Status::PartiallyRefunded
-        | Status::Refunded
-        | Status::Cancelled
-        | Status::Expired => None,
-    }
-}
-
-fn of_decline(code: Option<&str>) -> &'static str {
-    match code {
-        Some("insufficient_funds") => "The card was declined: there is not enough money on it. Nothing was charged.",
-        Some("expired_card") => "The card was declined: it has expired. Nothing was charged.",
-        Some("authentication_required") => "The card was declined: its bank wants a confirmation. Nothing was charged.",
-        _ => "The card was declined by its bank. Nothing was charged.",
-    }
-}
-
 fn of_invoice(html: &mut String, invoice: &Invoice, payee: &Payee) {
     if let Some(description) = &invoice.description {
         let _ = writeln!(html, "<p>{}</p>", Quoted(description));
@@ -152,7 +149,7 @@ fn lines(html: &mut String, invoice: &Invoice) {
     if rows.is_empty() {
         return;
     }
-    let money = |minor| Money { minor, currency: invoice.currency };
+    let money = |minor| Price::of(minor, invoice.currency);
     html.push_str(
         "<table>\n<thead><tr><th scope=\"col\">Description</th><th scope=\"col\">Amount</th></tr></thead>\n<tbody>\n",
     );
@@ -185,34 +182,5 @@ fn of_link(html: &mut String, link: &PaymentLink, payee: &Payee, state: PageStat
     if state == PageState::Open {
         let until = payee.timezone.spell(link.expires_at);
         let _ = writeln!(html, "<p class=\"quiet\">It can be paid until {until}.</p>");
-    }
-}
-
-/// The form, if this page can take a card of the payee's provider.
-fn form(html: &mut String, payee: &Payee, money: Money) {
-    if !takes_test_cards(payee) {
-        let _ = writeln!(
-            html,
-            "<section>\n<h2>How to pay</h2>\n<p>This page cannot take a card yet. Please contact {} to pay.</p>\n</section>",
-            Quoted(&payee.name)
-        );
-        return;
-    }
-    html.push_str("<section>\n<form method=\"post\" action=\"?\">\n<fieldset>\n<legend>Test card</legend>\n");
-    for (i, (token, card, does)) in TEST_CARDS.into_iter().enumerate() {
-        let checked = if i == 0 { " checked" } else { "" };
-        let _ = writeln!(
-            html,
-            "<label><input type=\"radio\" name=\"token\" value=\"{}\" required{checked}>{card} <small>{does}</small></label>",
-            Text(token)
-        );
-    }
-    let _ = writeln!(html, "</fieldset>\n<button type=\"submit\">Pay {money}</button>\n</form>\n</section>");
-}
-
-fn takes_test_cards(payee: &Payee) -> bool {
-    match payee.provider {
-        ProviderKind::Mock => payee.mode == Mode::Test && payee.takes_payments,
-        ProviderKind::CardGateway => false,
     }
 }

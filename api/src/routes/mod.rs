@@ -24,6 +24,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::answer::Refusal;
 use crate::app::App;
+use crate::elements;
 use crate::endpoint::Door::{AnySecret, Browser, Secret, TestSecret};
 use crate::endpoint::{Endpoint, delete, get, post};
 use crate::envelope;
@@ -104,6 +105,7 @@ pub(crate) fn router(app: App) -> Router {
         .into_iter()
         .fold(documents, |router, endpoint| endpoint.join(router, &app))
         .merge(pages::router(&app))
+        .merge(elements::router(&app))
         .fallback(async || Refusal::no_route())
         .method_not_allowed_fallback(async || Refusal::wrong_method())
         // The limit is enforced where bodies are read; axum's own would answer in another shape.

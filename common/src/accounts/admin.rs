@@ -9,6 +9,7 @@ use crate::crypto::EncryptionKey;
 use crate::db;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, MerchantId, ProviderAccountId};
+use crate::modifiers::Modifiers;
 use crate::money::Currency;
 use crate::providers::ProviderKind;
 use crate::providers::card_gateway::Credentials;
@@ -56,7 +57,7 @@ impl AccountSettings {
         if let Some(origins) = &self.allowed_origins {
             origins.iter().try_for_each(|origin| check_origin(origin))?;
         }
-        self.modifiers.as_ref().map_or(Ok(()), check_modifiers)
+        self.modifiers.as_ref().map_or(Ok(()), |modifiers| Modifiers::parse(modifiers).map(drop))
     }
 }
 
@@ -74,21 +75,6 @@ fn check_origin(origin: &str) -> Result<()> {
         Some(host) if !host.is_empty() && !host.contains(['/', '?', '#', '@', '*', ' ']) => Ok(()),
         _ => Err(Error::invalid("origin", format!("{origin} is not an origin such as https://shop.example"))),
     }
-}
-
-fn check_modifiers(modifiers: &serde_json::Value) -> Result<()> {
-    let wrong = |message: String| Err(Error::invalid("modifiers", message));
-    let Some(object) = modifiers.as_object() else { return wrong("modifiers must be a JSON object".into()) };
-    for (name, modifier) in object {
-        if !["surcharge", "tax", "tip"].contains(&name.as_str()) {
-            return wrong(format!("{name} is not one of surcharge, tax, tip"));
-        }
-        let kind = modifier["type"].as_str();
-        if !matches!(kind, Some("percent" | "fixed")) || modifier["value"].as_i64().is_none_or(|value| value < 0) {
-            return wrong(format!("{name} must be {{\"type\": \"percent\"|\"fixed\", \"value\": whole number ≥ 0}}"));
-        }
-    }
-    Ok(())
 }
 
 /// An account as an operator sees it.

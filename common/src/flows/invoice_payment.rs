@@ -111,7 +111,7 @@ async fn pays_straight(
     }
     let (mut payment, mut invoice) = (payment.clone(), invoice.clone());
     conclude(&mut payment, claimed, answer, now)?;
-    invoice.pay(payment.id, payment.amount, now)?;
+    invoice.pay(payment.id, payment.pays(), now)?;
     let livemode = invoice.mode == Mode::Live;
     let captured = events::render(livemode, EventType::PaymentCaptured, &PaymentView::new(&payment, &[]), now)?;
     let paid = events::render(livemode, EventType::InvoicePaid, &InvoiceView::new(&invoice), now)?;
@@ -128,7 +128,7 @@ async fn paid(tx: &mut Tx, invoice: &mut Invoice, payment: &Payment, now: Timest
         attempts::succeeded(tx, attempt.id).await?;
         count("paid");
     }
-    invoices::pay(tx, invoice, payment.id, payment.amount, now).await
+    invoices::pay(tx, invoice, payment.id, payment.pays(), now).await
 }
 
 /// A cardholder's own failed payment changes nothing of the invoice: `false`. An attempt of ours is followed by another, or

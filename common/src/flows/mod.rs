@@ -45,7 +45,7 @@ pub use create_subscription::create_subscription;
 pub use default_address::set_default_address;
 pub use inquire::inquire;
 pub use outcome::record_outcome;
-pub use pay_page::{PageAddress, PageKind, PageState, PayPage, Payable, Paying, open_page, pay_page};
+pub use pay_page::{Offer, PageAddress, PageKind, PageState, PayPage, Payable, Paying, open_page, pay_page};
 pub use perform::{Performed, perform};
 pub use reconcile::{reconcile, take_due_reconciliations};
 pub use reschedule_recurring_invoice::{resume_recurring_invoice, update_recurring_invoice};

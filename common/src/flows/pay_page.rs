@@ -15,6 +15,7 @@ use crate::db::{self, SNAPSHOT};
 use crate::error::{Error, Result};
 use crate::id::{AccountId, CustomerId, OperationId, PaymentId};
 use crate::invoices::{self, Invoice};
+use crate::modifiers::{Modifiers, Occasion, Parts, TooMuch};
 use crate::money::Money;
 use crate::operations::{Kind, NewOperation, Origin, Subject};
 use crate::payment_links::{self, PaymentLink};
@@ -78,11 +79,19 @@ impl Payable {
         }
     }
 
-    /// What is to be paid.
+    /// What is owed, without what is added here.
     pub fn money(&self) -> Money {
         match self {
             Self::Invoice(invoice) => Money { minor: invoice.amount, currency: invoice.currency },
             Self::Link(link) => link.money(),
+        }
+    }
+
+    /// Whether it says itself what of it is tax, none being a saying too.
+    fn is_taxed(&self) -> bool {
+        match self {
+            Self::Invoice(invoice) => invoice.amount_tax.is_some(),
+            Self::Link(_) => false,
         }
     }
 
@@ -130,8 +139,20 @@ pub struct PayPage {
     pub state: PageState,
     /// The payment that was asked about, if it is one for this.
     pub payment: Option<Payment>,
+    /// What the account adds to an amount.
+    modifiers: Modifiers,
     /// When it was read, by the account's clock.
     now: Timestamp,
+}
+
+impl PayPage {
+    /// What is charged for it here, with a tip or without.
+    ///
+    /// # Errors
+    /// [`TooMuch`] if it cannot be charged at all.
+    pub fn parts(&self, tips: bool) -> Result<Parts, TooMuch> {
+        self.modifiers.apply(self.payable.money().minor, Occasion { taxed: self.payable.is_taxed(), tips })
+    }
 }
 
 /// Reads a page as it stands at one moment, with a payment that its reader may have made. `at` is everyone's time.
@@ -156,7 +177,9 @@ pub async fn open_page(
     };
     snapshot.commit().await?;
     let payment = payment.filter(|payment| payable.is_paid_by(payment));
-    Ok(PayPage { state: payable.state(live), payee, payable, payment, now })
+    let modifiers = Modifiers::parse(&payee.modifiers)
+        .map_err(|error| Error::internal(format!("the modifiers of {account}: {error}")))?;
+    Ok(PayPage { state: payable.state(live), payee, payable, payment, modifiers, now })
 }
 
 async fn find(db: &mut PgConnection, address: PageAddress<'_>, at: Timestamp) -> Result<Payable> {
@@ -173,6 +196,17 @@ async fn live(db: &mut PgConnection, payable: &Payable) -> Result<Option<Status>
     }
 }
 
+/// What a payer has sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer<'a> {
+    /// What pays.
+    pub token: &'a str,
+    /// Whether the payer gives the tip that the account suggests.
+    pub tips: bool,
+    /// What the payer was shown as the sum, if that was said: nothing else is charged.
+    pub total: Option<i64>,
+}
+
 /// What became of whoever wanted to pay.
 #[derive(Debug)]
 pub enum Paying {
@@ -180,10 +214,15 @@ pub enum Paying {
     Begun(Box<Payment>, OperationId),
     /// It cannot be paid, or not now.
     Refused(PageState),
+    /// The sum is not the one that the payer was shown.
+    OtherTotal,
+    /// What the account adds makes it more than the largest amount.
+    TooMuch,
 }
 
 /// Writes the intent of a payment on a page: the payment, the operation that charges it, the token spent, and on a link that it
-/// is being paid. Of any number who want to at once, one does. `at` is everyone's time.
+/// is being paid. What the account adds to an amount is charged with it. Of any number who want to at once, one does. `at` is
+/// everyone's time.
 ///
 /// # Errors
 /// [`Error::NotFound`] for an address that is none; [`Error::NotSupported`] for an account whose provider takes no payments;
@@ -191,7 +230,7 @@ pub enum Paying {
 pub async fn pay_page(
     db: &PgPool,
     address: PageAddress<'_>,
-    token: &str,
+    offer: Offer<'_>,
     origin: &Origin,
     encryption: &EncryptionKey,
     at: Timestamp,
@@ -201,7 +240,7 @@ pub async fn pay_page(
     let ids = (PaymentId::new(page.now), OperationId::new(page.now));
     let (mut doubt, mut waits) = (Doubt::default(), 0);
     loop {
-        let written = write(db, &page, token, origin, ids, encryption, &mut doubt).await;
+        let written = write(db, &page, offer, origin, ids, encryption, &mut doubt).await;
         // After a COMMIT without answer a refusal may be our own doing.
         let unread = if doubt.is_open() && !matches!(written, Ok(Some(Paying::Begun(..)))) {
             match payments::retrieve(db, account, ids.0).await {
@@ -233,7 +272,7 @@ pub async fn pay_page(
 async fn write(
     db: &PgPool,
     page: &PayPage,
-    token: &str,
+    offer: Offer<'_>,
     origin: &Origin,
     ids: (PaymentId, OperationId),
     encryption: &EncryptionKey,
@@ -246,6 +285,10 @@ async fn write(
     if !payee.takes_payments {
         return Err(Error::NotSupported(Operation::PaymentsCreate.name()));
     }
+    let Ok(parts) = page.parts(offer.tips) else { return Ok(Some(Paying::TooMuch)) };
+    if offer.total.is_some_and(|total| total != parts.total) {
+        return Ok(Some(Paying::OtherTotal));
+    }
     let mut tx = db.begin().await?;
     let Some(mut payable) = try_lock(&mut tx, &page.payable, *now).await? else { return Ok(None) };
     let live = live(&mut tx, &payable).await?;
@@ -253,11 +296,11 @@ async fn write(
     if state != PageState::Open {
         return Ok(Some(Paying::Refused(state)));
     }
-    let spent = checkout::spend(&mut tx, payee, token, encryption).await?;
+    let spent = checkout::spend(&mut tx, payee, offer.token, encryption).await?;
     let settlement = accounts::settlement(&mut *tx, spent.provider_account_id).await?;
     settlement.require(payable.money().currency)?;
     let action_token = settlement.provider.may_challenge().then(checkout::action_token);
-    let (payment, order) = intent(&payable, &spent, action_token.as_deref(), origin, ids);
+    let (payment, order) = intent(&payable, parts, &spent, action_token.as_deref(), origin, ids);
     match straight::insert_intent(&mut tx, &payment, &order, *now).await {
         Err(Error::Database(error)) if is_taken(&error) => return Ok(Some(Paying::Refused(PageState::UnderWay))),
         inserted => inserted?,
@@ -290,6 +333,7 @@ fn is_taken(error: &sqlx::Error) -> bool {
 /// The payment and the operation that charges it.
 fn intent<'a>(
     payable: &Payable,
+    parts: Parts,
     spent: &'a Spent,
     action_token: Option<&'a str>,
     origin: &'a Origin,
@@ -299,17 +343,19 @@ fn intent<'a>(
         Payable::Invoice(invoice) => (Some(invoice.id), None),
         Payable::Link(link) => (None, Some(link.id)),
     };
+    let money = Money { minor: parts.total, currency: payable.money().currency };
     let new = NewPayment {
         id: payment,
         account_id: payable.account_id(),
         provider_account_id: spent.provider_account_id,
-        money: payable.money(),
+        money,
         capture: true,
         customer_id: payable.customer_id(),
         payment_method: None,
         invoice_id,
         payment_link_id,
         return_url: None,
+        parts: Some(parts).filter(Parts::is_composed),
     };
     let order = NewOperation {
         id: operation,
@@ -318,7 +364,7 @@ fn intent<'a>(
         subject: Subject::Payment(payment),
         refund_id: None,
         kind: Kind::Sale,
-        money: Some(payable.money()),
+        money: Some(money),
         source: Some(&spent.source),
         target_ref: None,
         action_token,

@@ -34,13 +34,13 @@ pub(super) async fn insert_intent(
             INSERT INTO payments
                 (id, account_id, provider_account_id, customer_id, payment_method_id, status, capture, currency,
                  amount_requested, amount, card_brand, card_last4, card_exp_month, card_exp_year, return_url, created_at,
-                 invoice_id, payment_link_id)
-            VALUES ($1, $2, $3, $4, $5, 'processing', $6, $7, $8, $8, $9, $10, $11, $12, $13, $14, $23, $24))
+                 invoice_id, payment_link_id, amount_base, amount_surcharge, amount_tax, amount_tip)
+            VALUES ($1, $2, $3, $4, $5, 'processing', $6, $7, $8, $8, $9, $10, $11, $12, $13, $14, $23, $24, $25, $26, $27, $28))
          INSERT INTO operations
             (id, account_id, payment_id, provider_account_id, kind, reference, amount, currency,
              upstream_token, card_ref, next_push_at, reply_to, request_id, created_at, action_token)
          VALUES ($15, $2, $1, $3, $16, $17, $8, $7, $18, $19,
-                 clock_timestamp() + make_interval(secs => $20), $21, $22, clock_timestamp(), $25)",
+                 clock_timestamp() + make_interval(secs => $20), $21, $22, clock_timestamp(), $29)",
         payment.id.uuid(),
         payment.account_id.uuid(),
         payment.provider_account_id.uuid(),
@@ -65,6 +65,10 @@ pub(super) async fn insert_intent(
         operation.origin.request_id,
         payment.invoice_id.map(InvoiceId::uuid),
         payment.payment_link_id.map(PaymentLinkId::uuid),
+        payment.parts.map(|parts| parts.base),
+        payment.parts.and_then(|parts| parts.surcharge),
+        payment.parts.and_then(|parts| parts.tax),
+        payment.parts.and_then(|parts| parts.tip),
         operation.action_token,
     )
     .execute(db)

@@ -142,6 +142,7 @@ fn intent<'a>(
         invoice_id: None,
         payment_link_id: None,
         return_url: request.return_url.as_deref(),
+        parts: None,
     };
     let order = NewOperation {
         id: operation,

@@ -17,6 +17,7 @@ use crate::accounts::{AccountTime, Mode, Scope};
 use crate::db::SNAPSHOT;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, CustomerId, InvoiceId, PaymentId, PaymentLinkId, PaymentMethodId, ProviderAccountId};
+use crate::modifiers::Parts;
 use crate::money::{Currency, Money};
 use crate::operations::Kind;
 use crate::page::{Page, PageRequest, unknown_cursor};
@@ -124,6 +125,8 @@ pub struct NewPayment<'a> {
     pub payment_link_id: Option<PaymentLinkId>,
     /// Where the merchant wants a cardholder back after a challenge.
     pub return_url: Option<&'a str>,
+    /// What it is composed of, if it is: they add up to `money`.
+    pub parts: Option<Parts>,
 }
 
 impl Payment {
@@ -147,10 +150,10 @@ impl Payment {
             amount_captured: 0,
             amount_refunded: 0,
             amount_refund_pending: 0,
-            amount_base: None,
-            amount_surcharge: None,
-            amount_tax: None,
-            amount_tip: None,
+            amount_base: new.parts.map(|parts| parts.base),
+            amount_surcharge: new.parts.and_then(|parts| parts.surcharge),
+            amount_tax: new.parts.and_then(|parts| parts.tax),
+            amount_tip: new.parts.and_then(|parts| parts.tip),
             card_brand: None,
             card_last4: None,
             card_exp_month: None,
@@ -170,6 +173,11 @@ impl Payment {
             payment.show(card);
         }
         payment
+    }
+
+    /// What it pays of what it is for, once approved: what was added on a payment page pays nothing of that.
+    pub fn pays(&self) -> i64 {
+        self.amount_base.unwrap_or(self.amount)
     }
 
     /// The provider approved the charge.

@@ -1,0 +1,77 @@
+//! The receipt, for who has paid.
+
+use std::fmt::Write as _;
+
+use common::flows::{PageState, PayPage, Payable};
+use common::modifiers::Parts;
+use common::payments::{Payment, Status};
+
+use super::html::{Quoted, Text};
+use super::price::Price;
+use super::sum::rows;
+
+/// What the payment that has paid this was. Nothing for whoever knows of no such payment.
+pub(super) fn receipt(page: &PayPage) -> String {
+    let (paid_by, paid_at) = match &page.payable {
+        Payable::Invoice(invoice) => (invoice.payment_id, invoice.paid_at),
+        Payable::Link(link) => (link.payment_id, link.paid_at),
+    };
+    let payment = page.payment.as_ref().filter(|payment| Some(payment.id) == paid_by);
+    let Some(payment) = payment.filter(|_| page.state == PageState::Paid) else { return String::new() };
+    let mut html = String::from("<section id=\"receipt\">\n<h2>Receipt</h2>\n<dl>\n");
+    let _ = writeln!(html, "<dt>Paid to</dt><dd>{}</dd>", Quoted(&page.payee.name));
+    let (number, description) = match &page.payable {
+        Payable::Invoice(invoice) => (invoice.number, &invoice.description),
+        Payable::Link(link) => (None, &link.description),
+    };
+    if let Some(number) = number {
+        let _ = writeln!(html, "<dt>Invoice</dt><dd>{number}</dd>");
+    }
+    if let Some(description) = description {
+        let _ = writeln!(html, "<dt>For</dt><dd>{}</dd>", Quoted(description));
+    }
+    if let Some(at) = paid_at {
+        let _ = writeln!(html, "<dt>Date</dt><dd>{}</dd>", page.payee.timezone.spell(at));
+    }
+    if let (Some(brand), Some(last4)) = (&payment.card_brand, &payment.card_last4) {
+        let _ = writeln!(html, "<dt>Card</dt><dd>{} ending in {}</dd>", Text(brand_name(brand)), Text(last4));
+    }
+    let _ = writeln!(html, "<dt>Payment</dt><dd class=\"id\">{}</dd>\n</dl>", payment.id);
+    sum(&mut html, payment);
+    html.push_str("</section>\n");
+    html
+}
+
+fn sum(html: &mut String, payment: &Payment) {
+    html.push_str("<dl class=\"sum\">\n");
+    if let Some(base) = payment.amount_base {
+        let Payment { amount_surcharge: surcharge, amount_tax: tax, amount_tip: tip, .. } = *payment;
+        let parts = Parts { base, surcharge, tax, tip, total: payment.amount };
+        html.push_str(&rows(&parts, payment.currency, false));
+    }
+    let total = Price::of(payment.amount, payment.currency);
+    let _ = writeln!(html, "<dt class=\"total\">Total paid</dt><dd class=\"total\">{total}</dd>");
+    // What was paid stays paid, and may have gone back since.
+    let given_back = match payment.status {
+        Status::Cancelled => payment.amount,
+        _ => payment.amount_refunded,
+    };
+    if given_back > 0 {
+        let given_back = Price::of(given_back, payment.currency);
+        let _ = writeln!(html, "<dt>Given back since</dt><dd>{given_back}</dd>");
+    }
+    html.push_str("</dl>\n");
+}
+
+fn brand_name(brand: &str) -> &str {
+    match brand {
+        "visa" => "Visa",
+        "mastercard" => "Mastercard",
+        "amex" | "american_express" => "American Express",
+        "discover" => "Discover",
+        "diners" | "diners_club" => "Diners Club",
+        "jcb" => "JCB",
+        "unionpay" => "UnionPay",
+        other => other,
+    }
+}
