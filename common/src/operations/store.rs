@@ -6,8 +6,8 @@ use std::time::Duration;
 use sqlx::{PgConnection, PgPool};
 
 use super::{
-    Backlog, Claimed, Due, FIRST_PUSH_AFTER, Kind, Known, Locked, NewOperation, Origin, Outcome, State,
-    Subject, Unfinished,
+    Backlog, Claimed, Due, FIRST_PUSH_AFTER, Kind, Known, Locked, NewOperation, Origin, Outcome, State, Subject,
+    Unfinished,
 };
 use crate::accounts::AccountTime;
 use crate::error::{Error, Result};
