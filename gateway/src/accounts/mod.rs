@@ -53,6 +53,8 @@ pub struct Account {
     pub hourly_per_address: i32,
     fee_percent: i32,
     fee_fixed: i64,
+    /// Where the merchant's own receipts go.
+    pub contact_email: Option<String>,
     /// When it was made.
     pub created_at: Timestamp,
 }
@@ -86,6 +88,8 @@ pub struct Settings {
     pub fee_percent: Option<i32>,
     /// Of the convenience fee, hundredths.
     pub fee_fixed: Option<i64>,
+    /// Where the merchant's own receipts go; an empty text is nowhere.
+    pub contact_email: Option<String>,
 }
 
 /// The keys of an account, shown once.

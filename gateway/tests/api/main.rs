@@ -6,6 +6,7 @@ mod codes;
 mod fee;
 mod limits;
 mod races;
+mod receipts;
 mod recovery;
 mod report;
 mod secrets;
