@@ -9,6 +9,7 @@ use common::crypto::{EncryptionKey, Pepper};
 use lettre::message::Mailbox;
 use url::Url;
 
+use crate::cards::KeyRing;
 use crate::mail::Mailer;
 
 /// `GATEWAY_BIND`: the address that merchants and browsers reach.
@@ -30,12 +31,19 @@ pub fn public_url() -> Result<String, ConfigError> {
     })
 }
 
-/// `GATEWAY_CARD_KEY`: 64 hexadecimal digits that encrypt card numbers and secret keys at rest.
+/// `GATEWAY_CARD_KEY`: 64 hexadecimal digits that encrypt card numbers and secret keys at rest; and `GATEWAY_OLD_CARD_KEYS`:
+/// others, with commas between them, that only decrypt.
 ///
 /// # Errors
-/// It is missing or malformed.
-pub fn card_key() -> Result<EncryptionKey, ConfigError> {
-    parsed("GATEWAY_CARD_KEY", "is not 64 hexadecimal digits", EncryptionKey::from_hex)
+/// The first is missing, or any is malformed.
+pub fn card_keys() -> Result<KeyRing, ConfigError> {
+    const OLD: &str = "GATEWAY_OLD_CARD_KEYS";
+    let current = parsed("GATEWAY_CARD_KEY", "is not 64 hexadecimal digits", EncryptionKey::from_hex)?;
+    let others = optional(OLD).unwrap_or_default();
+    let others = others.split(',').map(str::trim).filter(|key| !key.is_empty()).map(EncryptionKey::from_hex);
+    let others = others.collect::<Option<Vec<_>>>();
+    let problem = "is not keys of 64 hexadecimal digits with commas between them";
+    Ok(KeyRing::new(current, others.ok_or(ConfigError { name: OLD, problem })?))
 }
 
 /// `GATEWAY_PEPPER`: 64 hexadecimal digits under which API keys, proxy numbers and fingerprints of cards are hashed.

@@ -18,6 +18,7 @@ pub mod mail;
 pub mod migrations;
 pub mod proxy;
 pub mod receipts;
+pub mod rekey;
 pub mod report;
 pub mod scripts;
 pub mod sweep;

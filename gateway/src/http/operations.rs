@@ -223,13 +223,13 @@ async fn store_card(call: &Call, by_token: bool) -> Result<vault::Stored> {
         country_code: tokens::country(form)?.or_else(|| known.country_code.clone()),
     };
     lifetime.check()?;
-    vault::store(&app.db, &app.vaulting.card_key, account.id, &funding, &holder, now).await
+    vault::store(&app.db, &app.vaulting.card_keys, account.id, &funding, &holder, now).await
 }
 
 async fn stored_before(call: &Call, token: Option<&str>) -> Result<Option<Reply>> {
     let Some(token) = token else { return Ok(None) };
     let app = &call.app;
-    let stored = vault::stored_before(&app.db, &app.vaulting.card_key, call.account.id, token).await?;
+    let stored = vault::stored_before(&app.db, &app.vaulting.card_keys, call.account.id, token).await?;
     Ok(stored.map(stored_reply))
 }
 

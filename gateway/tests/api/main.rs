@@ -9,6 +9,7 @@ mod races;
 mod receipts;
 mod recovery;
 mod report;
+mod rotation;
 mod secrets;
 mod support;
 mod threeds;

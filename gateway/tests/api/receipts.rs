@@ -234,18 +234,12 @@ async fn no_answer_waits_for_a_server_and_no_kill_loses_a_letter() {
     let server = Server::start(vec![]).await;
     world.execute("UPDATE gateway.receipts SET tries = 7").await;
     hurry(&world).await;
-    let again = by_smtp_of(&world, &server.url).await;
+    let again =
+        world.beside(Cluster::builder().env("GATEWAY_MAIL_FOLDER", "").env("GATEWAY_SMTP_URL", &server.url)).await;
     none_pending(&world).await;
     assert_eq!(server.received().len(), 1);
     assert!(server.received()[0].contains(sold.id()));
     drop(again);
-}
-
-/// Another gateway on the database of this one.
-async fn by_smtp_of(world: &World, url: &str) -> Cluster {
-    let builder = Cluster::builder().gateway(1).env("DATABASE_URL", world.cluster.database_url());
-    let builder = builder.env("GATEWAY_MAIL_FOLDER", "").env("GATEWAY_SMTP_URL", url);
-    builder.start().await.expect("a gateway")
 }
 
 #[tokio::test(flavor = "multi_thread")]
