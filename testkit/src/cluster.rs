@@ -12,9 +12,10 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::{
-    Account, Client, Database, Kind, Postgres, Process, Redis, TempDir,
-    account::{run, run_ctl, run_ctl_with},
+    Account, Client, Database, GatewayAccount, Kind, Postgres, Process, Redis, TempDir,
+    account::{run, run_ctl},
     files::random_hex,
+    gateway_account::{self, run_gateway},
     ports, postgres,
     process::{Environment, binary, profile_folder},
     redis,
@@ -264,30 +265,27 @@ impl Cluster {
     }
 
     /// A new test account that settles at an account of its own at this cluster's card gateway, without limits to speak of.
-    /// Answers the account, and what `gateway account create` printed of the other.
+    /// The options are those of `gateway account create`.
     ///
     /// # Errors
     /// When `ctl` or the gateway's command line fails.
-    pub async fn gateway_account(&self, options: &[&str]) -> Result<(Account, Value)> {
-        let username = format!("shop-{}", random_hex(8)?);
+    pub async fn account_at_gateway(&self, options: &[&str]) -> Result<(Account, GatewayAccount)> {
         let no_limits = ["--monthly-limit", "999999999.99", "--daily-transactions", "1000000"];
-        let create = [&["account", "create", "--username", &username][..], &no_limits, options].concat();
-        let known = self.run_gateway(&create).await?;
+        let username = format!("shop-{}", random_hex(8)?);
+        let known = self.gateway_account(&username, &[&no_limits, options].concat()).await?;
         let no_limit = ["--rate-limit", "1000000", "--burst", "1000000"];
         let account = [&["--mode", "test", "--provider", "card_gateway"][..], &no_limit].concat();
         let account = self.account_with(&account).await?;
-        self.connect(&account, &known).await?;
+        self.connect(&account, &known, &[]).await?;
         Ok((account, known))
     }
 
-    /// Tells an account by what the card gateway knows it.
+    /// Tells by what the card gateway knows an account, with these options of `ctl accounts connect`.
     ///
     /// # Errors
     /// When `ctl` fails.
-    pub async fn connect(&self, account: &Account, known: &Value) -> Result<()> {
-        let arguments = ["accounts", "connect", &account.id];
-        run_ctl_with(&binary("ctl")?, &self.environment, &arguments, &known.to_string()).await?;
-        Ok(())
+    pub async fn connect(&self, account: &Account, known: &GatewayAccount, options: &[&str]) -> Result<()> {
+        gateway_account::connect(&self.environment, &account.id, known, options).await
     }
 
     /// Runs the operator's tool against this cluster and gives back the JSON it prints.
@@ -303,8 +301,15 @@ impl Cluster {
     /// # Errors
     /// When it fails, with what it complained about.
     pub async fn run_gateway(&self, arguments: &[&str]) -> Result<Value> {
-        let printed = run(&binary(Kind::Gateway.name())?, &self.environment, arguments).await?;
-        serde_json::from_slice(&printed).context("the gateway printed no JSON")
+        run_gateway(&self.environment, arguments).await
+    }
+
+    /// An account of the gateway with these options of `gateway account create`. One that is there already gets new keys.
+    ///
+    /// # Errors
+    /// When the gateway's command line fails.
+    pub async fn gateway_account(&self, username: &str, options: &[&str]) -> Result<GatewayAccount> {
+        gateway_account::ensure(&self.environment, username, options).await
     }
 
     fn spawn(&mut self, kind: Kind) -> Result<()> {

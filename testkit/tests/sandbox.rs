@@ -1,14 +1,111 @@
 //! The sandbox program, as far as it can be tried beside a running one.
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::Value;
 use testkit::TempDir;
+
+/// As long as a slow machine may take to start everything.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn sandbox(root: &TempDir, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sandbox"));
     command.args(arguments).env("UNIFIED_PAYMENTS_ROOT", root.path());
     command
+}
+
+/// A sandbox of its own that runs, killed with the test.
+struct Running {
+    child: Child,
+    root: TempDir,
+}
+
+impl Running {
+    /// Starts it in this folder and waits until it tells its addresses.
+    fn start(root: TempDir) -> Result<Self> {
+        let mut command = sandbox(&root, &["run"]);
+        command.env_remove("DATABASE_URL").env_remove("REDIS_URL").stdout(Stdio::null());
+        let mut running = Self { child: command.spawn()?, root };
+        let began = Instant::now();
+        while running.description().is_err() {
+            ensure!(running.child.try_wait()?.is_none(), "it has ended");
+            ensure!(began.elapsed() < PATIENCE, "it does not get ready");
+            thread::sleep(Duration::from_millis(100));
+        }
+        Ok(running)
+    }
+
+    fn description(&self) -> Result<Value> {
+        Ok(serde_json::from_str(&fs::read_to_string(self.root.path().join(".dev/sandbox.json"))?)?)
+    }
+
+    /// Runs an operator's tool against it.
+    fn operate(&self, arguments: &[&str]) -> Result<Value> {
+        let output = sandbox(&self.root, arguments).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(serde_json::from_slice(&output.stdout)?)
+    }
+
+    fn stop(mut self) -> Result<()> {
+        kill(Pid::from_raw(self.child.id().try_into()?), Signal::SIGTERM)?;
+        ensure!(self.child.wait()?.success(), "it did not stop well");
+        Ok(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // What it has started ends with it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn it_tells_its_addresses_and_the_keys_of_its_accounts() -> Result<()> {
+    let running = Running::start(TempDir::new()?)?;
+    let told = running.description()?;
+    for name in ["api_url", "gateway_url", "database_url", "redis_url"] {
+        assert!(told[name].is_string(), "{name} in {told}");
+    }
+    for name in ["api", "worker", "scheduler", "gateway"] {
+        assert!(told["metrics"][name].as_str().is_some_and(|url| url.ends_with("/metrics")), "{name} in {told}");
+    }
+    for name in ["mock", "other", "live"] {
+        assert!(told["accounts"][name]["secret_key"].is_string(), "{name} in {told}");
+    }
+    let of_gateway = told["gateway_accounts"].as_object().context("the gateway's accounts")?;
+    let names: Vec<_> = of_gateway.keys().map(String::as_str).collect();
+    assert_eq!(names, ["cvv_optional", "cvv_required", "limited", "other", "usd_only"]);
+    let listed = running.operate(&["gateway", "account", "list"])?;
+    let settings = |keys: &Value| -> Result<Value> {
+        let fields = keys.as_object().context("keys")?;
+        assert_eq!(fields.keys().collect::<Vec<_>>(), ["api_key", "secret_key", "username"], "{keys}");
+        assert_eq!(keys["secret_key"].as_str().map(str::len), Some(16));
+        let mut accounts = listed["accounts"].as_array().context("accounts")?.iter();
+        accounts.find(|account| account["username"] == keys["username"]).cloned().context("it is listed")
+    };
+    let main = settings(&told["gateway_account"])?;
+    let limits = |account: &Value| ["monthly_limit", "daily_transactions"].map(|name| account[name].to_string());
+    assert_eq!(limits(&main), ["999999999.99", "1000000"]);
+    assert_eq!((&main["three_ds"], &main["time_zone"]), (&true.into(), &"UTC".into()));
+    assert_eq!(main["hourly_per_address"], 1_000_000);
+    assert_eq!(limits(&settings(&of_gateway["limited"])?), ["50.0", "5"]);
+    assert_eq!(settings(&of_gateway["usd_only"])?["currencies"], serde_json::json!(["USD"]));
+    assert_eq!(settings(&of_gateway["cvv_required"])?["cvv_required"], true);
+    assert_eq!(settings(&of_gateway["cvv_optional"])?["cvv_required"], false);
+    settings(&of_gateway["other"])?;
+    running.stop()
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Pages for cardholders, of invoices and of payment links (docs/billing.md, Payment pages). They are no operations of /v1:
 //! who opens one has no key, and the address is what lets them in. No cookie, no card number, and nobody else's script.
 
+mod challenge;
 mod form;
 pub(crate) mod html;
 mod pay_form;
@@ -47,6 +48,7 @@ pub(crate) fn router(app: &App) -> Router<App> {
     Router::new()
         .route("/pay/i/{token}", page_of(PageKind::Invoice))
         .route("/pay/l/{token}", page_of(PageKind::Link))
+        .merge(challenge::router())
         .layer(from_fn_with_state(app.clone(), let_in))
 }
 

@@ -249,25 +249,6 @@ pub async fn next_refund(tx: &mut PgConnection, account: AccountId, payment: Pay
     store::next_refund(tx, account, payment).await
 }
 
-/// Which charge a challenge belongs to, by what our address of it ends with.
-///
-/// # Errors
-/// [`Error::NotFound`] for a token that is none.
-pub async fn challenged(db: &PgPool, action_token: &str) -> Result<Challenged> {
-    store::challenged(db, action_token).await?.ok_or(Error::NotFound("challenge"))
-}
-
-/// A charge that may be challenged.
-#[derive(Clone, Copy, Debug)]
-pub struct Challenged {
-    /// The operation.
-    pub id: OperationId,
-    /// Whose it is.
-    pub account_id: AccountId,
-    /// What it charges for.
-    pub payment_id: PaymentId,
-}
-
 /// Notes that a request is about to be sent again, and begins the lease anew for it.
 ///
 /// # Errors

@@ -6,8 +6,8 @@ use std::time::Duration;
 use sqlx::{PgConnection, PgPool};
 
 use super::{
-    Backlog, Challenged, Claimed, Due, FIRST_PUSH_AFTER, Kind, Known, Locked, NewOperation, Origin, Outcome, State,
-    Subject, Unfinished,
+    Backlog, Claimed, Due, FIRST_PUSH_AFTER, Kind, Known, Locked, NewOperation, Origin, Outcome, State, Subject,
+    Unfinished,
 };
 use crate::accounts::AccountTime;
 use crate::error::{Error, Result};
@@ -221,17 +221,6 @@ pub(super) async fn next_refund(
     .fetch_optional(tx)
     .await?;
     Ok(id)
-}
-
-pub(super) async fn challenged(db: &PgPool, action_token: &str) -> Result<Option<Challenged>> {
-    let found = sqlx::query_as!(
-        Challenged,
-        r#"SELECT id, account_id, payment_id AS "payment_id!" FROM operations WHERE action_token = $1"#,
-        action_token
-    )
-    .fetch_optional(db)
-    .await?;
-    Ok(found)
 }
 
 pub(super) async fn by_reference(

@@ -1,5 +1,6 @@
 //! Accounts: who may use the gateway, and what the operator has set for them.
 
+mod fee;
 mod store;
 
 use common::calendar::TimeZone;
@@ -7,6 +8,8 @@ use common::crypto::{EncryptionKey, Pepper, Secret, random_hex, random_u32};
 use common::time::Timestamp;
 use md5::{Digest, Md5};
 use sqlx::PgPool;
+
+pub use fee::{Fee, WHOLE};
 
 use crate::cards::Brand;
 use crate::failure::{Code, Result};
@@ -48,6 +51,8 @@ pub struct Account {
     pub daily_transactions: i32,
     /// Code 20: transactions of an hour from one address.
     pub hourly_per_address: i32,
+    fee_percent: i32,
+    fee_fixed: i64,
     /// When it was made.
     pub created_at: Timestamp,
 }
@@ -77,6 +82,10 @@ pub struct Settings {
     pub daily_transactions: Option<i32>,
     /// Code 20.
     pub hourly_per_address: Option<i32>,
+    /// Of the convenience fee, basis points.
+    pub fee_percent: Option<i32>,
+    /// Of the convenience fee, hundredths.
+    pub fee_fixed: Option<i64>,
 }
 
 /// The keys of an account, shown once.
@@ -180,6 +189,11 @@ impl Account {
     /// The 16 characters under which callers encrypt card numbers; none if the gateway has another key than when it was made.
     pub fn secret_key(&self, card_key: &EncryptionKey) -> Option<Secret<String>> {
         card_key.open(&self.secret_key_sealed, &secret_key_context(self.id))
+    }
+
+    /// What it adds to its sales.
+    pub const fn fee(&self) -> Fee {
+        Fee { percent: self.fee_percent, fixed: self.fee_fixed }
     }
 
     /// Whether it may be paid in this currency.

@@ -14,7 +14,8 @@ macro_rules! select_accounts {
             Account,
             r#"SELECT id AS "id: AccountId", username, name, api_key_hash, secret_key_sealed, app_key,
                       time_zone AS "time_zone: TimeZone", currencies, refused_brands, cvv_required, three_ds,
-                      deny_unauthenticated, sale_limit, monthly_limit, daily_transactions, hourly_per_address, created_at
+                      deny_unauthenticated, sale_limit, monthly_limit, daily_transactions, hourly_per_address, fee_percent,
+                      fee_fixed, created_at
                FROM gateway.accounts "# + $rest
             $(, $arg)*
         )
@@ -63,7 +64,9 @@ pub(super) async fn set(db: &mut PgConnection, username: &str, set: &Settings) -
              sale_limit = COALESCE($9, sale_limit),
              monthly_limit = COALESCE($10, monthly_limit),
              daily_transactions = COALESCE($11, daily_transactions),
-             hourly_per_address = COALESCE($12, hourly_per_address)
+             hourly_per_address = COALESCE($12, hourly_per_address),
+             fee_percent = COALESCE($13, fee_percent),
+             fee_fixed = COALESCE($14, fee_fixed)
          WHERE username = $1",
         username,
         set.name,
@@ -77,6 +80,8 @@ pub(super) async fn set(db: &mut PgConnection, username: &str, set: &Settings) -
         set.monthly_limit,
         set.daily_transactions,
         set.hourly_per_address,
+        set.fee_percent,
+        set.fee_fixed,
     )
     .execute(db)
     .await?;

@@ -41,6 +41,16 @@ impl Expiry {
         Self::parse(month, year)
     }
 
+    /// 1 to 12.
+    pub const fn month(self) -> u8 {
+        self.month
+    }
+
+    /// Four digits.
+    pub const fn year(self) -> u16 {
+        self.year
+    }
+
     /// Whether a card is still good on this day: it is to the end of its month. A date beyond twenty years is a mistake.
     pub fn is_good_on(self, today: Date) -> bool {
         let today = today.to_string();
@@ -88,6 +98,11 @@ impl Face {
     /// The face of a number.
     pub fn of(number: &Number, expiry: Expiry) -> Self {
         Self { brand: number.brand(), masked: number.masked(), expiry }
+    }
+
+    /// The digits that may be shown.
+    pub fn last_four(&self) -> &str {
+        &self.masked[self.masked.len().saturating_sub(4)..]
     }
 }
 

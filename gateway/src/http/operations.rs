@@ -33,10 +33,10 @@ pub(super) async fn sale(call: Call) -> Result<Reply> {
         has: Has { shipping: true, memo: true, custom: true },
         code_required: Some(call.account.cvv_required),
     };
-    let (amount, charged) = charge(&call, &matrix).await?;
+    let (amounts, charged) = charge(&call, &matrix).await?;
     Ok(Reply::new(&match charged {
         Charged::Approved(id) => {
-            Done { total_amount: Some(amount), convenience_fee: Some(Amount::ZERO), ..Done::new(id) }
+            Done { total_amount: Some(amounts.total), convenience_fee: Some(amounts.fee), ..Done::new(id) }
         }
         Charged::Challenged(id, url) => challenged(id, url),
     }))
@@ -64,16 +64,28 @@ pub(super) async fn credit(call: Call) -> Result<Reply> {
         has: Has { shipping: false, memo: false, custom: true },
         code_required: None,
     };
-    let (amount, charged) = charge(&call, &matrix).await?;
+    let (amounts, charged) = charge(&call, &matrix).await?;
     let (Charged::Approved(id) | Charged::Challenged(id, _)) = charged;
-    Ok(Reply::new(&Done { amount: Some(amount), ..Done::new(id) }))
+    Ok(Reply::new(&Done { amount: Some(amounts.total), ..Done::new(id) }))
 }
 
 fn challenged(id: TransactionId, url: String) -> Done {
     Done { description: "Pending cardholder authentication", redirect_url: Some(url), ..Done::new(id) }
 }
 
-async fn charge(call: &Call, matrix: &Matrix) -> Result<(Amount, Charged)> {
+/// What was charged, and what of it is the fee.
+struct Amounts {
+    total: Amount,
+    fee: Amount,
+}
+
+impl Amounts {
+    fn of(new: &NewCharge) -> Self {
+        Self { total: new.total(), fee: new.fee }
+    }
+}
+
+async fn charge(call: &Call, matrix: &Matrix) -> Result<(Amounts, Charged)> {
     let Call { app, account, form, lifetime } = call;
     let reference_id = fields::reference_id(form)?;
     enter::check_reference(app, account, reference_id.as_deref()).await?;
@@ -96,6 +108,7 @@ async fn charge(call: &Call, matrix: &Matrix) -> Result<(Amount, Charged)> {
         kind: matrix.kind,
         funding,
         amount,
+        fee: if matrix.kind == Kind::Sale { account.fee().of(amount) } else { Amount::ZERO },
         currency,
         reference_id,
         client_ip,
@@ -103,7 +116,7 @@ async fn charge(call: &Call, matrix: &Matrix) -> Result<(Amount, Charged)> {
         wallet_token: None,
         details,
     };
-    Ok((amount, enter::charge(app, account, new, *lifetime).await?))
+    Ok((Amounts::of(&new), enter::charge(app, account, new, *lifetime).await?))
 }
 
 /// 11 for a brand that no processor takes for the account.
@@ -127,11 +140,11 @@ pub(super) async fn wallet_sale(call: Call) -> Result<Reply> {
     let opened = wallet::open(app, account, token)?;
     let currency = fields::currency(account, Some(&opened.currency))?;
     routable(&call, &opened.funding)?;
-    let amount = opened.amount;
     let new = NewCharge {
         kind: Kind::Sale,
         funding: opened.funding,
-        amount,
+        amount: opened.amount,
+        fee: account.fee().of(opened.amount),
         currency,
         reference_id,
         client_ip,
@@ -139,8 +152,11 @@ pub(super) async fn wallet_sale(call: Call) -> Result<Reply> {
         wallet_token: Some(opened.id),
         details,
     };
+    let Amounts { total, fee } = Amounts::of(&new);
     let (Charged::Approved(id) | Charged::Challenged(id, _)) = enter::charge(app, account, new, *lifetime).await?;
-    Ok(Reply::new(&Done { total_amount: Some(amount), ..Done::new(id) }))
+    // The contract has no fee here, so it is told only where there is one.
+    let fee = (fee > Amount::ZERO).then_some(fee);
+    Ok(Reply::new(&Done { total_amount: Some(total), convenience_fee: fee, ..Done::new(id) }))
 }
 
 /// `capture.php`

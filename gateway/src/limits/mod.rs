@@ -57,7 +57,7 @@ pub async fn check(
     period: Period,
     now: Timestamp,
 ) -> Result<()> {
-    let amount = new.amount.get();
+    let amount = new.total().get();
     if amount > account.sale_limit {
         return Err(Code::SaleLimit.refuse());
     }
@@ -130,7 +130,7 @@ pub async fn give_back(
     Ok(())
 }
 
-/// Kind, card, amount and currency under a key: alike for what is alike, and of no use without the key.
+/// Kind, card, amount asked and currency under a key: alike for what is alike, and of no use without the key.
 pub fn fingerprint(vaulting: &Vaulting, new: &NewCharge) -> [u8; 32] {
     let number = new.funding.number.expose();
     vaulting.pepper.hash(&format!("charge:{}:{number}:{}:{}", new.kind.name(), new.amount, new.currency))

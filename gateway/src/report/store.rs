@@ -21,6 +21,7 @@ pub(super) struct Row {
     pub(super) state: State,
     pub(super) source: Source,
     pub(super) amount: i64,
+    pub(super) fee: i64,
     pub(super) currency: String,
     pub(super) reference_id: Option<String>,
     pub(super) brand: Brand,
@@ -42,7 +43,7 @@ macro_rules! page {
         sqlx::query_as!(
             Row,
             r#"SELECT id AS "id: TransactionId", parent_id AS "parent_id: TransactionId", kind AS "kind: Kind",
-                      state AS "state: State", source AS "source: Source", amount, currency, reference_id,
+                      state AS "state: State", source AS "source: Source", amount, fee, currency, reference_id,
                       brand AS "brand: Brand", masked, expiry, client_ip, details AS "details: Json<Details>", reason,
                       auth_code, avs, cvv, challenge_hash IS NOT NULL AS "three_ds!", created_at
                FROM gateway.transactions

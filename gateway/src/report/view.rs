@@ -65,7 +65,6 @@ impl Record {
     pub(super) fn new(row: Row, account: &Account) -> Self {
         let success = row.state == State::Approved;
         let reason = reason_of(row.state, row.reason);
-        let amount = Amount::hundredths(row.amount).to_string();
         let Details { billing, email, .. } = row.details.0;
         let (avs, cvv) = (row.avs.unwrap_or_default(), row.cvv.unwrap_or_default());
         Self {
@@ -98,9 +97,9 @@ impl Record {
             error_response: if row.state == State::Failed { reason.clone() } else { String::new() },
             decline_reason: reason,
             currency: row.currency,
-            total_amount: amount.clone(),
-            amount,
-            surcharge: Amount::ZERO.to_string(),
+            total_amount: Amount::hundredths(row.amount).to_string(),
+            amount: Amount::hundredths(row.amount - row.fee).to_string(),
+            surcharge: Amount::hundredths(row.fee).to_string(),
             tax: Amount::ZERO.to_string(),
             tip: Amount::ZERO.to_string(),
             first_name: billing.first_name,

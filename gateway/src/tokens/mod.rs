@@ -1,19 +1,19 @@
 //! Tokens of capture fields: a card goes in from a browser, and a token comes out that is good for one use. The security code
 //! lives nowhere else, and no longer than that.
 
+mod sign;
 mod store;
 
 use std::time::Duration;
 
 use common::country::Country;
-use common::crypto::random_hex;
 use serde::Serialize;
 
 use crate::accounts;
 use crate::app::App;
 use crate::cards::source::security_code;
 use crate::cards::{Expiry, Face, Holder, Number, TokenHash, vault};
-use crate::failure::{Code, Result};
+use crate::failure::{Code, Failure, Result};
 use crate::http::envelope::SUCCESS;
 use crate::http::{Form, Reply};
 
@@ -45,10 +45,11 @@ pub async fn create(app: &App, form: &Form) -> Result<Reply> {
     let code = security_code(form, true)?;
     let holder = holder(form)?;
 
-    let token = format!("{}{}", vault::FIELD_PREFIX, random_hex(16));
-    let hash = TokenHash::of(&token);
     let key = &app.vaulting.card_key;
     let expires_at = now.plus(LIFETIME);
+    let secret_key = account.secret_key(key).ok_or(Failure::NotEntered("the account's keys cannot be read"))?;
+    let token = sign::sign(&secret_key, &face, now, expires_at);
+    let hash = TokenHash::of(&token);
     store::insert(
         &app.db,
         &store::NewToken {

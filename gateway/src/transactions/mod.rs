@@ -139,8 +139,10 @@ pub struct NewCharge {
     pub kind: Kind,
     /// The card.
     pub funding: Funding,
-    /// How much.
+    /// How much was asked.
     pub amount: Amount,
+    /// What the account adds to it.
+    pub fee: Amount,
     /// Of what.
     pub currency: String,
     /// The caller's name for it.
@@ -153,4 +155,11 @@ pub struct NewCharge {
     pub wallet_token: Option<uuid::Uuid>,
     /// The rest.
     pub details: Details,
+}
+
+impl NewCharge {
+    /// What is charged, and what every limit and bound is about.
+    pub const fn total(&self) -> Amount {
+        Amount::hundredths(self.amount.get() + self.fee.get())
+    }
 }

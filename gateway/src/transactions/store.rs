@@ -99,8 +99,9 @@ pub(super) async fn insert_charge(db: &mut PgConnection, entry: &Entry<'_>) -> R
     sqlx::query!(
         "INSERT INTO gateway.transactions (id, account_id, kind, state, source, amount, currency, reference_id, brand,
              masked, expiry, number, fingerprint, client_ip, details, cvv, challenge_hash, return_url, wallet_token,
-             month, created_at, challenge_ends_at, recover_at)
+             month, created_at, fee, challenge_ends_at, recover_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
+             $22,
              CASE WHEN $17::bytea IS NOT NULL THEN clock_timestamp() + interval '30 seconds' END,
              clock_timestamp() + CASE WHEN $17::bytea IS NOT NULL THEN interval '30 seconds' ELSE interval '15 seconds' END)",
         entry.id.uuid(),
@@ -108,7 +109,7 @@ pub(super) async fn insert_charge(db: &mut PgConnection, entry: &Entry<'_>) -> R
         new.kind as Kind,
         state as State,
         funding.source as Source,
-        new.amount.get(),
+        new.total().get(),
         new.currency,
         new.reference_id,
         face.brand as Brand,
@@ -124,6 +125,7 @@ pub(super) async fn insert_charge(db: &mut PgConnection, entry: &Entry<'_>) -> R
         new.wallet_token,
         entry.month,
         entry.now,
+        new.fee.get(),
     )
     .execute(db)
     .await?;
@@ -195,7 +197,7 @@ pub(super) async fn reserve(
     Ok(())
 }
 
-/// Writes a child, which has its parent's card, details and reference.
+/// Writes a child, which has its parent's card, details and reference. A void undoes the fee too, and says so.
 pub(super) async fn insert_child(
     db: &mut PgConnection,
     id: TransactionId,
@@ -206,9 +208,9 @@ pub(super) async fn insert_child(
 ) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO gateway.transactions (id, account_id, parent_id, kind, state, source, amount, currency, reference_id,
-             brand, masked, expiry, details, created_at, recover_at)
+             brand, masked, expiry, details, created_at, fee, recover_at)
          SELECT $1, account_id, id, $3, 'in_progress', source, $4, currency, reference_id, brand, masked, expiry, details,
-             $5, clock_timestamp() + interval '15 seconds'
+             $5, CASE WHEN $3 = 'void' THEN fee ELSE 0 END, clock_timestamp() + interval '15 seconds'
          FROM gateway.transactions WHERE id = $2",
         id.uuid(),
         parent.uuid(),

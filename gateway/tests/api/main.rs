@@ -3,6 +3,7 @@
 mod browsers;
 mod changes;
 mod codes;
+mod fee;
 mod limits;
 mod races;
 mod recovery;

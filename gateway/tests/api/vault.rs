@@ -160,3 +160,30 @@ async fn a_proxy_number_stands_for_a_card_at_one_account() {
     let wrong = world.browser().with("creditcard_number", "4242424242424241");
     world.browse("proxynization", &wrong).await.refuses("02", "");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fields_token_can_be_checked_by_whoever_has_the_accounts_secret() {
+    use base64::Engine;
+    let world = World::new().await;
+    let field = card(world.browser(), "5555555555554444").with("cvv", "917");
+    let (first, second) = (world.browse("field_token", &field).await, world.browse("field_token", &field).await);
+    let token = first.is("00").text("card_token");
+    assert!(token.len() <= 300 && second.text("card_token") != token);
+    let (text, signature) = token.split_once('.').expect("a signature");
+    let expected = common::crypto::hmac_sha256(world.account.secret_key.as_bytes(), text.as_bytes());
+    assert_eq!(signature, common::crypto::hex(&expected));
+    let payload = base64::prelude::BASE64_URL_SAFE_NO_PAD.decode(text.strip_prefix("fld_").expect("its prefix"));
+    let payload: serde_json::Value = serde_json::from_slice(&payload.expect("base64")).expect("JSON");
+    let mut keys: Vec<_> = payload.as_object().expect("an object").keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    assert_eq!(keys, ["b", "e", "i", "l", "m", "n", "y"]);
+    assert_eq!((&payload["b"], &payload["l"]), (&"mastercard".into(), &"4444".into()));
+    assert_eq!((&payload["m"], &payload["y"]), (&12.into(), &2034.into()));
+    let second_of = |name: &str| payload[name].as_i64().expect("whole seconds");
+    assert_eq!(second_of("e") - second_of("i"), 30 * 60);
+    // The gateway knows it as a whole: what was changed is none of its tokens.
+    let nonce = payload["n"].as_str().expect("a nonce");
+    assert!(nonce.len() == 32 && nonce.bytes().all(|byte| byte.is_ascii_hexdigit()), "{nonce}");
+    world.post("sale.php", &by_token(&world, text)).await.refuses("02", "unknown");
+    world.post("sale.php", &by_token(&world, token)).await.is("00");
+}

@@ -66,6 +66,11 @@ pub(super) fn welcome(description: &Description, path: &Path) {
             say(&format!("           signing secret   {signing_secret}"));
         }
     }
+    let of_gateway = std::iter::once(&description.gateway_account).chain(description.gateway_accounts.values());
+    say("");
+    for account in of_gateway {
+        say(&format!("gateway    {:<21} api_key {}", account.username, account.api_key));
+    }
     say("");
     say(&format!("All of this is in {} too.", path.display()));
     if let Some(account) = description.accounts.get("mock") {

@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
+    GatewayAccount,
     files::{random_hex, write_private},
     ports, postgres,
     process::Environment,
@@ -36,6 +37,8 @@ pub(super) struct Secrets {
     pub(super) database: String,
     /// Keys can be read only once, when they are made, so they are kept from then on.
     pub(super) accounts: BTreeMap<String, DemoAccount>,
+    #[serde(default)]
+    pub(super) gateway_accounts: BTreeMap<String, GatewayAccount>,
 }
 
 impl Secrets {
@@ -76,6 +79,10 @@ pub(super) struct Description {
     pub(super) database_url: String,
     pub(super) redis_url: String,
     pub(super) accounts: BTreeMap<String, DemoAccount>,
+    /// The card gateway's account that others lean on.
+    pub(super) gateway_account: GatewayAccount,
+    /// Those that are set otherwise.
+    pub(super) gateway_accounts: BTreeMap<String, GatewayAccount>,
 }
 
 /// The folder `.dev` of this checkout.
@@ -147,6 +154,7 @@ impl Place {
                 gateway_pepper: String::new(),
                 database: String::new(),
                 accounts: BTreeMap::new(),
+                gateway_accounts: BTreeMap::new(),
             },
         };
         if secrets.gateway_card_key.is_empty() {

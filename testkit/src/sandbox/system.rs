@@ -78,9 +78,21 @@ impl System {
         environment.insert("REDIS_URL".to_owned(), redis_url.clone());
         run(&binary(Kind::Gateway.name())?, &environment, &["migrate"]).await?;
         let (api_url, gateway_url, metrics) = self.start_processes(&environment).await?;
+        accounts::ensure_gateway(&self.place, &mut secrets, &environment).await?;
         accounts::ensure(&self.place, &mut secrets, &environment).await?;
-        let accounts = secrets.accounts;
-        let description = Description { api_url, gateway_url, metrics, database_url, redis_url, accounts };
+        let Secrets { accounts, mut gateway_accounts, .. } = secrets;
+        let gateway_account = gateway_accounts.remove(accounts::GATEWAY_MAIN).context("it was just made")?;
+        gateway_accounts.remove(accounts::GATEWAY_LIVE);
+        let description = Description {
+            api_url,
+            gateway_url,
+            metrics,
+            database_url,
+            redis_url,
+            accounts,
+            gateway_account,
+            gateway_accounts,
+        };
         self.place.write_description(&description)?;
         welcome(&description, &self.place.description());
         self.keep_running().await
@@ -92,6 +104,7 @@ impl System {
         if secrets.database != database {
             // Keys of accounts in another database open nothing here.
             secrets.accounts.clear();
+            secrets.gateway_accounts.clear();
             secrets.database = database;
             self.place.write_secrets(secrets)?;
         }
@@ -138,6 +151,7 @@ impl System {
                     ("PUBLIC_URL", &api_url),
                     ("GATEWAY_BIND", gateway.as_str()),
                     ("GATEWAY_PUBLIC_URL", &gateway_url),
+                    ("CARD_GATEWAY_URL", &gateway_url),
                     ("METRICS_BIND", &bind),
                     ("LOG_FORMAT", "text"),
                     ("RUST_LOG", &log_level),

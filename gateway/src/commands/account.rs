@@ -1,51 +1,21 @@
-//! The command line: `gateway serve`, `gateway migrate`, and what an operator does with accounts.
-
-use std::sync::Arc;
+//! `gateway account …`: merchants' accounts.
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Subcommand};
 use common::calendar::TimeZone;
 use common::clock::Clock;
-use common::{db, server, telemetry};
+use common::db;
 use serde_json::{Value, json};
 use sqlx::PgPool;
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use crate::accounts::{self, Account, CURRENCIES, Keys, Settings, Vaulting};
-use crate::acquirer::Acquirer;
+use super::vaulting;
+use crate::accounts::{self, Account, CURRENCIES, Keys, Settings, WHOLE};
 use crate::amount::Amount;
-use crate::app::App;
 use crate::cards::Brand;
-use crate::http::public::Crowd;
-use crate::http::pulse::Pulse;
-use crate::{config, http, migrations, sweep};
 
-/// Connections to Postgres per process. One more is kept for the acquirer's books for every four.
-const DATABASE_POOL: u32 = 16;
-
-#[derive(Parser)]
-#[command(name = "gateway", about = "The card gateway")]
-struct Cli {
-    /// Without one it serves.
-    #[command(subcommand)]
-    command: Option<Command>,
-}
-
+/// What is done with accounts.
 #[derive(Subcommand)]
-enum Command {
-    /// Answer requests until told to stop.
-    Serve,
-    /// Bring the schema up, and end.
-    Migrate,
-    /// Merchants' accounts. Each prints one JSON object.
-    #[command(subcommand)]
-    Account(AccountCommand),
-}
-
-#[derive(Subcommand)]
-enum AccountCommand {
+pub enum Command {
     /// Make an account. Its keys are shown this once.
     Create(Create),
     /// Change what is set for an account.
@@ -60,8 +30,9 @@ enum AccountCommand {
     List,
 }
 
+/// An account's name and settings.
 #[derive(Args)]
-struct Create {
+pub struct Create {
     /// By which the merchant names itself: 3 to 64 letters, digits, points, hyphens, underscores.
     #[arg(long)]
     username: String,
@@ -98,6 +69,12 @@ struct Create {
     /// Code 20: transactions of an hour from one address.
     #[arg(long, value_parser = clap::value_parser!(i32).range(1..))]
     hourly_per_address: Option<i32>,
+    /// What is added to a sale, in basis points of its amount: 250 is 2.5 %. 0, the default, is none.
+    #[arg(long, value_parser = clap::value_parser!(i32).range(0..=i64::from(WHOLE)))]
+    convenience_fee_percent: Option<i32>,
+    /// A fixed amount that is added to a sale, such as 0.50. 0, the default, is none.
+    #[arg(long, value_parser = amount)]
+    convenience_fee_fixed: Option<Amount>,
 }
 
 fn currency(text: &str) -> Result<String, String> {
@@ -112,8 +89,12 @@ fn brand(text: &str) -> Result<Option<Brand>, String> {
     }
 }
 
+fn amount(text: &str) -> Result<Amount, String> {
+    text.parse::<Amount>().map_err(|_| "not an amount such as 10000.00".to_owned())
+}
+
 fn limit(text: &str) -> Result<Amount, String> {
-    let amount = text.parse::<Amount>().map_err(|_| "not an amount such as 10000.00".to_owned())?;
+    let amount = amount(text)?;
     if amount > Amount::ZERO { Ok(amount) } else { Err("more than nothing".to_owned()) }
 }
 
@@ -131,101 +112,34 @@ impl Create {
             monthly_limit: self.monthly_limit.map(Amount::get),
             daily_transactions: self.daily_transactions,
             hourly_per_address: self.hourly_per_address,
+            fee_percent: self.convenience_fee_percent,
+            fee_fixed: self.convenience_fee_fixed.map(Amount::get),
         }
     }
 }
 
-/// Does what the arguments of the process say.
-///
-/// # Errors
-/// Whatever kept it from being done.
-pub async fn run() -> Result<()> {
-    match Cli::parse().command.unwrap_or(Command::Serve) {
-        Command::Serve => serve().await,
-        Command::Migrate => {
-            migrations::run(common::config::database_url()?.expose()).await?;
-            println!("the schema is up to date");
-            Ok(())
-        }
-        Command::Account(command) => account(command).await,
-    }
-}
-
-async fn serve() -> Result<()> {
-    telemetry::init_logs();
-    let metrics = telemetry::init_metrics()?;
-    let url = common::config::database_url()?;
-    let pool = db::pool(&url, common::config::database_pool(DATABASE_POOL)?, "gateway")?;
-    // The acquirer is elsewhere: it shares no connection with what asks it.
-    let books = db::pool(&url, DATABASE_POOL / 4, "acquirer")?;
-    let app = App {
-        db: pool.clone(),
-        acquirer: Acquirer::new(books, config::acquirer_delay()?),
-        vaulting: vaulting()?,
-        clock: Clock::system(),
-        public_url: config::public_url()?.into(),
-        crowd: Arc::new(Crowd::new(config::public_rate()?)),
-        work: TaskTracker::new(),
-        pulse: Pulse::default(),
-    };
-
-    let stopped = telemetry::shutdown_signal();
-    let internal = telemetry::Internal::new(pool, metrics);
-    let metrics_bind = common::config::metrics_bind()?;
-    let metrics_address = internal.clone().serve(metrics_bind).await.context("METRICS_BIND")?;
-    let listener = TcpListener::bind(config::bind()?).await.context("GATEWAY_BIND")?;
-    tracing::info!(address = %listener.local_addr()?, metrics = %metrics_address, "gateway is listening");
-
-    let stop = CancellationToken::new();
-    let housekeeping = TaskTracker::new();
-    housekeeping.spawn(sweep::run(app.clone(), stop.clone()));
-    // Ends with the process: it holds nothing.
-    let pulse = housekeeping.spawn(app.pulse.clone().run());
-    let draining = async move {
-        stopped.await;
-        tracing::info!("gateway is stopping: requests in flight are answered, new ones are not taken");
-        internal.drain();
-    };
-    let work = app.work.clone();
-    server::serve(listener, http::router(app), draining).await;
-    // Those whose callers have hung up.
-    work.close();
-    work.wait().await;
-    stop.cancel();
-    pulse.abort();
-    housekeeping.close();
-    housekeeping.wait().await;
-    tracing::info!("gateway has stopped");
-    Ok(())
-}
-
-fn vaulting() -> Result<Vaulting> {
-    Ok(Vaulting { pepper: config::pepper()?, card_key: config::card_key()? })
-}
-
-async fn account(command: AccountCommand) -> Result<()> {
+/// Does it.
+pub(super) async fn run(command: Command) -> Result<Value> {
     let db = db::pool(&common::config::database_url()?, 2, "gateway")?;
-    let shown = match command {
-        AccountCommand::Create(create) => {
+    Ok(match command {
+        Command::Create(create) => {
             let now = Clock::system().now();
             let keys = accounts::create(&db, &vaulting()?, &create.username, &create.settings(), now).await;
             let keys = keys.context("cannot make the account; a user name is taken once")?;
             keys_of(&create.username, &keys)
         }
-        AccountCommand::Set(set) => {
+        Command::Set(set) => {
             if !accounts::set(&db, &set.username, &set.settings()).await? {
                 bail!("there is no account {}", set.username);
             }
             one(&db, &set.username).await?
         }
-        AccountCommand::RotateKeys { username } => {
+        Command::RotateKeys { username } => {
             let keys = accounts::rotate_keys(&db, &vaulting()?, &username).await?;
             keys_of(&username, &keys.with_context(|| format!("there is no account {username}"))?)
         }
-        AccountCommand::List => json!({"accounts": accounts::list(&db).await?.iter().map(shown).collect::<Vec<_>>()}),
-    };
-    println!("{shown}");
-    Ok(())
+        Command::List => json!({"accounts": accounts::list(&db).await?.iter().map(shown).collect::<Vec<_>>()}),
+    })
 }
 
 async fn one(db: &PgPool, username: &str) -> Result<Value> {
@@ -257,6 +171,8 @@ fn shown(account: &Account) -> Value {
         "monthly_limit": Amount::hundredths(account.monthly_limit),
         "daily_transactions": account.daily_transactions,
         "hourly_per_address": account.hourly_per_address,
+        "convenience_fee_percent": account.fee().percent,
+        "convenience_fee_fixed": Amount::hundredths(account.fee().fixed),
         "created_at": account.created_at,
     })
 }

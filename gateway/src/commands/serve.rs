@@ -1,0 +1,69 @@
+//! `gateway serve`.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use common::clock::Clock;
+use common::{db, server, telemetry};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::vaulting;
+use crate::acquirer::Acquirer;
+use crate::app::App;
+use crate::http::public::Crowd;
+use crate::http::pulse::Pulse;
+use crate::{config, http, sweep};
+
+/// Connections to Postgres per process. One more is kept for the acquirer's books for every four.
+const DATABASE_POOL: u32 = 16;
+
+/// Answers until told to stop.
+pub(super) async fn serve() -> Result<()> {
+    telemetry::init_logs();
+    let metrics = telemetry::init_metrics()?;
+    let url = common::config::database_url()?;
+    let pool = db::pool(&url, common::config::database_pool(DATABASE_POOL)?, "gateway")?;
+    // The acquirer is elsewhere: it shares no connection with what asks it.
+    let books = db::pool(&url, DATABASE_POOL / 4, "acquirer")?;
+    let app = App {
+        db: pool.clone(),
+        acquirer: Acquirer::new(books, config::acquirer_delay()?),
+        vaulting: vaulting()?,
+        clock: Clock::system(),
+        public_url: config::public_url()?.into(),
+        crowd: Arc::new(Crowd::new(config::public_rate()?)),
+        work: TaskTracker::new(),
+        pulse: Pulse::default(),
+    };
+
+    let stopped = telemetry::shutdown_signal();
+    let internal = telemetry::Internal::new(pool, metrics);
+    let metrics_bind = common::config::metrics_bind()?;
+    let metrics_address = internal.clone().serve(metrics_bind).await.context("METRICS_BIND")?;
+    let listener = TcpListener::bind(config::bind()?).await.context("GATEWAY_BIND")?;
+    tracing::info!(address = %listener.local_addr()?, metrics = %metrics_address, "gateway is listening");
+
+    let stop = CancellationToken::new();
+    let housekeeping = TaskTracker::new();
+    housekeeping.spawn(sweep::run(app.clone(), stop.clone()));
+    // Ends with the process: it holds nothing.
+    let pulse = housekeeping.spawn(app.pulse.clone().run());
+    let draining = async move {
+        stopped.await;
+        tracing::info!("gateway is stopping: requests in flight are answered, new ones are not taken");
+        internal.drain();
+    };
+    let work = app.work.clone();
+    server::serve(listener, http::router(app), draining).await;
+    // Those whose callers have hung up.
+    work.close();
+    work.wait().await;
+    stop.cancel();
+    pulse.abort();
+    housekeeping.close();
+    housekeeping.wait().await;
+    tracing::info!("gateway has stopped");
+    Ok(())
+}
