@@ -41,15 +41,19 @@ pub(super) fn form(html: &mut String, payee: &Payee, taker: &Taker, sums: &Sums)
         let checked = if sums.tips() { "" } else { " checked" };
         let _ = writeln!(
             html,
-            "<label class=\"choice wide\"><input type=\"checkbox\" id=\"no-tip\" name=\"no_tip\" value=\"1\" autocomplete=\"off\"{checked}>\
+            "<label class=\"choice\"><input type=\"checkbox\" id=\"no-tip\" name=\"no_tip\" value=\"1\" autocomplete=\"off\"{checked}>\
              <span>Leave out the tip of {tip}</span></label>"
         );
     }
+    let where_to = match taker {
+        Taker::Mock => "For test cards alone: nothing of a card is sent anywhere.",
+        Taker::Gateway { .. } => "Your card goes straight to the card processor.",
+    };
     let _ = writeln!(
         html,
-        "<button class=\"wide\" type=\"submit\"{}</button>\n\
-         <p class=\"wide quiet safe\">Your card goes straight to the card processor, encrypted.</p>\n</form>",
-        sums.telling("Pay ")
+        "<button type=\"submit\"{}</button>\n\
+         <p class=\"quiet safe\">{where_to}</p>\n</form>",
+        sums.telling("Pay "),
     );
     if payee.mode == Mode::Test {
         test_cards(html, taker);

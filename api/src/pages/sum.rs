@@ -70,7 +70,7 @@ impl Sums {
         html.push_str(&rows(parts, self.currency, !self.tips));
         let _ = writeln!(
             html,
-            "<dt class=\"total\">Total</dt><dd class=\"total\" aria-live=\"polite\"{}</dd>",
+            "<dt class=\"total\">Total to pay</dt><dd class=\"total\" aria-live=\"polite\"{}</dd>",
             self.telling("")
         );
         html.push_str("</dl>\n");
