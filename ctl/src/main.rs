@@ -1,5 +1,5 @@
-//! The operator's command line: accounts, keys, webhook endpoints, and the faults of the mock. Output for people, or one JSON object with
-//! `--json`. It works on the database alone, so it can be run beside any number of processes.
+//! The operator's command line: accounts, keys, webhook endpoints, the faults of the mock, and the card gateway's accounts. Output
+//! for people, or one JSON object with `--json`. It works on the database alone, so it can be run beside any number of processes.
 
 mod accounts;
 mod keys;
@@ -16,12 +16,10 @@ use common::crypto::{EncryptionKey, Pepper};
 use common::{config, db};
 use sqlx::PgPool;
 
-use crate::output::Output;
-
 #[derive(Parser)]
 #[command(
     name = "ctl",
-    about = "Operates Unified Payments: accounts, keys, webhook endpoints, and the mock provider's faults"
+    about = "Operates Unified Payments: accounts, keys, webhook endpoints, the mock provider's faults, and the card gateway"
 )]
 struct Cli {
     /// Print one JSON object instead of text for people.
@@ -45,6 +43,9 @@ enum Command {
     /// The mock provider.
     #[command(subcommand)]
     Mock(mock::Command),
+    /// The card gateway: the commands of its own program, in its environment. Each prints one JSON object.
+    #[command(subcommand)]
+    Gateway(gateway::commands::Operate),
 }
 
 /// What the commands work with.
@@ -58,11 +59,8 @@ struct Ctl {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let cli = Cli::parse();
-    match run(cli.command).await {
-        Ok(output) => {
-            output.print(cli.json);
-            ExitCode::SUCCESS
-        }
+    match run(cli.command, cli.json).await {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("ctl: {error:#}");
             ExitCode::FAILURE
@@ -70,17 +68,28 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(command: Command) -> Result<Output> {
-    let ctl = Ctl {
-        db: db::pool(&config::database_url()?, 2, "ctl")?,
-        clock: Clock::system(),
-        pepper: config::pepper()?,
-        encryption: config::encryption_key()?,
+async fn run(command: Command, json: bool) -> Result<()> {
+    let output = match command {
+        Command::Accounts(command) => accounts::run(&Ctl::new()?, command).await,
+        Command::Keys(command) => keys::run(&Ctl::new()?, command).await,
+        Command::Webhooks(command) => webhooks::run(&Ctl::new()?, command).await,
+        Command::Mock(command) => mock::run(&Ctl::new()?, command).await,
+        Command::Gateway(command) => {
+            println!("{}", gateway::commands::operate(command).await?);
+            return Ok(());
+        }
     };
-    match command {
-        Command::Accounts(command) => accounts::run(&ctl, command).await,
-        Command::Keys(command) => keys::run(&ctl, command).await,
-        Command::Webhooks(command) => webhooks::run(&ctl, command).await,
-        Command::Mock(command) => mock::run(&ctl, command).await,
+    output?.print(json);
+    Ok(())
+}
+
+impl Ctl {
+    fn new() -> Result<Self> {
+        Ok(Self {
+            db: db::pool(&config::database_url()?, 2, "ctl")?,
+            clock: Clock::system(),
+            pepper: config::pepper()?,
+            encryption: config::encryption_key()?,
+        })
     }
 }

@@ -12,6 +12,7 @@ use crate::acquirer::Acquirer;
 use crate::failure::{Failure, Result};
 use crate::http::public::Crowd;
 use crate::http::pulse::Pulse;
+use crate::mail::Mailer;
 
 /// Shared by all requests; cheap to clone.
 #[derive(Clone)]
@@ -26,6 +27,8 @@ pub struct App {
     pub clock: Clock,
     /// How the outside names this service, without a slash at the end.
     pub public_url: Arc<str>,
+    /// Who sends receipts; without one none is made.
+    pub mailer: Option<Mailer>,
     /// Who comes without an account.
     pub crowd: Arc<Crowd>,
     /// Requests under way. They go on when their caller hangs up, and the process waits for them.

@@ -1,10 +1,16 @@
 //! What the gateway is told by its environment. Every variable is read once, at start.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use common::config::{ConfigError, number_or, parsed};
 use common::crypto::{EncryptionKey, Pepper};
+use lettre::message::Mailbox;
+use url::Url;
+
+use crate::cards::KeyRing;
+use crate::mail::Mailer;
 
 /// `GATEWAY_BIND`: the address that merchants and browsers reach.
 ///
@@ -25,12 +31,19 @@ pub fn public_url() -> Result<String, ConfigError> {
     })
 }
 
-/// `GATEWAY_CARD_KEY`: 64 hexadecimal digits that encrypt card numbers and secret keys at rest.
+/// `GATEWAY_CARD_KEY`: 64 hexadecimal digits that encrypt card numbers and secret keys at rest; and `GATEWAY_OLD_CARD_KEYS`:
+/// others, with commas between them, that only decrypt.
 ///
 /// # Errors
-/// It is missing or malformed.
-pub fn card_key() -> Result<EncryptionKey, ConfigError> {
-    parsed("GATEWAY_CARD_KEY", "is not 64 hexadecimal digits", EncryptionKey::from_hex)
+/// The first is missing, or any is malformed.
+pub fn card_keys() -> Result<KeyRing, ConfigError> {
+    const OLD: &str = "GATEWAY_OLD_CARD_KEYS";
+    let current = parsed("GATEWAY_CARD_KEY", "is not 64 hexadecimal digits", EncryptionKey::from_hex)?;
+    let others = optional(OLD).unwrap_or_default();
+    let others = others.split(',').map(str::trim).filter(|key| !key.is_empty()).map(EncryptionKey::from_hex);
+    let others = others.collect::<Option<Vec<_>>>();
+    let problem = "is not keys of 64 hexadecimal digits with commas between them";
+    Ok(KeyRing::new(current, others.ok_or(ConfigError { name: OLD, problem })?))
 }
 
 /// `GATEWAY_PEPPER`: 64 hexadecimal digits under which API keys, proxy numbers and fingerprints of cards are hashed.
@@ -60,5 +73,59 @@ pub fn public_rate() -> Result<u32, ConfigError> {
     match number_or(NAME, 20)? {
         0 => Err(ConfigError { name: NAME, problem: "is not a number from 1 on" }),
         rate => Ok(rate),
+    }
+}
+
+/// How receipts leave: `GATEWAY_SMTP_URL`, or `GATEWAY_MAIL_FOLDER`, from `GATEWAY_MAIL_FROM`; none if neither is set. An empty
+/// variable is not set.
+///
+/// # Errors
+/// Both are set, or one is malformed, or a password would go in clear, or the sender's address is missing.
+pub fn mailer() -> Result<Option<Mailer>, ConfigError> {
+    const URL: &str = "GATEWAY_SMTP_URL";
+    let wrong = |problem| ConfigError { name: URL, problem };
+    match (optional(URL), optional("GATEWAY_MAIL_FOLDER")) {
+        (None, None) => Ok(None),
+        (Some(_), Some(_)) => Err(wrong("is set beside GATEWAY_MAIL_FOLDER")),
+        (None, Some(folder)) => Ok(Some(Mailer::folder(PathBuf::from(folder), mail_from()?))),
+        (Some(url), None) if tells_a_password(&url) => Err(wrong("sends a password in clear: add ?tls=required")),
+        (Some(url), None) => {
+            let mailer = Mailer::smtp(&url, mail_from()?);
+            mailer.map(Some).ok_or(wrong("is not a URL such as smtp://user:password@host:587?tls=required"))
+        }
+    }
+}
+
+fn mail_from() -> Result<Mailbox, ConfigError> {
+    parsed("GATEWAY_MAIL_FROM", "is not an address such as Shop <shop@example.com>", |text| text.parse().ok())
+}
+
+/// Whether a URL would have its password sent where TLS is not sure.
+fn tells_a_password(url: &str) -> bool {
+    Url::parse(url).is_ok_and(|url| {
+        let safe = url.scheme() == "smtps" || url.query_pairs().any(|pair| pair == ("tls".into(), "required".into()));
+        url.password().is_some() && !safe
+    })
+}
+
+fn optional(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_go_by_tls_alone() {
+        for (url, tells) in [
+            ("smtp://mail.example.com", false),
+            ("smtp://u:p@mail.example.com", true),
+            ("smtp://u:p@mail.example.com?tls=opportunistic", true),
+            ("smtp://u:p@mail.example.com:587?tls=required", false),
+            ("smtps://u:p@mail.example.com", false),
+        ] {
+            assert_eq!(tells_a_password(url), tells, "{url}");
+        }
     }
 }

@@ -46,6 +46,18 @@ impl AccountId {
     }
 }
 
+impl From<Uuid> for TransactionId {
+    fn from(uuid: Uuid) -> Self {
+        Self(uuid)
+    }
+}
+
+impl From<Uuid> for AccountId {
+    fn from(uuid: Uuid) -> Self {
+        Self(uuid)
+    }
+}
+
 impl fmt::Display for TransactionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&Ulid::from_bytes(self.0.into_bytes()).to_string())

@@ -20,7 +20,8 @@ ALTER TABLE payments
 
 -- A charge with a token may be answered with a challenge; without one nobody is there to be asked.
 ALTER TABLE operations
-    ADD COLUMN action_token text CHECK (kind IN ('sale', 'authorize'));
+    ADD COLUMN action_token text,
+    ADD CONSTRAINT operations_only_charges_are_challenged CHECK (action_token IS NULL OR kind IN ('sale', 'authorize'));
 CREATE UNIQUE INDEX operations_action ON operations (action_token) WHERE action_token IS NOT NULL;
 -- What follows a charge carries no reference of its own at some providers, and is told apart by being alone.
 CREATE UNIQUE INDEX operations_one_in_flight ON operations (account_id, payment_id)

@@ -91,6 +91,8 @@ impl Builder {
         };
         let redis = Redis::start(&directory.path().join("redis"), redis::Options::default()).await?;
         let mut environment = common_environment(&database_url, &redis)?;
+        let mail = directory.path().join("mail");
+        environment.insert("GATEWAY_MAIL_FOLDER".to_owned(), mail.display().to_string());
         environment.extend(self.environment);
         if self.counts[Kind::Gateway as usize] > 0 {
             run(&binary(Kind::Gateway.name())?, &environment, &["migrate"]).await?;
@@ -98,6 +100,7 @@ impl Builder {
         let mut cluster = Cluster {
             processes: Vec::new(),
             environment,
+            mail,
             logs: logs_folder()?,
             database_url,
             redis,
@@ -131,6 +134,7 @@ pub struct Cluster {
     // Fields are dropped in this order: nobody is left without what it leans on.
     processes: Vec<Process>,
     environment: Environment,
+    mail: PathBuf,
     logs: PathBuf,
     database_url: String,
     /// Its own Redis.
@@ -152,6 +156,16 @@ impl Cluster {
     #[must_use]
     pub fn database_url(&self) -> &str {
         &self.database_url
+    }
+
+    /// The text of every letter that its gateways have put into their folder, by the name of its file.
+    #[must_use]
+    pub fn letters(&self) -> BTreeMap<String, String> {
+        let files = fs::read_dir(&self.mail).into_iter().flatten().flatten();
+        let named = files.filter_map(|file| Some((file.file_name().into_string().ok()?, file.path())));
+        // Others are being written.
+        let whole = named.filter(|(name, _)| name.ends_with(".eml"));
+        whole.filter_map(|(name, path)| Some((name, fs::read_to_string(path).ok()?))).collect()
     }
 
     /// Starts one more process and waits until it is ready.
@@ -370,6 +384,7 @@ fn common_environment(database_url: &str, redis: &Redis) -> Result<Environment> 
         ("ENCRYPTION_KEY", random_hex(32)?),
         ("GATEWAY_CARD_KEY", random_hex(32)?),
         ("GATEWAY_PEPPER", random_hex(32)?),
+        ("GATEWAY_MAIL_FROM", "receipts@test.example".to_owned()),
         // One address stands for all the browsers of a test.
         ("GATEWAY_PUBLIC_RATE", "100000".to_owned()),
         // What ctl changes holds at once, so that no test has to wait for it.

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    path::Path,
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -56,6 +57,26 @@ impl Running {
         Ok(serde_json::from_slice(&output.stdout)?)
     }
 
+    /// What of ctl is not about the gateway works without the gateway's environment.
+    fn ctl_needs_no_gateway(&self, told: &Value) -> Result<()> {
+        let secrets: Value = serde_json::from_str(&fs::read_to_string(self.root.path().join(".dev/secrets.json"))?)?;
+        let text = |value: &Value| value.as_str().map(str::to_owned).context("a text");
+        let environment = [
+            ("DATABASE_URL", text(&told["database_url"])?),
+            ("KEY_PEPPER", text(&secrets["key_pepper"])?),
+            ("ENCRYPTION_KEY", text(&secrets["encryption_key"])?),
+        ];
+        let ctl = |arguments: &[&str]| {
+            let mut command = Command::new(Path::new(env!("CARGO_BIN_EXE_sandbox")).with_file_name("ctl"));
+            command.env_clear().envs(environment.clone()).args(arguments).output()
+        };
+        assert!(ctl(&["accounts", "list"])?.status.success());
+        let refused = ctl(&["gateway", "account", "rotate-keys", "--username", "sandbox"])?;
+        let complaint = String::from_utf8(refused.stderr)?;
+        assert!(!refused.status.success() && complaint.contains("GATEWAY_"), "{complaint}");
+        Ok(())
+    }
+
     fn stop(mut self) -> Result<()> {
         kill(Pid::from_raw(self.child.id().try_into()?), Signal::SIGTERM)?;
         ensure!(self.child.wait()?.success(), "it did not stop well");
@@ -88,6 +109,9 @@ fn it_tells_its_addresses_and_the_keys_of_its_accounts() -> Result<()> {
     let names: Vec<_> = of_gateway.keys().map(String::as_str).collect();
     assert_eq!(names, ["cvv_optional", "cvv_required", "limited", "other", "usd_only"]);
     let listed = running.operate(&["gateway", "account", "list"])?;
+    assert_eq!(running.operate(&["ctl", "gateway", "account", "list"])?, listed, "the one tool does it too");
+    assert!(running.operate(&["ctl", "gateway", "reencrypt"])?["remaining"] == 0);
+    running.ctl_needs_no_gateway(&told)?;
     let settings = |keys: &Value| -> Result<Value> {
         let fields = keys.as_object().context("keys")?;
         assert_eq!(fields.keys().collect::<Vec<_>>(), ["api_key", "secret_key", "username"], "{keys}");

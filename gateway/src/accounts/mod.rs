@@ -4,14 +4,14 @@ mod fee;
 mod store;
 
 use common::calendar::TimeZone;
-use common::crypto::{EncryptionKey, Pepper, Secret, random_hex, random_u32};
+use common::crypto::{Pepper, Secret, random_hex, random_u32};
 use common::time::Timestamp;
 use md5::{Digest, Md5};
 use sqlx::PgPool;
 
 pub use fee::{Fee, WHOLE};
 
-use crate::cards::Brand;
+use crate::cards::{Brand, KeyRing};
 use crate::failure::{Code, Result};
 use crate::id::AccountId;
 
@@ -53,6 +53,8 @@ pub struct Account {
     pub hourly_per_address: i32,
     fee_percent: i32,
     fee_fixed: i64,
+    /// Where the merchant's own receipts go.
+    pub contact_email: Option<String>,
     /// When it was made.
     pub created_at: Timestamp,
 }
@@ -86,6 +88,8 @@ pub struct Settings {
     pub fee_percent: Option<i32>,
     /// Of the convenience fee, hundredths.
     pub fee_fixed: Option<i64>,
+    /// Where the merchant's own receipts go; an empty text is nowhere.
+    pub contact_email: Option<String>,
 }
 
 /// The keys of an account, shown once.
@@ -105,7 +109,7 @@ pub struct Vaulting {
     /// Hashes API keys, proxy numbers and fingerprints.
     pub pepper: Pepper,
     /// Encrypts secret keys and card numbers.
-    pub card_key: EncryptionKey,
+    pub card_keys: KeyRing,
 }
 
 /// Makes an account and its keys.
@@ -121,7 +125,7 @@ pub async fn create(
 ) -> Result<Keys, sqlx::Error> {
     let id = AccountId::new(now);
     let keys = new_keys(username);
-    let sealed = vaulting.card_key.seal(keys.secret_key.expose(), &secret_key_context(id));
+    let sealed = vaulting.card_keys.seal(keys.secret_key.expose(), &secret_key_context(id));
     let hash = vaulting.pepper.hash(keys.api_key.expose());
     let mut tx = db.begin().await?;
     store::insert(&mut tx, id, username, &hash, &sealed, &keys.app_key, now).await?;
@@ -145,7 +149,7 @@ pub async fn set(db: &PgPool, username: &str, settings: &Settings) -> Result<boo
 pub async fn rotate_keys(db: &PgPool, vaulting: &Vaulting, username: &str) -> Result<Option<Keys>, sqlx::Error> {
     let Some(account) = store::find(db, username).await? else { return Ok(None) };
     let keys = new_keys(username);
-    let sealed = vaulting.card_key.seal(keys.secret_key.expose(), &secret_key_context(account.id));
+    let sealed = vaulting.card_keys.seal(keys.secret_key.expose(), &secret_key_context(account.id));
     store::set_keys(db, account.id, &vaulting.pepper.hash(keys.api_key.expose()), &sealed, &keys.app_key).await?;
     Ok(Some(keys))
 }
@@ -187,8 +191,8 @@ pub async fn by_app_key(db: &PgPool, app_key: Option<&str>) -> Result<Account> {
 
 impl Account {
     /// The 16 characters under which callers encrypt card numbers; none if the gateway has another key than when it was made.
-    pub fn secret_key(&self, card_key: &EncryptionKey) -> Option<Secret<String>> {
-        card_key.open(&self.secret_key_sealed, &secret_key_context(self.id))
+    pub fn secret_key(&self, card_keys: &KeyRing) -> Option<Secret<String>> {
+        card_keys.open(&self.secret_key_sealed, &secret_key_context(self.id))
     }
 
     /// What it adds to its sales.
@@ -207,7 +211,8 @@ impl Account {
     }
 }
 
-fn secret_key_context(id: AccountId) -> String {
+/// What the ciphertext of an account's secret is bound to.
+pub fn secret_key_context(id: AccountId) -> String {
     format!("secret_key:{}", id.uuid())
 }
 

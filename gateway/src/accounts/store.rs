@@ -15,7 +15,7 @@ macro_rules! select_accounts {
             r#"SELECT id AS "id: AccountId", username, name, api_key_hash, secret_key_sealed, app_key,
                       time_zone AS "time_zone: TimeZone", currencies, refused_brands, cvv_required, three_ds,
                       deny_unauthenticated, sale_limit, monthly_limit, daily_transactions, hourly_per_address, fee_percent,
-                      fee_fixed, created_at
+                      fee_fixed, contact_email, created_at
                FROM gateway.accounts "# + $rest
             $(, $arg)*
         )
@@ -66,7 +66,8 @@ pub(super) async fn set(db: &mut PgConnection, username: &str, set: &Settings) -
              daily_transactions = COALESCE($11, daily_transactions),
              hourly_per_address = COALESCE($12, hourly_per_address),
              fee_percent = COALESCE($13, fee_percent),
-             fee_fixed = COALESCE($14, fee_fixed)
+             fee_fixed = COALESCE($14, fee_fixed),
+             contact_email = NULLIF(COALESCE($15, contact_email), '')
          WHERE username = $1",
         username,
         set.name,
@@ -82,6 +83,7 @@ pub(super) async fn set(db: &mut PgConnection, username: &str, set: &Settings) -
         set.hourly_per_address,
         set.fee_percent,
         set.fee_fixed,
+        set.contact_email,
     )
     .execute(db)
     .await?;

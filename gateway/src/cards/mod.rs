@@ -3,6 +3,7 @@
 mod brand;
 pub mod ecb;
 mod number;
+mod ring;
 pub mod source;
 mod store;
 pub mod vault;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use brand::Brand;
 pub use number::Number;
 pub(crate) use number::passes_luhn;
+pub use ring::KeyRing;
 
 /// The month in which a card ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +133,14 @@ impl TokenHash {
     /// Of this token.
     pub fn of(token: &str) -> Self {
         Self(sha256(token.as_bytes()))
+    }
+
+    /// As Postgres has kept it.
+    ///
+    /// # Panics
+    /// On anything that is no hash, which the schema refuses.
+    pub fn read(bytes: &[u8]) -> Self {
+        Self(bytes.try_into().expect("the schema says that it has 32 bytes"))
     }
 
     /// As Postgres keeps it.

@@ -87,7 +87,7 @@ pub async fn of_form(app: &App, account: &Account, form: &Form, ways: Ways, toda
 }
 
 async fn of_token(app: &App, account: &Account, token: &str, today: Date) -> Result<Funding> {
-    let found = vault::find(&app.db, &app.vaulting.card_key, account.id, token).await?;
+    let found = vault::find(&app.db, &app.vaulting.card_keys, account.id, token).await?;
     if !found.face.expiry.is_good_on(today) {
         return Err(Code::Expiry.refuse());
     }
@@ -103,7 +103,7 @@ async fn of_token(app: &App, account: &Account, token: &str, today: Date) -> Res
 }
 
 fn decrypted(app: &App, account: &Account, text: &str) -> Option<Number> {
-    let key: Secret<String> = account.secret_key(&app.vaulting.card_key)?;
+    let key: Secret<String> = account.secret_key(&app.vaulting.card_keys)?;
     Number::parse(ecb::decrypt(&key, text)?.expose())
 }
 

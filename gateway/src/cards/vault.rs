@@ -1,11 +1,11 @@
 //! The vault: cards that merchants keep, and the tokens that capture fields get.
 
-use common::crypto::{EncryptionKey, random_hex};
+use common::crypto::random_hex;
 use common::time::Timestamp;
 use sqlx::PgPool;
 
 use super::source::Funding;
-use super::{Face, Holder, Number, SecurityCode, TokenHash, store};
+use super::{Face, Holder, KeyRing, Number, SecurityCode, TokenHash, store};
 use crate::failure::{Code, Failure, Result};
 use crate::id::AccountId;
 
@@ -41,7 +41,8 @@ pub fn code_context(token: &TokenHash) -> String {
     token.context("security_code")
 }
 
-fn stored_as_context(token: &TokenHash) -> String {
+/// What the ciphertext of a capture field's answer is bound to.
+pub fn stored_as_context(token: &TokenHash) -> String {
     token.context("stored_as")
 }
 
@@ -51,7 +52,7 @@ fn stored_as_context(token: &TokenHash) -> String {
 /// 02 if the token was spent by another just now.
 pub async fn store(
     db: &PgPool,
-    key: &EncryptionKey,
+    key: &KeyRing,
     account: AccountId,
     funding: &Funding,
     holder: &Holder,
@@ -76,12 +77,7 @@ pub async fn store(
 ///
 /// # Errors
 /// Only the database's.
-pub async fn stored_before(
-    db: &PgPool,
-    key: &EncryptionKey,
-    account: AccountId,
-    token: &str,
-) -> Result<Option<Stored>> {
+pub async fn stored_before(db: &PgPool, key: &KeyRing, account: AccountId, token: &str) -> Result<Option<Stored>> {
     let hash = TokenHash::of(token);
     let Some(row) = store::find_field_token(db, account, hash).await? else { return Ok(None) };
     let Some(sealed) = &row.stored_as else { return Ok(None) };
@@ -90,7 +86,7 @@ pub async fn stored_before(
 }
 
 /// The card of a token, of either kind.
-pub(super) async fn find(db: &PgPool, key: &EncryptionKey, account: AccountId, token: &str) -> Result<Found> {
+pub(super) async fn find(db: &PgPool, key: &KeyRing, account: AccountId, token: &str) -> Result<Found> {
     let hash = TokenHash::of(token);
     let row = match token.starts_with(FIELD_PREFIX) {
         true => store::find_field_token(db, account, hash).await?,

@@ -12,14 +12,15 @@ use super::vaulting;
 use crate::accounts::{self, Account, CURRENCIES, Keys, Settings, WHOLE};
 use crate::amount::Amount;
 use crate::cards::Brand;
+use crate::http::is_email;
 
 /// What is done with accounts.
 #[derive(Subcommand)]
 pub enum Command {
     /// Make an account. Its keys are shown this once.
-    Create(Create),
+    Create(Box<Create>),
     /// Change what is set for an account.
-    Set(Create),
+    Set(Box<Create>),
     /// Give an account new keys; the former ones end at once.
     RotateKeys {
         /// The user name.
@@ -75,6 +76,9 @@ pub struct Create {
     /// A fixed amount that is added to a sale, such as 0.50. 0, the default, is none.
     #[arg(long, value_parser = amount)]
     convenience_fee_fixed: Option<Amount>,
+    /// Where receipts for the merchant go (emailReceiptDBAEmail); `none`, the default, is nowhere.
+    #[arg(long, value_parser = contact)]
+    contact_email: Option<String>,
 }
 
 fn currency(text: &str) -> Result<String, String> {
@@ -86,6 +90,14 @@ fn brand(text: &str) -> Result<Option<Brand>, String> {
     match text {
         "none" => Ok(None),
         text => Brand::parse(text).map(Some).ok_or_else(|| "not a card brand".to_owned()),
+    }
+}
+
+fn contact(text: &str) -> Result<String, String> {
+    match text {
+        "none" => Ok(String::new()),
+        text if is_email(text) => Ok(text.to_owned()),
+        _ => Err("not an e-mail address".to_owned()),
     }
 }
 
@@ -114,6 +126,7 @@ impl Create {
             hourly_per_address: self.hourly_per_address,
             fee_percent: self.convenience_fee_percent,
             fee_fixed: self.convenience_fee_fixed.map(Amount::get),
+            contact_email: self.contact_email.clone(),
         }
     }
 }
@@ -173,6 +186,7 @@ fn shown(account: &Account) -> Value {
         "hourly_per_address": account.hourly_per_address,
         "convenience_fee_percent": account.fee().percent,
         "convenience_fee_fixed": Amount::hundredths(account.fee().fixed),
+        "contact_email": account.contact_email,
         "created_at": account.created_at,
     })
 }

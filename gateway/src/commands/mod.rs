@@ -6,10 +6,11 @@ mod serve;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use common::db;
 use serde_json::Value;
 
 use crate::accounts::Vaulting;
-use crate::{config, migrations};
+use crate::{config, migrations, rekey};
 
 #[derive(Parser)]
 #[command(name = "gateway", about = "The card gateway")]
@@ -35,6 +36,8 @@ pub enum Operate {
     /// Merchants' accounts.
     #[command(subcommand)]
     Account(account::Command),
+    /// Encrypt under the current key what an old one has encrypted. It may be stopped and run beside serving processes.
+    Reencrypt,
 }
 
 /// Does what the arguments of the process say.
@@ -63,9 +66,13 @@ pub async fn run() -> Result<()> {
 pub async fn operate(command: Operate) -> Result<Value> {
     match command {
         Operate::Account(command) => account::run(command).await,
+        Operate::Reencrypt => {
+            let db = db::pool(&common::config::database_url()?, 2, "gateway")?;
+            Ok(serde_json::to_value(rekey::run(&db, &config::card_keys()?).await?)?)
+        }
     }
 }
 
 fn vaulting() -> Result<Vaulting> {
-    Ok(Vaulting { pepper: config::pepper()?, card_key: config::card_key()? })
+    Ok(Vaulting { pepper: config::pepper()?, card_keys: config::card_keys()? })
 }

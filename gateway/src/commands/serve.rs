@@ -14,7 +14,7 @@ use crate::acquirer::Acquirer;
 use crate::app::App;
 use crate::http::public::Crowd;
 use crate::http::pulse::Pulse;
-use crate::{config, http, sweep};
+use crate::{config, http, receipts, sweep};
 
 /// Connections to Postgres per process. One more is kept for the acquirer's books for every four.
 const DATABASE_POOL: u32 = 16;
@@ -33,6 +33,7 @@ pub(super) async fn serve() -> Result<()> {
         vaulting: vaulting()?,
         clock: Clock::system(),
         public_url: config::public_url()?.into(),
+        mailer: config::mailer()?,
         crowd: Arc::new(Crowd::new(config::public_rate()?)),
         work: TaskTracker::new(),
         pulse: Pulse::default(),
@@ -48,6 +49,9 @@ pub(super) async fn serve() -> Result<()> {
     let stop = CancellationToken::new();
     let housekeeping = TaskTracker::new();
     housekeeping.spawn(sweep::run(app.clone(), stop.clone()));
+    if let Some(mailer) = app.mailer.clone() {
+        housekeeping.spawn(receipts::run(app.clone(), mailer, stop.clone()));
+    }
     // Ends with the process: it holds nothing.
     let pulse = housekeeping.spawn(app.pulse.clone().run());
     let draining = async move {

@@ -8,6 +8,7 @@ use crate::accounts::{Account, CURRENCIES};
 use crate::amount::Amount;
 use crate::cards::Holder;
 use crate::failure::{Code, Failure, Result};
+use crate::receipts::Wanted;
 use crate::transactions::{Address, Details};
 
 /// Characters of a memo at most.
@@ -56,14 +57,13 @@ pub(crate) fn currency(account: &Account, text: Option<&str>) -> Result<String> 
     if known { Ok(currency) } else { Err(Code::CurrencyNotAllowed.refuse()) }
 }
 
-/// What is shown and never decided by: A1 with the field's name, then 21.
-pub(super) fn details(form: &Form, payer: Payer, holder: &Holder, has: Has) -> Result<Details> {
+/// What is shown and never decided by, and who is to have a receipt: A1 with the field's name, then 21.
+pub(super) fn details(form: &Form, payer: Payer, holder: &Holder, has: Has) -> Result<(Details, Wanted)> {
     let zip_code = match form.text("zip_code")?.or_else(|| holder.zip_code.clone()) {
         Some(zip_code) => zip_code,
         None => return Err(Failure::field("zip_code", "is missing")),
     };
-    form.yes("email_receipt")?;
-    form.yes("emailReceiptDBAEmail")?;
+    let receipts = Wanted { cardholder: form.yes("email_receipt")?, merchant: form.yes("emailReceiptDBAEmail")? };
     let billing = Address {
         company_name: form.text("company_name")?,
         first_name: payer.first_name,
@@ -87,7 +87,7 @@ pub(super) fn details(form: &Form, payer: Payer, holder: &Holder, has: Has) -> R
     };
     let texts = [&details.billing.company_name, &details.memo, &details.custom_field_1, &details.custom_filed_2];
     let profane = texts.into_iter().flatten().any(|text| is_profane(text));
-    if profane { Err(Code::Profanity.refuse()) } else { Ok(details) }
+    if profane { Err(Code::Profanity.refuse()) } else { Ok((details, receipts)) }
 }
 
 fn shipping(form: &Form, billing: &Address) -> Result<Address> {
@@ -123,7 +123,7 @@ pub(super) fn return_url(form: &Form) -> Result<Option<String>> {
 }
 
 /// What may be written to: a name, an at sign, and a domain with a point in it.
-fn is_email(text: &str) -> bool {
+pub(crate) fn is_email(text: &str) -> bool {
     let Some((name, domain)) = text.rsplit_once('@') else { return false };
     let plain = |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c == '@');
     let parts = || domain.split('.');

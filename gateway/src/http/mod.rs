@@ -22,7 +22,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{Any, CorsLayer};
 
 pub use envelope::Reply;
-pub(crate) use fields::{amount, currency};
+pub(crate) use fields::{amount, currency, is_email};
 pub use form::Form;
 
 use crate::accounts::{self, Account};

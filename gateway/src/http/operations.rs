@@ -101,7 +101,7 @@ async fn charge(call: &Call, matrix: &Matrix) -> Result<(Amounts, Charged)> {
         let code = security_code(form, required && !by_token)?;
         funding.security_code = code.or(funding.security_code);
     }
-    let details = fields::details(form, payer, &funding.holder, matrix.has)?;
+    let (details, receipts) = fields::details(form, payer, &funding.holder, matrix.has)?;
     let return_url = fields::return_url(form)?;
     let client_ip = form.client_ip()?;
     let new = NewCharge {
@@ -114,6 +114,7 @@ async fn charge(call: &Call, matrix: &Matrix) -> Result<(Amounts, Charged)> {
         client_ip,
         return_url,
         wallet_token: None,
+        receipts,
         details,
     };
     Ok((Amounts::of(&new), enter::charge(app, account, new, *lifetime).await?))
@@ -135,7 +136,7 @@ pub(super) async fn wallet_sale(call: Call) -> Result<Reply> {
     let payer = Payer::of_form(form, &Holder::default())?;
     let token = form.get("signature_token").ok_or_else(|| Failure::field("signature_token", "is missing"))?;
     let has = Has { shipping: false, memo: true, custom: true };
-    let details = fields::details(form, payer, &Holder::default(), has)?;
+    let (details, receipts) = fields::details(form, payer, &Holder::default(), has)?;
     let client_ip = form.client_ip()?;
     let opened = wallet::open(app, account, token)?;
     let currency = fields::currency(account, Some(&opened.currency))?;
@@ -150,6 +151,7 @@ pub(super) async fn wallet_sale(call: Call) -> Result<Reply> {
         client_ip,
         return_url: None,
         wallet_token: Some(opened.id),
+        receipts,
         details,
     };
     let Amounts { total, fee } = Amounts::of(&new);
@@ -179,8 +181,8 @@ async fn follow(call: &Call, kind: Kind) -> Result<Reply> {
     let of = form.get("transaction_id").and_then(|text| text.parse::<TransactionId>().ok());
     let of = of.ok_or(Code::TransactionId.refuse())?;
     let amount = if kind == Kind::Void { None } else { Some(fields::amount(form, CENT)?) };
-    form.yes("email_receipt")?;
-    let id = change::change(app, account, Change { kind, of, amount }, *lifetime).await?;
+    let receipt = form.yes("email_receipt")?;
+    let id = change::change(app, account, Change { kind, of, amount, receipt }, *lifetime).await?;
     Ok(Reply::new(&Done::new(id)))
 }
 
@@ -221,13 +223,13 @@ async fn store_card(call: &Call, by_token: bool) -> Result<vault::Stored> {
         country_code: tokens::country(form)?.or_else(|| known.country_code.clone()),
     };
     lifetime.check()?;
-    vault::store(&app.db, &app.vaulting.card_key, account.id, &funding, &holder, now).await
+    vault::store(&app.db, &app.vaulting.card_keys, account.id, &funding, &holder, now).await
 }
 
 async fn stored_before(call: &Call, token: Option<&str>) -> Result<Option<Reply>> {
     let Some(token) = token else { return Ok(None) };
     let app = &call.app;
-    let stored = vault::stored_before(&app.db, &app.vaulting.card_key, call.account.id, token).await?;
+    let stored = vault::stored_before(&app.db, &app.vaulting.card_keys, call.account.id, token).await?;
     Ok(stored.map(stored_reply))
 }
 

@@ -5,12 +5,12 @@ mod store;
 
 use std::time::Duration;
 
-use common::crypto::{EncryptionKey, hex, random_u32};
+use common::crypto::{hex, random_u32};
 use common::time::Timestamp;
 use sqlx::PgPool;
 
 use crate::accounts::Vaulting;
-use crate::cards::Number;
+use crate::cards::{KeyRing, Number};
 use crate::failure::{Failure, Result};
 use crate::id::AccountId;
 
@@ -24,7 +24,7 @@ const LIFETIME: Duration = Duration::from_secs(30 * 60);
 pub async fn create(db: &PgPool, vaulting: &Vaulting, number: &Number, now: Timestamp) -> Result<String> {
     let proxy = random_proxy();
     let hash = vaulting.pepper.hash(&proxy);
-    let sealed = vaulting.card_key.seal(number.expose(), &context(&hash));
+    let sealed = vaulting.card_keys.seal(number.expose(), &context(&hash));
     store::insert(db, &hash, &sealed, now.plus(LIFETIME)).await?;
     Ok(proxy)
 }
@@ -36,15 +36,16 @@ pub async fn create(db: &PgPool, vaulting: &Vaulting, number: &Number, now: Time
 pub async fn resolve(db: &PgPool, vaulting: &Vaulting, account: AccountId, proxy: &str) -> Result<Option<Number>> {
     let hash = vaulting.pepper.hash(proxy);
     let Some(sealed) = store::take(db, account, &hash).await? else { return Ok(None) };
-    let number = open(&vaulting.card_key, &sealed, &hash);
+    let number = open(&vaulting.card_keys, &sealed, &hash);
     number.map(Some).ok_or(Failure::NotEntered("the card was encrypted under another key"))
 }
 
-fn open(key: &EncryptionKey, sealed: &[u8], hash: &[u8]) -> Option<Number> {
+fn open(key: &KeyRing, sealed: &[u8], hash: &[u8]) -> Option<Number> {
     Number::parse(key.open(sealed, &context(hash))?.expose())
 }
 
-fn context(hash: &[u8]) -> String {
+/// What a proxy number's ciphertext is bound to.
+pub fn context(hash: &[u8]) -> String {
     format!("proxy:{}", hex(hash))
 }
 

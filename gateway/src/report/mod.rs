@@ -13,6 +13,8 @@ use crate::id::TransactionId;
 use crate::transactions::Kind;
 use view::Record;
 
+pub(crate) use view::shown;
+
 /// Records of a page at most.
 const PAGE_SIZE: i64 = 100;
 

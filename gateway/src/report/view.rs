@@ -121,7 +121,7 @@ impl Record {
 }
 
 /// What clocks of a zone show at an instant.
-fn shown(instant: Timestamp, zone: &str) -> String {
+pub(crate) fn shown(instant: Timestamp, zone: &str) -> String {
     let zone = TimeZone::get(zone).unwrap_or(TimeZone::UTC);
     let instant = jiff::Timestamp::from_millisecond(instant.as_millisecond()).unwrap_or_default();
     instant.to_zoned(zone).strftime(FORMAT).to_string()

@@ -64,16 +64,17 @@ pub fn new_challenge(app: &App, id: TransactionId, number: &Number) -> Challenge
     let token = random_hex(32);
     Challenge {
         hash: TokenHash::of(&token),
-        number: app.vaulting.card_key.seal(number.expose(), &number_context(id)),
+        number: app.vaulting.card_keys.seal(number.expose(), &number_context(id)),
         url: format!("{}/services/3ds/{token}", app.public_url),
     }
 }
 
 /// The number of a charge that waited for its cardholder.
 pub fn open_number(app: &App, id: TransactionId, sealed: &[u8]) -> Option<Number> {
-    Number::parse(app.vaulting.card_key.open(sealed, &number_context(id))?.expose())
+    Number::parse(app.vaulting.card_keys.open(sealed, &number_context(id))?.expose())
 }
 
-fn number_context(id: TransactionId) -> String {
+/// What a challenged transaction's ciphertext is bound to.
+pub fn number_context(id: TransactionId) -> String {
     format!("transaction:{}", id.uuid())
 }

@@ -45,7 +45,7 @@ pub async fn create(app: &App, form: &Form) -> Result<Reply> {
     let code = security_code(form, true)?;
     let holder = holder(form)?;
 
-    let key = &app.vaulting.card_key;
+    let key = &app.vaulting.card_keys;
     let expires_at = now.plus(LIFETIME);
     let secret_key = account.secret_key(key).ok_or(Failure::NotEntered("the account's keys cannot be read"))?;
     let token = sign::sign(&secret_key, &face, now, expires_at);

@@ -19,6 +19,8 @@ pub struct Change {
     pub of: TransactionId,
     /// How much; a void has none.
     pub amount: Option<Amount>,
+    /// Whether the cardholder is to have a receipt.
+    pub receipt: bool,
 }
 
 /// Captures, voids or refunds, and says by which transaction.
@@ -55,6 +57,6 @@ async fn enter(app: &App, account: &Account, change: Change, id: TransactionId, 
         Kind::Sale | Kind::Authorize | Kind::Credit => return Err(Code::UpdateFailed.refuse()),
     }
     store::reserve(&mut tx, parent, change.kind, amount).await?;
-    store::insert_child(&mut tx, id, parent, change.kind, amount, now).await?;
+    store::insert_child(&mut tx, id, parent, change.kind, amount, change.receipt, now).await?;
     commit(tx, lifetime).await
 }

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::amount::Amount;
 use crate::cards::source::Funding;
+use crate::receipts::Wanted;
 
 /// What a transaction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
@@ -153,6 +154,8 @@ pub struct NewCharge {
     pub return_url: Option<String>,
     /// The wallet's token that is used up by it.
     pub wallet_token: Option<uuid::Uuid>,
+    /// Who is to have a receipt.
+    pub receipts: Wanted,
     /// The rest.
     pub details: Details,
 }

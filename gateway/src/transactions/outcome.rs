@@ -9,6 +9,7 @@ use crate::app::App;
 use crate::failure::Failure;
 use crate::id::TransactionId;
 use crate::limits;
+use crate::receipts::{self, Wanted};
 
 /// How a transaction is to end.
 #[derive(Clone, Debug)]
@@ -92,6 +93,10 @@ async fn end_from(app: &App, id: TransactionId, from: State, ending: &Ending) ->
                 limits::give_back(&mut tx, open.account_id, id, volume, Some(fingerprint)).await?;
             }
         }
+    }
+    if approved && app.mailer.is_some() {
+        let wanted = Wanted { cardholder: open.receipt_cardholder, merchant: open.receipt_merchant };
+        receipts::note(&mut tx, id, wanted).await?;
     }
     tx.commit().await?;
     metrics::counter!("gateway_transactions_total", "type" => open.kind.name(), "state" => state_name(ending.state))

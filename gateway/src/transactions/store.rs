@@ -39,6 +39,8 @@ pub(super) struct Open {
     pub(super) account_id: AccountId,
     pub(super) parent_id: Option<TransactionId>,
     pub(super) time_zone: TimeZone,
+    pub(super) receipt_cardholder: bool,
+    pub(super) receipt_merchant: bool,
 }
 
 /// A transaction as a caller names it.
@@ -99,9 +101,9 @@ pub(super) async fn insert_charge(db: &mut PgConnection, entry: &Entry<'_>) -> R
     sqlx::query!(
         "INSERT INTO gateway.transactions (id, account_id, kind, state, source, amount, currency, reference_id, brand,
              masked, expiry, number, fingerprint, client_ip, details, cvv, challenge_hash, return_url, wallet_token,
-             month, created_at, fee, challenge_ends_at, recover_at)
+             month, created_at, fee, receipt_cardholder, receipt_merchant, challenge_ends_at, recover_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
-             $22,
+             $22, $23, $24,
              CASE WHEN $17::bytea IS NOT NULL THEN clock_timestamp() + interval '30 seconds' END,
              clock_timestamp() + CASE WHEN $17::bytea IS NOT NULL THEN interval '30 seconds' ELSE interval '15 seconds' END)",
         entry.id.uuid(),
@@ -126,6 +128,8 @@ pub(super) async fn insert_charge(db: &mut PgConnection, entry: &Entry<'_>) -> R
         entry.month,
         entry.now,
         new.fee.get(),
+        new.receipts.cardholder,
+        new.receipts.merchant,
     )
     .execute(db)
     .await?;
@@ -204,19 +208,21 @@ pub(super) async fn insert_child(
     parent: TransactionId,
     kind: Kind,
     amount: Amount,
+    receipt: bool,
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO gateway.transactions (id, account_id, parent_id, kind, state, source, amount, currency, reference_id,
-             brand, masked, expiry, details, created_at, fee, recover_at)
+             brand, masked, expiry, details, created_at, fee, receipt_cardholder, recover_at)
          SELECT $1, account_id, id, $3, 'in_progress', source, $4, currency, reference_id, brand, masked, expiry, details,
-             $5, CASE WHEN $3 = 'void' THEN fee ELSE 0 END, clock_timestamp() + interval '15 seconds'
+             $5, CASE WHEN $3 = 'void' THEN fee ELSE 0 END, $6, clock_timestamp() + interval '15 seconds'
          FROM gateway.transactions WHERE id = $2",
         id.uuid(),
         parent.uuid(),
         kind as Kind,
         amount.get(),
         now,
+        receipt,
     )
     .execute(db)
     .await?;
@@ -235,6 +241,7 @@ pub(super) async fn lock_open(db: &mut PgConnection, id: TransactionId) -> Resul
     sqlx::query_as!(
         Open,
         r#"SELECT kind AS "kind: Kind", state AS "state: State", reason, amount, currency, month, fingerprint,
+                  receipt_cardholder, receipt_merchant,
                   account_id AS "account_id: AccountId", parent_id AS "parent_id: TransactionId",
                   (SELECT time_zone FROM gateway.accounts WHERE accounts.id = account_id) AS "time_zone!: TimeZone"
            FROM gateway.transactions WHERE id = $1 FOR NO KEY UPDATE"#,

@@ -108,7 +108,7 @@ pub async fn sign(app: &App, form: &Form) -> Result<Reply> {
     let brand = number.brand().name();
     let mut token = Token {
         identify_key: account.app_key.clone(),
-        data: BASE64_STANDARD.encode(app.vaulting.card_key.seal(&inside, &context(&account, id))),
+        data: BASE64_STANDARD.encode(app.vaulting.card_keys.seal(&inside, &context(&account, id))),
         ephemeral_public_key: random_hex(32),
         public_key_hash: hex(&sha256(account.app_key.as_bytes())),
         transaction_id: id.to_string(),
@@ -141,7 +141,7 @@ fn read(vaulting: &Vaulting, account: &Account, text: &str, now: Timestamp) -> O
     }
     let id: Uuid = token.transaction_id.parse().ok()?;
     let sealed = BASE64_STANDARD.decode(&token.data).ok()?;
-    let inside = vaulting.card_key.open(&sealed, &context(account, id))?;
+    let inside = vaulting.card_keys.open(&sealed, &context(account, id))?;
     let inside: Inside = serde_json::from_str(inside.expose()).ok()?;
     let signed_at = Timestamp::from_millisecond(inside.signed_ms)?;
     if now > signed_at.plus(LIFETIME) {

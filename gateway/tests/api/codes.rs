@@ -1,6 +1,6 @@
 //! Every code of the contract, by what is wrong with a form that is otherwise right.
 
-use crate::support::{DECLINED, Form, GOOD, World};
+use crate::support::{DECLINED, Form, GOOD, World, encrypt};
 
 /// A field that is missing or wrong, and what is answered.
 struct Case(&'static str, Option<&'static str>, &'static str, &'static str);
@@ -175,22 +175,6 @@ async fn a_number_may_come_encrypted_under_the_accounts_secret() {
     // No part of authorize: what was sent is taken for the number.
     world.post("authorize.php", &form(&world)).await.refuses("02", "");
     world.post("authorize.php", &world.charge(GOOD).with("use_secret_key", "Y")).await.is("00");
-}
-
-/// AES-128-ECB with PKCS#7 in base64, as a merchant would do it.
-fn encrypt(key: &str, text: &str) -> String {
-    use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
-    use base64::Engine;
-    let cipher = aes::Aes128::new_from_slice(key.as_bytes()).expect("16 characters");
-    let padding = 16 - text.len() % 16;
-    let mut bytes = text.as_bytes().to_vec();
-    bytes.extend(std::iter::repeat_n(padding as u8, padding));
-    for block in bytes.chunks_exact_mut(16) {
-        let mut array = Array::try_from(&*block).expect("16 bytes");
-        cipher.encrypt_block(&mut array);
-        block.copy_from_slice(&array);
-    }
-    base64::prelude::BASE64_STANDARD.encode(bytes)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -107,6 +107,13 @@ impl World {
         Self { cluster, account, http }
     }
 
+    /// Other gateways on this one's database, with an environment of their own.
+    pub(crate) async fn beside(&self, builder: Builder) -> Self {
+        let builder = builder.gateway(1).env("DATABASE_URL", self.cluster.database_url());
+        let cluster = builder.start().await.expect("another gateway");
+        Self { cluster, account: self.account.clone(), http: self.http.clone() }
+    }
+
     pub(crate) async fn add_account(&self, username: &str, options: &[&str]) -> Account {
         create(&self.cluster, username, options).await
     }
@@ -243,6 +250,22 @@ async fn create(cluster: &Cluster, username: &str, options: &[&str]) -> Account 
         secret_key: text("secret_key"),
         app_key: text("app_key"),
     }
+}
+
+/// AES-128-ECB with PKCS#7 in base64, as a merchant would do it.
+pub(crate) fn encrypt(key: &str, text: &str) -> String {
+    use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
+    use base64::Engine;
+    let cipher = aes::Aes128::new_from_slice(key.as_bytes()).expect("16 characters");
+    let padding = 16 - text.len() % 16;
+    let mut bytes = text.as_bytes().to_vec();
+    bytes.extend(std::iter::repeat_n(padding as u8, padding));
+    for block in bytes.chunks_exact_mut(16) {
+        let mut array = Array::try_from(&*block).expect("16 bytes");
+        cipher.encrypt_block(&mut array);
+        block.copy_from_slice(&array);
+    }
+    base64::prelude::BASE64_STANDARD.encode(bytes)
 }
 
 /// Tries until it is so, for as long as a slow machine may take.

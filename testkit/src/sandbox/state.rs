@@ -121,6 +121,11 @@ impl Place {
         self.root.join("redis")
     }
 
+    /// Where the gateway puts the letters that it would send.
+    pub(super) fn mail(&self) -> PathBuf {
+        self.root.join("mail")
+    }
+
     /// The log of the process `name`, emptied.
     pub(super) fn new_log(&self, name: &str) -> Result<PathBuf> {
         let folder = self.root.join("logs");
@@ -196,7 +201,9 @@ impl Place {
 
     /// Removes the data and the keys, and leaves the fetched programs.
     pub(super) fn erase(&self) -> Result<()> {
-        for folder in [postgres::home(&self.postgres())?, self.postgres(), self.redis(), self.root.join("logs")] {
+        for folder in
+            [postgres::home(&self.postgres())?, self.postgres(), self.redis(), self.mail(), self.root.join("logs")]
+        {
             if folder.exists() {
                 fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
             }

@@ -139,6 +139,7 @@ impl System {
         let gateway_url = format!("http://{gateway}");
         let api = format!("127.0.0.1:{}", self.place.port("api", Some(API_PORT))?);
         let api_url = format!("http://{api}");
+        let mail = self.place.mail().display().to_string();
         let mut metrics = BTreeMap::new();
         for (kind, colour) in KINDS {
             let mut environment = shared.clone();
@@ -152,6 +153,8 @@ impl System {
                     ("GATEWAY_BIND", gateway.as_str()),
                     ("GATEWAY_PUBLIC_URL", &gateway_url),
                     ("CARD_GATEWAY_URL", &gateway_url),
+                    ("GATEWAY_MAIL_FOLDER", &mail),
+                    ("GATEWAY_MAIL_FROM", "receipts@sandbox.example"),
                     ("METRICS_BIND", &bind),
                     ("LOG_FORMAT", "text"),
                     ("RUST_LOG", &log_level),

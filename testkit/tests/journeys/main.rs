@@ -5,6 +5,7 @@
 //! No test asserts how long a thing takes: waits end when what is waited for is there, and only give up late.
 
 mod addresses;
+mod card_gateway;
 mod changes;
 mod collection;
 mod customers;

@@ -9,6 +9,7 @@ mod load;
 mod merchant;
 mod payer;
 mod receiver;
+mod shop;
 mod waiting;
 
 use anyhow::Result;
@@ -24,12 +25,13 @@ pub(crate) use load::Load;
 pub(crate) use merchant::{Merchant, id};
 pub(crate) use payer::{Payer, payment_made};
 pub(crate) use receiver::{FLOOD, Receiver, Reply, Request};
+pub(crate) use shop::{Cardholder, Shop};
 pub(crate) use waiting::{eventually, together};
 
 /// The cluster of all tests that break nothing. It ends with the test process.
 pub(crate) async fn cluster() -> Result<&'static Cluster> {
     static SHARED: OnceCell<Cluster> = OnceCell::const_new();
-    SHARED.get_or_try_init(|| Cluster::builder().api(1).worker(1).scheduler(1).start()).await
+    SHARED.get_or_try_init(|| Cluster::builder().api(1).worker(1).scheduler(1).gateway(1).start()).await
 }
 
 /// A merchant of the shared cluster.

@@ -1,0 +1,129 @@
+//! The SQL of receipts.
+
+use common::calendar::TimeZone;
+use common::time::Timestamp;
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use super::{Addressee, Wanted};
+use crate::cards::Brand;
+use crate::id::TransactionId;
+use crate::transactions::Kind;
+
+/// Receipts counted at most.
+const COUNTED: i64 = 1_000;
+
+/// A receipt that was taken, to be sent.
+pub(super) struct Due {
+    pub(super) id: Uuid,
+    pub(super) transaction_id: TransactionId,
+    pub(super) addressee: Addressee,
+    pub(super) email: String,
+    /// With this one.
+    pub(super) tries: i32,
+}
+
+/// What a receipt tells.
+pub(super) struct Facts {
+    pub(super) merchant: String,
+    pub(super) time_zone: TimeZone,
+    pub(super) kind: Kind,
+    pub(super) amount: i64,
+    pub(super) fee: i64,
+    pub(super) currency: String,
+    pub(super) brand: Brand,
+    pub(super) masked: String,
+    pub(super) reference_id: Option<String>,
+    pub(super) created_at: Timestamp,
+}
+
+/// One for each who is to have one and has an address.
+pub(super) async fn insert(db: &mut PgConnection, id: TransactionId, wanted: Wanted) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "INSERT INTO gateway.receipts (transaction_id, addressee, email, due_at)
+         SELECT id, 'cardholder', details->>'email', clock_timestamp() FROM gateway.transactions WHERE id = $1 AND $2
+         UNION ALL
+         SELECT charge.id, 'merchant', contact_email, clock_timestamp()
+         FROM gateway.transactions AS charge JOIN gateway.accounts ON accounts.id = charge.account_id
+         WHERE charge.id = $1 AND $3 AND contact_email IS NOT NULL",
+        id.uuid(),
+        wanted.cardholder,
+        wanted.merchant,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Takes receipts that are due, and puts off when they are next: whoever dies with one costs that long, which is longer than a
+/// letter takes.
+pub(super) async fn take_due(db: &PgPool, limit: i64) -> Result<Vec<Due>, sqlx::Error> {
+    sqlx::query_as!(
+        Due,
+        r#"UPDATE gateway.receipts SET tries = tries + 1, due_at = clock_timestamp() + interval '2 minutes'
+           WHERE id = ANY (ARRAY (SELECT id FROM gateway.receipts WHERE due_at <= clock_timestamp()
+                                  ORDER BY due_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED))
+           RETURNING id, transaction_id AS "transaction_id: TransactionId", addressee AS "addressee: Addressee", email, tries"#,
+        limit,
+    )
+    .fetch_all(db)
+    .await
+}
+
+pub(super) async fn facts(db: &PgPool, id: TransactionId) -> Result<Facts, sqlx::Error> {
+    sqlx::query_as!(
+        Facts,
+        r#"SELECT accounts.name AS merchant, time_zone AS "time_zone: TimeZone", kind AS "kind: Kind", amount, fee, currency,
+                  brand AS "brand: Brand", masked, reference_id, charge.created_at
+           FROM gateway.transactions AS charge JOIN gateway.accounts ON accounts.id = charge.account_id
+           WHERE charge.id = $1"#,
+        id.uuid(),
+    )
+    .fetch_one(db)
+    .await
+}
+
+pub(super) async fn sent(db: &PgPool, id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE gateway.receipts SET sent_at = clock_timestamp(), due_at = NULL WHERE id = $1 AND due_at IS NOT NULL",
+        id,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn given_up(db: &PgPool, id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE gateway.receipts SET given_up_at = clock_timestamp(), due_at = NULL WHERE id = $1 AND due_at IS NOT NULL",
+        id,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Puts a receipt off, unless another has taken it since.
+pub(super) async fn put_off(db: &PgPool, id: Uuid, tries: i32, seconds: u32) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE gateway.receipts SET due_at = clock_timestamp() + make_interval(secs => $3)
+         WHERE id = $1 AND tries = $2 AND due_at IS NOT NULL",
+        id,
+        tries,
+        f64::from(seconds),
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Receipts that are still to be sent, counted no further than a thousand.
+pub(super) async fn pending(db: &PgPool) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM (
+             SELECT 1 FROM gateway.receipts WHERE due_at IS NOT NULL ORDER BY due_at LIMIT $1) AS pending"#,
+        COUNTED,
+    )
+    .fetch_one(db)
+    .await
+}

@@ -1,0 +1,171 @@
+//! Payments, their changes, saved cards and collections at the card gateway.
+
+use anyhow::Result;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{APPROVES, CHALLENGED, DECLINED, INSUFFICIENT, shop};
+use crate::support::{accepted, conflict, created, eventually, id, ok, together};
+
+#[tokio::test]
+async fn a_payment_looks_as_at_any_provider() -> Result<()> {
+    let shop = shop().await?;
+    let answer = shop.pay(APPROVES, 1_234).await?;
+    let payment = created(&answer).clone();
+    assert_eq!(payment["status"], "pending_settlement");
+    assert_eq!((&payment["amount"], &payment["amountCaptured"]), (&json!(1_234), &json!(1_234)));
+    let card = json!({"brand": "visa", "last4": "4242", "expMonth": 12, "expYear": 2034});
+    assert_eq!(payment["card"], card);
+    for (number, code, kind) in [
+        (DECLINED, "declined", "soft"),
+        (INSUFFICIENT, "insufficient_funds", "soft"),
+        ("4000000000009987", "lost_card", "hard"),
+    ] {
+        let answer = shop.pay(number, 500).await?;
+        let declined = created(&answer);
+        assert_eq!(
+            (&declined["status"], &declined["declineCode"], &declined["declineType"]),
+            (&json!("declined"), &json!(code), &json!(kind))
+        );
+        assert_eq!(declined["card"]["last4"], number[12..]);
+    }
+    // Nothing that a merchant is told names the provider.
+    let payments = shop.merchant.api.get("/v1/payments").await?;
+    let events: Vec<String> = sqlx::query_scalar("SELECT payload FROM events WHERE account_id = $1")
+        .bind(shop.merchant.books.account)
+        .fetch_all(&shop.merchant.books.db)
+        .await?;
+    assert_eq!(events.len(), 4);
+    for text in events.into_iter().chain([payments.body.to_string()]) {
+        assert!(!text.to_lowercase().contains("gateway"), "{text}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn authorizations_are_captured_voided_and_refunded() -> Result<()> {
+    let shop = shop().await?;
+    let hold = async || {
+        let body =
+            json!({"amount": 900, "currency": "USD", "capture": false, "paymentToken": shop.token(APPROVES).await?});
+        let answer = shop.pay_with(body).await?;
+        assert_eq!(created(&answer)["status"], "authorized");
+        id(&answer.body)
+    };
+    let captured = hold().await?;
+    let answer = shop.merchant.capture(&captured, Some(400)).await?;
+    assert_eq!((&ok(&answer)["status"], &answer.body["amountCaptured"]), (&json!("pending_settlement"), &json!(400)));
+    conflict(&shop.merchant.capture(&captured, Some(1)).await?);
+    accepted(&shop.merchant.refund(&captured, None).await?);
+    shop.merchant.becomes(&captured, "refunded").await?;
+    let voided = hold().await?;
+    assert_eq!(ok(&shop.merchant.void(&voided).await?)["status"], "cancelled");
+    assert_eq!(
+        shop.records().await?,
+        "authorize 900 approved, capture 400 approved, refund 400 approved, authorize 900 approved, void 900 approved"
+    );
+    Ok(())
+}
+
+/// Refunds carry no reference at the gateway, so they go one after another.
+#[tokio::test]
+async fn thirty_refunds_at_once_go_back_one_by_one() -> Result<()> {
+    let shop = shop().await?;
+    let payment = id(created(&shop.pay(APPROVES, 3_000).await?))?;
+    let answers = together(32, |_| shop.merchant.refund(&payment, Some(100))).await?;
+    let taken = answers.iter().filter(|answer| answer.status == 202).count();
+    assert_eq!(taken, 30, "what is left bounds them");
+    let refunded = shop.merchant.becomes(&payment, "refunded").await?;
+    assert_eq!(refunded["amountRefunded"], 3_000);
+    let records = shop.records().await?;
+    assert_eq!(records.matches("refund 100 approved").count(), 30, "{records}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn saved_cards_are_charged_again_and_again() -> Result<()> {
+    let shop = shop().await?;
+    let (customer, card) = shop.saved(APPROVES).await?;
+    for amount in [100, 200] {
+        let body = json!({"amount": amount, "currency": "USD", "paymentMethodId": card});
+        let answer = shop.pay_with(body).await?;
+        assert_eq!(created(&answer)["status"], "pending_settlement");
+        assert_eq!((&answer.body["customerId"], &answer.body["card"]["last4"]), (&json!(customer), &json!("4242")));
+    }
+    assert_eq!(shop.records().await?, "sale 100 approved, sale 200 approved");
+    let email: String = sqlx::query_scalar("SELECT details ->> 'email' FROM gateway.transactions t JOIN gateway.accounts a ON a.id = t.account_id WHERE a.username = $1 LIMIT 1")
+        .bind(&shop.known.username).fetch_one(&shop.merchant.books.db).await?;
+    assert_eq!(email, "ada@example.com", "who pays is known by the customer");
+    Ok(())
+}
+
+async fn collected(shop: &crate::support::Shop, number: &str) -> Result<(Value, Value)> {
+    let (customer, _) = shop.saved(number).await?;
+    let invoice = json!({"customerId": customer, "currency": "USD", "amount": 700});
+    let invoice = id(created(&shop.merchant.api.post("/v1/invoices", invoice).await?))?;
+    let schedule = json!({"collectAt": "2020-01-01T00:00:00Z"});
+    ok(&shop.merchant.api.post(&format!("/v1/invoices/{invoice}/schedule"), schedule).await?);
+    ok(&shop.merchant.api.send(Method::POST, "/v1/invoices/scheduler/run", None).await?);
+    let attempts = eventually("the attempt's end", async || {
+        let list = shop.merchant.api.get(&format!("/v1/invoices/{invoice}/attempts")).await?.body;
+        Ok((list["data"][0]["status"] != "processing" && list["data"][0].is_object()).then_some(list))
+    });
+    let attempts = attempts.await?;
+    let invoice = shop.merchant.api.get(&format!("/v1/invoices/{invoice}")).await?.body;
+    Ok((invoice, attempts["data"][0].clone()))
+}
+
+#[tokio::test]
+async fn invoices_are_collected_by_saved_cards() -> Result<()> {
+    let shop = shop().await?;
+    let (invoice, attempt) = collected(&shop, APPROVES).await?;
+    assert_eq!((&invoice["status"], &attempt["status"]), (&json!("paid"), &json!("succeeded")));
+    let (invoice, attempt) = collected(&shop, INSUFFICIENT).await?;
+    assert_eq!((&invoice["status"], &attempt["declineCode"]), (&json!("scheduled"), &json!("insufficient_funds")));
+    assert!(invoice["nextAttemptAt"].is_string(), "a soft decline is tried again: {invoice}");
+    Ok(())
+}
+
+/// Nobody is there to be asked.
+#[tokio::test]
+async fn a_challenge_in_a_collection_is_a_hard_decline() -> Result<()> {
+    let shop = shop().await?;
+    let (invoice, attempt) = collected(&shop, CHALLENGED).await?;
+    assert_eq!(
+        (&attempt["status"], &attempt["declineCode"], &attempt["declineType"]),
+        (&json!("failed"), &json!("authentication_required"), &json!("hard"))
+    );
+    assert_eq!((&invoice["status"], &invoice["nextAttemptAt"]), (&json!("scheduled"), &Value::Null));
+    assert_eq!(shop.records().await?, "", "nothing was entered");
+    Ok(())
+}
+
+/// The gateway settles at the end of its account's day, and /v1 by its account's clock.
+#[tokio::test]
+async fn money_settles_and_holds_expire_by_the_accounts_clock() -> Result<()> {
+    let shop = shop().await?;
+    let api = &shop.merchant.api;
+    let sold = id(created(&shop.pay(APPROVES, 500).await?))?;
+    let body = json!({"amount": 500, "currency": "USD", "capture": false, "paymentToken": shop.token(APPROVES).await?});
+    let held = id(created(&shop.pay_with(body).await?))?;
+    let now = api.get("/v1/test_clock").await?.body["now"].as_str().unwrap_or_default().to_owned();
+    let advance = async |days: i64| {
+        let to: String = sqlx::query_scalar(
+            "SELECT to_char($1::timestamptz AT TIME ZONE 'UTC' + make_interval(days => $2::int), 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')")
+            .bind(now.parse::<String>()?).bind(days).fetch_one(&shop.merchant.books.db).await?;
+        eventually("the clock to get there", async || {
+            let answer = api.post("/v1/test_clock/advance", json!({"to": to})).await?;
+            Ok((answer.status == 422 || ok(&answer)["pending"] != true).then_some(()))
+        })
+        .await
+    };
+    advance(2).await?;
+    let settled = shop.merchant.payment(&sold).await?;
+    assert_eq!((&settled["status"], &settled["settled"]), (&json!("settled"), &json!(true)));
+    assert_eq!(shop.merchant.payment(&held).await?["status"], "authorized");
+    advance(8).await?;
+    assert_eq!(shop.merchant.payment(&held).await?["status"], "expired");
+    accepted(&shop.merchant.refund(&sold, Some(200)).await?);
+    shop.merchant.becomes(&sold, "partially_refunded").await?;
+    Ok(())
+}

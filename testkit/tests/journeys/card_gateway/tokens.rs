@@ -1,0 +1,80 @@
+//! Tokens of the capture field: exchanged or sent directly, they pay once, for their account alone, and for a short time.
+
+use anyhow::Result;
+use serde_json::json;
+
+use super::{APPROVES, DECLINED, shop};
+use crate::support::{conflict, created, invalid, together};
+
+#[tokio::test]
+async fn a_token_pays_once_whichever_way_it_comes() -> Result<()> {
+    let shop = shop().await?;
+    let body = |token: &str| json!({"amount": 500, "currency": "USD", "paymentToken": token});
+
+    let exchanged = shop.upstream(APPROVES).await?;
+    let token = shop.browser.token(&exchanged).await?;
+    assert_eq!(created(&shop.pay_with(body(&token)).await?)["status"], "pending_settlement");
+    conflict(&shop.pay_with(body(&token)).await?);
+    conflict(&shop.pay_with(body(&exchanged)).await?);
+    let again = shop.browser.exchange(&shop.browser.session().await?, &exchanged).await?;
+    conflict(&again);
+
+    let direct = shop.upstream(APPROVES).await?;
+    let answers = together(30, |_| shop.pay_with(body(&direct))).await?;
+    let paid = answers.iter().filter(|answer| answer.status == 201).count();
+    let refused = answers.iter().filter(|answer| answer.status == 409).count();
+    assert_eq!((paid, refused), (1, 29));
+    conflict(&shop.browser.exchange(&shop.browser.session().await?, &direct).await?);
+    assert_eq!(shop.records().await?, "sale 500 approved, sale 500 approved");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_decline_spends_a_token_and_a_refusal_does_not() -> Result<()> {
+    let shop = shop().await?;
+    let declined = shop.token(DECLINED).await?;
+    let body = json!({"amount": 500, "currency": "USD", "paymentToken": declined});
+    let answer = shop.pay_with(body.clone()).await?;
+    assert_eq!((&created(&answer)["status"], &answer.body["declineCode"]), (&json!("declined"), &json!("declined")));
+    conflict(&shop.pay_with(body).await?);
+
+    let token = shop.token(APPROVES).await?;
+    let yen = json!({"amount": 500, "currency": "JPY", "paymentToken": token});
+    invalid(&shop.pay_with(yen).await?, "currency");
+    let paid = shop.pay_with(json!({"amount": 500, "currency": "EUR", "paymentToken": token})).await?;
+    assert_eq!(created(&paid)["status"], "pending_settlement");
+    assert_eq!(shop.records().await?, "sale 500 declined, sale 500 approved");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_no_field_of_the_account_gave_is_refused() -> Result<()> {
+    let (shop, other) = (shop().await?, shop().await?);
+    let (own, foreign) = (shop.upstream(APPROVES).await?, other.upstream(APPROVES).await?);
+    let tampered = own.replacen("fld_", "fld_A", 1);
+    let (unsigned, _) = own.rsplit_once('.').expect("signed");
+    for token in [&foreign, &tampered, unsigned, "tok_ok", "fld_", "fld_.", "nonsense"] {
+        let body = json!({"amount": 500, "currency": "USD", "paymentToken": token});
+        invalid(&shop.pay_with(body).await?, "paymentToken");
+        let exchanged = shop.browser.exchange(&shop.browser.session().await?, token).await?;
+        invalid(&exchanged, "upstreamToken");
+    }
+    assert_eq!(shop.records().await?, "");
+    let body = json!({"amount": 500, "currency": "USD", "paymentToken": own});
+    assert_eq!(created(&shop.pay_with(body).await?)["status"], "pending_settlement");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_account_is_kept_to_its_currencies() -> Result<()> {
+    let cluster = crate::support::cluster().await?;
+    let shop = crate::support::Shop::new(cluster, &["--currency", "USD"]).await?;
+    cluster.connect(&shop.merchant.account, &shop.known, &["--currency", "USD"]).await?;
+    let token = shop.token(APPROVES).await?;
+    invalid(&shop.pay_with(json!({"amount": 500, "currency": "EUR", "paymentToken": token})).await?, "currency");
+    assert_eq!(
+        created(&shop.pay_with(json!({"amount": 500, "currency": "USD", "paymentToken": token})).await?)["status"],
+        "pending_settlement"
+    );
+    Ok(())
+}
