@@ -214,7 +214,7 @@ async fn where_no_card_can_be_taken_the_page_says_so() -> Result<()> {
     page.shows(200, &["$5.00", "cannot take a card yet", "contact <bdi>Test</bdi>"]);
     assert!(!page.can_be_paid());
     for token in ["tok_ok", "anything"] {
-        assert_eq!(payer.submit(token).await?.status, 501);
+        assert_eq!(payer.submit(token).await?.status, 422);
     }
     assert_eq!(merchant.books.operations().await?, 0);
     assert_eq!(super::shown(&merchant, &made).await?["status"], "open");
