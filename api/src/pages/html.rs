@@ -43,12 +43,17 @@ impl Style {
     }
 }
 
-/// With a taker of cards: our script too, and the server that it gives the card to.
+/// With a taker of cards: our script too, and the server that it gives the card to. That may also ask the cardholder, and a
+/// browser that follows a form there wants to be told so.
 fn policy(taker: Option<&Taker>) -> HeaderValue {
     let script = if taker.is_some() { "script-src 'self'; " } else { "" };
-    let connect = taker.and_then(Taker::origin).map(|origin| format!("connect-src {origin}; ")).unwrap_or_default();
+    let (connect, form) = match taker.and_then(Taker::origin) {
+        Some(origin) => (format!("connect-src {origin}; "), format!(" {origin}")),
+        None => (String::new(), String::new()),
+    };
     let policy = format!(
-        "default-src 'none'; style-src {}; {script}{connect}form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+        "default-src 'none'; style-src {}; {script}{connect}form-action 'self'{form}; base-uri 'none'; \
+         frame-ancestors 'none'",
         STYLE.source()
     );
     HeaderValue::try_from(policy).expect("base64, words and a URL's origin are a header's characters")

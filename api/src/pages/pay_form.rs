@@ -13,7 +13,7 @@ use crate::elements::{Taker, inputs};
 const TEST_CARDS: [(&str, &str); 8] = [
     ("4242 4242 4242 4242", "is approved"),
     ("4000 0000 0000 0002", "is declined"),
-    ("4000 0000 0000 9995", "has not enough money on it"),
+    ("4000 0000 0000 9995", "has too little money on it"),
     ("4000 0000 0000 9987", "was lost"),
     ("4000 0000 0000 9979", "was stolen"),
     ("4000 0000 0000 0069", "has expired"),

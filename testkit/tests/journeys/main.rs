@@ -10,6 +10,7 @@ mod changes;
 mod collection;
 mod customers;
 mod deliveries;
+mod elements;
 mod events;
 mod faults;
 mod idempotency;

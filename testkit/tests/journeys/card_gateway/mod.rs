@@ -3,6 +3,7 @@
 mod challenges;
 mod faults;
 mod moving;
+mod pages;
 mod payments;
 mod tokens;
 

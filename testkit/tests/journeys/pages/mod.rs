@@ -1,5 +1,7 @@
 //! Payment pages of invoices and links: what they show, how they are paid, and what they refuse.
 
+mod entering;
+mod parts;
 mod paying;
 mod races;
 mod refusals;

@@ -1,0 +1,4 @@
+//! What browsers are given beside the pages: the card field and the scripts.
+
+mod field;
+mod scripts;

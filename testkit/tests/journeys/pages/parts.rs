@@ -1,0 +1,184 @@
+//! Surcharge, tax and tip: what a page adds, what is charged, and what the invoice or link is paid with.
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::{INVOICES, invoice, ledgers, link, shown};
+use crate::support::{Merchant, Payer, cluster, created, id, merchant, payment_made};
+
+const ALL: &str = r#"{"surcharge": {"type": "percent", "value": 250}, "tax": {"type": "percent", "value": 825},
+                      "tip": {"type": "fixed", "value": 200}}"#;
+
+/// A merchant who adds this to amounts.
+async fn adding(modifiers: &str) -> Result<Merchant> {
+    let merchant = merchant().await?;
+    cluster().await?.ctl(&["accounts", "set", &merchant.account.id, "--modifiers", modifiers]).await?;
+    Ok(merchant)
+}
+
+/// The parts of a payment, in the order base, surcharge, tax, tip; those that are not there are null.
+fn parts(payment: &Value) -> [Value; 4] {
+    ["amountBase", "amountSurcharge", "amountTax", "amountTip"].map(|name| payment[name].clone())
+}
+
+async fn paid(merchant: &Merchant, payer: &Payer, form: &str) -> Result<(Value, String)> {
+    let answer = payer.submit(form).await?;
+    let payment = merchant.payment(&payment_made(&answer).context("a payment")?).await?;
+    Ok((payment, payer.follow(&answer).await?.html))
+}
+
+#[tokio::test]
+async fn what_is_added_is_shown_charged_and_told() -> Result<()> {
+    let merchant = adding(ALL).await?;
+    for (made, payer) in [link(&merchant, 10_000).await?, invoice(&merchant, 10_000).await?] {
+        let page = payer.open().await?;
+        let rows = ["Amount", "Surcharge", "Tax", "Tip"].into_iter().zip(["$100.00", "$2.50", "$8.25", "$2.00"]);
+        for (name, amount) in rows {
+            let tip = if name == "Tip" { " data-tip" } else { "" };
+            page.shows(200, &[&format!("<dt{tip}>{name}</dt><dd{tip}>{amount}</dd>")]);
+        }
+        page.shows(
+            200,
+            &["name=\"no_tip\"", "data-with=\"Pay $112.75\" data-without=\"Pay $110.75\">Pay $112.75</button>"],
+        );
+        page.shows(200, &["name=\"amount\" value=\"11275\" data-sum=\"11275\" data-sum-without=\"11075\""]);
+
+        let (payment, html) = paid(&merchant, &payer, "tok_ok&amount=11275").await?;
+        assert_eq!(parts(&payment), [json!(10_000), json!(250), json!(825), json!(200)]);
+        for amount in ["amount", "amountRequested", "amountCaptured"] {
+            assert_eq!(payment[amount], 11_275, "{amount}");
+        }
+        for told in ["id=\"receipt\"", "$100.00", "$2.50", "$8.25", "$2.00", "$112.75", "Visa ending in 4242"] {
+            assert!(html.contains(told), "no {told} in {html}");
+        }
+        assert!(html.contains(payment["id"].as_str().context("an id")?));
+        assert!(!payer.open().await?.html.contains("receipt\""), "a stranger gets none");
+
+        // The invoice or link is paid with its own amount, and the whole charge can be given back.
+        let now = shown(&merchant, &made).await?;
+        assert_eq!((&now["status"], &now["amount"]), (&json!("paid"), &json!(10_000)));
+        if made["object"] == "invoice" {
+            assert_eq!(now["amountPaid"], 10_000);
+        }
+        assert_eq!(ledgers(&merchant, &made).await?, ["sale 11275"]);
+        let id = id(&payment)?;
+        let events = merchant.books.events(&id).await?;
+        let (_, told) = events.first().context("an event")?;
+        assert_eq!(parts(told), parts(&payment));
+        assert_eq!(merchant.refund(&id, Some(11_276)).await?.status, 422);
+        assert_eq!(merchant.refund(&id, Some(11_275)).await?.status, 202);
+    }
+    merchant.books.audit().await
+}
+
+#[tokio::test]
+async fn the_tip_may_be_left_out() -> Result<()> {
+    let merchant = adding(ALL).await?;
+    let (_, payer) = link(&merchant, 10_000).await?;
+    let (payment, html) = paid(&merchant, &payer, "tok_ok&no_tip=1&amount=11075").await?;
+    assert_eq!(parts(&payment), [json!(10_000), json!(250), json!(825), Value::Null]);
+    assert_eq!(payment["amount"], 11_075);
+    assert!(html.contains("$110.75") && !html.contains("Tip"));
+    // Where it was all that is added, the charge is a plain one.
+    let merchant = adding(r#"{"tip": {"type": "percent", "value": 1500}}"#).await?;
+    let (_, payer) = link(&merchant, 1_000).await?;
+    let (payment, _) = paid(&merchant, &payer, "tok_ok&no_tip=1").await?;
+    assert_eq!((parts(&payment), &payment["amount"]), ([const { Value::Null }; 4], &json!(1_000)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_invoice_that_says_its_tax_gets_no_second_one() -> Result<()> {
+    let merchant = adding(r#"{"tax": {"type": "percent", "value": 825}}"#).await?;
+    let customer = merchant.customer().await?;
+    for (tax, amount, added) in
+        [(json!(100), 1_100, Value::Null), (json!(0), 1_000, Value::Null), (Value::Null, 1_000, json!(83))]
+    {
+        let body = json!({
+            "customerId": customer, "currency": "USD", "amountTax": tax,
+            "items": [{"description": "Tea", "quantity": 1, "unitAmount": 1_000}],
+        });
+        let made = created(&merchant.api.post(INVOICES, body).await?).clone();
+        let payer = Payer::of(&made, &cluster().await?.api_url(0))?;
+        let (payment, _) = paid(&merchant, &payer, "tok_ok").await?;
+        assert_eq!(payment["amountTax"], added, "{tax}");
+        assert_eq!(payment["amount"], amount + added.as_i64().unwrap_or(0));
+        assert_eq!(shown(&merchant, &made).await?["amountPaid"], amount);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_plain_charge_has_no_parts() -> Result<()> {
+    for modifiers in ["{}", r#"{"tax": {"type": "percent", "value": 0}, "tip": {"type": "fixed", "value": 0}}"#] {
+        let merchant = adding(modifiers).await?;
+        let (_, payer) = link(&merchant, 500).await?;
+        let page = payer.open().await?;
+        assert!(!page.html.contains("class=\"sum\"") && !page.html.contains("no_tip"));
+        let (payment, html) = paid(&merchant, &payer, "tok_ok&amount=500&no_tip=1").await?;
+        assert_eq!(parts(&payment), [const { Value::Null }; 4]);
+        assert!(html.contains("Total paid</dt><dd class=\"total\">$5.00") && !html.contains("<dt>Amount"));
+    }
+    // What is charged by its merchant is charged as it is, whatever the account adds on its pages.
+    let merchant = adding(ALL).await?;
+    let payment = merchant.payment(&merchant.sold(500).await?).await?;
+    assert_eq!((parts(&payment), &payment["amount"]), ([const { Value::Null }; 4], &json!(500)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn another_sum_than_the_one_shown_is_not_charged() -> Result<()> {
+    let merchant = adding(ALL).await?;
+    let (made, payer) = link(&merchant, 10_000).await?;
+    for (form, box_checked) in [
+        ("token=tok_ok&amount=11274", false),
+        ("token=tok_ok&amount=10000", false),
+        ("token=tok_ok&amount=11275&no_tip=1", true),
+        ("token=tok_ok&amount=11075", false),
+        ("token=tok_ok&amount=", false),
+        ("token=tok_ok&amount=112.75", false),
+    ] {
+        let answer = payer.send(form).await?;
+        let html = String::from_utf8(answer.bytes.clone())?;
+        assert_eq!(answer.status, 409, "{form}");
+        assert!(html.contains("The amount has changed") && html.contains("<button"), "{form}: {html}");
+        // What was chosen stays chosen.
+        assert_eq!(html.contains("autocomplete=\"off\" checked>"), box_checked, "{form}: {html}");
+    }
+    // The merchant changes what is added while the page is open.
+    let seen = payer.open().await?;
+    assert!(seen.html.contains("$112.75"));
+    cluster().await?.ctl(&["accounts", "set", &merchant.account.id, "--modifiers", "{}"]).await?;
+    assert_eq!(payer.submit("tok_ok&amount=11275").await?.status, 409);
+    assert_eq!(merchant.books.operations().await?, 0, "nothing was begun");
+    payer.pay("tok_ok&amount=10000").await?.shows(200, &["Paid on"]);
+    assert_eq!(ledgers(&merchant, &made).await?, ["sale 10000"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_sum_beyond_the_largest_amount_is_refused() -> Result<()> {
+    let merchant = adding(r#"{"surcharge": {"type": "percent", "value": 9223372036854775807}}"#).await?;
+    let (made, payer) = link(&merchant, 9_007_199_254_740_991).await?;
+    let page = payer.open().await?;
+    page.shows(200, &["more than this page can take", "contact <bdi>Test</bdi>"]);
+    assert!(!page.can_be_paid());
+    assert_eq!(payer.submit("tok_ok").await?.status, 422);
+    assert_eq!(merchant.books.operations().await?, 0);
+    assert_eq!(shown(&merchant, &made).await?["status"], "open");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_part_of_the_whole_sum_pays_nothing() -> Result<()> {
+    let merchant = adding(ALL).await?;
+    for (made, payer) in [link(&merchant, 10_000).await?, invoice(&merchant, 10_000).await?] {
+        let answer = payer.submit("tok_partial").await?;
+        let payment = payment_made(&answer).context("a payment")?;
+        let cancelled = merchant.becomes(&payment, "cancelled").await?;
+        assert_eq!((&cancelled["amountRequested"], &cancelled["amount"]), (&json!(11_275), &json!(5_637)));
+        assert_eq!(ledgers(&merchant, &made).await?, ["sale 5637 voided, void 5637"]);
+        payer.pay("tok_ok").await?.shows(200, &["Paid on"]);
+    }
+    Ok(())
+}
