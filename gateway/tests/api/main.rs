@@ -3,6 +3,7 @@
 mod browsers;
 mod changes;
 mod codes;
+mod contract;
 mod fee;
 mod limits;
 mod races;

@@ -254,12 +254,17 @@ async fn create(cluster: &Cluster, username: &str, options: &[&str]) -> Account 
 
 /// AES-128-ECB with PKCS#7 in base64, as a merchant would do it.
 pub(crate) fn encrypt(key: &str, text: &str) -> String {
-    use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
-    use base64::Engine;
-    let cipher = aes::Aes128::new_from_slice(key.as_bytes()).expect("16 characters");
     let padding = 16 - text.len() % 16;
     let mut bytes = text.as_bytes().to_vec();
     bytes.extend(std::iter::repeat_n(padding as u8, padding));
+    encrypt_blocks(key, bytes)
+}
+
+/// The same of bytes that are padded already, well or not.
+pub(crate) fn encrypt_blocks(key: &str, mut bytes: Vec<u8>) -> String {
+    use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
+    use base64::Engine;
+    let cipher = aes::Aes128::new_from_slice(key.as_bytes()).expect("16 characters");
     for block in bytes.chunks_exact_mut(16) {
         let mut array = Array::try_from(&*block).expect("16 bytes");
         cipher.encrypt_block(&mut array);

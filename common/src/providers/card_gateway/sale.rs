@@ -81,8 +81,12 @@ async fn refused(
         "26" => Err(Fault::Unknown("the reference was used before".to_owned())),
         _ if refusal.is_unknown() => Err(Fault::Unknown(refusal.reason())),
         _ => Ok(match decline::of_refusal(refusal) {
-            Answer::Declined { decline, card: None } => Answer::Declined { decline, card: shown },
-            answer => answer,
+            Answer::Declined { decline, card } => Answer::Declined { decline, card: card.or(shown) },
+            answer @ (Answer::Charged { .. }
+            | Answer::Challenged { .. }
+            | Answer::Done { .. }
+            | Answer::Stored { .. }
+            | Answer::Refused { .. }) => answer,
         }),
     }
 }

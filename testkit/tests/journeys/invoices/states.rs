@@ -16,7 +16,10 @@ async fn set(merchant: &Merchant, invoice: &str, columns: &str) -> Result<(), sq
 
 /// Hangs a payment on an invoice by hand, in this status.
 async fn pay(merchant: &Merchant, invoice: &str, payment: &str, status: &str) -> Result<()> {
-    sqlx::query("UPDATE payments SET invoice_id = $2, status = $3::payment_status WHERE id = $1")
+    sqlx::query(
+        "UPDATE payments SET invoice_id = $2, status = $3::payment_status, action_token = id::text, challenge_url = 'https://bank'
+         WHERE id = $1",
+    )
         .bind(uuid(payment)?)
         .bind(uuid(invoice)?)
         .bind(status)
