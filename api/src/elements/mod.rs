@@ -1,5 +1,5 @@
-//! What cardholders' browsers run: the scripts of pages and card fields, and the card field itself (docs/api.md, Cards in the
-//! browser). A card goes from there to the provider, and never comes to this service.
+//! What cardholders' browsers run: the scripts of pages and card fields, and the card field itself (docs/elements.md). A card goes
+//! from there to the provider, and never comes to this service.
 
 mod field;
 mod files;

@@ -1,5 +1,5 @@
-// Cards in a merchant's page (docs/api.md, Cards in the browser). The card is entered in a frame of this service and goes straight
-// to the provider; the page gets a payment token.
+// Cards in a merchant's page (docs/elements.md). The card is entered in a frame of this service and goes straight to the provider;
+// the page gets a payment token.
 //
 //   const card = UnifiedPayments("svc_pk_…").mount("#card");
 //   const { paymentToken } = await card.submit();

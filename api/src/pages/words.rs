@@ -47,6 +47,9 @@ fn of_decline(code: Option<&str>) -> &'static str {
         Some("ip_limit_exceeded") => {
             "There were too many payments from your network. Nothing was charged; please try again later."
         }
+        Some("card_not_supported" | "currency_not_supported") => {
+            "The card was declined: it cannot be used here. Nothing was charged."
+        }
         _ => "The card was declined by its bank. Nothing was charged.",
     }
 }
