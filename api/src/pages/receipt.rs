@@ -52,10 +52,8 @@ fn sum(html: &mut String, payment: &Payment) {
     let total = Price::of(payment.amount, payment.currency);
     let _ = writeln!(html, "<dt class=\"total\">Total paid</dt><dd class=\"total\">{total}</dd>");
     // What was paid stays paid, and may have gone back since.
-    let given_back = match payment.status {
-        Status::Cancelled => payment.amount,
-        _ => payment.amount_refunded,
-    };
+    let was_cancelled = payment.status == Status::Cancelled;
+    let given_back = if was_cancelled { payment.amount } else { payment.amount_refunded };
     if given_back > 0 {
         let given_back = Price::of(given_back, payment.currency);
         let _ = writeln!(html, "<dt>Given back since</dt><dd>{given_back}</dd>");
