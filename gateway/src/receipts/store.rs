@@ -61,7 +61,7 @@ pub(super) async fn take_due(db: &PgPool, limit: i64) -> Result<Vec<Due>, sqlx::
     sqlx::query_as!(
         Due,
         r#"UPDATE gateway.receipts SET tries = tries + 1, due_at = clock_timestamp() + interval '2 minutes'
-           WHERE id = ANY (ARRAY (SELECT id FROM gateway.receipts WHERE due_at <= clock_timestamp()
+           WHERE id = ANY (ARRAY (SELECT id FROM gateway.receipts WHERE due_at <= statement_timestamp()
                                   ORDER BY due_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED))
            RETURNING id, transaction_id AS "transaction_id: TransactionId", addressee AS "addressee: Addressee", email, tries"#,
         limit,

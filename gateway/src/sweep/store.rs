@@ -5,11 +5,12 @@ use sqlx::PgPool;
 /// Rows deleted at once, of each kind.
 const BATCH: i64 = 1_000;
 
-/// Deletes expired tokens and proxy numbers, whatever they hold with them, and guards that guard nothing any more.
+/// Deletes expired tokens and proxy numbers, whatever they hold with them, and guards that guard nothing any more. The time of
+/// the statement does not move, so an index can be read up to it and no further.
 pub(super) async fn forget(db: &PgPool) -> Result<u64, sqlx::Error> {
     let tokens = sqlx::query!(
         "DELETE FROM gateway.field_tokens WHERE token_hash = ANY (ARRAY (
-             SELECT token_hash FROM gateway.field_tokens WHERE forget_at <= clock_timestamp()
+             SELECT token_hash FROM gateway.field_tokens WHERE forget_at <= statement_timestamp()
              ORDER BY forget_at LIMIT $1 FOR UPDATE SKIP LOCKED))",
         BATCH,
     )
@@ -17,7 +18,7 @@ pub(super) async fn forget(db: &PgPool) -> Result<u64, sqlx::Error> {
     .await?;
     let proxies = sqlx::query!(
         "DELETE FROM gateway.proxy_numbers WHERE proxy_hash = ANY (ARRAY (
-             SELECT proxy_hash FROM gateway.proxy_numbers WHERE expires_at <= clock_timestamp()
+             SELECT proxy_hash FROM gateway.proxy_numbers WHERE expires_at <= statement_timestamp()
              ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED))",
         BATCH,
     )
@@ -27,7 +28,7 @@ pub(super) async fn forget(db: &PgPool) -> Result<u64, sqlx::Error> {
     let guards = sqlx::query!(
         "DELETE FROM gateway.duplicate_guards WHERE (account_id, fingerprint) IN (
              SELECT account_id, fingerprint FROM gateway.duplicate_guards
-             WHERE until <= clock_timestamp() - interval '1 hour' ORDER BY until LIMIT $1 FOR UPDATE SKIP LOCKED)",
+             WHERE until <= statement_timestamp() - interval '1 hour' ORDER BY until LIMIT $1 FOR UPDATE SKIP LOCKED)",
         BATCH,
     )
     .execute(db)

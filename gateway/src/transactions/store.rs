@@ -347,7 +347,7 @@ pub(super) async fn confirm(db: &PgPool, id: TransactionId) -> Result<Option<Con
 pub(super) async fn take_due(db: &PgPool, limit: i64) -> Result<Vec<(TransactionId, State)>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"UPDATE gateway.transactions SET recover_at = clock_timestamp() + interval '15 seconds'
-           WHERE id = ANY (ARRAY (SELECT id FROM gateway.transactions WHERE recover_at <= clock_timestamp()
+           WHERE id = ANY (ARRAY (SELECT id FROM gateway.transactions WHERE recover_at <= statement_timestamp()
                                   ORDER BY recover_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED))
            RETURNING id AS "id: TransactionId", state AS "state: State""#,
         limit,

@@ -121,6 +121,8 @@ async fn a_merchant_without_a_contact_address_gets_none_and_an_impossible_addres
 struct Server {
     url: String,
     received: Arc<Mutex<Vec<String>>>,
+    /// The first word of everything that was said to it.
+    heard: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
@@ -129,11 +131,12 @@ impl Server {
         let url = format!("smtp://{}", listener.local_addr().expect("an address"));
         let received = Arc::new(Mutex::new(Vec::new()));
         let replies = Arc::new(Mutex::new(replies.into_iter()));
-        let server = Self { url, received: received.clone() };
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let server = Self { url, received: received.clone(), heard: heard.clone() };
         #[expect(clippy::disallowed_methods, reason = "it ends with the test")]
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(talk(stream, replies.clone(), received.clone()));
+                tokio::spawn(talk(stream, replies.clone(), received.clone(), heard.clone()));
             }
         });
         server
@@ -147,12 +150,18 @@ impl Server {
 type Replies = Arc<Mutex<std::vec::IntoIter<&'static str>>>;
 
 /// One connection, to its end.
-async fn talk(stream: TcpStream, replies: Replies, received: Arc<Mutex<Vec<String>>>) -> std::io::Result<()> {
+async fn talk(
+    stream: TcpStream,
+    replies: Replies,
+    received: Arc<Mutex<Vec<String>>>,
+    heard: Arc<Mutex<Vec<String>>>,
+) -> std::io::Result<()> {
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read).lines();
     write.write_all(b"220 test\r\n").await?;
     while let Some(line) = lines.next_line().await? {
         let verb = line.split(' ').next().unwrap_or_default().to_ascii_uppercase();
+        heard.lock().expect("nobody panicked").push(verb.clone());
         let reply = match verb.as_str() {
             "RCPT" => replies.lock().expect("nobody panicked").next().unwrap_or("250 fine"),
             "DATA" => {
@@ -218,6 +227,28 @@ async fn a_server_that_is_busy_is_asked_again_and_one_that_refuses_is_not() {
         let line = format!(r#"gateway_receipts_total{{result="{result}"}} {count}"#);
         assert!(figures.contains(&line), "no {line} in {figures}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_is_never_told_in_clear() {
+    let server = Server::start(vec![]).await;
+    let with_password = server.url.replace("smtp://", "smtp://shop:hunter2@");
+    // It has no TLS to offer.
+    let world = by_smtp(&format!("{with_password}?tls=required")).await;
+    world.post("sale.php", &with_receipt(world.charge(GOOD))).await.is("00");
+    until("a try", 20, async || {
+        let put_off = "SELECT count(*) FROM gateway.receipts
+                       WHERE tries = 1 AND due_at < clock_timestamp() + interval '1 minute'";
+        (world.number(put_off).await == 1).then_some(())
+    })
+    .await;
+    let heard = server.heard.lock().expect("nobody panicked").clone();
+    assert!(heard.contains(&"EHLO".to_owned()), "{heard:?}");
+    assert!(heard.iter().all(|verb| ["EHLO", "QUIT", "RSET"].contains(&verb.as_str())), "{heard:?}");
+    let builder = Cluster::builder().gateway(1).env("GATEWAY_MAIL_FOLDER", "").env("GATEWAY_SMTP_URL", &with_password);
+    assert!(builder.start().await.is_err(), "it does not start");
+    let both = Cluster::builder().gateway(1).env("GATEWAY_SMTP_URL", &server.url);
+    assert!(both.start().await.is_err(), "a folder and a server");
 }
 
 #[tokio::test(flavor = "multi_thread")]
