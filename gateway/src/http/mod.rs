@@ -168,7 +168,19 @@ async fn called(app: App, operation: &Operation, form: Form, lifetime: Lifetime)
     }
     let (username, api_key) = (form.get("username"), form.get("api_key"));
     let account = accounts::authenticate(&app.db, &app.vaulting.pepper, username, api_key).await?;
+    let lifetime = bounded(&app, &form, lifetime)?;
     (operation.handler)(Call { app, account, form, lifetime }).await
+}
+
+/// A caller may say until when its request may be entered: one that was stopped before it sent it, and has been given up on by
+/// others since, then does nothing when it goes on.
+fn bounded(app: &App, form: &Form, lifetime: Lifetime) -> Result<Lifetime> {
+    const NAME: &str = "valid_until";
+    let Some(text) = form.get(NAME) else { return Ok(lifetime) };
+    let until: i64 = text.parse().map_err(|_| Failure::field(NAME, "is not a time in milliseconds"))?;
+    let left = until.saturating_sub(app.clock.now().as_millisecond());
+    let lifetime = lifetime.at_most(Duration::from_millis(u64::try_from(left).unwrap_or(0)));
+    lifetime.check().map(|()| lifetime)
 }
 
 fn failed(operation: &Operation, failure: Failure) -> Response {

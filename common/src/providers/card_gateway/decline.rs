@@ -24,7 +24,8 @@ pub(super) fn of_reason(reason: &str) -> Option<Decline> {
 pub(super) fn of_refusal(refusal: &Refusal) -> Answer {
     use DeclineType::{Hard, Soft};
     let (code, kind) = match refusal.code.as_str() {
-        "17" => ("sale_limit_exceeded", Soft),
+        // Every amount of ours is one; the gateway's forms take fewer digits.
+        "07" | "17" => ("sale_limit_exceeded", Soft),
         "18" => ("monthly_limit_exceeded", Soft),
         "19" => ("transaction_limit_exceeded", Soft),
         "20" => ("ip_limit_exceeded", Soft),

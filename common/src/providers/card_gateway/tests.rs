@@ -378,8 +378,14 @@ async fn a_lost_capture_or_void_is_found() {
         let found = fixture.adapter.look_up(asked).await.expect("known");
         assert!(matches!(found, Found::Answer(Answer::Done { .. })), "{found:?}");
     }
-    let asked =
-        Inquired { account: fixture.account, charge, created_at: noon(), captured_at: Some(noon()), now: noon() };
+    let asked = Inquired {
+        account: fixture.account,
+        charge,
+        reference: "op_1".to_owned(),
+        created_at: noon(),
+        captured_at: Some(noon()),
+        now: noon(),
+    };
     assert_eq!(fixture.adapter.inquire(asked).await.expect("known"), Standing::Voided);
 }
 
