@@ -10,6 +10,8 @@ async function load(path) {
 
 const fields = { card: { value: "4242 4242 4242 4242" }, bad: { value: "4242424242424241" } };
 globalThis.window = globalThis;
+// As a browser without anybody before it: dialogs are dismissed.
+globalThis.confirm = () => false;
 globalThis.document = { getElementById: (id) => fields[id] ?? null };
 
 await load("proxynization_api.js");
@@ -28,13 +30,14 @@ const told = {
 const pay = (card, agrees) =>
   new Promise((resolve) => {
     const wallet = globalThis.gatewayWalletPay;
-    wallet.confirm = () => agrees;
+    if (agrees !== undefined) wallet.confirm = () => agrees;
     if (card) wallet.testCard = card;
     wallet.paymentResponse = (...answer) => resolve(answer);
     wallet.paymentRequest(appKey, "Shop", "25.00", "USD");
   });
 await load("walletPaySandbox.js");
-told.wallet = await pay(null, true);
+told.wallet = await pay(null);
+told.agreed = await pay(null, true);
 told.cancelled = await pay(null, false);
 told.stranger = await pay("4000056655665556", true);
 await load("walletPay.js");
