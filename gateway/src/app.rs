@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 use crate::accounts::Vaulting;
 use crate::acquirer::Acquirer;
 use crate::failure::{Failure, Result};
-use crate::http::public::Crowd;
+use crate::http::crowd::Crowd;
 use crate::http::pulse::Pulse;
 use crate::mail::Mailer;
 

@@ -1,6 +1,7 @@
 //! The API: forms in, envelopes out. `OPERATIONS` is every script there is.
 
 mod body;
+pub mod crowd;
 pub mod envelope;
 mod fields;
 mod form;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
@@ -22,7 +24,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{Any, CorsLayer};
 
 pub use envelope::Reply;
-pub(crate) use fields::{amount, currency, is_email};
+pub(crate) use fields::{amount, currency, decent, is_email, name, routable};
 pub use form::Form;
 
 use crate::accounts::{self, Account};
@@ -119,8 +121,14 @@ pub fn router(app: App) -> Router {
         .with_state(app)
 }
 
-async fn operate(State(app): State<App>, Path(script): Path<String>, request: Request<Body>) -> Response {
+async fn operate(
+    State(app): State<App>,
+    path: Result<Path<String>, PathRejection>,
+    request: Request<Body>,
+) -> Response {
     let lifetime = Lifetime::begins();
+    // What is not even text names no script either.
+    let script = path.map_or_else(|_| String::new(), |Path(script)| script);
     let Some(operation) = OPERATIONS.iter().find(|operation| operation.script == script) else {
         return unknown().await;
     };
