@@ -42,7 +42,7 @@ pub async fn perform(db: &Db, providers: &Providers, clock: &Clock, id: Operatio
     complete(db, &mut claimed).await?;
     let asked = match providers.get(claimed.provider) {
         Some(provider) if claimed.sent_before => recover(db, provider, &mut claimed).await?,
-        Some(provider) => send(provider, &claimed).await,
+        Some(provider) => send(provider, &claimed, true).await,
         // Another build may have sent it already, and another build will take it up.
         None => Asked::again("this build has no adapter for the provider"),
     };
@@ -124,12 +124,12 @@ impl Asked {
     }
 }
 
-/// The first time. The time-out is here, and not around the whole handler: a cancelled future must not cut a request in two.
-async fn send(provider: &dyn Provider, claimed: &Claimed) -> Asked {
+/// Sends. The time-out is here, and not around the whole handler: a cancelled future must not cut a request in two. `alone`: no
+/// earlier request has done anything, nor will one, so if this one was not processed nothing was, and that is an outcome.
+async fn send(provider: &dyn Provider, claimed: &Claimed, alone: bool) -> Asked {
     match tokio::time::timeout(PROVIDER_TIMEOUT, provider.execute(claimed.request.clone())).await {
         Ok(Ok(answer)) => Asked::Known(answer),
-        // Nothing was processed, now or before: that is an outcome.
-        Ok(Err(Fault::NotProcessed(reason))) if !claimed.sent_before => Asked::Known(Answer::Refused { reason }),
+        Ok(Err(Fault::NotProcessed(reason))) if alone => Asked::Known(Answer::Refused { reason }),
         Ok(Err(fault)) => Asked::again(fault.to_string()),
         Err(_) => Asked::again(format!("no answer within {PROVIDER_TIMEOUT:?}")),
     }
@@ -142,7 +142,7 @@ async fn recover(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
         Err(fault) => return Ok(Asked::again(fault.to_string())),
     };
     match class {
-        RecoveryClass::Idempotent => send_again(db, provider, claimed).await,
+        RecoveryClass::Idempotent => send_again(db, provider, claimed, false).await,
         RecoveryClass::Lookup => look_up(db, provider, claimed).await,
         RecoveryClass::Neither => {
             Ok(Asked::Unknown { reason: "the answer was lost".into(), retry: Retry::ByAPerson, found_nothing: false })
@@ -150,9 +150,9 @@ async fn recover(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
     }
 }
 
-async fn send_again(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Result<Asked> {
+async fn send_again(db: &Db, provider: &dyn Provider, claimed: &mut Claimed, alone: bool) -> Result<Asked> {
     operations::sending_again(db, claimed).await?;
-    Ok(send(provider, claimed).await)
+    Ok(send(provider, claimed, alone).await)
 }
 
 async fn ask(provider: &dyn Provider, claimed: &Claimed) -> Result<Result<Found, Fault>, Elapsed> {
@@ -172,7 +172,7 @@ async fn look_up(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
             found_nothing: true,
         }),
         Ok(Ok(Found::Nothing)) => {
-            let asked = send_again(db, provider, claimed).await?;
+            let asked = send_again(db, provider, claimed, true).await?;
             Ok(doubt_refusal(provider, claimed, asked).await)
         }
         Ok(Err(fault)) => Ok(Asked::again(fault.to_string())),

@@ -21,11 +21,12 @@ pub(super) async fn standing(wire: &Wire, account: &Credentials, inquired: &Inqu
     if has("VOID") {
         return Ok(Standing::Voided);
     }
-    if let Some(taken) = inquired.captured_at {
+    let captured = charge.transaction_type == "SALE" || has("CAPTURE");
+    if let Some(taken) = inquired.captured_at.filter(|_| captured) {
         let zone = charge.time_zone.parse::<TimeZone>().map_err(|_| unknown("its time zone is none"))?;
         return Ok(by(inquired.now, end_of_day(&zone, taken), Standing::Settled));
     }
-    if has("CAPTURE") {
+    if captured {
         // Ours is on its way to our books; of another's they know nothing.
         return Ok(Standing::Open { until: None });
     }
