@@ -6,6 +6,8 @@
 //! protocol left out, which must then be missed.
 
 pub mod charge;
+pub mod check;
 pub mod ends;
 pub mod refund;
 pub mod row;
+pub mod suite;

@@ -1,29 +1,75 @@
-use model::charge::*;
-use stateright::*;
-fn main() {
-    let w: usize = std::env::args().nth(1).unwrap().parse().unwrap();
-    let mut cs = Vec::new();
-    for class in [Class::Idempotent, Class::Lookup, Class::LookupOnly, Class::Neither] {
-        cs.push(Charging::new(w, class));
-        cs.push(Charging { reconciles: true, ..Charging::new(w, class) });
-    }
-    cs.push(Charging { late: false, ..Charging::new(w, Class::LookupOnly) });
-    for c in cs {
-        let t = std::time::Instant::now();
-        let ch = c.checker().threads(2).spawn_bfs().join();
-        println!("{c:?}: {} states depth {} {:?}", ch.unique_state_count(), ch.max_depth(), t.elapsed());
-        let d = ch.discoveries();
-        for p in c.properties() {
-            let found = d.get(p.name);
-            if found.is_some() == p.expectation.discovery_is_failure() {
-                println!("  !! {} {:?}", p.name, found.map(|p| p.clone().into_actions()));
-            }
-        }
-        if w < 3 {
-        let t = std::time::Instant::now();
-        let e = ends::search(&c);
-        println!("   ends {} settled {} stuck {} {:?} {:?}", e.states, e.settled, e.stuck, e.trace, t.elapsed());
-        }
-    }
+//! Checks the models with as many workers as one likes, or shows what each missing rule leads to.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Parser;
+use model::check::{check, counterexample};
+use model::ends::Ends;
+use model::suite::{self, Shows};
+
+/// Tries every order of events in the charge protocol.
+#[derive(Parser)]
+struct Arguments {
+    /// How many workers there are.
+    #[arg(long, default_value_t = 2)]
+    workers: usize,
+    /// Show the shortest way from each missing rule to the harm that it does.
+    #[arg(long)]
+    flaws: bool,
 }
-use model::ends;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let well = if arguments.flaws { flaws() } else { protocol(arguments.workers) };
+    if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn protocol(workers: usize) -> bool {
+    let mut well = true;
+    for (name, model) in suite::refunds(workers) {
+        well &= report(name, model);
+    }
+    for (name, model) in suite::charges(workers).into_iter().chain([suite::broken_promise(workers)]) {
+        well &= report(name, model);
+    }
+    well
+}
+
+fn report<M>(name: &str, model: M) -> bool
+where
+    M: Ends + Clone + Send + Sync + 'static,
+    M::State: Clone + Debug + Eq + Hash + Send + Sync + 'static,
+    M::Action: Clone + Debug + PartialEq + Send + Sync,
+{
+    let began = Instant::now();
+    let checked = check(model);
+    let (states, depth, held) = (checked.states, checked.depth, checked.held);
+    println!("{name}: {states} states, depth {depth}, {held} properties hold ({:.1?})", began.elapsed());
+    for wrong in &checked.wrong {
+        println!("  WRONG {wrong}");
+    }
+    checked.wrong.is_empty()
+}
+
+fn flaws() -> bool {
+    let mut well = true;
+    for (model, shows) in suite::flawed_charges() {
+        well &= show(&format!("{model:?}"), counterexample(model, shows), shows);
+    }
+    for (model, shows) in suite::flawed_refunds() {
+        well &= show(&format!("{model:?}"), counterexample(model, shows), shows);
+    }
+    well
+}
+
+fn show<A: Debug>(model: &str, way: Option<Vec<A>>, shows: Shows) -> bool {
+    println!("\n{model}\n  {shows:?}");
+    match &way {
+        Some(way) => way.iter().enumerate().for_each(|(at, action)| println!("  {:2}. {action:?}", at + 1)),
+        None => println!("  NOT FOUND"),
+    }
+    way.is_some()
+}

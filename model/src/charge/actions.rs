@@ -1,6 +1,6 @@
 //! Which steps are possible.
 
-use super::{Action, Charging, Class, Flaw, IDS, Parent, Standing, State, Step};
+use super::{Action, Charging, Flaw, IDS, Parent, Standing, State, Step};
 use crate::row::State as RowState;
 
 impl Charging {
@@ -22,7 +22,9 @@ impl Charging {
             Parent::Owed | Parent::Looked | Parent::Voided | Parent::ChargedAfterVoid => {}
         }
         match state.parent {
-            Parent::Owed if nothing_under_way && self.lacks(Flaw::VoidWithoutLock) => actions.push(Action::LookAtInvoice),
+            Parent::Owed if nothing_under_way && self.lacks(Flaw::VoidWithoutLock) => {
+                actions.push(Action::LookAtInvoice)
+            }
             Parent::Owed if nothing_under_way => actions.push(Action::Void),
             Parent::Looked => actions.push(Action::Void),
             Parent::Owed | Parent::Voided | Parent::ChargedAfterVoid => {}
@@ -72,7 +74,9 @@ impl Charging {
     }
 
     fn of_time(&self, state: &State, actions: &mut Vec<Action>) {
-        if state.row.leased && (self.late || !state.workers.iter().any(|worker| worker.fenced && is_sending(worker.step))) {
+        if state.row.leased
+            && (self.late || !state.workers.iter().any(|worker| worker.fenced && is_sending(worker.step)))
+        {
             actions.push(Action::LeaseEnds);
         }
         // A worker that is still to send has not sent: only where nobody is late is that no request to come.
@@ -87,13 +91,12 @@ impl Charging {
 
     fn of_the_books(&self, state: &State, actions: &mut Vec<Action>) {
         for (at, charge) in state.charges.iter().enumerate() {
-            let ours = state.row.state == RowState::Succeeded(u8::try_from(at).expect("three at most"));
             match charge.standing {
                 Standing::Pending => {
                     actions.extend([true, false].map(|approved| Action::Decide { charge: at, approved }));
                 }
                 Standing::Approved if charge.unwanted => actions.push(Action::Reverse(at)),
-                Standing::Approved if self.reconciles && self.class != Class::Neither && !ours => {
+                Standing::Approved if self.reads_statement() && !state.has(at) => {
                     actions.push(Action::Reconcile(at));
                 }
                 Standing::Approved | Standing::Declined | Standing::Reversed => {}

@@ -33,6 +33,8 @@ pub enum Flaw {
     NotProcessedAfterAll,
     /// "Not processed" is an outcome although another worker has claimed the operation since.
     NotProcessedUnfenced,
+    /// A refusal that the provider forgets is an outcome although another worker has claimed the operation since.
+    RefusalUnfenced,
     /// A second charge is not reversed.
     KeepSecondCharge,
 }

@@ -31,6 +31,8 @@ pub struct Charging {
     pub late: bool,
     /// Whether a look-up may once miss what the provider has.
     pub lags: bool,
+    /// Whether the provider may refuse a request and forget it.
+    pub forgets: bool,
     /// Whether the provider's statement is read.
     pub reconciles: bool,
     /// The rule that is left out.
@@ -40,7 +42,7 @@ pub struct Charging {
 impl Charging {
     /// The protocol as it is: late workers, reports that lag where there are any, and no help from the statement.
     pub const fn new(workers: usize, class: Class) -> Self {
-        Self { workers, class, late: true, lags: true, reconciles: false, flaw: None }
+        Self { workers, class, late: true, lags: true, forgets: false, reconciles: false, flaw: None }
     }
 
     /// The same without a rule.
@@ -128,6 +130,8 @@ pub enum Answer {
     Approved(u8),
     /// No.
     Declined,
+    /// No, and the provider does not remember the reference.
+    Refused,
     /// The cardholder is asked first.
     Challenged,
     /// This request did nothing, and the claim found that none had gone out before it (`Fault::NotProcessed`).
@@ -267,18 +271,36 @@ impl Model for Charging {
     }
 }
 
+impl Charging {
+    /// Whether nothing more will be done about it: where the statement is read, not before it was.
+    fn owes_nothing(&self, state: &State, at: usize, charge: &Charge) -> bool {
+        match charge.standing {
+            Standing::Approved => !charge.unwanted && (!self.reads_statement() || state.has(at)),
+            Standing::Pending => false,
+            Standing::Declined | Standing::Reversed => true,
+        }
+    }
+
+    fn reads_statement(&self) -> bool {
+        self.reconciles && self.class.remembers()
+    }
+}
+
+impl State {
+    /// Whether the payment is paid by this charge.
+    pub(crate) fn has(&self, charge: usize) -> bool {
+        matches!(self.row.state, RowState::Succeeded(ours) if usize::from(ours) == charge)
+    }
+}
+
 impl Ends for Charging {
     fn is_settled(&self, state: &State) -> bool {
         let decided = state.row.state.is_final()
             || (self.class == Class::Neither && state.row.for_a_person)
             || (state.row.state == RowState::Absent && state.parent == Parent::Voided);
         let quiet = state.workers.iter().all(|worker| worker.step == Step::Idle) && state.strays == [0; 2];
-        let owes_nothing = |charge: &Charge| match charge.standing {
-            Standing::Approved => !charge.unwanted,
-            Standing::Pending => false,
-            Standing::Declined | Standing::Reversed => true,
-        };
-        decided && quiet && state.charges.iter().all(owes_nothing)
+        let mut charges = state.charges.iter().enumerate();
+        decided && quiet && charges.all(|(at, charge)| self.owes_nothing(state, at, charge))
     }
 
     fn is_fault(&self, action: &Action) -> bool {

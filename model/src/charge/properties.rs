@@ -20,9 +20,9 @@ pub const TOLD_IS_WRITTEN: &str = "an approval that a worker was told of is writ
 pub const VOID_HOLDS: &str = "nothing is charged after an acknowledged void";
 
 impl Charging {
-    /// A late worker and a provider that takes a reference twice: two charges can be had, and are reversed.
-    fn may_charge_twice(&self) -> bool {
-        self.class == Class::LookupOnly && self.late
+    /// A late worker whose reference is as good as new to the provider: what it brings is seen, and reversed.
+    fn needs_reversal(&self) -> bool {
+        self.late && (self.class == Class::LookupOnly || self.forgets)
     }
 
     pub(super) fn all_properties(&self) -> Vec<Property<Self>> {
@@ -33,8 +33,10 @@ impl Charging {
             Property::always(NONE_LOST, |model: &Self, state: &State| !model.is_settled(state) || known(state)),
             Property::always(TOLD_IS_WRITTEN, |_, state: &State| told_is_written(state)),
         ];
-        if self.may_charge_twice() {
-            all.push(Property::sometimes("a second charge was reversed", |_, state: &State| count(state, Standing::Reversed) > 0));
+        if self.needs_reversal() {
+            all.push(Property::sometimes("what nobody wants was reversed", |_, state: &State| {
+                count(state, Standing::Reversed) > 0
+            }));
         } else {
             all.extend([
                 Property::always(ONE_CHARGE, |_, state: &State| approvals(state) <= 1),
@@ -62,7 +64,7 @@ impl Charging {
 fn happens_everywhere() -> Vec<Property<Charging>> {
     vec![
         Property::sometimes("charged, and the answer lost", |_, state: &State| {
-            count(state, Standing::Approved) > 0 && state.row.state.is_open() && !holds(state, |step| knows(step))
+            count(state, Standing::Approved) > 0 && state.row.state.is_open() && !holds(state, knows)
         }),
         Property::sometimes("a worker died, and its lease holds", |_, state: &State| {
             state.row.leased && !state.workers.iter().any(|worker| worker.fenced)
@@ -113,7 +115,9 @@ fn happens_by_look_up() -> Vec<Property<Charging>> {
         Property::sometimes("not found, and charged", |_, state: &State| {
             approvals(state) > 0 && holds(state, |step| step == Step::Leaving(Why::FoundNothing))
         }),
-        Property::sometimes("a cardholder is asked", |_, state: &State| holds(state, |step| step == Step::Leaving(Why::Pending))),
+        Property::sometimes("a cardholder is asked", |_, state: &State| {
+            holds(state, |step| step == Step::Leaving(Why::Pending))
+        }),
         Property::sometimes("sent again after two look-ups", |_, state: &State| {
             holds(state, |step| step == Step::Armed { sent_before: true })
         }),
@@ -158,17 +162,13 @@ fn approvals(state: &State) -> usize {
     count(state, Standing::Approved) + count(state, Standing::Reversed)
 }
 
-fn is_ours(state: &State, at: usize) -> bool {
-    matches!(state.row.state, RowState::Succeeded(ours) if usize::from(ours) == at)
-}
-
 /// The payment has the charge that stands, or a person is awaited who will ask.
 fn known(state: &State) -> bool {
     let mut charges = state.charges.iter().enumerate();
-    charges.all(|(at, charge)| charge.standing != Standing::Approved || is_ours(state, at) || state.row.for_a_person)
+    charges.all(|(at, charge)| charge.standing != Standing::Approved || state.has(at) || state.row.for_a_person)
 }
 
 fn told_is_written(state: &State) -> bool {
     let mut charges = state.charges.iter().enumerate();
-    charges.all(|(at, charge)| !charge.told || charge.unwanted || is_ours(state, at))
+    charges.all(|(at, charge)| !charge.told || charge.unwanted || state.has(at))
 }

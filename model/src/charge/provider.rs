@@ -50,6 +50,8 @@ pub enum Decision {
     Decline,
     /// The cardholder is asked.
     Challenge,
+    /// It is turned down before it is entered, so the reference is as good as new.
+    Refuse,
 }
 
 /// What it has entered.
@@ -90,11 +92,14 @@ impl Charging {
     pub(super) fn decisions(&self, state: &State, reference: u8) -> &'static [Option<Decision>] {
         let known = state.charges.iter().any(|charge| charge.reference == reference);
         if self.class.knows_repeats() && known {
-            &[None]
-        } else if self.class.looks_up() {
-            &[Some(Decision::Approve), Some(Decision::Decline), Some(Decision::Challenge)]
-        } else {
-            &[Some(Decision::Approve), Some(Decision::Decline)]
+            return &[None];
+        }
+        let all =
+            &[Some(Decision::Approve), Some(Decision::Decline), Some(Decision::Challenge), Some(Decision::Refuse)];
+        match (self.class.looks_up(), self.forgets) {
+            (true, true) => all,
+            (true, false) => &all[..3],
+            (false, _) => &all[..2],
         }
     }
 
@@ -111,6 +116,7 @@ impl Charging {
             Decision::Approve => Standing::Approved,
             Decision::Decline => Standing::Declined,
             Decision::Challenge => Standing::Pending,
+            Decision::Refuse => return Reply::Says(Answer::Refused),
         };
         let fresh = self.lags && self.class.looks_up();
         state.charges.push(Charge { reference, standing, fresh, told: false, unwanted: false });

@@ -66,15 +66,13 @@ impl Charging {
     fn claim(&self, state: &mut State, at: usize) {
         state.ids -= 1;
         let unlocked = self.lacks(Flaw::ClaimWithoutLock) && state.row.state == RowState::Sending;
-        let claim = if unlocked {
-            Some(Claim { sent_before: false, not_found: 0, dead: false })
-        } else {
-            state.row.claim()
-        };
+        let claim =
+            if unlocked { Some(Claim { sent_before: false, not_found: 0, dead: false }) } else { state.row.claim() };
         let Some(claim) = claim else { return };
         state.workers.iter_mut().for_each(|worker| worker.fenced = false);
         state.workers[at].fenced = true;
-        state.workers[at].step = if claim.sent_before { self.recover(claim) } else { Step::Armed { sent_before: false } };
+        state.workers[at].step =
+            if claim.sent_before { self.recover(claim) } else { Step::Armed { sent_before: false } };
     }
 
     /// `perform::recover`.
@@ -135,7 +133,8 @@ impl Charging {
         let fenced = state.workers[at].fenced;
         match answer {
             Answer::Challenged => state.row.leave_unknown(fenced, false, false),
-            Answer::NotProcessed => self.not_processed(state, fenced),
+            Answer::NotProcessed => self.nothing_done(state, fenced || self.lacks(Flaw::NotProcessedUnfenced)),
+            Answer::Refused => self.nothing_done(state, fenced || self.lacks(Flaw::RefusalUnfenced)),
             Answer::Declined => self.finish(state, RowState::Declined),
             Answer::Approved(charge) => {
                 state.charges[usize::from(charge)].told = true;
@@ -147,9 +146,9 @@ impl Charging {
         rest(state, at);
     }
 
-    /// It says that nothing was sent by this claim, so it is an outcome as long as there is no later one.
-    fn not_processed(&self, state: &mut State, fenced: bool) {
-        if fenced || self.lacks(Flaw::NotProcessedUnfenced) || self.lacks(Flaw::OverwriteFinal) {
+    /// It says of this claim's request that it left no trace, so it is an outcome as long as there is no later claim.
+    fn nothing_done(&self, state: &mut State, is_latest: bool) {
+        if is_latest || self.lacks(Flaw::OverwriteFinal) {
             self.finish(state, RowState::Failed);
         }
     }
