@@ -179,7 +179,9 @@ fn event_of(payment: &Payment) -> Option<EventType> {
 /// A capture or a void. If the provider would not, the payment is as it was.
 async fn change(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, clock: &Clock) -> Result<()> {
     let mut payment = payments::lock(tx, claimed.account_id, id).await?;
-    if operations::lock(tx, claimed.id).await?.state.is_final() {
+    let operation = operations::lock(tx, claimed.id).await?;
+    if operation.state.is_final() {
+        late_change(claimed, &operation, answer);
         return Ok(());
     }
     // After the lock: whoever waited for it comes later, and so does the event.
@@ -216,7 +218,9 @@ async fn change(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, 
 async fn refund(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, clock: &Clock) -> Result<()> {
     let refund = claimed.refund_id.ok_or_else(|| misfit(claimed, "a refund of nothing"))?;
     let mut payment = payments::lock(tx, claimed.account_id, id).await?;
-    if operations::lock(tx, claimed.id).await?.state.is_final() {
+    let operation = operations::lock(tx, claimed.id).await?;
+    if operation.state.is_final() {
+        late_change(claimed, &operation, answer);
         return Ok(());
     }
     let now = claimed.time.now(&mut **tx, clock).await?;
@@ -268,6 +272,19 @@ fn ended(answer: &Answer) -> Outcome<'_> {
         }
         Answer::Refused { reason } => Outcome { state: State::Failed, provider_ref: None, failure: Some(reason) },
         Answer::Challenged { .. } => Outcome { state: State::Unknown, provider_ref: None, failure: None },
+    }
+}
+
+/// An answer to a capture, void or refund that has ended. Done once more, or after all, is for a person: it cannot be undone.
+fn late_change(claimed: &Claimed, operation: &Locked, answer: &Answer) {
+    if let Answer::Done { provider_ref } = answer
+        && operation.provider_ref.as_ref() != Some(provider_ref)
+    {
+        tracing::error!(
+            operation = %claimed.id, kind = claimed.kind.name(), recorded = operation.provider_ref, provider_ref,
+            "the provider did this although our books have another end of it: a person must put it right"
+        );
+        metrics::counter!("payments_late_changes_total", "provider" => claimed.provider.name()).increment(1);
     }
 }
 
