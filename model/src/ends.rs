@@ -1,0 +1,126 @@
+//! Whether every run can come to its end: from each state that any faults lead to, one in which all is settled can be reached by
+//! steps that are no faults.
+//!
+//! Stateright's `eventually` does not see runs that go round for ever, and asking again is going round. So the graph is walked
+//! forwards here, and then backwards from the states in which all is settled.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::Hash;
+
+use stateright::Model;
+
+/// A model whose runs come to an end.
+pub trait Ends: Model {
+    /// Whether all is settled.
+    fn is_settled(&self, state: &Self::State) -> bool;
+
+    /// Whether this is bad luck, which nothing may depend on to come to its end.
+    fn is_fault(&self, action: &Self::Action) -> bool;
+}
+
+/// What was found.
+#[derive(Debug)]
+pub struct Found<S, A> {
+    /// How many states there are.
+    pub states: usize,
+    /// How many of them are settled.
+    pub settled: usize,
+    /// How many of them lead to no settled one.
+    pub stuck: usize,
+    /// The shortest way to one of those, if there is one.
+    pub trace: Option<(Vec<A>, S)>,
+}
+
+struct Graph<A> {
+    /// By which action, from which state, each was first reached.
+    came_from: Vec<Option<(u32, A)>>,
+    /// For each state, those from which a step that is no fault leads to it.
+    before: Vec<Vec<u32>>,
+    settled: Vec<u32>,
+}
+
+/// Walks the whole graph.
+pub fn search<M>(model: &M) -> Found<M::State, M::Action>
+where
+    M: Ends,
+    M::State: Clone + Eq + Hash,
+    M::Action: Clone,
+{
+    let mut states = Vec::new();
+    let graph = forwards(model, &mut states);
+    let leads_there = backwards(&graph);
+    let stuck: Vec<_> = (0..states.len()).filter(|&at| !leads_there[at]).collect();
+    // States are numbered breadth first, so the first one is the nearest.
+    let trace = stuck.first().map(|&at| (way_to(&graph, at), states[at].clone()));
+    Found { states: states.len(), settled: graph.settled.len(), stuck: stuck.len(), trace }
+}
+
+fn forwards<M>(model: &M, states: &mut Vec<M::State>) -> Graph<M::Action>
+where
+    M: Ends,
+    M::State: Clone + Eq + Hash,
+    M::Action: Clone,
+{
+    let mut graph = Graph { came_from: Vec::new(), before: Vec::new(), settled: Vec::new() };
+    let mut numbers = HashMap::new();
+    let mut enter = |state: M::State, by, states: &mut Vec<M::State>, graph: &mut Graph<M::Action>| {
+        let next = u32::try_from(states.len()).expect("fewer states than fit into memory");
+        match numbers.entry(state) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => {
+                states.push(new.key().clone());
+                new.insert(next);
+                graph.came_from.push(by);
+                graph.before.push(Vec::new());
+                next
+            }
+        }
+    };
+    for state in model.init_states() {
+        enter(state, None, states, &mut graph);
+    }
+    let mut at = 0;
+    while at < states.len() {
+        let number = u32::try_from(at).expect("it was numbered so");
+        if model.is_settled(&states[at]) {
+            graph.settled.push(number);
+        }
+        let mut actions = Vec::new();
+        model.actions(&states[at], &mut actions);
+        for action in actions {
+            let Some(next) = model.next_state(&states[at], action.clone()) else { continue };
+            if !model.within_boundary(&next) {
+                continue;
+            }
+            let fault = model.is_fault(&action);
+            let next = enter(next, Some((number, action)), states, &mut graph);
+            if !fault {
+                graph.before[next as usize].push(number);
+            }
+        }
+        at += 1;
+    }
+    graph
+}
+
+fn backwards<A>(graph: &Graph<A>) -> Vec<bool> {
+    let mut leads_there = vec![false; graph.before.len()];
+    let mut ahead = graph.settled.clone();
+    while let Some(at) = ahead.pop() {
+        if !std::mem::replace(&mut leads_there[at as usize], true) {
+            ahead.extend(graph.before[at as usize].iter().filter(|&&before| !leads_there[before as usize]));
+        }
+    }
+    leads_there
+}
+
+fn way_to<A: Clone>(graph: &Graph<A>, mut at: usize) -> Vec<A> {
+    let mut way = Vec::new();
+    while let Some((before, action)) = &graph.came_from[at] {
+        way.push(action.clone());
+        at = *before as usize;
+    }
+    way.reverse();
+    way
+}

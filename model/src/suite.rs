@@ -1,0 +1,100 @@
+//! What is checked: by the tests with two workers, by the program with as many as it is told.
+
+use crate::charge::properties::{FAILED_IS_FAILED, NONE_LOST, ONE_CHARGE, ONE_STANDS, TOLD_IS_WRITTEN, VOID_HOLDS};
+use crate::charge::{self, Charging, Class};
+use crate::refund::{self, Refunding, SUMS_AGREE};
+
+/// How a missing rule shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shows {
+    /// A state is reached in which this does not hold.
+    Breaks(&'static str),
+    /// A state is reached from which no end can be.
+    GetsStuck,
+}
+
+/// The protocol of a charge, which must hold.
+pub fn charges(workers: usize) -> Vec<(&'static str, Charging)> {
+    let of = |class| Charging::new(workers, class);
+    vec![
+        ("class A", of(Class::Idempotent)),
+        ("class B", of(Class::Lookup)),
+        ("class C", of(Class::Neither)),
+        ("class A, with the statement", Charging { reconciles: true, ..of(Class::Idempotent) }),
+        ("class B, with the statement", Charging { reconciles: true, ..of(Class::Lookup) }),
+        ("class B that forgets what it refused, nobody late", forgetful(workers)),
+        (
+            "class B that forgets what it refused, with the statement",
+            Charging { late: true, reconciles: true, ..forgetful(workers) },
+        ),
+        ("look-up without refusal of repeats, nobody late", look_up_only(workers)),
+    ]
+}
+
+/// The largest: a provider that breaks its promise, and late workers. Two charges can be had, and are reversed.
+pub fn broken_promise(workers: usize) -> (&'static str, Charging) {
+    let model = Charging { late: true, reconciles: true, ..look_up_only(workers) };
+    ("look-up without refusal of repeats, with the statement", model)
+}
+
+/// The protocol of refunds, which must hold.
+pub fn refunds(workers: usize) -> Vec<(&'static str, Refunding)> {
+    let plain = Refunding::new(workers);
+    vec![("refunds", plain), ("refunds, and a report that lags", Refunding { lags: true, ..plain })]
+}
+
+fn look_up_only(workers: usize) -> Charging {
+    Charging { late: false, ..Charging::new(workers, Class::LookupOnly) }
+}
+
+fn forgetful(workers: usize) -> Charging {
+    Charging { forgets: true, late: false, ..Charging::new(workers, Class::Lookup) }
+}
+
+/// A charge without one of its rules, with two workers.
+pub fn flawed_charges() -> Vec<(Charging, Shows)> {
+    use charge::Flaw;
+    let (a, b, c) = (Class::Idempotent, Class::Lookup, Class::Neither);
+    let of = |class| Charging::new(2, class);
+    let forgetful_and_late = Charging { late: true, reconciles: true, ..forgetful(2) };
+    vec![
+        (of(c).without(Flaw::ClaimWithoutLock), Shows::Breaks(ONE_CHARGE)),
+        (of(b).without(Flaw::NewReference), Shows::Breaks(ONE_CHARGE)),
+        (look_up_only(2).without(Flaw::ResendUnasked), Shows::Breaks(ONE_CHARGE)),
+        (of(b).without(Flaw::ResendUnasked), Shows::GetsStuck),
+        (of(b).without(Flaw::BelieveNotFound), Shows::Breaks(FAILED_IS_FAILED)),
+        (look_up_only(2).without(Flaw::IgnoreInFlight), Shows::Breaks(ONE_CHARGE)),
+        (look_up_only(2).without(Flaw::OneLookUp), Shows::Breaks(ONE_CHARGE)),
+        (look_up_only(2).without(Flaw::KeepLookUps), Shows::Breaks(ONE_CHARGE)),
+        (of(c).without(Flaw::ResendInC), Shows::Breaks(ONE_CHARGE)),
+        (of(c).without(Flaw::OutcomeByFence), Shows::Breaks(TOLD_IS_WRITTEN)),
+        (of(a).without(Flaw::OverwriteFinal), Shows::Breaks(FAILED_IS_FAILED)),
+        (of(a).without(Flaw::OverwriteFinal), Shows::Breaks(NONE_LOST)),
+        (of(a).without(Flaw::VoidWithoutLock), Shows::Breaks(VOID_HOLDS)),
+        (of(c).without(Flaw::FailByTimer), Shows::Breaks(FAILED_IS_FAILED)),
+        (of(b).without(Flaw::RepeatIsDecline), Shows::Breaks(FAILED_IS_FAILED)),
+        (of(a).without(Flaw::NotProcessedAfterAll), Shows::Breaks(FAILED_IS_FAILED)),
+        (of(a).without(Flaw::NotProcessedUnfenced), Shows::Breaks(FAILED_IS_FAILED)),
+        (forgetful(2).without(Flaw::RefusalUnfenced), Shows::Breaks(FAILED_IS_FAILED)),
+        (forgetful_and_late.without(Flaw::KeepSecondCharge), Shows::GetsStuck),
+        (Charging { late: true, ..look_up_only(2) }, Shows::Breaks(ONE_STANDS)),
+    ]
+}
+
+/// Refunds without one of their rules, with two workers.
+pub fn flawed_refunds() -> Vec<(Refunding, Shows)> {
+    use refund::Flaw;
+    let plain = Refunding::new(2);
+    let lagging = Refunding { lags: true, ..plain };
+    [
+        (plain, Flaw::TwoInFlight),
+        (plain, Flaw::SendLate),
+        (plain, Flaw::NotProcessedUnfenced),
+        (plain, Flaw::RefusalUnfenced),
+        (plain, Flaw::IgnoreInFlight),
+        (lagging, Flaw::KeepLookUps),
+        (plain, Flaw::ResendUnasked),
+    ]
+    .map(|(model, flaw)| (model.without(flaw), Shows::Breaks(SUMS_AGREE)))
+    .to_vec()
+}
