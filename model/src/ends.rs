@@ -32,6 +32,17 @@ pub struct Found<S, A> {
     pub trace: Option<(Vec<A>, S)>,
 }
 
+/// The shortest way to such a state, if there is one.
+pub fn nearest<M>(model: &M, is_wanted: impl Fn(&M::State) -> bool) -> Option<Vec<M::Action>>
+where
+    M: Ends,
+    M::State: Clone + Eq + Hash,
+    M::Action: Clone,
+{
+    let (graph, at) = forwards(model, &mut Vec::new(), is_wanted);
+    at.map(|at| way_to(&graph, at))
+}
+
 struct Graph<A> {
     /// By which action, from which state, each was first reached.
     came_from: Vec<Option<(u32, A)>>,
@@ -48,7 +59,7 @@ where
     M::Action: Clone,
 {
     let mut states = Vec::new();
-    let graph = forwards(model, &mut states);
+    let (graph, _) = forwards(model, &mut states, |_| false);
     let leads_there = backwards(&graph);
     let stuck: Vec<_> = (0..states.len()).filter(|&at| !leads_there[at]).collect();
     // States are numbered breadth first, so the first one is the nearest.
@@ -56,7 +67,12 @@ where
     Found { states: states.len(), settled: graph.settled.len(), stuck: stuck.len(), trace }
 }
 
-fn forwards<M>(model: &M, states: &mut Vec<M::State>) -> Graph<M::Action>
+/// Breadth first, until there is nothing new or something that is wanted.
+fn forwards<M>(
+    model: &M,
+    states: &mut Vec<M::State>,
+    is_wanted: impl Fn(&M::State) -> bool,
+) -> (Graph<M::Action>, Option<usize>)
 where
     M: Ends,
     M::State: Clone + Eq + Hash,
@@ -82,6 +98,9 @@ where
     }
     let mut at = 0;
     while at < states.len() {
+        if is_wanted(&states[at]) {
+            return (graph, Some(at));
+        }
         let number = u32::try_from(at).expect("it was numbered so");
         if model.is_settled(&states[at]) {
             graph.settled.push(number);
@@ -101,7 +120,7 @@ where
         }
         at += 1;
     }
-    graph
+    (graph, None)
 }
 
 fn backwards<A>(graph: &Graph<A>) -> Vec<bool> {
