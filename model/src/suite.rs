@@ -74,6 +74,7 @@ pub fn flawed_charges() -> Vec<(Charging, Shows)> {
         (of(b).without(Flaw::RepeatIsDecline), Shows::Breaks(FAILED_IS_FAILED)),
         (of(a).without(Flaw::NotProcessedAfterAll), Shows::Breaks(FAILED_IS_FAILED)),
         (of(a).without(Flaw::NotProcessedUnfenced), Shows::Breaks(FAILED_IS_FAILED)),
+        (of(b).without(Flaw::NotProcessedUnfenced), Shows::Breaks(FAILED_IS_FAILED)),
         (forgetful(2).without(Flaw::RefusalUnfenced), Shows::Breaks(FAILED_IS_FAILED)),
         (Charging { reconciles: true, ..endless(b, 2) }.without(Flaw::KeepSecondCharge), Shows::GetsStuck),
         (of(b).without(Flaw::BelieveRefusal), Shows::Breaks(FAILED_IS_FAILED)),
