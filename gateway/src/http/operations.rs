@@ -85,7 +85,19 @@ impl Amounts {
     }
 }
 
+/// A refusal may be the doing of the same request that came twice and was faster the other time: its token is used now, or a limit
+/// is reached. So the reference is asked for once more before another code than 26 is told.
 async fn charge(call: &Call, matrix: &Matrix) -> Result<(Amounts, Charged)> {
+    let charged = charge_once(call, matrix).await;
+    if let Err(Failure::Refused(code, _)) = &charged
+        && !matches!(code, Code::Declined | Code::Duplicate)
+    {
+        unused_reference(call).await?.ok();
+    }
+    charged
+}
+
+async fn charge_once(call: &Call, matrix: &Matrix) -> Result<(Amounts, Charged)> {
     let Call { app, account, form, lifetime } = call;
     let reference_id = unused_reference(call).await?;
     let today = account.time_zone.date_at(app.clock.now());

@@ -49,7 +49,8 @@ async fn who_waited_past_midnight_counts_in_the_new_day() {
     world.post("sale.php", &world.charge(GOOD)).await.is("00");
     world.post("sale.php", &world.charge(GOOD)).await.is("00");
     world.post("sale.php", &world.charge(GOOD)).await.refuses("19", "");
-    let kept = "SELECT count(*) FROM gateway.usage WHERE transactions = 3 AND day > (SELECT min(created_at)::date FROM gateway.transactions)";
+    let kept = "SELECT count(*) FROM gateway.usage
+                WHERE transactions = 3 AND day > (SELECT min(created_at)::date FROM gateway.transactions)";
     assert_eq!(world.number(kept).await, 1);
 }
 
