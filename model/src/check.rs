@@ -42,7 +42,7 @@ where
     }
     let ends = ends::search(&model);
     match ends.trace {
-        Some((way, _)) => checked.wrong.push(format!("{} states lead to no end: {}", ends.stuck, told(Some(&way)))),
+        Some(way) => checked.wrong.push(format!("{} states lead to no end: {}", ends.stuck, told(Some(&way)))),
         None if ends.settled == 0 => checked.wrong.push("there is no end".to_owned()),
         None => checked.held += 1,
     }
@@ -64,7 +64,7 @@ where
             let holds = model.property(property).condition;
             ends::nearest(&model, |state| !holds(&model, state))
         }
-        Shows::GetsStuck => ends::search(&model).trace.map(|(way, _)| way),
+        Shows::GetsStuck => ends::search(&model).trace,
     }
 }
 
