@@ -64,22 +64,6 @@ struct Graph<A> {
     settled: Vec<u32>,
 }
 
-/// Walks the whole graph.
-pub fn search<M>(model: &M) -> Found<M::State, M::Action>
-where
-    M: Ends,
-    M::State: Clone + Hash,
-    M::Action: Clone,
-{
-    let mut states = Vec::new();
-    let (graph, _) = forwards(model, &mut states, |_| false);
-    let leads_there = backwards(&graph);
-    let stuck: Vec<_> = (0..states.len()).filter(|&at| !leads_there[at]).collect();
-    // States are numbered breadth first, so the first one is the nearest.
-    let trace = stuck.first().map(|&at| (way_to(&graph, at), states[at].clone()));
-    Found { states: states.len(), settled: graph.settled.len(), stuck: stuck.len(), trace }
-}
-
 /// Breadth first, until there is nothing new or something that is wanted. A state is known by its hash alone, as stateright
 /// does it: there are millions of them.
 fn forwards<M>(model: &M, is_wanted: impl Fn(&M::State) -> bool) -> (Graph<M::Action>, Option<usize>)
