@@ -42,7 +42,7 @@ where
     }
     let ends = ends::search(&model);
     match ends.trace {
-        Some((way, _)) => checked.wrong.push(format!("{} states lead to no end: {}", ends.stuck, told(Some(&way)))),
+        Some(way) => checked.wrong.push(format!("{} states lead to no end: {}", ends.stuck, told(Some(&way)))),
         None if ends.settled == 0 => checked.wrong.push("there is no end".to_owned()),
         None => checked.held += 1,
     }
@@ -52,17 +52,19 @@ where
 /// The shortest way to where it shows that a rule is missing.
 pub fn counterexample<M>(model: M, shows: Shows) -> Option<Vec<M::Action>>
 where
-    M: Ends + Send + Sync + 'static,
+    M: Ends + Clone + Send + Sync + 'static,
     M::State: Clone + Debug + Eq + Hash + Send + Sync + 'static,
     M::Action: Clone + Debug + PartialEq + Send + Sync,
 {
     match shows {
         Shows::Breaks(property) => {
             let enough = HasDiscoveries::AnyOf([property].into());
-            let checker = model.checker().finish_when(enough).spawn_bfs().join();
-            checker.discovery(property).map(|path| path.into_actions())
+            model.clone().checker().finish_when(enough).spawn_bfs().join().discovery(property)?;
+            // That one need not be the shortest.
+            let holds = model.property(property).condition;
+            ends::nearest(&model, |state| !holds(&model, state))
         }
-        Shows::GetsStuck => ends::search(&model).trace.map(|(way, _)| way),
+        Shows::GetsStuck => ends::search(&model).trace,
     }
 }
 

@@ -4,9 +4,9 @@
 //! Stateright's `eventually` does not see runs that go round for ever, and asking again is going round. So the graph is walked
 //! forwards here, and then backwards from the states in which all is settled.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::hash::Hash;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use stateright::Model;
 
@@ -21,15 +21,39 @@ pub trait Ends: Model {
 
 /// What was found.
 #[derive(Debug)]
-pub struct Found<S, A> {
-    /// How many states there are.
-    pub states: usize,
-    /// How many of them are settled.
+pub struct Found<A> {
+    /// How many states are settled.
     pub settled: usize,
-    /// How many of them lead to no settled one.
+    /// How many states lead to no settled one.
     pub stuck: usize,
     /// The shortest way to one of those, if there is one.
-    pub trace: Option<(Vec<A>, S)>,
+    pub trace: Option<Vec<A>>,
+}
+
+/// Walks the whole graph.
+pub fn search<M>(model: &M) -> Found<M::Action>
+where
+    M: Ends,
+    M::State: Clone + Hash,
+    M::Action: Clone,
+{
+    let (graph, _) = forwards(model, |_| false);
+    let leads_there = backwards(&graph);
+    let stuck: Vec<_> = (0..leads_there.len()).filter(|&at| !leads_there[at]).collect();
+    // States are numbered breadth first, so the first one is the nearest.
+    let trace = stuck.first().map(|&at| way_to(&graph, at));
+    Found { settled: graph.settled.len(), stuck: stuck.len(), trace }
+}
+
+/// The shortest way to such a state, if there is one.
+pub fn nearest<M>(model: &M, is_wanted: impl Fn(&M::State) -> bool) -> Option<Vec<M::Action>>
+where
+    M: Ends,
+    M::State: Clone + Hash,
+    M::Action: Clone,
+{
+    let (graph, at) = forwards(model, is_wanted);
+    at.map(|at| way_to(&graph, at))
 }
 
 struct Graph<A> {
@@ -40,68 +64,68 @@ struct Graph<A> {
     settled: Vec<u32>,
 }
 
-/// Walks the whole graph.
-pub fn search<M>(model: &M) -> Found<M::State, M::Action>
+/// Breadth first, until there is nothing new or something that is wanted. A state is known by its hash alone, as stateright
+/// does it: there are millions of them.
+fn forwards<M>(model: &M, is_wanted: impl Fn(&M::State) -> bool) -> (Graph<M::Action>, Option<usize>)
 where
     M: Ends,
-    M::State: Clone + Eq + Hash,
-    M::Action: Clone,
-{
-    let mut states = Vec::new();
-    let graph = forwards(model, &mut states);
-    let leads_there = backwards(&graph);
-    let stuck: Vec<_> = (0..states.len()).filter(|&at| !leads_there[at]).collect();
-    // States are numbered breadth first, so the first one is the nearest.
-    let trace = stuck.first().map(|&at| (way_to(&graph, at), states[at].clone()));
-    Found { states: states.len(), settled: graph.settled.len(), stuck: stuck.len(), trace }
-}
-
-fn forwards<M>(model: &M, states: &mut Vec<M::State>) -> Graph<M::Action>
-where
-    M: Ends,
-    M::State: Clone + Eq + Hash,
+    M::State: Clone + Hash,
     M::Action: Clone,
 {
     let mut graph = Graph { came_from: Vec::new(), before: Vec::new(), settled: Vec::new() };
     let mut numbers = HashMap::new();
-    let mut enter = |state: M::State, by, states: &mut Vec<M::State>, graph: &mut Graph<M::Action>| {
-        let next = u32::try_from(states.len()).expect("fewer states than fit into memory");
-        match numbers.entry(state) {
-            Entry::Occupied(known) => *known.get(),
-            Entry::Vacant(new) => {
-                states.push(new.key().clone());
-                new.insert(next);
-                graph.came_from.push(by);
-                graph.before.push(Vec::new());
-                next
-            }
-        }
-    };
+    let mut ahead = VecDeque::new();
     for state in model.init_states() {
-        enter(state, None, states, &mut graph);
+        graph.enter(&mut numbers, &mut ahead, state, None);
     }
     let mut at = 0;
-    while at < states.len() {
+    while let Some(state) = ahead.pop_front() {
+        if is_wanted(&state) {
+            return (graph, Some(at));
+        }
         let number = u32::try_from(at).expect("it was numbered so");
-        if model.is_settled(&states[at]) {
+        if model.is_settled(&state) {
             graph.settled.push(number);
         }
         let mut actions = Vec::new();
-        model.actions(&states[at], &mut actions);
+        model.actions(&state, &mut actions);
         for action in actions {
-            let Some(next) = model.next_state(&states[at], action.clone()) else { continue };
-            if !model.within_boundary(&next) {
-                continue;
-            }
+            let next = model.next_state(&state, action.clone()).filter(|next| model.within_boundary(next));
+            let Some(next) = next else { continue };
             let fault = model.is_fault(&action);
-            let next = enter(next, Some((number, action)), states, &mut graph);
+            let next = graph.enter(&mut numbers, &mut ahead, next, Some((number, action)));
             if !fault {
                 graph.before[next as usize].push(number);
             }
         }
         at += 1;
     }
-    graph
+    (graph, None)
+}
+
+impl<A> Graph<A> {
+    /// The number of a state, which is put into the queue if it is new.
+    fn enter<S: Hash>(
+        &mut self,
+        numbers: &mut HashMap<u64, u32>,
+        ahead: &mut VecDeque<S>,
+        state: S,
+        by: Option<(u32, A)>,
+    ) -> u32 {
+        let next = u32::try_from(self.came_from.len()).expect("fewer states than fit into memory");
+        let mut hasher = DefaultHasher::new();
+        state.hash(&mut hasher);
+        match numbers.entry(hasher.finish()) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => {
+                new.insert(next);
+                ahead.push_back(state);
+                self.came_from.push(by);
+                self.before.push(Vec::new());
+                next
+            }
+        }
+    }
 }
 
 fn backwards<A>(graph: &Graph<A>) -> Vec<bool> {

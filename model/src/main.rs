@@ -32,7 +32,7 @@ fn protocol(workers: usize) -> bool {
     for (name, model) in suite::refunds(workers) {
         well &= report(name, model);
     }
-    for (name, model) in suite::charges(workers).into_iter().chain([suite::broken_promise(workers)]) {
+    for (name, model) in suite::charges(workers).into_iter().chain([suite::broken_promise()]) {
         well &= report(name, model);
     }
     well

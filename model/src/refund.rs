@@ -2,15 +2,13 @@
 //! knows a repeated one nor can be asked for one. The unique index `operations_one_in_flight` lets one be under way at a time, so
 //! what the report has beside what our books have is that one's.
 //!
-//! Two partial refunds of one payment that leave enough of it: the provider never refuses one for being a second one.
+//! Two equal partial refunds of one payment that leave enough of it: the provider never refuses one for being a second one.
 
 use stateright::{Model, Property};
 
 use crate::ends::Ends;
 use crate::row::{Claim, Row, State as RowState};
 
-/// The sums of the two refunds.
-const SUMS: [u32; 2] = [1, 2];
 /// `perform::LOOK_UPS`.
 const LOOK_UPS: u8 = 2;
 
@@ -26,8 +24,8 @@ pub const FAILED_IS_FAILED: &str = "what failed gave nothing back";
 pub enum Flaw {
     /// Two refunds of a payment may be in flight.
     TwoInFlight,
-    /// A worker sends however late it is.
-    SendLate,
+    /// The provider enters what is late.
+    NoDeadline,
     /// "Not processed" is an outcome although another worker has claimed the operation since.
     NotProcessedUnfenced,
     /// A refusal is an outcome although another worker has claimed the operation since.
@@ -110,15 +108,11 @@ pub enum Step {
     /// To note that it sends again.
     SendingAgain,
     /// To send.
-    Armed {
-        /// Whether a request may have been sent before.
-        sent_before: bool,
-    },
+    Armed(Sending),
     /// To hear of its request, which is in flight.
-    Waiting {
-        /// Whether a request may have been sent before.
-        sent_before: bool,
-    },
+    Waiting(Sending),
+    /// To ask once more, before it believes that what it sent again was refused, with the names that our books have.
+    Doubting(u8),
     /// To record that this child was made.
     Done(u8),
     /// To record that nothing was done.
@@ -127,6 +121,15 @@ pub enum Step {
     Refused,
     /// To give the operation back, with or without a look-up to count.
     Leaving(bool),
+}
+
+/// A request that is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Sending {
+    /// Whether it is sent again.
+    pub again: bool,
+    /// Whether `valid_until` lies behind.
+    pub expired: bool,
 }
 
 /// A step of somebody. Workers go by their number.
@@ -268,7 +271,7 @@ fn happens() -> Vec<Property<Refunding>> {
             state.workers.iter().any(asks) && state.children.len() == 2
         }),
         Property::sometimes("sent again after two look-ups", |_, state: &State| {
-            state.workers.iter().any(|worker| worker.step == Step::Armed { sent_before: true })
+            state.workers.iter().any(|worker| worker.step == Step::Armed(Sending { again: true, expired: false }))
         }),
         Property::sometimes("a late worker brings the answer", |_, state: &State| {
             state.workers.iter().any(|worker| {
@@ -287,7 +290,6 @@ fn made(state: &State, of: usize) -> usize {
 }
 
 fn sums_agree(state: &State) -> bool {
-    let given: u32 = state.children.iter().map(|child| SUMS[child.of]).sum();
-    let succeeded = state.rows.iter().zip(SUMS).filter(|(row, _)| matches!(row.state, RowState::Succeeded(_)));
-    given == succeeded.map(|(_, sum)| sum).sum::<u32>()
+    let succeeded = state.rows.iter().filter(|row| matches!(row.state, RowState::Succeeded(_)));
+    state.children.len() == succeeded.count()
 }

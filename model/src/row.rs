@@ -111,7 +111,7 @@ impl Row {
             self.state = State::Unknown;
             self.leased = false;
             self.for_a_person = by_a_person;
-            self.not_found += u8::from(found_nothing);
+            self.not_found = if found_nothing { self.not_found + 1 } else { 0 };
         }
     }
 

@@ -1,6 +1,6 @@
 //! Which steps are possible.
 
-use super::{Action, Charging, Flaw, IDS, Parent, Standing, State, Step};
+use super::{Action, Charging, Flaw, IDS, Parent, Sending, Standing, State, Step};
 use crate::row::State as RowState;
 
 impl Charging {
@@ -35,7 +35,7 @@ impl Charging {
         match step {
             Step::Idle if state.ids > 0 => actions.push(Action::Claim(at)),
             Step::Idle => {}
-            Step::LookingUp(_) => {
+            Step::LookingUp(_) | Step::Doubting(_) => {
                 actions.push(Action::LookUp { worker: at, missed: false });
                 if self.may_miss(state) {
                     actions.push(Action::LookUp { worker: at, missed: true });
@@ -43,9 +43,9 @@ impl Charging {
             }
             Step::SendingAgain => actions.push(Action::SendAgain(at)),
             // So many requests may be in flight at once, and no more.
-            Step::Armed { .. } if in_flight(state) <= self.workers => actions.push(Action::Send(at)),
-            Step::Armed { .. } => {}
-            Step::Waiting { reference, .. } => self.of_a_request(state, at, reference, actions),
+            Step::Armed(_) if in_flight(state) <= self.workers => actions.push(Action::Send(at)),
+            Step::Armed(_) => {}
+            Step::Waiting(sending, reference) => self.of_a_request(state, at, sending, reference, actions),
             Step::Answered(_) => actions.push(Action::Record(at)),
             Step::Leaving(_) => actions.push(Action::LeaveUnknown(at)),
         }
@@ -54,11 +54,11 @@ impl Charging {
         }
     }
 
-    fn of_a_request(&self, state: &State, worker: usize, reference: u8, actions: &mut Vec<Action>) {
-        for &decision in self.decisions(state, reference) {
-            for heard in [true, false] {
-                actions.push(Action::Deliver { worker, decision, heard });
-            }
+    fn of_a_request(&self, state: &State, worker: usize, sending: Sending, reference: u8, actions: &mut Vec<Action>) {
+        // What has expired is turned away, if it arrives.
+        let decisions = if sending.expired { &[] } else { self.decisions(state, reference) };
+        for &decision in decisions {
+            actions.extend([true, false].map(|heard| Action::Deliver { worker, decision, heard }));
         }
         actions.extend([Action::LoseRequest(worker), Action::TurnAway(worker), Action::TimeOut(worker)]);
     }
@@ -74,14 +74,10 @@ impl Charging {
     }
 
     fn of_time(&self, state: &State, actions: &mut Vec<Action>) {
-        if state.row.leased
-            && (self.late || !state.workers.iter().any(|worker| worker.fenced && is_sending(worker.step)))
-        {
+        if state.row.leased {
             actions.push(Action::LeaseEnds);
         }
-        // A worker that is still to send has not sent: only where nobody is late is that no request to come.
-        let to_come = !self.late && state.workers.iter().any(|worker| matches!(worker.step, Step::Armed { .. }));
-        if state.row.state.was_sent() && !state.row.dead && in_flight(state) == 0 && !to_come {
+        if state.row.state.was_sent() && !state.row.dead && in_flight(state) == 0 {
             actions.push(Action::RequestsDie);
         }
         if self.lacks(Flaw::FailByTimer) && state.row.state == RowState::Unknown {
@@ -120,14 +116,7 @@ fn of_the_queue(state: &State, actions: &mut Vec<Action>) {
 
 /// Requests that may still be acted on.
 pub(super) fn in_flight(state: &State) -> usize {
-    let waited_for = state.workers.iter().filter(|worker| matches!(worker.step, Step::Waiting { .. })).count();
+    let may_act = |step| matches!(step, Step::Waiting(Sending { expired: false, .. }, _));
+    let waited_for = state.workers.iter().filter(|worker| may_act(worker.step)).count();
     waited_for + state.strays.iter().map(|&strays| usize::from(strays)).sum::<usize>()
-}
-
-/// Between the gate and the answer.
-fn is_sending(step: Step) -> bool {
-    match step {
-        Step::Armed { .. } | Step::Waiting { .. } => true,
-        Step::Idle | Step::LookingUp(_) | Step::SendingAgain | Step::Answered(_) | Step::Leaving(_) => false,
-    }
 }

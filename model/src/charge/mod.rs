@@ -27,10 +27,10 @@ pub struct Charging {
     pub workers: usize,
     /// What the provider offers.
     pub class: Class,
-    /// Whether a worker may be paused beyond its lease between the gate and the answer.
-    pub late: bool,
-    /// Whether a look-up may once miss what the provider has.
-    pub lags: bool,
+    /// Whether the provider enters nothing after `valid_until`.
+    pub deadline: bool,
+    /// How many look-ups may miss what the provider has.
+    pub lags: u8,
     /// Whether the provider may refuse a request and forget it.
     pub forgets: bool,
     /// Whether the provider's statement is read.
@@ -40,9 +40,15 @@ pub struct Charging {
 }
 
 impl Charging {
-    /// The protocol as it is: late workers, reports that lag where there are any, and no help from the statement.
+    /// The protocol as it is, without help from the statement. A report may lag behind all look-ups where the refusal of a
+    /// repeated reference makes up for it.
     pub const fn new(workers: usize, class: Class) -> Self {
-        Self { workers, class, late: true, lags: true, forgets: false, reconciles: false, flaw: None }
+        let (deadline, lags) = match class {
+            Class::Lookup => (true, 2),
+            Class::LookupOnly => (true, 1),
+            Class::Idempotent | Class::Neither => (false, 0),
+        };
+        Self { workers, class, deadline, lags, forgets: false, reconciles: false, flaw: None }
     }
 
     /// The same without a rule.
@@ -106,21 +112,26 @@ pub enum Step {
     /// To note that it sends again (`perform::send_again`).
     SendingAgain,
     /// To send (`perform::send`).
-    Armed {
-        /// Whether a request may have been sent before.
-        sent_before: bool,
-    },
-    /// To hear of its request, which is in flight.
-    Waiting {
-        /// Whether a request may have been sent before.
-        sent_before: bool,
-        /// The request's reference.
-        reference: u8,
-    },
+    Armed(Sending),
+    /// To hear of its request, which is in flight, under this reference.
+    Waiting(Sending, u8),
+    /// To ask once more, before it believes that what it sent again was refused (`perform::doubt_refusal`).
+    Doubting(Answer),
     /// To record what it heard (`outcome::record_outcome`).
     Answered(Answer),
     /// To give the operation back (`operations::leave_unknown`).
     Leaving(Why),
+}
+
+/// A request that is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Sending {
+    /// Whether it is sent again.
+    pub again: bool,
+    /// Whether no earlier one has done anything, nor will: then "not processed" is an outcome.
+    pub alone: bool,
+    /// Whether `valid_until` lies behind.
+    pub expired: bool,
 }
 
 /// What the worker knows.
@@ -134,7 +145,7 @@ pub enum Answer {
     Refused,
     /// The cardholder is asked first.
     Challenged,
-    /// This request did nothing, and the claim found that none had gone out before it (`Fault::NotProcessed`).
+    /// This request did nothing, and no earlier one did (`Fault::NotProcessed`).
     NotProcessed,
 }
 

@@ -2,7 +2,7 @@
 
 use stateright::Property;
 
-use super::{Answer, Charging, Class, Parent, Standing, State, Step, Why};
+use super::{Answer, Charging, Class, Parent, Sending, Standing, State, Step, Why};
 use crate::ends::Ends;
 use crate::row::State as RowState;
 
@@ -20,9 +20,9 @@ pub const TOLD_IS_WRITTEN: &str = "an approval that a worker was told of is writ
 pub const VOID_HOLDS: &str = "nothing is charged after an acknowledged void";
 
 impl Charging {
-    /// A late worker whose reference is as good as new to the provider: what it brings is seen, and reversed.
-    fn needs_reversal(&self) -> bool {
-        self.late && (self.class == Class::LookupOnly || self.forgets)
+    /// Without a deadline a late worker's request may be entered after the operation has ended: it is seen, and reversed.
+    fn may_come_too_late(&self) -> bool {
+        self.class.looks_up() && !self.deadline
     }
 
     pub(super) fn all_properties(&self) -> Vec<Property<Self>> {
@@ -33,13 +33,15 @@ impl Charging {
             Property::always(NONE_LOST, |model: &Self, state: &State| !model.is_settled(state) || known(state)),
             Property::always(TOLD_IS_WRITTEN, |_, state: &State| told_is_written(state)),
         ];
-        if self.needs_reversal() {
+        if !self.may_come_too_late() || self.class.knows_repeats() {
+            all.push(Property::always(ONE_CHARGE, |_, state: &State| approvals(state) <= 1));
+        }
+        if self.may_come_too_late() {
             all.push(Property::sometimes("what nobody wants was reversed", |_, state: &State| {
                 count(state, Standing::Reversed) > 0
             }));
         } else {
             all.extend([
-                Property::always(ONE_CHARGE, |_, state: &State| approvals(state) <= 1),
                 Property::always(FAILED_IS_FAILED, |_, state: &State| {
                     !matches!(state.row.state, RowState::Failed | RowState::Declined) || approvals(state) == 0
                 }),
@@ -47,12 +49,10 @@ impl Charging {
             ]);
         }
         all.extend(happens_everywhere());
-        if self.late {
-            all.extend(happens_late());
-        }
+        all.extend(happens_late());
         all.extend(match self.class {
             Class::Idempotent => happens_in_a(),
-            Class::Lookup => happens_in_b(self.late),
+            Class::Lookup => happens_in_b(self.deadline),
             Class::LookupOnly => happens_by_look_up(),
             Class::Neither => happens_in_c(),
         });
@@ -87,7 +87,7 @@ fn happens_everywhere() -> Vec<Property<Charging>> {
 fn happens_late() -> Vec<Property<Charging>> {
     vec![
         Property::sometimes("a late worker sends", |_, state: &State| {
-            let late = |step| matches!(step, Step::Waiting { sent_before: false, .. });
+            let late = |step| matches!(step, Step::Waiting(Sending { again: false, .. }, _));
             state.workers.iter().any(|worker| !worker.fenced && late(worker.step))
         }),
         Property::sometimes("a late worker brings an approval", |_, state: &State| {
@@ -103,7 +103,7 @@ fn happens_late() -> Vec<Property<Charging>> {
 
 fn happens_in_a() -> Vec<Property<Charging>> {
     vec![Property::sometimes("sent again while the first is in flight", |_, state: &State| {
-        state.strays[0] > 0 && holds(state, |step| matches!(step, Step::Waiting { sent_before: true, .. }))
+        state.strays[0] > 0 && holds(state, |step| matches!(step, Step::Waiting(Sending { again: true, .. }, _)))
     })]
 }
 
@@ -119,16 +119,19 @@ fn happens_by_look_up() -> Vec<Property<Charging>> {
             holds(state, |step| step == Step::Leaving(Why::Pending))
         }),
         Property::sometimes("sent again after two look-ups", |_, state: &State| {
-            holds(state, |step| step == Step::Armed { sent_before: true })
+            holds(state, |step| matches!(step, Step::Armed(Sending { again: true, .. })))
         }),
     ]
 }
 
-fn happens_in_b(late: bool) -> Vec<Property<Charging>> {
+fn happens_in_b(deadline: bool) -> Vec<Property<Charging>> {
     let mut all = happens_by_look_up();
-    if late {
-        all.push(Property::sometimes("a repeated reference was refused", |_, state: &State| {
-            holds(state, |step| step == Step::Leaving(Why::Repeated))
+    all.push(Property::sometimes("a repeated reference was refused", |_, state: &State| {
+        holds(state, |step| step == Step::Leaving(Why::Repeated))
+    }));
+    if deadline {
+        all.push(Property::sometimes("a late request is turned away", |_, state: &State| {
+            holds(state, |step| matches!(step, Step::Waiting(Sending { expired: true, .. }, _)))
         }));
     }
     all

@@ -61,8 +61,8 @@ pub struct Charge {
     pub reference: u8,
     /// How it stands.
     pub standing: Standing,
-    /// Whether the report may still miss it.
-    pub fresh: bool,
+    /// How many look-ups may still miss it.
+    pub unseen: u8,
     /// Whether a worker was told of it and lived to record it.
     pub told: bool,
     /// Whether our books call it a second one, to be reversed (`charge_anomalies`).
@@ -118,8 +118,7 @@ impl Charging {
             Decision::Challenge => Standing::Pending,
             Decision::Refuse => return Reply::Says(Answer::Refused),
         };
-        let fresh = self.lags && self.class.looks_up();
-        state.charges.push(Charge { reference, standing, fresh, told: false, unwanted: false });
+        state.charges.push(Charge { reference, standing, unseen: self.lags, told: false, unwanted: false });
         if standing == Standing::Approved {
             note_approval(state);
         }
@@ -130,15 +129,15 @@ impl Charging {
     pub(super) fn report(&self, state: &mut State, missed: bool) -> Option<Answer> {
         let reference = state.reference;
         let at = state.charges.iter().position(|charge| charge.reference == reference)?;
-        // It was missed once, or was there for as long as it takes to be seen.
-        state.charges[at].fresh = false;
+        let charge = &mut state.charges[at];
+        charge.unseen = if missed { charge.unseen - 1 } else { 0 };
         (!missed).then(|| answer(state, at))
     }
 
     /// Whether a look-up may miss what is there.
     pub(super) fn may_miss(&self, state: &State) -> bool {
         let found = state.charges.iter().find(|charge| charge.reference == state.reference);
-        found.is_some_and(|charge| charge.fresh)
+        found.is_some_and(|charge| charge.unseen > 0)
     }
 
     /// What the refusal of a repeated reference means.

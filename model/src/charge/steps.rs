@@ -1,11 +1,12 @@
 //! What a step does. Each arm names nothing that the code does not read or write at that moment.
 
 use super::provider::{Reply, note_approval};
-use super::{Action, Answer, Charging, Class, Flaw, Parent, Standing, State, Step, Why};
+use super::{Action, Answer, Charging, Class, Flaw, Parent, Sending, Standing, State, Step, Why};
 use crate::row::{Claim, State as RowState};
 
 /// `perform::LOOK_UPS`.
 const LOOK_UPS: u8 = 2;
+const FIRST: Step = Step::Armed(Sending { again: false, alone: true, expired: false });
 
 impl Charging {
     pub(super) fn take(&self, state: &mut State, action: Action) {
@@ -22,14 +23,15 @@ impl Charging {
             Action::LookUp { worker, missed } => self.look_up(state, worker, missed),
             Action::SendAgain(at) => self.send_again(state, at),
             Action::Send(at) => {
-                let Step::Armed { sent_before } = state.workers[at].step else { return };
-                let reference = if sent_before { state.reference } else { 0 };
-                state.workers[at].step = Step::Waiting { sent_before, reference };
+                let Step::Armed(sending) = state.workers[at].step else { return };
+                let reference = if sending.again { state.reference } else { 0 };
+                state.workers[at].step = Step::Waiting(sending, reference);
             }
             Action::Deliver { worker, decision, heard } => {
-                let Step::Waiting { reference, .. } = state.workers[worker].step else { return };
+                let Step::Waiting(sending, reference) = state.workers[worker].step else { return };
                 let reply = self.receive(state, reference, decision);
-                state.workers[worker].step = if heard { self.hears(&reply) } else { Step::Leaving(Why::NoAnswer) };
+                state.workers[worker].step =
+                    if heard { self.hears(sending, &reply) } else { Step::Leaving(Why::NoAnswer) };
             }
             Action::LoseRequest(at) => state.workers[at].step = Step::Leaving(Why::NoAnswer),
             Action::TurnAway(at) => self.turned_away(state, at),
@@ -49,7 +51,7 @@ impl Charging {
             }
             Action::LoseStray(reference) => state.strays[usize::from(reference)] -= 1,
             Action::LeaseEnds => state.row.leased = false,
-            Action::RequestsDie => state.row.dead = true,
+            Action::RequestsDie => self.requests_die(state),
             Action::Decide { charge, approved } => {
                 state.charges[charge].standing = if approved { Standing::Approved } else { Standing::Declined };
                 if approved {
@@ -71,8 +73,7 @@ impl Charging {
         let Some(claim) = claim else { return };
         state.workers.iter_mut().for_each(|worker| worker.fenced = false);
         state.workers[at].fenced = true;
-        state.workers[at].step =
-            if claim.sent_before { self.recover(claim) } else { Step::Armed { sent_before: false } };
+        state.workers[at].step = if claim.sent_before { self.recover(claim) } else { FIRST };
     }
 
     /// `perform::recover`.
@@ -86,19 +87,29 @@ impl Charging {
         }
     }
 
-    /// `perform::look_up`.
+    /// `perform::look_up`, and the look-up of `perform::doubt_refusal`.
     fn look_up(&self, state: &mut State, at: usize, missed: bool) {
-        let Step::LookingUp(claim) = state.workers[at].step else { return };
-        let needed = if self.lacks(Flaw::OneLookUp) { 1 } else { LOOK_UPS };
-        let dead = claim.dead || self.lacks(Flaw::IgnoreInFlight);
-        state.workers[at].step = match self.report(state, missed) {
-            Some(Answer::Challenged) => Step::Leaving(Why::Pending),
-            Some(answer) => Step::Answered(answer),
-            None if self.lacks(Flaw::BelieveNotFound) => Step::Answered(Answer::NotProcessed),
-            None if !dead => Step::Leaving(Why::MayArrive),
-            None if claim.not_found + 1 < needed => Step::Leaving(Why::FoundNothing),
-            None => Step::SendingAgain,
+        let asking = state.workers[at].step;
+        state.workers[at].step = match (self.report(state, missed), asking) {
+            (Some(Answer::Challenged), _) => Step::Leaving(Why::Pending),
+            (Some(answer), _) => Step::Answered(answer),
+            (None, Step::LookingUp(claim)) => self.not_found(claim),
+            (None, Step::Doubting(refusal)) => Step::Answered(refusal),
+            (None, other) => other,
         };
+    }
+
+    fn not_found(&self, claim: Claim) -> Step {
+        let needed = if self.lacks(Flaw::OneLookUp) { 1 } else { LOOK_UPS };
+        if self.lacks(Flaw::BelieveNotFound) {
+            Step::Answered(Answer::NotProcessed)
+        } else if !claim.dead && !self.lacks(Flaw::IgnoreInFlight) {
+            Step::Leaving(Why::MayArrive)
+        } else if claim.not_found + 1 < needed {
+            Step::Leaving(Why::FoundNothing)
+        } else {
+            Step::SendingAgain
+        }
     }
 
     fn send_again(&self, state: &mut State, at: usize) {
@@ -108,11 +119,25 @@ impl Charging {
         if self.lacks(Flaw::NewReference) {
             state.reference = 1;
         }
-        state.workers[at].step = Step::Armed { sent_before: true };
+        // Whoever has looked it up knows that no earlier request did anything.
+        let alone = self.class.looks_up() || self.lacks(Flaw::NotProcessedAfterAll);
+        state.workers[at].step = Step::Armed(Sending { again: true, alone, expired: false });
     }
 
-    fn hears(&self, reply: &Reply) -> Step {
+    /// What was sent so far can do nothing from now on. Where the provider has no deadline, that is wrong of what a worker is
+    /// still to send.
+    fn requests_die(&self, state: &mut State) {
+        state.row.dead = true;
+        for worker in state.workers.iter_mut().filter(|_| self.deadline) {
+            if let Step::Armed(sending) = &mut worker.step {
+                sending.expired = true;
+            }
+        }
+    }
+
+    fn hears(&self, sending: Sending, reply: &Reply) -> Step {
         match reply {
+            Reply::Says(Answer::Refused) => self.refused(sending, Answer::Refused),
             Reply::Says(answer) => Step::Answered(*answer),
             Reply::Repeated if self.is_decline() => Step::Answered(Answer::Declined),
             Reply::Repeated => Step::Leaving(Why::Repeated),
@@ -121,10 +146,14 @@ impl Charging {
 
     /// `Fault::NotProcessed`, in `perform::send`.
     fn turned_away(&self, state: &mut State, at: usize) {
-        let Step::Waiting { sent_before, .. } = state.workers[at].step else { return };
-        let outcome = !sent_before || self.lacks(Flaw::NotProcessedAfterAll);
+        let Step::Waiting(sending, _) = state.workers[at].step else { return };
         state.workers[at].step =
-            if outcome { Step::Answered(Answer::NotProcessed) } else { Step::Leaving(Why::NoAnswer) };
+            if sending.alone { self.refused(sending, Answer::NotProcessed) } else { Step::Leaving(Why::NoAnswer) };
+    }
+
+    fn refused(&self, sending: Sending, answer: Answer) -> Step {
+        let doubtful = sending.again && self.class.looks_up() && !self.lacks(Flaw::BelieveRefusal);
+        if doubtful { Step::Doubting(answer) } else { Step::Answered(answer) }
     }
 
     /// `outcome::charge`: by the operation, and not by the fence.
@@ -178,7 +207,7 @@ fn leave_unknown(state: &mut State, at: usize) {
 
 /// Nobody waits for its request any more.
 fn stray(state: &mut State, at: usize) {
-    if let Step::Waiting { reference, .. } = state.workers[at].step {
+    if let Step::Waiting(Sending { expired: false, .. }, reference) = state.workers[at].step {
         state.strays[usize::from(reference)] += 1;
     }
 }

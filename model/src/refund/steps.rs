@@ -1,6 +1,6 @@
 //! Which steps are possible, and what they do.
 
-use super::{Action, Child, Flaw, LOOK_UPS, Refunding, State, Step, Worker};
+use super::{Action, Child, Flaw, LOOK_UPS, Refunding, Sending, State, Step, Worker};
 use crate::row::{Claim, State as RowState};
 
 pub(super) const IDLE: Worker = Worker { of: 0, fenced: false, step: Step::Idle };
@@ -14,12 +14,11 @@ impl Refunding {
             if state.strays[of] > 0 {
                 actions.extend([Action::DeliverStray(of), Action::LoseStray(of)]);
             }
-            if state.rows[of].leased && (self.lacks(Flaw::SendLate) || !is_sending(state, of)) {
+            let row = state.rows[of];
+            if row.leased {
                 actions.push(Action::LeaseEnds(of));
             }
-            let to_come = !self.lacks(Flaw::SendLate) && is_armed(state, of);
-            let row = state.rows[of];
-            if row.state.was_sent() && !row.dead && in_flight(state, of) == 0 && !to_come {
+            if row.state.was_sent() && !row.dead && in_flight(state, of) == 0 {
                 actions.push(Action::RequestsDie(of));
             }
         }
@@ -31,17 +30,18 @@ impl Refunding {
                 let may = |&operation: &usize| self.index_allows(state, operation) && claimable(state, operation);
                 actions.extend((0..2).filter(may).map(|operation| Action::Claim { worker: at, operation }));
             }
-            Step::LookingUp(_, recorded) => {
+            Step::LookingUp(_, recorded) | Step::Doubting(recorded) => {
                 actions.push(Action::LookUp { worker: at, missed: false });
                 if fresh(state, recorded) {
                     actions.push(Action::LookUp { worker: at, missed: true });
                 }
             }
             Step::SendingAgain => actions.push(Action::SendAgain(at)),
-            Step::Armed { .. } if in_flight(state, worker.of) <= self.workers => actions.push(Action::Send(at)),
-            Step::Armed { .. } => {}
-            Step::Waiting { .. } => {
-                for heard in [true, false] {
+            Step::Armed(_) if in_flight(state, worker.of) <= self.workers => actions.push(Action::Send(at)),
+            Step::Armed(_) => {}
+            Step::Waiting(sending) => {
+                // What has expired is turned away, if it arrives.
+                for heard in [true, false].into_iter().filter(|_| !sending.expired) {
                     actions.extend([true, false].map(|made| Action::Deliver { worker: at, made, heard }));
                 }
                 actions.extend([Action::LoseRequest(at), Action::TurnAway(at), Action::TimeOut(at)]);
@@ -64,21 +64,20 @@ impl Refunding {
             Action::LookUp { worker, missed } => self.look_up(state, worker, missed),
             Action::SendAgain(at) => self.send_again(state, at),
             Action::Send(at) => {
-                let Step::Armed { sent_before } = state.workers[at].step else { return };
-                state.workers[at].step = Step::Waiting { sent_before };
+                let Step::Armed(sending) = state.workers[at].step else { return };
+                state.workers[at].step = Step::Waiting(sending);
             }
             Action::Deliver { worker, made, heard } => {
                 let child = made.then(|| self.receive(state, state.workers[worker].of));
                 state.workers[worker].step = match child {
                     _ if !heard => Step::Leaving(false),
                     Some(child) => Step::Done(child),
-                    None => Step::Refused,
+                    None => refused(state, worker, Step::Refused),
                 };
             }
             Action::LoseRequest(at) => state.workers[at].step = Step::Leaving(false),
             Action::TurnAway(at) => {
-                let first = state.workers[at].step == Step::Waiting { sent_before: false };
-                state.workers[at].step = if first { Step::NotProcessed } else { Step::Leaving(false) };
+                state.workers[at].step = refused(state, at, Step::NotProcessed);
             }
             Action::TimeOut(at) => {
                 stray(state, at);
@@ -95,7 +94,7 @@ impl Refunding {
             }
             Action::LoseStray(of) => state.strays[of] -= 1,
             Action::LeaseEnds(of) => state.rows[of].leased = false,
-            Action::RequestsDie(of) => state.rows[of].dead = true,
+            Action::RequestsDie(of) => self.requests_die(state, of),
         }
     }
 
@@ -106,7 +105,7 @@ impl Refunding {
             worker.fenced = false;
         }
         let step = match claim.sent_before {
-            false => Step::Armed { sent_before: false },
+            false => Step::Armed(Sending { again: false, expired: false }),
             true if self.lacks(Flaw::ResendUnasked) => Step::SendingAgain,
             true => Step::LookingUp(claim, recorded(state)),
         };
@@ -115,14 +114,25 @@ impl Refunding {
 
     /// `follow::look_up`: the newest child that our books do not have.
     fn look_up(&self, state: &mut State, at: usize, missed: bool) {
-        let Step::LookingUp(claim, recorded) = state.workers[at].step else { return };
+        let (claim, recorded) = match state.workers[at].step {
+            Step::LookingUp(claim, recorded) => (Some(claim), recorded),
+            Step::Doubting(recorded) => (None, recorded),
+            Step::Idle
+            | Step::SendingAgain
+            | Step::Armed(_)
+            | Step::Waiting(_)
+            | Step::Done(_)
+            | Step::NotProcessed
+            | Step::Refused
+            | Step::Leaving(_) => return,
+        };
         let found = unrecorded(state, recorded);
         if let Some(child) = found {
             state.children[usize::from(child)].fresh = false;
         }
         state.workers[at].step = match found.filter(|_| !missed) {
             Some(child) => Step::Done(child),
-            None => self.nothing(claim),
+            None => claim.map_or(Step::Refused, |claim| self.nothing(claim)),
         };
     }
 
@@ -139,9 +149,20 @@ impl Refunding {
     fn send_again(&self, state: &mut State, at: usize) {
         let Worker { of, fenced, .. } = state.workers[at];
         if state.rows[of].sending_again(fenced, !self.lacks(Flaw::KeepLookUps)) {
-            state.workers[at].step = Step::Armed { sent_before: true };
+            state.workers[at].step = Step::Armed(Sending { again: true, expired: false });
         } else {
             state.workers[at] = IDLE;
+        }
+    }
+
+    /// What was sent so far can do nothing from now on, because the provider has a deadline.
+    fn requests_die(&self, state: &mut State, of: usize) {
+        state.rows[of].dead = true;
+        let late = |worker: &&mut Worker| worker.of == of && !self.lacks(Flaw::NoDeadline);
+        for worker in state.workers.iter_mut().filter(late) {
+            if let Step::Armed(sending) = &mut worker.step {
+                sending.expired = true;
+            }
         }
     }
 
@@ -170,8 +191,9 @@ impl Refunding {
             | Step::Idle
             | Step::LookingUp(..)
             | Step::SendingAgain
-            | Step::Armed { .. }
-            | Step::Waiting { .. } => {}
+            | Step::Armed(_)
+            | Step::Waiting(_)
+            | Step::Doubting(_) => {}
         }
         state.workers[at] = IDLE;
     }
@@ -195,25 +217,21 @@ fn fresh(state: &State, recorded: u8) -> bool {
     unrecorded(state, recorded).is_some_and(|child| state.children[usize::from(child)].fresh)
 }
 
-fn is_armed(state: &State, of: usize) -> bool {
-    let armed = |worker: &Worker| worker.of == of && matches!(worker.step, Step::Armed { .. });
-    state.workers.iter().any(armed)
-}
-
 /// Requests of the operation that may still be acted on.
 fn in_flight(state: &State, of: usize) -> usize {
-    let waits = |worker: &&Worker| worker.of == of && matches!(worker.step, Step::Waiting { .. });
+    let waits =
+        |worker: &&Worker| worker.of == of && matches!(worker.step, Step::Waiting(Sending { expired: false, .. }));
     state.workers.iter().filter(waits).count() + usize::from(state.strays[of])
 }
 
-/// Whether the worker that has the operation is between the gate and the answer.
-fn is_sending(state: &State, of: usize) -> bool {
-    let waits = |worker: &Worker| worker.of == of && worker.fenced && matches!(worker.step, Step::Waiting { .. });
-    is_armed(state, of) || state.workers.iter().any(waits)
-}
-
 fn stray(state: &mut State, at: usize) {
-    if matches!(state.workers[at].step, Step::Waiting { .. }) {
+    if matches!(state.workers[at].step, Step::Waiting(Sending { expired: false, .. })) {
         state.strays[state.workers[at].of] += 1;
     }
+}
+
+/// `perform::doubt_refusal`. A refusal of what was sent again may be of the earlier request's doing.
+fn refused(state: &State, at: usize, refusal: Step) -> Step {
+    let again = matches!(state.workers[at].step, Step::Waiting(Sending { again: true, .. }));
+    if again { Step::Doubting(recorded(state)) } else { refusal }
 }
