@@ -155,7 +155,8 @@ impl<'a> Hand<'a> {
         };
         match step.fault {
             KillApi | KillWorker | KillScheduler | KillGateway => return self.kill(step),
-            StopApi | StopWorker | StopScheduler | StopGateway => return self.stop(step),
+            StopWorker => return self.stop_in_the_middle(step).await,
+            StopApi | StopScheduler | StopGateway => return self.stop(step),
             RedisFlush => self.stage.cluster.redis.flush_all().await?,
             RedisRestart => self.stage.cluster.redis.kill9()?,
             RedisCut => self.stage.wires.redis.set(Mode::Cut),
@@ -170,8 +171,8 @@ impl<'a> Hand<'a> {
             GatewayDelay => self.gateway(Mode::Delay(Duration::from_secs(12))),
             GatewayFail => self.gateway(Mode::Fail),
             GatewayDrip => self.gateway(Mode::Drip),
-            MockLose => self.mock(step, &["--lose-answer", "4"]).await?,
-            MockDelay => self.mock(step, &["--latency-ms", "24000"]).await?,
+            MockLose => self.mock(step.target, &["--lose-answer", "4"]).await?,
+            MockDelay => self.mock(step.target, &["--latency-ms", "24000"]).await?,
         }
         Ok(true)
     }
@@ -194,7 +195,7 @@ impl<'a> Hand<'a> {
             PostgresFull => self.empty().await?,
             PostgresCut | PostgresDelay => self.postgres(Mode::Pass),
             GatewayCut | GatewayLose | GatewayDelay | GatewayFail | GatewayDrip => self.gateway(Mode::Pass),
-            MockDelay => self.mock(step, &["--latency-ms", "700"]).await?,
+            MockDelay => self.mock(step.target, &["--latency-ms", "700"]).await?,
         }
         Ok(())
     }
@@ -236,6 +237,22 @@ impl<'a> Hand<'a> {
         Ok(true)
     }
 
+    /// While the mock takes its time before it books, so that the worker is met between gate and books.
+    async fn stop_in_the_middle(&mut self, step: &Step) -> Result<bool> {
+        self.latency("6000").await?;
+        sleep(Duration::from_millis(1800)).await;
+        let stopped = self.stop(step);
+        self.latency("700").await?;
+        stopped
+    }
+
+    async fn latency(&self, milliseconds: &str) -> Result<()> {
+        for target in 0..3 {
+            self.mock(target, &["--latency-ms", milliseconds]).await?;
+        }
+        Ok(())
+    }
+
     /// What nobody has recovered or booked although all others have ended is in the hands of the stopped worker.
     async fn look(&mut self, step: &Step) -> Result<()> {
         let held = sqlx::query_scalar(
@@ -268,9 +285,9 @@ impl<'a> Hand<'a> {
         self.stage.wires.gateway.iter().for_each(|proxy| proxy.set(mode));
     }
 
-    async fn mock(&self, step: &Step, faults: &[&str]) -> Result<()> {
+    async fn mock(&self, target: usize, faults: &[&str]) -> Result<()> {
         let on_mock: Vec<_> = self.world.shops.iter().filter(|shop| matches!(shop.line, Line::Mock(_))).collect();
-        let account = &on_mock[step.target % on_mock.len()].account.id;
+        let account = &on_mock[target % on_mock.len()].account.id;
         for _ in 0..40 {
             if self.stage.cluster.ctl(&[&["mock", "set", account], faults].concat()).await.is_ok() {
                 return Ok(());

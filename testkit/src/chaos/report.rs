@@ -85,7 +85,7 @@ impl Report<'_> {
             println!("\n{}:", finding.invariant);
             finding.violations.iter().take(PRINTED).for_each(|violation| println!("  {violation}"));
         }
-        for missing in self.vacuity() {
+        for missing in self.vacuity().iter().filter(|_| !self.fired.counts.is_empty()) {
             println!("\nthis run proves nothing: {missing}");
         }
         let payments: usize = self.evidence.shown.iter().map(|shown| shown.payments.len()).sum();

@@ -78,7 +78,9 @@ impl Fault {
             StopApi | StopWorker | StopScheduler | StopGateway => random.between(22_000, 26_000),
             KillApi | KillWorker | KillScheduler | KillGateway => random.between(0, 3000),
             RedisFlush | MockLose => 0,
-            RedisRestart | PostgresRestart => random.between(200, 2500),
+            RedisRestart => random.between(200, 2500),
+            // Sometimes longer than a request waits for a connection, so that it is refused.
+            PostgresRestart => random.between(200, 9000),
             RedisCut | PostgresCut | GatewayCut => random.between(100, 2000),
             RedisDelay | PostgresDelay | PostgresConnections | PostgresFull => random.between(3000, 6000),
             GatewayLose | GatewayFail => random.between(3000, 5000),

@@ -11,6 +11,9 @@ use super::{
     cards::{self, Customer, Nature},
 };
 
+/// A card that no account has.
+const NOBODYS_CARD: &str = "pm_01ARZ3NDEKTSV4RRFFQ69G5FAV";
+
 /// One payment, and perhaps what follows.
 pub(super) async fn pay(caller: &mut Caller, customers: &[Customer]) {
     let Some(body) = body(caller, customers).await else { return };
@@ -26,7 +29,9 @@ pub(super) async fn pay(caller: &mut Caller, customers: &[Customer]) {
 async fn body(caller: &mut Caller, customers: &[Customer]) -> Option<Value> {
     let capture = caller.random.percent(70);
     let mut body = json!({"amount": caller.world.amount(), "currency": "USD", "capture": capture});
-    if !customers.is_empty() && caller.random.percent(25) {
+    if caller.random.percent(3) {
+        body["paymentMethodId"] = NOBODYS_CARD.into();
+    } else if !customers.is_empty() && caller.random.percent(25) {
         let customer = &customers[caller.random.index(customers.len())];
         body["paymentMethodId"] = customer.card.clone().into();
     } else {
