@@ -1,10 +1,14 @@
 //! What the checker reads: the providers' ledgers, the clients' log, the webhooks received, and the API's answers now.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use sqlx::PgPool;
+use tokio::time::sleep;
 
 use super::{
     journal::Entry,
@@ -71,7 +75,6 @@ pub(super) async fn gather(stage: &mut Stage, world: &World) -> Result<Evidence>
     let mut found = Evidence {
         class_c: (0..world.shops.len()).filter(|i| world.shops[*i].line == Line::Mock('C')).collect(),
         requests: world.journal.entries(),
-        received: stage.receiver.received(),
         ledger: ledger(&stage.db, world).await?,
         left: super::settle::left(&stage.db).await?,
         ..Evidence::default()
@@ -79,6 +82,12 @@ pub(super) async fn gather(stage: &mut Stage, world: &World) -> Result<Evidence>
     for shop in 0..world.shops.len() {
         found.shown.push(shown(world, shop).await.with_context(|| format!("shop {shop}"))?);
     }
+    // Charges go on settling: what was shown has been told, or waits to be told, a moment later.
+    sleep(Duration::from_secs(3)).await;
+    for shop in 0..world.shops.len() {
+        found.shown[shop].pending = pending(world, shop).await?;
+    }
+    found.received = stage.receiver.received();
     super::check::canary::search(stage, world, &mut found).await?;
     Ok(found)
 }
@@ -139,12 +148,19 @@ async fn shown(world: &World, shop: usize) -> Result<Shown> {
             shown.attempts.insert(id.to_owned(), list(&api, &format!("/v1/invoices/{id}/attempts")).await?);
         }
     }
+    Ok(shown)
+}
+
+/// What endpoints are still to be told of.
+async fn pending(world: &World, shop: usize) -> Result<BTreeSet<(usize, String)>> {
+    let api = Client::new(&world.apis[0])?.bearer(&world.shops[shop].account.secret_key)?;
+    let mut pending = BTreeSet::new();
     let endpoints = list(&api, "/v1/webhook_endpoints").await?;
     for delivery in list(&api, "/v1/webhook_deliveries?status=pending").await? {
         let of = endpoints.iter().find(|endpoint| endpoint["id"] == delivery["endpointId"]);
         let number = of.and_then(|of| of["url"].as_str()?.rsplit('/').next()?.parse().ok()).unwrap_or(usize::MAX);
         let event = delivery["eventId"].as_str().unwrap_or_default().to_owned();
-        shown.pending.insert((number, event));
+        pending.insert((number, event));
     }
-    Ok(shown)
+    Ok(pending)
 }

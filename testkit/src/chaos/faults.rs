@@ -18,9 +18,7 @@ use super::{
 };
 use crate::Kind;
 
-/// So long after a worker was stopped, all that others had begun has ended: the provider's time-out, and the commit.
-const OTHERS_HAVE_ENDED: Duration = Duration::from_secs(15);
-/// So long after it goes on, what a worker sends is what it was about to send when it was stopped.
+/// So long after it goes on after a stop, what a worker sends is what it was about to send when it was stopped.
 const WAKING: Duration = Duration::from_millis(1500);
 /// More than Postgres has.
 const CONNECTIONS: usize = 320;
@@ -39,7 +37,6 @@ pub(super) struct Fired {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Act {
     Begin,
-    Look,
     End,
     Heard,
 }
@@ -77,7 +74,6 @@ impl<'a> Hand<'a> {
         for (index, step) in steps.iter().enumerate() {
             acts.extend([(step.at, index, Act::Begin), (step.at + step.lasts, index, Act::End)]);
             if step.fault == Fault::StopWorker {
-                acts.push((step.at + OTHERS_HAVE_ENDED, index, Act::Look));
                 acts.push((step.at + step.lasts + WAKING, index, Act::Heard));
             }
         }
@@ -133,7 +129,6 @@ impl<'a> Hand<'a> {
                 }
                 Ok(())
             }
-            Act::Look => self.look(step).await,
             Act::End => self.end(step).await,
             Act::Heard => {
                 let seen = self.stage.wires.postgres[step.target % WORKERS].seen();
@@ -186,7 +181,7 @@ impl<'a> Hand<'a> {
         };
         match step.fault {
             KillApi | KillWorker | KillScheduler | KillGateway => self.restart(step)?,
-            StopApi | StopWorker | StopScheduler | StopGateway => self.resume(step)?,
+            StopApi | StopWorker | StopScheduler | StopGateway => self.resume(step).await?,
             RedisFlush | MockLose => {}
             RedisRestart => self.stage.cluster.redis.restart().await?,
             RedisCut | RedisDelay => self.stage.wires.redis.set(Mode::Pass),
@@ -241,9 +236,11 @@ impl<'a> Hand<'a> {
     async fn stop_in_the_middle(&mut self, step: &Step) -> Result<bool> {
         self.latency("6000").await?;
         sleep(Duration::from_millis(1800)).await;
-        let stopped = self.stop(step);
+        let stopped = self.stop(step)?;
+        let begun = self.under_way().await.unwrap_or_default();
+        self.waiting.insert(step.target % WORKERS, begun);
         self.latency("700").await?;
-        stopped
+        Ok(stopped)
     }
 
     async fn latency(&self, milliseconds: &str) -> Result<()> {
@@ -253,26 +250,33 @@ impl<'a> Hand<'a> {
         Ok(())
     }
 
-    /// What nobody has recovered or booked although all others have ended is in the hands of the stopped worker.
-    async fn look(&mut self, step: &Step) -> Result<()> {
-        let held = sqlx::query_scalar(
+    /// What is under way to the mock and not booked yet; some of it is in the hands of the worker that was stopped just now.
+    async fn under_way(&self) -> Result<Vec<String>> {
+        let unbooked = sqlx::query_scalar(
             "SELECT o.reference FROM operations o JOIN provider_accounts p ON p.id = o.provider_account_id
              WHERE o.state = 'sending' AND p.provider = 'mock' AND o.kind IN ('sale', 'authorize')
-               AND o.last_sent_at < clock_timestamp() - interval '14 seconds'
                AND NOT EXISTS (SELECT FROM mock.transactions t WHERE t.account = p.id AND t.reference = o.reference)",
         );
-        // Postgres may be away: then this worker's late sends are not counted.
-        let held = held.fetch_all(&self.stage.db).await.unwrap_or_default();
-        self.waiting.insert(step.target % WORKERS, held);
-        Ok(())
+        Ok(unbooked.fetch_all(&self.stage.db).await?)
     }
 
-    fn resume(&mut self, step: &Step) -> Result<()> {
+    /// Of these, what others have ended meanwhile, or given up on: whoever claims work now has no reason to send it.
+    async fn settled(&self, references: Vec<String>) -> Result<Vec<String>> {
+        let settled = sqlx::query_scalar(
+            "SELECT reference FROM operations
+             WHERE reference = ANY ($1) AND (finished_at IS NOT NULL OR (state = 'unknown' AND next_push_at IS NULL))",
+        );
+        Ok(settled.bind(references).fetch_all(&self.stage.db).await?)
+    }
+
+    /// What passes now from the worker to the books was about to be sent when it was stopped.
+    async fn resume(&mut self, step: &Step) -> Result<()> {
         let place = Self::place(step);
         if place.0 == Kind::Worker {
-            let held = self.waiting.remove(&place.1).unwrap_or_default();
-            println!("           {} held by the worker that was stopped", held.len());
-            self.stage.wires.postgres[place.1].watch(held);
+            let begun = self.waiting.remove(&place.1).unwrap_or_default();
+            // Postgres may be away: then this worker's late sends are not counted.
+            let watched = self.settled(begun).await.unwrap_or_default();
+            self.stage.wires.postgres[place.1].watch(watched);
         }
         self.process(place).resume()
     }

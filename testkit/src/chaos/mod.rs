@@ -37,7 +37,7 @@ use self::{
 };
 use crate::process::profile_folder;
 
-/// What of a minute of load, with its faults, is at least expected of a run.
+/// So many charges a minute at least have their answer lost, or the run does not count.
 const LOST_A_MINUTE: usize = 2;
 
 /// How the command line wants it.
@@ -163,7 +163,8 @@ fn wanted(arguments: &[String]) -> Result<Wanted> {
             other => bail!("chaos [--minutes N | --seconds N] [--seed S] [--short] [--no-faults], and not {other}"),
         }
     }
-    wanted.least.lost = (usize::try_from(wanted.plan.load.as_secs() / 60)? * LOST_A_MINUTE).max(1);
+    let minutes = usize::try_from(wanted.plan.load.as_secs() / 60)?;
+    wanted.least = Least { lost: (minutes * LOST_A_MINUTE).max(1), late: (minutes / 3).max(1) };
     Ok(wanted)
 }
 

@@ -75,7 +75,8 @@ impl Fault {
     /// For how long it holds, in milliseconds.
     fn lasts(self, random: &mut Random) -> u64 {
         match self {
-            StopApi | StopWorker | StopScheduler | StopGateway => random.between(22_000, 26_000),
+            StopWorker => random.between(28_000, 31_000),
+            StopApi | StopScheduler | StopGateway => random.between(22_000, 26_000),
             KillApi | KillWorker | KillScheduler | KillGateway => random.between(0, 3000),
             RedisFlush | MockLose => 0,
             RedisRestart => random.between(200, 2500),
