@@ -50,12 +50,10 @@ pub(super) struct Hand<'a> {
     down: BTreeSet<(usize, usize)>,
     waiting: BTreeMap<usize, Vec<String>>,
     crowd: Vec<PgConnection>,
-    postgres_pid: u32,
 }
 
 impl<'a> Hand<'a> {
     pub(super) fn new(stage: &'a mut Stage, world: &'a World) -> Self {
-        let postgres_pid = stage.cluster.postgres.as_ref().map_or(0, crate::Postgres::pid);
         Self {
             stage,
             world,
@@ -64,7 +62,6 @@ impl<'a> Hand<'a> {
             down: BTreeSet::new(),
             waiting: BTreeMap::new(),
             crowd: Vec::new(),
-            postgres_pid,
         }
     }
 
@@ -196,11 +193,15 @@ impl<'a> Hand<'a> {
     }
 
     fn place(step: &Step) -> (Kind, usize) {
-        match step.fault {
-            Fault::KillApi | Fault::StopApi => (Kind::Api, step.target % APIS),
-            Fault::KillScheduler | Fault::StopScheduler => (Kind::Scheduler, step.target % SCHEDULERS),
-            Fault::KillGateway | Fault::StopGateway => (Kind::Gateway, step.target % GATEWAYS),
-            _ => (Kind::Worker, step.target % WORKERS),
+        let of = |faults: [Fault; 2]| faults.contains(&step.fault);
+        if of([Fault::KillApi, Fault::StopApi]) {
+            (Kind::Api, step.target % APIS)
+        } else if of([Fault::KillScheduler, Fault::StopScheduler]) {
+            (Kind::Scheduler, step.target % SCHEDULERS)
+        } else if of([Fault::KillGateway, Fault::StopGateway]) {
+            (Kind::Gateway, step.target % GATEWAYS)
+        } else {
+            (Kind::Worker, step.target % WORKERS)
         }
     }
 
@@ -339,8 +340,6 @@ impl<'a> Hand<'a> {
 
     async fn revive(&mut self) -> Result<()> {
         let postgres = self.stage.cluster.postgres.as_mut().context("its own")?;
-        postgres.restart().await?;
-        self.postgres_pid = postgres.pid();
-        Ok(())
+        postgres.restart().await
     }
 }

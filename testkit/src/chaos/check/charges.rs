@@ -67,7 +67,7 @@ pub(super) fn at_most_one(evidence: &Evidence, purpose: Purpose) -> Finding {
         let live = lines.iter().filter(|line| !line.voided).count();
         let most = match purpose {
             Purpose::Cycle => evidence.shown[shop].invoices.iter().filter(|i| number(i, "amount") == amount).count(),
-            _ => 1,
+            Purpose::Key | Purpose::Token | Purpose::Invoice | Purpose::Link => 1,
         };
         finding.holds(live <= most, || {
             let ids: Vec<_> = lines.iter().map(|line| format!("{} ({})", line.id, line.reference)).collect();

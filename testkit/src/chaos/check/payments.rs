@@ -123,7 +123,8 @@ pub(super) fn sums(evidence: &Evidence) -> Finding {
 /// Whoever repeats a key is told of one payment, and of one end, byte by byte.
 pub(super) fn one_key_one_answer(evidence: &Evidence) -> Finding {
     let mut finding = Finding::of("one key, one payment, one final answer");
-    let mut answers: BTreeMap<(usize, &str), (BTreeSet<String>, BTreeSet<&str>)> = BTreeMap::new();
+    type Told<'a> = (BTreeSet<String>, BTreeSet<&'a str>);
+    let mut answers: BTreeMap<(usize, &str), Told<'_>> = BTreeMap::new();
     for entry in evidence.requests.iter().filter(|e| e.request == "POST /v1/payments" && e.status == Some(201)) {
         let Some(key) = &entry.key else { continue };
         let said = entry.said();
