@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
     thread,
 };
@@ -28,6 +28,7 @@ pub struct Builder {
     environment: Environment,
     own_postgres: bool,
     durable: bool,
+    postgres_in: Option<PathBuf>,
 }
 
 impl Builder {
@@ -69,6 +70,13 @@ impl Builder {
         self.own_postgres()
     }
 
+    /// Where a Postgres of its own lives.
+    #[must_use]
+    pub fn postgres_in(mut self, folder: &Path) -> Self {
+        self.postgres_in = Some(folder.to_owned());
+        self.own_postgres()
+    }
+
     /// A variable of every process's environment; it wins over what the cluster sets.
     #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
@@ -83,7 +91,9 @@ impl Builder {
     pub async fn start(self) -> Result<Cluster> {
         let directory = TempDir::new()?;
         let (database_url, postgres, database) = if self.own_postgres {
-            let (url, postgres) = migrated_postgres(&directory, self.durable).await?;
+            let (url, postgres) =
+                migrated_postgres(&self.postgres_in.unwrap_or_else(|| directory.path().join("postgres")), self.durable)
+                    .await?;
             (url, Some(postgres), None)
         } else {
             let database = Database::create().await?;
@@ -166,6 +176,17 @@ impl Cluster {
         // Others are being written.
         let whole = named.filter(|(name, _)| name.ends_with(".eml"));
         whole.filter_map(|(name, path)| Some((name, fs::read_to_string(path).ok()?))).collect()
+    }
+
+    /// A variable of the environment of processes that are started from now on, and of the operator's tool.
+    pub fn set_env(&mut self, name: &str, value: &str) {
+        self.environment.insert(name.to_owned(), value.to_owned());
+    }
+
+    /// Where the processes write their logs.
+    #[must_use]
+    pub fn logs(&self) -> &Path {
+        &self.logs
     }
 
     /// Starts one more process and waits until it is ready.
@@ -367,9 +388,9 @@ impl Drop for Cluster {
     }
 }
 
-async fn migrated_postgres(directory: &TempDir, durable: bool) -> Result<(String, Postgres)> {
+async fn migrated_postgres(folder: &Path, durable: bool) -> Result<(String, Postgres)> {
     let options = postgres::Options { durable, ..postgres::Options::default() };
-    let postgres = Postgres::start(&directory.path().join("postgres"), options).await?;
+    let postgres = Postgres::start(folder, options).await?;
     postgres.ensure_database("payments").await?;
     let url = postgres.url("payments");
     migrations::run(&url).await?;

@@ -19,6 +19,7 @@ mod watchdog;
 
 pub mod bench;
 pub mod browser;
+pub mod chaos;
 pub mod postgres;
 pub mod redis;
 pub mod sandbox;

@@ -362,6 +362,8 @@ pub struct Locked {
     pub state: State,
     /// The provider's name for what it did, if it did.
     pub provider_ref: Option<String>,
+    /// The fencing token of the latest claim.
+    pub fence: i64,
 }
 
 /// Locks an operation for its outcome. Its payment is locked before.

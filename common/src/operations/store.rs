@@ -341,7 +341,7 @@ pub(super) async fn another_refund_is_unknown(
 pub(super) async fn lock(tx: &mut PgConnection, id: OperationId) -> Result<Locked> {
     let row = sqlx::query_as!(
         Locked,
-        "SELECT state, provider_ref FROM operations WHERE id = $1 FOR NO KEY UPDATE",
+        "SELECT state, provider_ref, fence FROM operations WHERE id = $1 FOR NO KEY UPDATE",
         id.uuid()
     )
     .fetch_one(tx)

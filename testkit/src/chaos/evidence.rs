@@ -1,0 +1,166 @@
+//! What the checker reads: the providers' ledgers, the clients' log, the webhooks received, and the API's answers now.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use sqlx::PgPool;
+use tokio::time::sleep;
+
+use super::{
+    journal::Entry,
+    receiver::Received,
+    world::{Line, Stage, World},
+};
+use crate::Client;
+
+/// A line of a provider's ledger.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Booked {
+    pub(super) shop: usize,
+    pub(super) id: String,
+    /// `sale`, `authorize`, `capture`, `void`, `refund`.
+    pub(super) kind: String,
+    pub(super) parent: Option<String>,
+    pub(super) reference: String,
+    pub(super) approved: bool,
+    pub(super) voided: bool,
+    pub(super) amount: i64,
+    pub(super) currency: String,
+    pub(super) at: i64,
+}
+
+impl Booked {
+    pub(super) fn is_charge(&self) -> bool {
+        ["sale", "authorize"].contains(&self.kind.as_str())
+    }
+}
+
+/// What an account's API shows once all is quiet.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shown {
+    pub(super) payments: Vec<Value>,
+    pub(super) invoices: Vec<Value>,
+    /// By invoice, the first attempt first.
+    pub(super) attempts: BTreeMap<String, Vec<Value>>,
+    pub(super) links: Vec<Value>,
+    pub(super) subscriptions: Vec<Value>,
+    pub(super) recurring: Vec<Value>,
+    /// Events that an endpoint is still to be told of again: (endpoint, event).
+    pub(super) pending: BTreeSet<(usize, String)>,
+}
+
+/// Everything that was found.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Evidence {
+    pub(super) class_c: BTreeSet<usize>,
+    pub(super) ledger: Vec<Booked>,
+    pub(super) requests: Vec<Entry>,
+    pub(super) shown: Vec<Shown>,
+    pub(super) received: Vec<Received>,
+    /// What should have been done by now, by name.
+    pub(super) left: BTreeMap<String, i64>,
+    /// Where a secret was found.
+    pub(super) leaks: Vec<String>,
+    /// How many texts were searched for secrets.
+    pub(super) searched: u64,
+    pub(super) died: Vec<String>,
+}
+
+/// Gathers it all.
+pub(super) async fn gather(stage: &mut Stage, world: &World) -> Result<Evidence> {
+    let mut found = Evidence {
+        class_c: (0..world.shops.len()).filter(|i| world.shops[*i].line == Line::Mock('C')).collect(),
+        requests: world.journal.entries(),
+        ledger: ledger(&stage.db, world).await?,
+        left: super::settle::left(&stage.db).await?,
+        ..Evidence::default()
+    };
+    for shop in 0..world.shops.len() {
+        found.shown.push(shown(world, shop).await.with_context(|| format!("shop {shop}"))?);
+    }
+    // Charges go on settling: what was shown has been told, or waits to be told, a moment later.
+    sleep(Duration::from_secs(3)).await;
+    for shop in 0..world.shops.len() {
+        found.shown[shop].pending = pending(world, shop).await?;
+    }
+    found.received = stage.receiver.received();
+    super::check::canary::search(stage, world, &mut found).await?;
+    Ok(found)
+}
+
+async fn ledger(db: &PgPool, world: &World) -> Result<Vec<Booked>> {
+    type Row = (String, String, Option<String>, Option<String>, bool, bool, i64, String, i64);
+    let mut all = Vec::new();
+    for (shop, of) in world.shops.iter().enumerate() {
+        let rows = match of.line {
+            Line::Gateway => sqlx::query_as::<_, Row>(
+                "SELECT id::text, kind, parent_id::text, reference_id, state = 'approved', voided, amount, currency,
+                        (extract(epoch FROM created_at) * 1000)::bigint
+                 FROM gateway.transactions WHERE account_id = $1 ORDER BY created_at",
+            ),
+            Line::Mock(_) | Line::Clock(_) => sqlx::query_as::<_, Row>(
+                "SELECT id, kind, parent, reference, approved, voided_at IS NOT NULL, amount, currency,
+                        (extract(epoch FROM created_at) * 1000)::bigint
+                 FROM mock.transactions WHERE account = $1 ORDER BY created_at",
+            ),
+        };
+        for row in rows.bind(of.provider).fetch_all(db).await? {
+            let (id, kind, parent, reference, approved, voided, amount, currency, at) = row;
+            let reference = reference.unwrap_or_default();
+            all.push(Booked { shop, id, kind, parent, reference, approved, voided, amount, currency, at });
+        }
+    }
+    Ok(all)
+}
+
+async fn list(api: &Client, path: &str) -> Result<Vec<Value>> {
+    let mut all: Vec<Value> = Vec::new();
+    let mut after = String::new();
+    loop {
+        let mark = if path.contains('?') { '&' } else { '?' };
+        let answer = api.get(&format!("{path}{mark}limit=100{after}")).await?;
+        ensure!(answer.status == 200, "{path}: {}", answer.body);
+        all.extend(answer.body["data"].as_array().context("a list")?.iter().cloned());
+        match answer.body["nextCursor"].as_str() {
+            Some(cursor) => after = format!("&startingAfter={cursor}"),
+            None => return Ok(all),
+        }
+    }
+}
+
+async fn shown(world: &World, shop: usize) -> Result<Shown> {
+    let api = Client::new(&world.apis[0])?.bearer(&world.shops[shop].account.secret_key)?;
+    let mut shown = Shown {
+        payments: list(&api, "/v1/payments").await?,
+        invoices: list(&api, "/v1/invoices").await?,
+        links: list(&api, "/v1/payment_links").await?,
+        subscriptions: list(&api, "/v1/subscriptions").await?,
+        recurring: list(&api, "/v1/recurring_invoices").await?,
+        ..Shown::default()
+    };
+    for invoice in &shown.invoices {
+        let id = invoice["id"].as_str().unwrap_or_default();
+        if invoice["collectAt"].is_string() || invoice["paidAt"].is_string() || invoice["collectionExhausted"] == true {
+            shown.attempts.insert(id.to_owned(), list(&api, &format!("/v1/invoices/{id}/attempts")).await?);
+        }
+    }
+    Ok(shown)
+}
+
+/// What endpoints are still to be told of.
+async fn pending(world: &World, shop: usize) -> Result<BTreeSet<(usize, String)>> {
+    let api = Client::new(&world.apis[0])?.bearer(&world.shops[shop].account.secret_key)?;
+    let mut pending = BTreeSet::new();
+    let endpoints = list(&api, "/v1/webhook_endpoints").await?;
+    for delivery in list(&api, "/v1/webhook_deliveries?status=pending").await? {
+        let of = endpoints.iter().find(|endpoint| endpoint["id"] == delivery["endpointId"]);
+        let number = of.and_then(|of| of["url"].as_str()?.rsplit('/').next()?.parse().ok()).unwrap_or(usize::MAX);
+        let event = delivery["eventId"].as_str().unwrap_or_default().to_owned();
+        pending.insert((number, event));
+    }
+    Ok(pending)
+}

@@ -1,0 +1,345 @@
+//! Does what the schedule says, undoes it when its time is up, and counts what really happened.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::OpenOptions,
+    io::Write,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use sqlx::{Connection, PgConnection};
+use tokio::time::sleep;
+
+use super::{
+    proxy::Mode,
+    schedule::{Fault, Step},
+    world::{APIS, GATEWAYS, Line, SCHEDULERS, Stage, WORKERS, World},
+};
+use crate::Kind;
+
+/// So long after it goes on after a stop, what a worker sends is what it was about to send when it was stopped.
+const WAKING: Duration = Duration::from_millis(1500);
+/// More than Postgres has.
+const CONNECTIONS: usize = 320;
+
+/// What came of the schedule.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fired {
+    pub(super) counts: BTreeMap<Fault, u64>,
+    /// References that a worker sent after it had been stopped beyond its lease.
+    pub(super) late: BTreeSet<String>,
+    /// Processes that ended although nobody had killed them.
+    pub(super) died: Vec<String>,
+    pub(super) told: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Act {
+    Begin,
+    End,
+    Heard,
+}
+
+/// Whoever makes things happen.
+pub(super) struct Hand<'a> {
+    stage: &'a mut Stage,
+    world: &'a World,
+    began: Instant,
+    fired: Fired,
+    down: BTreeSet<(usize, usize)>,
+    waiting: BTreeMap<usize, Vec<String>>,
+    crowd: Vec<PgConnection>,
+}
+
+impl<'a> Hand<'a> {
+    pub(super) fn new(stage: &'a mut Stage, world: &'a World) -> Self {
+        Self {
+            stage,
+            world,
+            began: Instant::now(),
+            fired: Fired::default(),
+            down: BTreeSet::new(),
+            waiting: BTreeMap::new(),
+            crowd: Vec::new(),
+        }
+    }
+
+    /// All steps, and then everything as it was.
+    pub(super) async fn run(mut self, steps: &[Step], load: Duration) -> Result<Fired> {
+        let mut acts: Vec<(Duration, usize, Act)> = Vec::new();
+        for (index, step) in steps.iter().enumerate() {
+            acts.extend([(step.at, index, Act::Begin), (step.at + step.lasts, index, Act::End)]);
+            if step.fault == Fault::StopWorker {
+                acts.push((step.at + step.lasts + WAKING, index, Act::Heard));
+            }
+        }
+        acts.sort();
+        for (at, index, act) in acts {
+            self.until(at).await?;
+            self.act(&steps[index], act).await.with_context(|| format!("{act:?} {:?}", steps[index]))?;
+        }
+        self.until(load).await?;
+        Ok(self.fired)
+    }
+
+    /// Waits, and sees meanwhile that nobody ends by himself.
+    async fn until(&mut self, at: Duration) -> Result<()> {
+        loop {
+            self.look_after()?;
+            let left = at.saturating_sub(self.began.elapsed());
+            if left.is_zero() {
+                return Ok(());
+            }
+            sleep(left.min(Duration::from_millis(500))).await;
+        }
+    }
+
+    fn look_after(&mut self) -> Result<()> {
+        let mut places = BTreeMap::new();
+        for process in self.stage.cluster.processes() {
+            let place = places.entry(process.kind() as usize).or_insert(0);
+            let here = (process.kind() as usize, *place);
+            *place += 1;
+            if !self.down.contains(&here) && process.ended()?.is_some() {
+                self.fired.died.push(format!(
+                    "{}-{} at {:.1} s",
+                    process.kind().name(),
+                    here.1,
+                    self.began.elapsed().as_secs_f64()
+                ));
+                process.relaunch()?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn act(&mut self, step: &Step, act: Act) -> Result<()> {
+        match act {
+            Act::Begin => {
+                let line =
+                    format!("{:7.1} s  {} #{}", self.began.elapsed().as_secs_f64(), step.fault.name(), step.target);
+                println!("{line}");
+                self.fired.told.push(line);
+                if self.begin(step).await? {
+                    *self.fired.counts.entry(step.fault).or_default() += 1;
+                }
+                Ok(())
+            }
+            Act::End => self.end(step).await,
+            Act::Heard => {
+                let seen = self.stage.wires.postgres[step.target % WORKERS].seen();
+                println!("           {} sent late by the worker that was stopped", seen.len());
+                self.fired.late.extend(seen);
+                self.stage.wires.postgres[step.target % WORKERS].watch(Vec::new());
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether it really happened.
+    async fn begin(&mut self, step: &Step) -> Result<bool> {
+        use Fault::{
+            GatewayCut, GatewayDelay, GatewayDrip, GatewayFail, GatewayLose, KillApi, KillGateway, KillScheduler,
+            KillWorker, MockDelay, MockLose, PostgresConnections, PostgresCut, PostgresDelay, PostgresFull,
+            PostgresRestart, RedisCut, RedisDelay, RedisFlush, RedisRestart, StopApi, StopGateway, StopScheduler,
+            StopWorker,
+        };
+        match step.fault {
+            KillApi | KillWorker | KillScheduler | KillGateway => return self.kill(step),
+            StopWorker => return self.stop_in_the_middle(step).await,
+            StopApi | StopScheduler | StopGateway => return self.stop(step),
+            RedisFlush => self.stage.cluster.redis.flush_all().await?,
+            RedisRestart => self.stage.cluster.redis.kill9()?,
+            RedisCut => self.stage.wires.redis.set(Mode::Cut),
+            RedisDelay => self.stage.wires.redis.set(Mode::Delay(Duration::from_millis(800))),
+            PostgresRestart => self.stage.cluster.postgres.as_mut().context("its own")?.kill_immediate()?,
+            PostgresConnections => return self.crowd().await,
+            PostgresFull => return self.fill(),
+            PostgresCut => self.postgres(Mode::Cut),
+            PostgresDelay => self.postgres(Mode::Delay(Duration::from_millis(400))),
+            GatewayCut => self.gateway(Mode::Cut),
+            GatewayLose => self.gateway(Mode::Lose),
+            GatewayDelay => self.gateway(Mode::Delay(Duration::from_secs(12))),
+            GatewayFail => self.gateway(Mode::Fail),
+            GatewayDrip => self.gateway(Mode::Drip),
+            MockLose => self.mock(step.target, &["--lose-answer", "4"]).await?,
+            MockDelay => self.mock(step.target, &["--latency-ms", "24000"]).await?,
+        }
+        Ok(true)
+    }
+
+    async fn end(&mut self, step: &Step) -> Result<()> {
+        use Fault::{
+            GatewayCut, GatewayDelay, GatewayDrip, GatewayFail, GatewayLose, KillApi, KillGateway, KillScheduler,
+            KillWorker, MockDelay, MockLose, PostgresConnections, PostgresCut, PostgresDelay, PostgresFull,
+            PostgresRestart, RedisCut, RedisDelay, RedisFlush, RedisRestart, StopApi, StopGateway, StopScheduler,
+            StopWorker,
+        };
+        match step.fault {
+            KillApi | KillWorker | KillScheduler | KillGateway => self.restart(step)?,
+            StopApi | StopWorker | StopScheduler | StopGateway => self.resume(step).await?,
+            RedisFlush | MockLose => {}
+            RedisRestart => self.stage.cluster.redis.restart().await?,
+            RedisCut | RedisDelay => self.stage.wires.redis.set(Mode::Pass),
+            PostgresRestart => self.revive().await?,
+            PostgresConnections => self.crowd.clear(),
+            PostgresFull => self.empty().await?,
+            PostgresCut | PostgresDelay => self.postgres(Mode::Pass),
+            GatewayCut | GatewayLose | GatewayDelay | GatewayFail | GatewayDrip => self.gateway(Mode::Pass),
+            MockDelay => self.mock(step.target, &["--latency-ms", "700"]).await?,
+        }
+        Ok(())
+    }
+
+    fn place(step: &Step) -> (Kind, usize) {
+        let of = |faults: [Fault; 2]| faults.contains(&step.fault);
+        if of([Fault::KillApi, Fault::StopApi]) {
+            (Kind::Api, step.target % APIS)
+        } else if of([Fault::KillScheduler, Fault::StopScheduler]) {
+            (Kind::Scheduler, step.target % SCHEDULERS)
+        } else if of([Fault::KillGateway, Fault::StopGateway]) {
+            (Kind::Gateway, step.target % GATEWAYS)
+        } else {
+            (Kind::Worker, step.target % WORKERS)
+        }
+    }
+
+    fn process(&mut self, (kind, index): (Kind, usize)) -> &mut crate::Process {
+        match kind {
+            Kind::Api => self.stage.cluster.api(index),
+            Kind::Worker => self.stage.cluster.worker(index),
+            Kind::Scheduler => self.stage.cluster.scheduler(index),
+            Kind::Gateway => self.stage.cluster.gateway(index),
+        }
+    }
+
+    fn kill(&mut self, step: &Step) -> Result<bool> {
+        let place = Self::place(step);
+        self.down.insert((place.0 as usize, place.1));
+        self.process(place).kill9()?;
+        Ok(true)
+    }
+
+    fn restart(&mut self, step: &Step) -> Result<()> {
+        let place = Self::place(step);
+        self.down.remove(&(place.0 as usize, place.1));
+        self.process(place).relaunch()
+    }
+
+    fn stop(&mut self, step: &Step) -> Result<bool> {
+        let place = Self::place(step);
+        self.process(place).pause()?;
+        Ok(true)
+    }
+
+    /// While the mock takes its time before it books, so that the worker is met between gate and books.
+    async fn stop_in_the_middle(&mut self, step: &Step) -> Result<bool> {
+        self.latency("6000").await?;
+        sleep(Duration::from_millis(1800)).await;
+        let stopped = self.stop(step)?;
+        let begun = self.under_way().await.unwrap_or_default();
+        self.waiting.insert(step.target % WORKERS, begun);
+        self.latency("700").await?;
+        Ok(stopped)
+    }
+
+    async fn latency(&self, milliseconds: &str) -> Result<()> {
+        for target in 0..3 {
+            self.mock(target, &["--latency-ms", milliseconds]).await?;
+        }
+        Ok(())
+    }
+
+    /// What is under way to the mock and not booked yet; some of it is in the hands of the worker that was stopped just now.
+    async fn under_way(&self) -> Result<Vec<String>> {
+        let unbooked = sqlx::query_scalar(
+            "SELECT o.reference FROM operations o JOIN provider_accounts p ON p.id = o.provider_account_id
+             WHERE o.state = 'sending' AND p.provider = 'mock' AND o.kind IN ('sale', 'authorize')
+               AND NOT EXISTS (SELECT FROM mock.transactions t WHERE t.account = p.id AND t.reference = o.reference)",
+        );
+        Ok(unbooked.fetch_all(&self.stage.db).await?)
+    }
+
+    /// Of these, what others have ended meanwhile, or given up on: whoever claims work now has no reason to send it.
+    async fn settled(&self, references: Vec<String>) -> Result<Vec<String>> {
+        let settled = sqlx::query_scalar(
+            "SELECT reference FROM operations
+             WHERE reference = ANY ($1) AND (finished_at IS NOT NULL OR (state = 'unknown' AND next_push_at IS NULL))",
+        );
+        Ok(settled.bind(references).fetch_all(&self.stage.db).await?)
+    }
+
+    /// What passes now from the worker to the books was about to be sent when it was stopped.
+    async fn resume(&mut self, step: &Step) -> Result<()> {
+        let place = Self::place(step);
+        if place.0 == Kind::Worker {
+            let begun = self.waiting.remove(&place.1).unwrap_or_default();
+            // Postgres may be away: then this worker's late sends are not counted.
+            let watched = self.settled(begun).await.unwrap_or_default();
+            self.stage.wires.postgres[place.1].watch(watched);
+        }
+        self.process(place).resume()
+    }
+
+    fn postgres(&self, mode: Mode) {
+        self.stage.wires.postgres.iter().for_each(|proxy| proxy.set(mode));
+    }
+
+    fn gateway(&self, mode: Mode) {
+        self.stage.wires.gateway.iter().for_each(|proxy| proxy.set(mode));
+    }
+
+    async fn mock(&self, target: usize, faults: &[&str]) -> Result<()> {
+        let on_mock: Vec<_> = self.world.shops.iter().filter(|shop| matches!(shop.line, Line::Mock(_))).collect();
+        let account = &on_mock[target % on_mock.len()].account.id;
+        for _ in 0..40 {
+            if self.stage.cluster.ctl(&[&["mock", "set", account], faults].concat()).await.is_ok() {
+                return Ok(());
+            }
+            sleep(Duration::from_millis(250)).await;
+        }
+        anyhow::bail!("the mock could not be told")
+    }
+
+    /// Takes every connection there is, and has the others make theirs anew.
+    async fn crowd(&mut self) -> Result<bool> {
+        let url = self.stage.cluster.database_url().to_owned();
+        self.postgres(Mode::Cut);
+        let mut refused = false;
+        while self.crowd.len() < CONNECTIONS && !refused {
+            match PgConnection::connect(&url).await {
+                Ok(connection) => self.crowd.push(connection),
+                Err(_) => refused = true,
+            }
+        }
+        self.postgres(Mode::Pass);
+        Ok(refused)
+    }
+
+    /// A file that takes all the room.
+    fn fill(&mut self) -> Result<bool> {
+        let Some(disk) = &self.stage.disk else { return Ok(false) };
+        let mut file = OpenOptions::new().create(true).append(true).open(disk.0.join("balloon"))?;
+        let block = vec![0u8; 1 << 20];
+        while file.write_all(&block).is_ok() {}
+        while file.write_all(&block[..4096]).is_ok() {}
+        Ok(true)
+    }
+
+    async fn empty(&mut self) -> Result<()> {
+        if let Some(disk) = &self.stage.disk {
+            std::fs::remove_file(disk.0.join("balloon"))?;
+        }
+        if self.stage.cluster.postgres.as_mut().context("its own")?.is_running()? {
+            Ok(())
+        } else {
+            self.revive().await
+        }
+    }
+
+    async fn revive(&mut self) -> Result<()> {
+        let postgres = self.stage.cluster.postgres.as_mut().context("its own")?;
+        postgres.restart().await
+    }
+}

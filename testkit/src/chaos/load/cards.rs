@@ -1,0 +1,103 @@
+//! Customers, their saved cards, and tokens of cards.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::super::{caller::Caller, check::canary, world::Line};
+use crate::Client;
+
+/// A customer with a saved card.
+#[derive(Clone, Debug)]
+pub(super) struct Customer {
+    pub(super) id: String,
+    pub(super) card: String,
+}
+
+/// How a card behaves, whoever the provider is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Nature {
+    Approves,
+    Partial,
+    Soft,
+    Hard,
+    Challenged,
+}
+
+/// A few customers: one whose card approves, and others whose cards do not. Whoever cannot be made is not there.
+pub(super) async fn customers(caller: &mut Caller) -> Vec<Customer> {
+    let mut made = Vec::new();
+    for nature in [Nature::Approves, Nature::Soft, Nature::Hard] {
+        if let Some(customer) = customer(caller, nature).await {
+            made.push(customer);
+        }
+    }
+    made
+}
+
+/// A new customer with this card.
+pub(super) async fn customer(caller: &mut Caller, nature: Nature) -> Option<Customer> {
+    let email = format!("ada-{}@example.com", Uuid::from_u128(u128::from(caller.random.below(u64::MAX))).simple());
+    let id = caller.make("/v1/customers", json!({"email": email})).await?;
+    for _ in 0..4 {
+        let token = token(caller, nature).await?;
+        let body = json!({"customerId": id, "paymentToken": token});
+        let told = caller.post("/v1/payment_methods", body).await;
+        if let Some(card) =
+            told.and_then(|told| (told.status == 201).then(|| told.body["id"].as_str().map(str::to_owned))?)
+        {
+            return Some(Customer { id, card });
+        }
+        // It may have been saved all the same.
+        let list = caller.get(&format!("/v1/payment_methods?customerId={id}")).await?;
+        if let Some(card) = list["data"][0]["id"].as_str() {
+            return Some(Customer { card: card.to_owned(), id });
+        }
+    }
+    None
+}
+
+/// What stands for a card in a request.
+pub(super) async fn token(caller: &mut Caller, nature: Nature) -> Option<String> {
+    if caller.shop().line == Line::Gateway {
+        return field_token(caller, nature).await;
+    }
+    let token = match nature {
+        Nature::Approves => "tok_ok",
+        Nature::Partial => "tok_partial",
+        Nature::Soft => "tok_insufficient",
+        Nature::Hard => "tok_lost",
+        Nature::Challenged => "tok_authentication",
+    };
+    Some(token.to_owned())
+}
+
+/// What a capture field gets for a card at the gateway.
+async fn field_token(caller: &mut Caller, nature: Nature) -> Option<String> {
+    let number = match nature {
+        Nature::Approves | Nature::Partial => canary::APPROVES,
+        Nature::Soft => canary::INSUFFICIENT,
+        Nature::Hard => canary::LOST,
+        Nature::Challenged => canary::CHALLENGED,
+    };
+    let app_key = caller.shop().app_key.clone()?;
+    let form = format!(
+        "app_key={app_key}&creditcard_number={number}&cvv={}&expire_month=12&expire_year=2034&name=Ada+Lovelace&\
+         zip_code=10001&country_code=US",
+        canary::CVV
+    );
+    for _ in 0..8 {
+        let gateway = caller.world.gateways[caller.random.index(caller.world.gateways.len())].clone();
+        let client = Client::new(&gateway).and_then(|c| c.header("content-type", "application/x-www-form-urlencoded"));
+        let sent = client.ok()?;
+        let sent = sent.send(Method::POST, "/services/field_token", Some(form.clone().into_bytes()));
+        let answer = tokio::time::timeout(std::time::Duration::from_secs(5), sent).await;
+        if let Ok(Ok(answer)) = answer
+            && let Value::String(token) = &answer.body["response"]["card_token"]
+        {
+            return Some(token.clone());
+        }
+        caller.pause(300, 900).await;
+    }
+    None
+}

@@ -1,0 +1,68 @@
+//! The clients. Each does one kind of thing again and again, by numbers of its own from the seed.
+
+mod billing;
+mod cards;
+mod cycles;
+mod links;
+mod payments;
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use tokio::task::JoinSet;
+
+use super::{
+    caller::Caller,
+    random::Random,
+    world::{Line, World},
+};
+
+/// What a client does.
+#[derive(Clone, Copy, Debug)]
+enum Role {
+    Payer,
+    Challenged,
+    Billing,
+    Links,
+    Cycles,
+}
+
+/// Who does what for a merchant.
+fn roles(line: Line) -> &'static [Role] {
+    use Role::{Billing, Challenged, Cycles, Links, Payer};
+    match line {
+        Line::Mock('C') => &[Payer, Payer, Billing],
+        Line::Mock(_) => &[Payer, Payer, Payer, Billing, Links],
+        Line::Gateway => &[Payer, Payer, Challenged, Billing, Links],
+        Line::Clock(_) => &[Cycles],
+    }
+}
+
+/// Starts all clients; each ends when the world is over and its last request was answered.
+pub(super) fn start(world: &Arc<World>, seed: u64) -> Result<JoinSet<()>> {
+    let mut clients = JoinSet::new();
+    let mut stream = 100;
+    for (shop, of) in world.shops.iter().enumerate() {
+        for role in roles(of.line) {
+            stream += 1;
+            let caller = Caller::new(world, shop, Random::new(seed, stream))?;
+            clients.spawn(work(caller, *role));
+        }
+    }
+    Ok(clients)
+}
+
+async fn work(mut caller: Caller, role: Role) {
+    let customers = cards::customers(&mut caller).await;
+    let mut cycles = cycles::Cycles::default();
+    while !caller.world.is_over() {
+        match role {
+            Role::Payer => payments::pay(&mut caller, &customers).await,
+            Role::Challenged => payments::challenged(&mut caller).await,
+            Role::Billing => billing::bill(&mut caller, &customers).await,
+            Role::Links => links::sell(&mut caller).await,
+            Role::Cycles => cycles.turn(&mut caller).await,
+        }
+        caller.pause(50, 700).await;
+    }
+}

@@ -1,0 +1,63 @@
+//! The quiet time: until nothing is left to be done, or patience is at an end.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use sqlx::PgPool;
+use tokio::time::sleep;
+
+use super::world::{Stage, World};
+
+/// At most so long.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// At least so long: a failed delivery has its second attempt after 5 s, or after 20 s if its endpoint hung.
+const LEAST: Duration = Duration::from_secs(25);
+
+/// Waits; answers how long it took.
+pub(super) async fn settle(stage: &mut Stage, world: &World) -> Result<Duration> {
+    let began = Instant::now();
+    for process in stage.cluster.processes() {
+        process.resume()?;
+        process.wait_until_ready().await?;
+    }
+    for shop in world.shops.iter().filter(|shop| matches!(shop.line, super::world::Line::Mock(_))) {
+        stage.cluster.ctl(&["mock", "set", &shop.account.id, "--latency-ms", "50", "--lose-answer", "0"]).await?;
+    }
+    while began.elapsed() < PATIENCE {
+        let busy: i64 = left(&stage.db).await?.values().sum();
+        if busy == 0 && began.elapsed() >= LEAST {
+            break;
+        }
+        sleep(Duration::from_millis(500)).await;
+    }
+    Ok(began.elapsed())
+}
+
+/// What is still to be done, by name. Unknown outcomes of class C wait for a person, and open challenges for a cardholder.
+pub(super) async fn left(db: &PgPool) -> Result<BTreeMap<String, i64>> {
+    let mut left = BTreeMap::new();
+    for (name, query) in [
+        ("operations claimed or sending", "SELECT count(*) FROM operations WHERE state IN ('claimed', 'sending')"),
+        (
+            "operations not finished",
+            "SELECT count(*) FROM operations o LEFT JOIN mock.accounts a ON a.id = o.provider_account_id
+             LEFT JOIN payments p ON p.id = o.payment_id
+             WHERE o.finished_at IS NULL AND o.state NOT IN ('claimed', 'sending')
+               AND NOT (o.state = 'unknown' AND coalesce(a.recovery_class, '') = 'C')
+               AND coalesce(p.status <> 'requires_action', true)
+               AND NOT (o.state = 'unknown' AND o.kind = 'refund' AND a.id IS NULL)",
+        ),
+        ("webhooks due", "SELECT count(*) FROM webhook_pending WHERE due_at < now() + interval '15 seconds'"),
+        ("clocks being advanced", "SELECT count(*) FROM accounts WHERE is_advancing(id)"),
+        (
+            "invoices due",
+            "SELECT count(*) FROM invoices WHERE next_attempt_at < account_now(account_id, now()) - interval '5 seconds'",
+        ),
+    ] {
+        left.insert(name.to_owned(), sqlx::query_scalar(query).fetch_one(db).await?);
+    }
+    Ok(left)
+}

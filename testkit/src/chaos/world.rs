@@ -1,0 +1,217 @@
+//! What a run happens in: private servers, processes behind proxies, and merchants with their endpoints.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::atomic::{AtomicBool, AtomicI64, Ordering},
+};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use sqlx::{PgPool, postgres::PgPoolOptions};
+use uuid::Uuid;
+
+use super::{journal::Journal, proxy::Proxy, receiver::Receiver, schedule::Fault, time::Clock};
+use crate::{Account, Client, Cluster, Kind, TempDir};
+
+pub(super) const APIS: usize = 3;
+pub(super) const WORKERS: usize = 4;
+pub(super) const SCHEDULERS: usize = 2;
+pub(super) const GATEWAYS: usize = 2;
+/// Where the cardholders' browsers say that they are.
+pub(super) const ORIGIN: &str = "https://shop.example";
+/// Room for the database, so small that it can be filled.
+const DISK: &str = "size=1800m";
+
+/// Which provider and recovery class, and whether time is moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    Mock(char),
+    Clock(char),
+    Gateway,
+}
+
+/// A merchant.
+#[derive(Debug)]
+pub(super) struct Shop {
+    pub(super) line: Line,
+    pub(super) account: Account,
+    /// By what the provider's records name it.
+    pub(super) provider: Uuid,
+    pub(super) app_key: Option<String>,
+}
+
+/// What the clients share.
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) apis: Vec<String>,
+    pub(super) gateways: Vec<String>,
+    pub(super) shops: Vec<Shop>,
+    pub(super) journal: Journal,
+    pub(super) clock: Clock,
+    pub(super) over: AtomicBool,
+    pub(super) secrets: Vec<String>,
+    amounts: AtomicI64,
+}
+
+impl World {
+    /// An amount that no other payment of this run has, nor its half: by it the ledgers' lines are told apart.
+    pub(super) fn amount(&self) -> i64 {
+        self.amounts.fetch_add(2, Ordering::Relaxed)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+}
+
+/// The proxies on all wires.
+#[derive(Debug)]
+pub(super) struct Wires {
+    pub(super) redis: Proxy,
+    /// The last is that of all that are no workers.
+    pub(super) postgres: Vec<Proxy>,
+    /// One for each worker.
+    pub(super) gateway: Vec<Proxy>,
+}
+
+/// All that is broken, and what must outlive it. Fields are dropped in this order.
+#[derive(Debug)]
+pub(super) struct Stage {
+    pub(super) cluster: Cluster,
+    pub(super) wires: Wires,
+    pub(super) db: PgPool,
+    pub(super) receiver: Receiver,
+    pub(super) disk: Option<Disk>,
+    pub(super) left_out: BTreeMap<Fault, String>,
+    _directory: TempDir,
+}
+
+/// A file system of its own for Postgres.
+#[derive(Debug)]
+pub(super) struct Disk(pub(super) PathBuf);
+
+impl Disk {
+    fn mount(at: &Path) -> Result<Self> {
+        std::fs::create_dir_all(at)?;
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", DISK, "none"]).arg(at).output()?;
+        ensure!(mount.status.success(), "{}", String::from_utf8_lossy(&mount.stderr).trim());
+        Ok(Self(at.to_owned()))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // Lazily: a server may not have ended yet.
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// Starts everything.
+pub(super) async fn raise(log: &Path) -> Result<(Stage, World)> {
+    let directory = TempDir::new()?;
+    let mut left_out = BTreeMap::new();
+    let place = directory.path().join("disk");
+    let disk = Disk::mount(&place).map_err(|error| left_out.insert(Fault::PostgresFull, format!("{error:#}"))).ok();
+    let mut builder = Cluster::builder().durable().gateway(GATEWAYS).env("RUST_LOG", "info");
+    if disk.is_some() {
+        builder = builder.postgres_in(&place.join("postgres"));
+    }
+    let mut cluster = builder.start().await?;
+    let wires = wire(&mut cluster).await?;
+    let db = PgPoolOptions::new().max_connections(3).min_connections(2).connect(cluster.database_url()).await?;
+    let now: i64 =
+        sqlx::query_scalar("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint").fetch_one(&db).await?;
+    let receiver = Receiver::start().await?;
+    let mut world = World {
+        apis: (0..APIS).map(|index| cluster.api_url(index)).collect(),
+        gateways: (0..GATEWAYS).map(|index| cluster.gateway_url(index)).collect(),
+        shops: Vec::new(),
+        journal: Journal::create(log)?,
+        clock: Clock::starting(now),
+        over: AtomicBool::new(false),
+        secrets: Vec::new(),
+        amounts: AtomicI64::new(100_000),
+    };
+    for line in [Line::Mock('A'), Line::Mock('B'), Line::Mock('C'), Line::Gateway, Line::Clock('A'), Line::Clock('B')] {
+        open(&cluster, &db, &receiver, &mut world, line).await?;
+    }
+    Ok((Stage { cluster, wires, db, receiver, disk, left_out, _directory: directory }, world))
+}
+
+/// Starts the processes of ours, each behind its proxies.
+async fn wire(cluster: &mut Cluster) -> Result<Wires> {
+    let redis_port = cluster.redis.port();
+    let postgres_port = cluster.postgres.as_ref().context("its own Postgres")?.port();
+    let port_of = |url: &str| url.rsplit(':').next().and_then(|port| port.parse().ok()).context("a port");
+    let gateways: Vec<u16> = (0..GATEWAYS).map(|i| port_of(&cluster.gateway_url(i))).collect::<Result<_>>()?;
+    let redis = Proxy::start(&[redis_port]).await?;
+    let mut wires = Wires { redis, postgres: Vec::new(), gateway: Vec::new() };
+    let (redis_url, database_url) = (cluster.redis.url(), cluster.database_url().to_owned());
+    let through = |url: &str, from: u16, to: u16| url.replace(&format!(":{from}/"), &format!(":{to}/"));
+    cluster.set_env("REDIS_URL", &through(&redis_url, redis_port, wires.redis.port()));
+    // The workers come last: they are told the address of the first api.
+    let others = Proxy::start(&[postgres_port]).await?;
+    cluster.set_env("DATABASE_URL", &through(&database_url, postgres_port, others.port()));
+    for (kind, count) in [(Kind::Api, APIS), (Kind::Scheduler, SCHEDULERS)] {
+        for _ in 0..count {
+            cluster.add(kind).await?;
+        }
+    }
+    for _ in 0..WORKERS {
+        let (postgres, gateway) = (Proxy::start(&[postgres_port]).await?, Proxy::start(&gateways).await?);
+        cluster.set_env("DATABASE_URL", &through(&database_url, postgres_port, postgres.port()));
+        cluster.set_env("CARD_GATEWAY_URL", &format!("http://127.0.0.1:{}", gateway.port()));
+        cluster.add(Kind::Worker).await?;
+        wires.postgres.push(postgres);
+        wires.gateway.push(gateway);
+    }
+    wires.postgres.push(others);
+    // The operator's tool goes to the database itself.
+    cluster.set_env("DATABASE_URL", &database_url);
+    cluster.set_env("REDIS_URL", &redis_url);
+    Ok(wires)
+}
+
+/// Opens an account with two endpoints.
+async fn open(cluster: &Cluster, db: &PgPool, receiver: &Receiver, world: &mut World, line: Line) -> Result<()> {
+    let (account, provider, app_key) = match line {
+        Line::Gateway => {
+            let limits = ["--hourly-per-address", "1000000"];
+            let (account, known) = cluster.account_at_gateway(&limits).await?;
+            world.secrets.extend([known.api_key, known.secret_key]);
+            let found = "SELECT id, app_key FROM gateway.accounts WHERE username = $1";
+            let (provider, app_key) = sqlx::query_as(found).bind(&known.username).fetch_one(db).await?;
+            (account, provider, Some(app_key))
+        }
+        Line::Mock(class) | Line::Clock(class) => {
+            let account = cluster.account().await?;
+            let latency = if matches!(line, Line::Mock(_)) { "700" } else { "60" };
+            let class = class.to_string();
+            cluster.ctl(&["mock", "set", &account.id, "--class", &class, "--latency-ms", latency]).await?;
+            let newest = "SELECT id FROM provider_accounts ORDER BY created_at DESC LIMIT 1";
+            (account, sqlx::query_scalar(newest).fetch_one(db).await?, None)
+        }
+    };
+    cluster.ctl(&["accounts", "set", &account.id, "--origin", ORIGIN]).await?;
+    world.secrets.push(account.secret_key.clone());
+    let api = Client::new(&world.apis[0])?.bearer(&account.secret_key)?;
+    for endpoint in 0..2 {
+        let url = format!("{}{}", receiver.url, world.shops.len() * 2 + endpoint);
+        let made = api.post("/v1/webhook_endpoints", json!({"url": url})).await?;
+        ensure!(made.status == 201, "an endpoint is made: {}", made.body);
+        world.secrets.extend(made.body["secret"].as_str().map(str::to_owned));
+    }
+    world.shops.push(Shop { line, account, provider, app_key });
+    Ok(())
+}
+
+/// The shop's lines as the report names them.
+pub(super) fn described(line: Line) -> Value {
+    match line {
+        Line::Mock(class) => json!(format!("mock, class {class}")),
+        Line::Clock(class) => json!(format!("mock, class {class}, with a clock")),
+        Line::Gateway => json!("card gateway"),
+    }
+}
