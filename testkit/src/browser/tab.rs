@@ -181,12 +181,17 @@ impl Tab {
     }
 
     pub(super) async fn draw(&self, name: &str) -> Result<()> {
+        // A tab behind another is not always drawn, and the browser would wait for that without end.
+        self.call("Page.bringToFront", json!({})).await?;
         self.top().drawn().await?;
         let metrics = self.call("Page.getLayoutMetrics", json!({})).await?;
         let size = &metrics["cssContentSize"];
         let clip = json!({"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1});
         let picture = json!({"format": "png", "optimizeForSpeed": true, "captureBeyondViewport": true, "clip": clip});
-        let picture = self.call("Page.captureScreenshot", picture).await?;
+        let picture = match self.call("Page.captureScreenshot", picture.clone()).await {
+            Ok(picture) => picture,
+            Err(_) => self.call("Page.captureScreenshot", picture).await?,
+        };
         let bytes = STANDARD.decode(picture["data"].as_str().context("no picture")?)?;
         fs::write(name, bytes).with_context(|| format!("cannot write {name}"))
     }
