@@ -13,6 +13,7 @@ pub mod error;
 pub mod id;
 pub mod modifiers;
 pub mod money;
+pub mod network;
 pub mod page;
 pub mod public_url;
 pub mod schema;

@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 use crate::accounts::Vaulting;
 use crate::acquirer::Acquirer;
 use crate::failure::{Failure, Result};
-use crate::http::public::Crowd;
+use crate::http::crowd::Crowd;
 use crate::http::pulse::Pulse;
 use crate::mail::Mailer;
 
@@ -48,12 +48,21 @@ pub const WAITS_AT_MOST: &str = "3s";
 
 /// The time that a request has left to begin.
 #[derive(Clone, Copy, Debug)]
-pub struct Lifetime(Instant);
+pub struct Lifetime {
+    begun: Instant,
+    ends: Instant,
+}
 
 impl Lifetime {
     /// Of a request that has just come.
     pub fn begins() -> Self {
-        Self(Instant::now())
+        let begun = Instant::now();
+        Self { begun, ends: begun + ENTERS_WITHIN }
+    }
+
+    /// The same with no more than so much left from now on, if its caller wants that.
+    pub fn at_most(self, left: Duration) -> Self {
+        Self { ends: self.ends.min(Instant::now() + left), ..self }
     }
 
     /// Whether it is still time. Asked last before a commit.
@@ -61,7 +70,7 @@ impl Lifetime {
     /// # Errors
     /// [`Failure::NotEntered`] once it is not.
     pub fn check(self) -> Result<()> {
-        match self.0.elapsed() < ENTERS_WITHIN {
+        match Instant::now() < self.ends {
             true => Ok(()),
             false => Err(Failure::NotEntered("it could not be begun in time, and nothing was entered")),
         }
@@ -69,6 +78,6 @@ impl Lifetime {
 
     /// How long it has taken so far.
     pub fn elapsed(self) -> Duration {
-        self.0.elapsed()
+        self.begun.elapsed()
     }
 }

@@ -8,6 +8,9 @@ ALTER TABLE provider_accounts
     -- What it is paid in, of what its provider can take at all; NULL is all of that.
     ADD COLUMN currencies text[] CHECK (currencies <> '{}');
 
+-- Two accounts that are one at the gateway would find each other's charges there.
+CREATE UNIQUE INDEX provider_accounts_field_key ON provider_accounts (field_key) WHERE field_key IS NOT NULL;
+
 -- Whose address a provider is given that wants one, of a payer who has none.
 ALTER TABLE accounts ADD COLUMN email text CHECK (email <> '');
 

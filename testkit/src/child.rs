@@ -2,7 +2,7 @@
 
 use std::{
     os::unix::process::CommandExt,
-    process::{Command, ExitStatus},
+    process::{ChildStdin, ChildStdout, Command, ExitStatus},
     time::Duration,
 };
 
@@ -37,6 +37,11 @@ impl Child {
 
     pub(crate) fn pid(&self) -> u32 {
         self.process.id()
+    }
+
+    /// What it reads and what it writes, once, if its command asked for pipes.
+    pub(crate) fn pipes(&mut self) -> Option<(ChildStdin, ChildStdout)> {
+        Some((self.process.stdin.take()?, self.process.stdout.take()?))
     }
 
     /// The exit status if it has ended.

@@ -18,6 +18,7 @@ mod tools;
 mod watchdog;
 
 pub mod bench;
+pub mod browser;
 pub mod chaos;
 pub mod postgres;
 pub mod redis;

@@ -1,4 +1,4 @@
-//! Where the programs of Postgres and Redis are on this machine.
+//! Where Postgres, Redis and Chromium are on this machine.
 //!
 //! In order: what the environment names, PATH, the places of Debian and brew, and what `./dev` fetched into
 //! `.dev/tools` for a user who may not install packages.
@@ -14,6 +14,12 @@ use std::{
 use anyhow::{Context, Result};
 
 const BREW: [&str; 3] = ["/opt/homebrew", "/usr/local", "/home/linuxbrew/.linuxbrew"];
+
+const CHROMIUMS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+const CHROMIUM_APPS: [&str; 2] = [
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+];
 
 /// A program, or a directory of programs, and what it needs to start.
 #[derive(Clone, Debug)]
@@ -67,6 +73,16 @@ pub(crate) fn postgres_programs() -> Result<Tool> {
     places.extend(newest(&fetched().join("usr/lib/postgresql"), "", "bin"));
     let whole = |place: &Path| place.join("initdb").is_file() && place.join("postgres").is_file();
     first(places, whole).context("no Postgres here: run ./dev run, which installs it")
+}
+
+/// Chromium, or a browser that is made of it; `CHROMIUM` names another.
+pub(crate) fn chromium() -> Result<Tool> {
+    let mut places: Vec<PathBuf> = env::var_os("CHROMIUM").map(PathBuf::from).into_iter().collect();
+    places.extend(CHROMIUMS.iter().filter_map(|name| on_path(name)));
+    places.extend(CHROMIUM_APPS.iter().map(PathBuf::from));
+    places.push(fetched().join("usr/lib/chromium/chromium"));
+    first(places, |place| place.is_file())
+        .context("no Chromium here: run ./dev test, which installs it, or name one in CHROMIUM")
 }
 
 fn fetched() -> PathBuf {

@@ -47,7 +47,13 @@
   form.addEventListener("submit", pay);
   if (noTip) noTip.addEventListener("change", showSum);
   // Also when the browser comes back to the page as it left it.
-  addEventListener("pageshow", () => {
+  addEventListener("pageshow", (event) => {
+    // Kept by the browser with the card still in it: neither that nor how the page stood then is shown again.
+    if (event.persisted) {
+      form.reset();
+      location.reload();
+      return;
+    }
     token.value = "";
     setBusy(false);
   });

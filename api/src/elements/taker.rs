@@ -65,7 +65,7 @@ impl Taker {
         match self {
             Self::Mock => "data-provider=\"mock\"".to_owned(),
             Self::Gateway { token_url, app_key, .. } => format!(
-                "data-provider=\"card_gateway\" data-token-url=\"{}\" data-app-key=\"{}\"",
+                "data-provider=\"processor\" data-token-url=\"{}\" data-app-key=\"{}\"",
                 Text(token_url),
                 Text(app_key)
             ),
@@ -81,7 +81,7 @@ mod tests {
     fn a_gateway_is_reached_at_its_origin() {
         let taker = Taker::gateway("https://cards.example:8443/gw", "a\"b").expect("a gateway");
         assert_eq!(taker.origin(), Some("https://cards.example:8443"));
-        let attributes = "data-provider=\"card_gateway\" \
+        let attributes = "data-provider=\"processor\" \
                           data-token-url=\"https://cards.example:8443/gw/services/field_token\" data-app-key=\"a&quot;b\"";
         assert_eq!(taker.attributes(), attributes);
         assert_eq!(Taker::gateway("not a url", "key"), None);

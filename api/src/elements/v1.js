@@ -112,7 +112,7 @@
       addEventListener("message", listen);
       element.title = "Card details";
       element.setAttribute("sandbox", "allow-scripts allow-same-origin allow-forms");
-      element.style.cssText = "display: block; width: 100%; height: 25rem; border: 0;";
+      element.style.cssText = "display: block; width: 100%; height: 27rem; border: 0;";
       element.src = mountUrl;
       place.append(element);
       return within(READY_MS, UNREACHABLE, ready).then(

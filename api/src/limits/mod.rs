@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use common::accounts::{Caller, Rate};
+use common::network::place;
 
 use local::Local;
 use shared::Shared;
@@ -82,12 +83,12 @@ impl Limits {
 
     /// Takes one request that had no valid key.
     pub(crate) fn take_stranger(&self, address: IpAddr) -> Verdict {
-        self.strangers.take(address, STRANGERS, Policy::Address)
+        self.strangers.take(place(address), STRANGERS, Policy::Address)
     }
 
     /// Takes one request to a payment page.
     pub(crate) fn take_payer(&self, address: IpAddr) -> Verdict {
-        self.payers.take(address, self.of_payers, Policy::Address)
+        self.payers.take(place(address), self.of_payers, Policy::Address)
     }
 }
 

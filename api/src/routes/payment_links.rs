@@ -1,6 +1,7 @@
 //! /v1/payment_links
 
 use axum::extract::State;
+use common::accounts;
 use common::error::Error;
 use common::id::PaymentLinkId;
 use common::money::Money;
@@ -36,6 +37,8 @@ pub(super) async fn create(
 ) -> Answer {
     let minor = required("amount", fields.amount)?.0;
     let currency = required("currency", fields.currency)?.0;
+    // A link that nobody could pay is none.
+    accounts::settlement(&*app.db, caller.provider_account_id).await?.require(currency)?;
     let new = NewPaymentLink {
         money: Money { minor, currency },
         description: fields.description.map(|text| text.0),

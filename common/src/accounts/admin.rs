@@ -12,7 +12,7 @@ use crate::id::{AccountId, MerchantId, ProviderAccountId};
 use crate::modifiers::Modifiers;
 use crate::money::Currency;
 use crate::providers::ProviderKind;
-use crate::providers::card_gateway::Credentials;
+use crate::providers::card_gateway::{self, Credentials};
 use crate::time::Timestamp;
 
 /// What may be set on an account; `None` leaves it as it is, or at its default.
@@ -244,9 +244,10 @@ pub async fn list(db: &PgPool) -> Result<Vec<AccountRow>> {
 /// Nothing is moved there. Answers the provider account.
 ///
 /// # Errors
-/// [`Error::Invalid`] for a currency that the gateway does not take, [`Error::NotFound`] for an unknown account.
+/// [`Error::Invalid`] for a currency that the gateway does not take, [`Error::NotFound`] for an unknown account,
+/// [`Error::Conflict`] for one that is known by another name there, and for a name that is another account's.
 pub async fn connect(
-    db: &PgPool,
+    pool: &PgPool,
     encryption: &EncryptionKey,
     now: Timestamp,
     account: AccountId,
@@ -258,19 +259,29 @@ pub async fn connect(
         Settlement { provider, currencies: None }.require(*currency)?;
     }
     let currencies = currencies.map(|list| list.iter().map(|currency| currency.code().to_owned()).collect::<Vec<_>>());
-    let mut tx = db.begin().await?;
+    let mut tx = pool.begin().await?;
     let known = sqlx::query_scalar!("SELECT id FROM accounts WHERE id = $1 FOR NO KEY UPDATE", account.uuid());
     known.fetch_optional(&mut *tx).await?.ok_or(Error::NotFound("account"))?;
     let id = at_provider(&mut tx, account, provider, now).await?;
-    sqlx::query!(
+    // What was made under one name is not found under another: its cards, holds and unknown outcomes would be lost.
+    if let Some(former) = card_gateway::read_credentials(&mut *tx, encryption, id).await?
+        && former.username != credentials.username
+    {
+        let message =
+            format!("the account is {} at the gateway, and stays so; only its keys may change", former.username);
+        return Err(Error::conflict(message));
+    }
+    let update = sqlx::query!(
         "UPDATE provider_accounts SET credentials = $2, field_key = $3, currencies = coalesce($4, currencies) WHERE id = $1",
         id.uuid(),
         credentials.seal(encryption, id),
         credentials.field_key(),
         currencies.as_deref(),
-    )
-    .execute(&mut *tx)
-    .await?;
+    );
+    update.execute(&mut *tx).await.map_err(|error| match db::violated(&error) {
+        Some("provider_accounts_field_key") => Error::conflict("another account is this one at the gateway"),
+        _ => error.into(),
+    })?;
     tx.commit().await?;
     Ok(id)
 }

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::events::{self, EventType};
 use crate::id::PaymentId;
 use crate::operations::PROVIDER_TIMEOUT;
-use crate::payments::{self, Payment, PaymentView, refunds};
+use crate::payments::{self, Payment, PaymentView, Status, refunds};
 use crate::providers::{Inquired, Providers, Standing};
 use crate::time::Timestamp;
 
@@ -27,6 +27,7 @@ pub async fn inquire(db: &Db, providers: &Providers, clock: &Clock, id: PaymentI
     let asked = provider.inquire(Inquired {
         account: due.provider_account_id,
         charge: due.provider_ref,
+        reference: due.reference,
         created_at: due.created_at,
         captured_at: due.captured_at,
         now: due.now,
@@ -55,6 +56,11 @@ pub async fn inquire(db: &Db, providers: &Providers, clock: &Clock, id: PaymentI
     let noted = match standing {
         Standing::Settled if payment.settle() => Some(EventType::PaymentSettled),
         Standing::Expired if payment.expire() => Some(EventType::PaymentExpired),
+        Standing::Voided if payment.status.may_become(Status::Cancelled) => {
+            tracing::warn!(payment = %id, "the charge was voided at the provider, and not by us; the payment is cancelled");
+            payment.voided()?;
+            Some(EventType::PaymentCancelled)
+        }
         Standing::Open { .. } | Standing::Settled | Standing::Expired | Standing::Voided => None,
     };
     // It is asked about again when something may have become of it, and not every half minute until then.

@@ -1,6 +1,6 @@
 //! The outcome of a payment for an invoice: the invoice is locked first, and ends or goes on in the same transaction.
 
-use super::outcome::{conclude, finish, late_charge, misfit};
+use super::outcome::{conclude, finish, is_overtaken, late_charge, misfit};
 use super::reversal::reverse_partial;
 use super::straight::finish_collection;
 use crate::accounts::{self, Mode};
@@ -51,6 +51,9 @@ pub(super) async fn charge_for_invoice(
     let mut invoice = invoices::lock(&mut tx, account, invoice).await?;
     let mut payment = payments::lock(&mut tx, account, id).await?;
     let operation = operations::lock(&mut tx, claimed.id).await?;
+    if is_overtaken(claimed, &operation, answer) {
+        return Ok(());
+    }
     if operation.state.is_final() {
         late_charge(&mut tx, claimed, &payment, &operation, answer, now).await?;
         tx.commit().await?;

@@ -1,6 +1,6 @@
 //! The outcome of a payment for a link: the link is locked first, and is paid or open again in the same transaction.
 
-use super::outcome::{conclude, finish, late_charge, misfit};
+use super::outcome::{conclude, finish, is_overtaken, late_charge, misfit};
 use super::reversal::reverse_partial;
 use crate::db::Db;
 use crate::error::Result;
@@ -26,6 +26,9 @@ pub(super) async fn charge_for_link(
     let mut link = payment_links::lock(&mut tx, claimed.account_id, link, now).await?;
     let mut payment = payments::lock(&mut tx, claimed.account_id, payment.id).await?;
     let operation = operations::lock(&mut tx, claimed.id).await?;
+    if is_overtaken(claimed, &operation, answer) {
+        return Ok(());
+    }
     if operation.state.is_final() {
         late_charge(&mut tx, claimed, &payment, &operation, answer, now).await?;
         tx.commit().await?;

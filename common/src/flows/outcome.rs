@@ -21,7 +21,7 @@ use crate::id::{AnomalyId, OperationId, PaymentId, PaymentMethodId};
 use crate::operations::{self, Claimed, Kind, Locked, NewOperation, Origin, Outcome, Retry, State, Subject};
 use crate::payment_methods::{self, PaymentMethodView};
 use crate::payments::{self, Payment, PaymentView, RefundStatus, Status, refunds};
-use crate::providers::{Action, Answer};
+use crate::providers::{Action, Answer, ProviderKind};
 use crate::queues;
 use crate::time::Timestamp;
 
@@ -50,6 +50,26 @@ pub async fn record_outcome(db: &Db, claimed: &Claimed, answer: &Answer, clock: 
     Ok(())
 }
 
+/// Whether this says only that this one request did nothing. That of an approval, or of a decline that the provider has in its
+/// books, is a fact about the operation, whoever tells it.
+fn is_empty_handed(claimed: &Claimed, answer: &Answer) -> bool {
+    match answer {
+        Answer::Refused { .. } => true,
+        // The card gateway enters nothing of what its limits decline, and leaves the reference free.
+        Answer::Declined { .. } => claimed.provider == ProviderKind::CardGateway,
+        Answer::Charged { .. } | Answer::Challenged { .. } | Answer::Done { .. } | Answer::Stored { .. } => false,
+    }
+}
+
+/// Whether another worker has taken the operation over since, and this says nothing of what that one has sent.
+pub(super) fn is_overtaken(claimed: &Claimed, operation: &Locked, answer: &Answer) -> bool {
+    let overtaken = is_empty_handed(claimed, answer) && operation.fence != claimed.fence;
+    if overtaken {
+        tracing::info!(operation = %claimed.id, "a request did nothing, and another worker has the operation by now: its word counts");
+    }
+    overtaken
+}
+
 pub(super) fn misfit(claimed: &Claimed, what: &str) -> Error {
     Error::internal(format!("{}: {what} makes no sense", claimed.id))
 }
@@ -68,7 +88,7 @@ async fn charge(db: &Db, claimed: &Claimed, id: PaymentId, answer: &Answer, cloc
     if let Some(link) = payment.payment_link_id {
         return charge_for_link(db, claimed, &payment, link, answer, now).await;
     }
-    if payment.status.is_under_way() {
+    if payment.status.is_under_way() && !is_empty_handed(claimed, answer) {
         conclude(&mut payment, claimed, answer, now)?;
         let mut connection = db.acquire().await?;
         if let Some(endpoints) = write(&mut connection, claimed, &payment, answer, now).await? {
@@ -77,8 +97,17 @@ async fn charge(db: &Db, claimed: &Claimed, id: PaymentId, answer: &Answer, cloc
         }
     }
     let mut tx = db.begin().await?;
-    let payment = payments::lock(&mut tx, claimed.account_id, id).await?;
+    let mut payment = payments::lock(&mut tx, claimed.account_id, id).await?;
     let operation = operations::lock(&mut tx, claimed.id).await?;
+    if is_overtaken(claimed, &operation, answer) {
+        return Ok(());
+    }
+    if !operation.state.is_final() && payment.status.is_under_way() {
+        conclude(&mut payment, claimed, answer, now)?;
+        finish(&mut tx, claimed, &payment, answer, now).await?;
+        tx.commit().await?;
+        return Ok(());
+    }
     if !operation.state.is_final() {
         return Err(misfit(claimed, &format!("a charge of a payment that is {}", payment.status.name())));
     }
@@ -179,7 +208,12 @@ fn event_of(payment: &Payment) -> Option<EventType> {
 /// A capture or a void. If the provider would not, the payment is as it was.
 async fn change(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, clock: &Clock) -> Result<()> {
     let mut payment = payments::lock(tx, claimed.account_id, id).await?;
-    if operations::lock(tx, claimed.id).await?.state.is_final() {
+    let operation = operations::lock(tx, claimed.id).await?;
+    if operation.state.is_final() {
+        late_change(claimed, &operation, answer);
+        return Ok(());
+    }
+    if is_overtaken(claimed, &operation, answer) {
         return Ok(());
     }
     // After the lock: whoever waited for it comes later, and so does the event.
@@ -216,7 +250,12 @@ async fn change(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, 
 async fn refund(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, clock: &Clock) -> Result<()> {
     let refund = claimed.refund_id.ok_or_else(|| misfit(claimed, "a refund of nothing"))?;
     let mut payment = payments::lock(tx, claimed.account_id, id).await?;
-    if operations::lock(tx, claimed.id).await?.state.is_final() {
+    let operation = operations::lock(tx, claimed.id).await?;
+    if operation.state.is_final() {
+        late_change(claimed, &operation, answer);
+        return Ok(());
+    }
+    if is_overtaken(claimed, &operation, answer) {
         return Ok(());
     }
     let now = claimed.time.now(&mut **tx, clock).await?;
@@ -268,6 +307,19 @@ fn ended(answer: &Answer) -> Outcome<'_> {
         }
         Answer::Refused { reason } => Outcome { state: State::Failed, provider_ref: None, failure: Some(reason) },
         Answer::Challenged { .. } => Outcome { state: State::Unknown, provider_ref: None, failure: None },
+    }
+}
+
+/// An answer to a capture, void or refund that has ended. Done once more, or after all, is for a person: it cannot be undone.
+fn late_change(claimed: &Claimed, operation: &Locked, answer: &Answer) {
+    if let Answer::Done { provider_ref } = answer
+        && operation.provider_ref.as_ref() != Some(provider_ref)
+    {
+        tracing::error!(
+            operation = %claimed.id, kind = claimed.kind.name(), recorded = operation.provider_ref, provider_ref,
+            "the provider did this although our books have another end of it: a person must put it right"
+        );
+        metrics::counter!("payments_late_changes_total", "provider" => claimed.provider.name()).increment(1);
     }
 }
 
@@ -356,7 +408,8 @@ async fn reverse(
 
 async fn reversal(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer) -> Result<()> {
     payments::lock(tx, claimed.account_id, id).await?;
-    if operations::lock(tx, claimed.id).await?.state.is_final() {
+    let operation = operations::lock(tx, claimed.id).await?;
+    if operation.state.is_final() || is_overtaken(claimed, &operation, answer) {
         return Ok(());
     }
     if let Answer::Refused { reason } = answer {
@@ -371,7 +424,8 @@ async fn reversal(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer
 async fn card(tx: &mut Tx, claimed: &Claimed, id: PaymentMethodId, answer: &Answer, clock: &Clock) -> Result<()> {
     let saved = payment_methods::retrieve(tx, claimed.account_id, id).await?;
     let customer = customers::lock(tx, claimed.account_id, saved.customer_id).await?;
-    if operations::lock(tx, claimed.id).await?.state.is_final() {
+    let operation = operations::lock(tx, claimed.id).await?;
+    if operation.state.is_final() || is_overtaken(claimed, &operation, answer) {
         return Ok(());
     }
     operations::finish(tx, claimed.id, &ended(answer)).await?;

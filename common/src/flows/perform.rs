@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::time::error::Elapsed;
 use uuid::Uuid;
 
 use super::record_outcome;
@@ -40,8 +41,8 @@ pub async fn perform(db: &Db, providers: &Providers, clock: &Clock, id: Operatio
     let Some(mut claimed) = operations::claim(db, id, clock.now()).await? else { return Ok(None) };
     complete(db, &mut claimed).await?;
     let asked = match providers.get(claimed.provider) {
-        Some(provider) if claimed.sent_before => recover(db, provider, &claimed).await?,
-        Some(provider) => send(provider, &claimed).await,
+        Some(provider) if claimed.sent_before => recover(db, provider, &mut claimed).await?,
+        Some(provider) => send(provider, &claimed, true).await,
         // Another build may have sent it already, and another build will take it up.
         None => Asked::again("this build has no adapter for the provider"),
     };
@@ -123,25 +124,25 @@ impl Asked {
     }
 }
 
-/// The first time. The time-out is here, and not around the whole handler: a cancelled future must not cut a request in two.
-async fn send(provider: &dyn Provider, claimed: &Claimed) -> Asked {
+/// Sends. The time-out is here, and not around the whole handler: a cancelled future must not cut a request in two. `alone`: no
+/// earlier request has done anything, nor will one, so if this one was not processed nothing was, and that is an outcome.
+async fn send(provider: &dyn Provider, claimed: &Claimed, alone: bool) -> Asked {
     match tokio::time::timeout(PROVIDER_TIMEOUT, provider.execute(claimed.request.clone())).await {
         Ok(Ok(answer)) => Asked::Known(answer),
-        // Nothing was processed, now or before: that is an outcome.
-        Ok(Err(Fault::NotProcessed(reason))) if !claimed.sent_before => Asked::Known(Answer::Refused { reason }),
+        Ok(Err(Fault::NotProcessed(reason))) if alone => Asked::Known(Answer::Refused { reason }),
         Ok(Err(fault)) => Asked::again(fault.to_string()),
         Err(_) => Asked::again(format!("no answer within {PROVIDER_TIMEOUT:?}")),
     }
 }
 
 /// A request may have been sent before. What is safe now depends on what the provider offers.
-async fn recover(db: &Db, provider: &dyn Provider, claimed: &Claimed) -> Result<Asked> {
+async fn recover(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Result<Asked> {
     let class = match provider.recovery(claimed.provider_account_id, claimed.kind).await {
         Ok(class) => class,
         Err(fault) => return Ok(Asked::again(fault.to_string())),
     };
     match class {
-        RecoveryClass::Idempotent => send_again(db, provider, claimed).await,
+        RecoveryClass::Idempotent => send_again(db, provider, claimed, false).await,
         RecoveryClass::Lookup => look_up(db, provider, claimed).await,
         RecoveryClass::Neither => {
             Ok(Asked::Unknown { reason: "the answer was lost".into(), retry: Retry::ByAPerson, found_nothing: false })
@@ -149,14 +150,17 @@ async fn recover(db: &Db, provider: &dyn Provider, claimed: &Claimed) -> Result<
     }
 }
 
-async fn send_again(db: &Db, provider: &dyn Provider, claimed: &Claimed) -> Result<Asked> {
+async fn send_again(db: &Db, provider: &dyn Provider, claimed: &mut Claimed, alone: bool) -> Result<Asked> {
     operations::sending_again(db, claimed).await?;
-    Ok(send(provider, claimed).await)
+    Ok(send(provider, claimed, alone).await)
 }
 
-async fn look_up(db: &Db, provider: &dyn Provider, claimed: &Claimed) -> Result<Asked> {
-    let found = tokio::time::timeout(PROVIDER_TIMEOUT, provider.look_up(claimed.request.clone())).await;
-    match found {
+async fn ask(provider: &dyn Provider, claimed: &Claimed) -> Result<Result<Found, Fault>, Elapsed> {
+    tokio::time::timeout(PROVIDER_TIMEOUT, provider.look_up(claimed.request.clone())).await
+}
+
+async fn look_up(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Result<Asked> {
+    match ask(provider, claimed).await {
         Ok(Ok(Found::Answer(answer))) => Ok(Asked::Known(answer)),
         Ok(Ok(Found::Pending)) => Ok(Asked::Pending),
         Ok(Ok(Found::Nothing)) if !claimed.last_request_is_dead => {
@@ -167,9 +171,25 @@ async fn look_up(db: &Db, provider: &dyn Provider, claimed: &Claimed) -> Result<
             retry: Retry::After(ASK_AGAIN),
             found_nothing: true,
         }),
-        Ok(Ok(Found::Nothing)) => send_again(db, provider, claimed).await,
+        Ok(Ok(Found::Nothing)) => {
+            let asked = send_again(db, provider, claimed, true).await?;
+            Ok(doubt_refusal(provider, claimed, asked).await)
+        }
         Ok(Err(fault)) => Ok(Asked::again(fault.to_string())),
         Err(_) => Ok(Asked::again(format!("no look-up within {PROVIDER_TIMEOUT:?}"))),
+    }
+}
+
+/// A refusal of what was sent again may be of the earlier request's doing ("captured before"), so the provider is asked once
+/// more before it is believed.
+async fn doubt_refusal(provider: &dyn Provider, claimed: &Claimed, asked: Asked) -> Asked {
+    let Asked::Known(Answer::Refused { .. }) = &asked else { return asked };
+    match ask(provider, claimed).await {
+        Ok(Ok(Found::Nothing)) => asked,
+        Ok(Ok(Found::Answer(answer))) => Asked::Known(answer),
+        Ok(Ok(Found::Pending)) => Asked::Pending,
+        Ok(Err(fault)) => Asked::again(fault.to_string()),
+        Err(_) => Asked::again(format!("no look-up within {PROVIDER_TIMEOUT:?}")),
     }
 }
 

@@ -249,13 +249,14 @@ pub async fn next_refund(tx: &mut PgConnection, account: AccountId, payment: Pay
     store::next_refund(tx, account, payment).await
 }
 
-/// Notes that a request is about to be sent again, and begins the lease anew for it.
+/// Notes that a request is about to be sent again, and begins the lease anew for it, and the time in which it may be begun.
 ///
 /// # Errors
 /// [`Error::Conflict`] if the claim is no longer ours.
-pub async fn sending_again(db: &PgPool, claimed: &Claimed) -> Result<()> {
+pub async fn sending_again(db: &PgPool, claimed: &mut Claimed) -> Result<()> {
     let held = store::sending_again(db, claimed.id, claimed.fence, LEASE).await?;
-    if held { Ok(()) } else { Err(Error::conflict("the lease was lost")) }
+    claimed.request.valid_until = held.ok_or_else(|| Error::conflict("the lease was lost"))?;
+    Ok(())
 }
 
 /// An operation as it stands, taken by nobody: for an outcome that came another way than by asking.
@@ -330,7 +331,7 @@ pub struct Unfinished {
     pub subject: uuid::Uuid,
 }
 
-/// The operations of an account that will come to an end by themselves.
+/// The operations of an account that will come to an end by themselves: no refund that waits behind what waits for a person.
 ///
 /// # Errors
 /// Only the database's.
@@ -361,6 +362,8 @@ pub struct Locked {
     pub state: State,
     /// The provider's name for what it did, if it did.
     pub provider_ref: Option<String>,
+    /// The fencing token of the latest claim.
+    pub fence: i64,
 }
 
 /// Locks an operation for its outcome. Its payment is locked before.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use sqlx::{PgConnection, PgPool};
 
 use super::{
-    Backlog, Claimed, Due, FIRST_PUSH_AFTER, Kind, Known, Locked, NewOperation, Origin, Outcome, State, Subject,
-    Unfinished,
+    Backlog, Claimed, Due, FIRST_PUSH_AFTER, Kind, Known, Locked, NewOperation, Origin, Outcome, PROVIDER_TIMEOUT,
+    State, Subject, Unfinished,
 };
 use crate::accounts::AccountTime;
 use crate::error::{Error, Result};
@@ -80,6 +80,7 @@ pub(super) struct ClaimedRow {
     sent_before: bool,
     last_request_is_dead: bool,
     has_clock: bool,
+    valid_until: Timestamp,
     now: Timestamp,
 }
 
@@ -101,6 +102,7 @@ impl ClaimedRow {
             now: self.now,
             return_url: self.action_token.as_ref().map(back),
             payer: None,
+            valid_until: self.valid_until,
             recorded: Vec::new(),
         };
         Ok(Claimed {
@@ -151,12 +153,14 @@ pub(super) async fn claim(
            RETURNING o.id, o.account_id, o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, p.provider, o.kind,
                o.reference, o.amount, o.currency, o.upstream_token, o.card_ref, o.target_ref, o.reply_to, o.request_id,
                o.action_token, o.fence, o.not_found, c.sent_before AS "sent_before!", c.last_request_is_dead AS "last_request_is_dead!",
+               clock_timestamp() + make_interval(secs => $5) AS "valid_until!",
                EXISTS (SELECT 1 FROM test_clocks t WHERE t.account_id = o.account_id) AS "has_clock!",
                account_now(o.account_id, $4) AS "now!""#,
         id.uuid(),
         lease.as_secs_f64(),
         dead_after.as_secs_f64(),
         now,
+        PROVIDER_TIMEOUT.as_secs_f64(),
     )
     .fetch_optional(db)
     .await?;
@@ -170,6 +174,7 @@ pub(super) async fn read(db: &PgPool, id: OperationId, now: Timestamp) -> Result
         r#"SELECT o.id, o.account_id, o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, p.provider, o.kind,
                o.reference, o.amount, o.currency, CASE WHEN o.card_ref IS NULL THEN coalesce(o.upstream_token, '') END AS upstream_token, o.card_ref, o.target_ref,
                o.reply_to, o.request_id, o.action_token, o.fence, o.not_found, true AS "sent_before!", true AS "last_request_is_dead!",
+               clock_timestamp() AS "valid_until!",
                EXISTS (SELECT 1 FROM test_clocks t WHERE t.account_id = o.account_id) AS "has_clock!",
                account_now(o.account_id, $2) AS "now!"
            FROM operations o JOIN provider_accounts p ON p.id = o.provider_account_id WHERE o.id = $1"#,
@@ -245,19 +250,27 @@ pub(super) async fn by_reference(
     Ok(known.collect())
 }
 
-/// As long as the fence is ours, nobody has claimed it since, and the lease may begin anew.
-pub(super) async fn sending_again(db: &PgPool, id: OperationId, fence: i64, lease: Duration) -> Result<bool> {
-    let done = sqlx::query!(
-        "UPDATE operations SET last_sent_at = clock_timestamp(), lease_until = clock_timestamp() + make_interval(secs => $3),
-                next_push_at = clock_timestamp() + make_interval(secs => $3 + 1)
-         WHERE id = $1 AND fence = $2 AND finished_at IS NULL",
+/// As long as the fence is ours, nobody has claimed it since, and the lease may begin anew. Answers until when the provider may
+/// begin what is sent now.
+pub(super) async fn sending_again(
+    db: &PgPool,
+    id: OperationId,
+    fence: i64,
+    lease: Duration,
+) -> Result<Option<Timestamp>> {
+    let valid_until = sqlx::query_scalar!(
+        r#"UPDATE operations SET last_sent_at = clock_timestamp(), lease_until = clock_timestamp() + make_interval(secs => $3),
+                next_push_at = clock_timestamp() + make_interval(secs => $3 + 1), not_found = 0
+           WHERE id = $1 AND fence = $2 AND finished_at IS NULL
+           RETURNING clock_timestamp() + make_interval(secs => $4) AS "valid_until!""#,
         id.uuid(),
         fence,
         lease.as_secs_f64(),
+        PROVIDER_TIMEOUT.as_secs_f64(),
     )
-    .execute(db)
+    .fetch_optional(db)
     .await?;
-    Ok(done.rows_affected() == 1)
+    Ok(valid_until)
 }
 
 pub(super) async fn leave_unknown(
@@ -268,13 +281,13 @@ pub(super) async fn leave_unknown(
     found_nothing: bool,
 ) -> Result<()> {
     sqlx::query!(
-        "UPDATE operations SET state = 'unknown', lease_until = NULL, not_found = not_found + $4::int,
+        "UPDATE operations SET state = 'unknown', lease_until = NULL, not_found = CASE WHEN $4 THEN not_found + 1 ELSE 0 END,
                 next_push_at = clock_timestamp() + make_interval(secs => $3)
          WHERE id = $1 AND fence = $2 AND finished_at IS NULL",
         id.uuid(),
         fence,
         retry_after.map(|delay| delay.as_secs_f64()),
-        i32::from(found_nothing),
+        found_nothing,
     )
     .execute(tx)
     .await?;
@@ -285,7 +298,10 @@ pub(super) async fn unfinished(db: &PgPool, account: AccountId) -> Result<Vec<Un
     let rows = sqlx::query_as!(
         Unfinished,
         r#"SELECT id, state, coalesce(payment_id, payment_method_id) AS "subject!"
-           FROM operations WHERE account_id = $1 AND next_push_at IS NOT NULL"#,
+           FROM operations o WHERE account_id = $1 AND next_push_at IS NOT NULL
+             AND NOT (kind = 'refund' AND state = 'ready' AND EXISTS (
+                 SELECT FROM operations b WHERE b.account_id = $1 AND b.payment_id = o.payment_id AND b.state = 'unknown'
+                     AND b.next_push_at IS NULL))"#,
         account.uuid(),
     )
     .fetch_all(db)
@@ -325,7 +341,7 @@ pub(super) async fn another_refund_is_unknown(
 pub(super) async fn lock(tx: &mut PgConnection, id: OperationId) -> Result<Locked> {
     let row = sqlx::query_as!(
         Locked,
-        "SELECT state, provider_ref FROM operations WHERE id = $1 FOR NO KEY UPDATE",
+        "SELECT state, provider_ref, fence FROM operations WHERE id = $1 FOR NO KEY UPDATE",
         id.uuid()
     )
     .fetch_one(tx)

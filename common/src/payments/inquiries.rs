@@ -83,6 +83,8 @@ pub struct Inquiry {
     pub provider: ProviderKind,
     /// The provider's name for the charge.
     pub provider_ref: String,
+    /// Our name for it.
+    pub reference: String,
     /// When it was made.
     pub created_at: Timestamp,
     /// When money was first taken.

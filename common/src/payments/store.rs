@@ -228,10 +228,11 @@ pub(super) async fn next_inquiry(db: &PgPool, account: AccountId) -> Result<Opti
 pub(super) async fn inquiry(db: &PgPool, id: PaymentId, now: Timestamp) -> Result<Option<Inquiry>> {
     let row = sqlx::query!(
         r#"SELECT p.id, p.account_id, p.provider_account_id, a.provider, p.provider_ref AS "provider_ref!",
-                  p.created_at, p.captured_at,
+                  p.created_at, p.captured_at, o.reference,
                   EXISTS (SELECT 1 FROM test_clocks c WHERE c.account_id = p.account_id) AS "has_clock!",
                   account_now(p.account_id, $2) AS "now!"
            FROM payments p JOIN provider_accounts a ON a.id = p.provider_account_id
+           JOIN operations o ON o.account_id = p.account_id AND o.payment_id = p.id AND o.kind IN ('sale', 'authorize')
            WHERE p.id = $1 AND p.inquiry_at IS NOT NULL AND p.provider_ref IS NOT NULL"#,
         id.uuid(),
         now,
@@ -246,6 +247,7 @@ pub(super) async fn inquiry(db: &PgPool, id: PaymentId, now: Timestamp) -> Resul
         provider_account_id: row.provider_account_id,
         provider: row.provider,
         provider_ref: row.provider_ref,
+        reference: row.reference,
         created_at: row.created_at,
         captured_at: row.captured_at,
     }))

@@ -76,7 +76,7 @@ pub struct PaymentView<'a> {
     /// While the cardholder must authenticate: where.
     next_action: Option<NextAction>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// A capture or void whose outcome is not known yet.
+    /// A capture, void or refund whose outcome is not known yet.
     #[schema(schema_with = pending)]
     pending_operation: Option<&'static str>,
     /// In the order made.
@@ -115,7 +115,7 @@ fn redirect() -> schema::Field {
 }
 
 fn pending() -> schema::Field {
-    schema::word([Kind::Capture, Kind::Void].map(Kind::name)).into()
+    schema::word([Kind::Capture, Kind::Void, Kind::Refund].map(Kind::name)).into()
 }
 
 impl<'a> PaymentView<'a> {

@@ -13,10 +13,11 @@ use futures_util::future::{BoxFuture, join_all};
 use super::{
     Action, Answer, Card, Decline, Fault, Found, Inquired, Payer, Provider, RecoveryClass, Request, Source, Standing,
 };
+use crate::clock::Clock;
 use crate::crypto::Secret;
 use crate::id::ProviderAccountId;
 use crate::money::Money;
-use crate::operations::Kind;
+use crate::operations::{Kind, PROVIDER_TIMEOUT};
 use crate::time::Timestamp;
 
 /// Longer than any look that a check takes at the books.
@@ -136,6 +137,7 @@ pub(crate) fn request(fixture: &dyn Fixture, reference: &str, action: Action) ->
         reference: reference.to_owned(),
         action,
         now: noon(),
+        valid_until: Clock::system().now().plus(PROVIDER_TIMEOUT),
         return_url: None,
         payer: Some(Payer { email: "ada@example.com".to_owned(), name: "Ada Lovelace".to_owned() }),
         recorded: Vec::new(),
@@ -166,7 +168,14 @@ async fn look_up(fixture: &dyn Fixture, request: &Request) -> Found {
 
 /// Asked about a charge that was made, and captured, at noon.
 fn inquired(account: ProviderAccountId, charge: &str, now: Timestamp) -> Inquired {
-    Inquired { account, charge: charge.to_owned(), created_at: noon(), captured_at: Some(noon()), now }
+    Inquired {
+        account,
+        charge: charge.to_owned(),
+        reference: "op_1".to_owned(),
+        created_at: noon(),
+        captured_at: Some(noon()),
+        now,
+    }
 }
 
 async fn settled(fixture: &dyn Fixture, charge: &str, after: Duration) -> bool {

@@ -193,6 +193,8 @@ pub struct Request {
     pub return_url: Option<String>,
     /// Who pays, for a provider that wants to know.
     pub payer: Option<Payer>,
+    /// Until when the provider may begin it, by the database's clock: whoever takes the operation up later counts on that.
+    pub valid_until: Timestamp,
     /// Of a refund that is looked up: the provider's names of those that our books have.
     pub recorded: Vec<String>,
 }
@@ -300,6 +302,8 @@ pub struct Inquired {
     pub account: ProviderAccountId,
     /// The provider's name for it.
     pub charge: String,
+    /// Our name for it.
+    pub reference: String,
     /// When it was made, on the account's clock.
     pub created_at: Timestamp,
     /// When money was taken, on the account's clock.

@@ -172,7 +172,7 @@ pub async fn authenticate(
     username: Option<&str>,
     api_key: Option<&str>,
 ) -> Result<Account> {
-    let username = username.ok_or(Code::Username.refuse())?;
+    let username = username.filter(|name| may_be_known(name)).ok_or(Code::Username.refuse())?;
     let account = store::find(db, username).await?.ok_or(Code::Username.refuse())?;
     match api_key {
         Some(key) if pepper.matches(key, &account.api_key_hash) => Ok(account),
@@ -185,8 +185,13 @@ pub async fn authenticate(
 /// # Errors
 /// 01 for no or an unknown key.
 pub async fn by_app_key(db: &PgPool, app_key: Option<&str>) -> Result<Account> {
-    let app_key = app_key.ok_or(Code::Username.because("app_key"))?;
+    let app_key = app_key.filter(|key| may_be_known(key)).ok_or(Code::Username.because("app_key"))?;
     store::find_by_app_key(db, app_key).await?.ok_or(Code::Username.because("app_key"))
+}
+
+/// Postgres keeps no text with a NUL in it, so nobody is known by one, and it cannot even be asked about.
+fn may_be_known(text: &str) -> bool {
+    !text.contains('\0')
 }
 
 impl Account {

@@ -7,7 +7,7 @@ use crate::amount::Amount;
 use crate::cards::Brand;
 use crate::cards::source::{self, Ways, security_code};
 use crate::failure::{Code, Result};
-use crate::http::{Call, Reply};
+use crate::http::{self, Call, Reply};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
@@ -31,25 +31,27 @@ struct Inquired {
 /// `account_validation.php`
 ///
 /// # Errors
-/// 02 for a card that is not VISA, 03, 04, 07, 08, 10, and A1.
+/// 02 for a card that is not VISA, 03, 04, 07, 08, 10, 11, A1 and 21.
 pub async fn inquire(call: Call) -> Result<Reply> {
     let Call { app, account, form, .. } = &call;
     let today = account.time_zone.date_at(app.clock.now());
     let ways = Ways { token: false, encrypted: true };
-    let funding = source::of_form(app, account, form, ways, today).await?;
-    if funding.face.brand != Brand::Visa {
+    let brand = source::number(app, account, form, ways).await?.brand();
+    if brand != Brand::Visa {
         return Err(Code::Card.because("only VISA cards can be asked about"));
     }
-    let first = form.text("first_name")?.ok_or(Code::Name.refuse())?;
-    let last = form.text("last_name")?.ok_or(Code::Name.refuse())?;
-    let middle = form.text("middle_name")?;
+    source::expiry(form, today)?;
+    let (first, last) = (http::name(form, "first_name", &None)?, http::name(form, "last_name", &None)?);
     // Nothing is charged, so nothing is an amount too.
-    crate::http::amount(form, Amount::ZERO)?;
-    crate::http::currency(account, form.get("currency"))?;
+    http::amount(form, Amount::ZERO)?;
+    http::currency(account, form.get("currency"))?;
+    http::routable(account, brand)?;
+    source::encrypted(form, ways)?;
     security_code(form, false)?;
-    form.text("company_name")?;
+    let middle = form.text("middle_name")?;
+    let (first, last) = (decide(&first?), decide(&last?));
+    http::decent([&form.text("company_name")?])?;
 
-    let (first, last) = (decide(&first), decide(&last));
     // A name that was not given contradicts nothing.
     let middle = middle.as_deref().map_or(Decision::Match, decide);
     Ok(Reply::new(&Inquired {

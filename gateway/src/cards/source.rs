@@ -63,27 +63,55 @@ pub struct Ways {
     pub encrypted: bool,
 }
 
-/// The card of a form.
+/// The card of a form. What is wrong with [`encrypted`] is left for later.
 ///
 /// # Errors
-/// 02 and 03; A1 for a `use_secret_key` that is neither Y nor N.
+/// 02 and 03.
 pub async fn of_form(app: &App, account: &Account, form: &Form, ways: Ways, today: Date) -> Result<Funding> {
     if ways.token
         && let Some(token) = form.get("card_token")
     {
         return of_token(app, account, token, today).await;
     }
-    let encrypted = ways.encrypted && form.yes("use_secret_key")?;
+    let number = number(app, account, form, ways).await?;
+    let face = Face::of(&number, expiry(form, today)?);
+    Ok(Funding { number, face, security_code: None, holder: Holder::default(), source: Source::Api, spends: None })
+}
+
+/// Whether a form says that its number is encrypted, where the operation knows that.
+///
+/// # Errors
+/// A1 for a `use_secret_key` that is neither Y nor N. It has its turn after the faults with codes of their own.
+pub fn encrypted(form: &Form, ways: Ways) -> Result<bool> {
+    if ways.encrypted { form.yes("use_secret_key") } else { Ok(false) }
+}
+
+/// The number of a form: plain, by proxy, or encrypted.
+///
+/// # Errors
+/// 02
+pub async fn number(app: &App, account: &Account, form: &Form, ways: Ways) -> Result<Number> {
     let text = form.get("creditcard_number").ok_or(Code::Card.refuse())?;
-    let number = match encrypted {
-        true => decrypted(app, account, text),
-        false => plain_or_proxy(app, account, text).await?,
+    let number = match encrypted(form, ways) {
+        Ok(true) => decrypted(app, account, text),
+        Ok(false) => plain_or_proxy(app, account, text).await?,
+        // Nobody can tell which it is. It is refused for that, unless it is neither.
+        Err(_) => match decrypted(app, account, text) {
+            Some(number) => Some(number),
+            None => plain_or_proxy(app, account, text).await?,
+        },
     };
-    let number = number.ok_or(Code::Card.refuse())?;
+    number.ok_or(Code::Card.refuse())
+}
+
+/// When the card of a form ends.
+///
+/// # Errors
+/// 03
+pub fn expiry(form: &Form, today: Date) -> Result<Expiry> {
     let (month, year) = (form.get("expire_month").unwrap_or_default(), form.get("expire_year").unwrap_or_default());
     let expiry = Expiry::parse(month, year).filter(|expiry| expiry.is_good_on(today));
-    let face = Face::of(&number, expiry.ok_or(Code::Expiry.refuse())?);
-    Ok(Funding { number, face, security_code: None, holder: Holder::default(), source: Source::Api, spends: None })
+    expiry.ok_or(Code::Expiry.refuse())
 }
 
 async fn of_token(app: &App, account: &Account, token: &str, today: Date) -> Result<Funding> {

@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 use super::vaulting;
 use crate::acquirer::Acquirer;
 use crate::app::App;
-use crate::http::public::Crowd;
+use crate::http::crowd::Crowd;
 use crate::http::pulse::Pulse;
 use crate::{config, http, receipts, sweep};
 

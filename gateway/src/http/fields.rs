@@ -6,7 +6,7 @@ use url::Url;
 use super::Form;
 use crate::accounts::{Account, CURRENCIES};
 use crate::amount::Amount;
-use crate::cards::Holder;
+use crate::cards::{Brand, Holder};
 use crate::failure::{Code, Failure, Result};
 use crate::receipts::Wanted;
 use crate::transactions::{Address, Details};
@@ -22,26 +22,35 @@ pub(super) struct Has {
     pub(super) custom: bool,
 }
 
-/// Who pays: 04, 05, 06. What the form leaves out may be known with the card.
+/// Who pays: 04, 05, 06. What the form leaves out may be known with the card. Texts that are too long are A1, which has its
+/// turn later.
 pub(super) struct Payer {
-    first_name: String,
-    last_name: String,
+    first_name: Result<String>,
+    last_name: Result<String>,
     country_code: String,
-    email: String,
+    email: Result<String>,
 }
 
 impl Payer {
     pub(super) fn of_form(form: &Form, holder: &Holder) -> Result<Self> {
-        let name = |field, known: &Option<String>| -> Result<String> {
-            form.text(field)?.or_else(|| known.clone()).ok_or(Code::Name.refuse())
-        };
-        let first_name = name("first_name", &holder.first_name)?;
-        let last_name = name("last_name", &holder.last_name)?;
+        let first_name = name(form, "first_name", &holder.first_name)?;
+        let last_name = name(form, "last_name", &holder.last_name)?;
         let country = form.get("country_code").or(holder.country_code.as_deref()).unwrap_or_default();
         let country = country.parse::<Country>().map_err(|_| Code::Country.refuse())?;
-        let email = form.text("email")?.filter(|email| is_email(email)).ok_or(Code::Email.refuse())?;
-        Ok(Self { first_name, last_name, country_code: country.code().to_owned(), email })
+        form.get("email").filter(|email| is_email(email)).ok_or(Code::Email.refuse())?;
+        Ok(Self { first_name, last_name, country_code: country.code().to_owned(), email: form.required("email") })
     }
+}
+
+/// 04 for no name. One that cannot be used is A1, for when that has its turn.
+pub(crate) fn name(form: &Form, field: &str, known: &Option<String>) -> Result<Result<String>> {
+    let given = form.text(field).map(|text| text.or_else(|| known.clone()));
+    given.transpose().ok_or(Code::Name.refuse())
+}
+
+/// 11 for a brand that no processor takes for the account.
+pub(crate) fn routable(account: &Account, brand: Brand) -> Result<()> {
+    if account.refuses_brand(brand) { Err(Code::LoadBalancer.refuse()) } else { Ok(()) }
 }
 
 /// 07 for an amount that is none, or nothing where something must be.
@@ -66,8 +75,8 @@ pub(super) fn details(form: &Form, payer: Payer, holder: &Holder, has: Has) -> R
     let receipts = Wanted { cardholder: form.yes("email_receipt")?, merchant: form.yes("emailReceiptDBAEmail")? };
     let billing = Address {
         company_name: form.text("company_name")?,
-        first_name: payer.first_name,
-        last_name: payer.last_name,
+        first_name: payer.first_name?,
+        last_name: payer.last_name?,
         address: form.text("address")?,
         city: form.text("city")?,
         state: form.text("state")?,
@@ -78,16 +87,15 @@ pub(super) fn details(form: &Form, payer: Payer, holder: &Holder, has: Has) -> R
     let shipping = if has.shipping { Some(shipping(form, &billing)?) } else { None };
     let optional = |wanted: bool, name| if wanted { form.text(name) } else { Ok(None) };
     let details = Details {
-        email: payer.email,
+        email: payer.email?,
         memo: if has.memo { form.longer_text("memo", MAX_MEMO)? } else { None },
         custom_field_1: optional(has.custom, "custom_field_1")?,
         custom_filed_2: optional(has.custom, "custom_filed_2")?,
         billing,
         shipping,
     };
-    let texts = [&details.billing.company_name, &details.memo, &details.custom_field_1, &details.custom_filed_2];
-    let profane = texts.into_iter().flatten().any(|text| is_profane(text));
-    if profane { Err(Code::Profanity.refuse()) } else { Ok((details, receipts)) }
+    decent([&details.billing.company_name, &details.memo, &details.custom_field_1, &details.custom_filed_2])?;
+    Ok((details, receipts))
 }
 
 fn shipping(form: &Form, billing: &Address) -> Result<Address> {
@@ -133,6 +141,12 @@ pub(crate) fn is_email(text: &str) -> bool {
 /// Whole words that no memo, company or custom field may have. Names of people are never looked at.
 const PROFANE: [&str; 10] =
     ["arsehole", "asshole", "bastard", "bitch", "bullshit", "cunt", "fuck", "fucking", "motherfucker", "shit"];
+
+/// 21 for a profane one among these.
+pub(crate) fn decent<const N: usize>(texts: [&Option<String>; N]) -> Result<()> {
+    let profane = texts.into_iter().flatten().any(|text| is_profane(text));
+    if profane { Err(Code::Profanity.refuse()) } else { Ok(()) }
+}
 
 fn is_profane(text: &str) -> bool {
     let words = text.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);

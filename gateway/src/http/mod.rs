@@ -1,6 +1,7 @@
 //! The API: forms in, envelopes out. `OPERATIONS` is every script there is.
 
 mod body;
+pub mod crowd;
 pub mod envelope;
 mod fields;
 mod form;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
@@ -22,7 +24,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{Any, CorsLayer};
 
 pub use envelope::Reply;
-pub(crate) use fields::{amount, currency, is_email};
+pub(crate) use fields::{amount, currency, decent, is_email, name, routable};
 pub use form::Form;
 
 use crate::accounts::{self, Account};
@@ -119,8 +121,14 @@ pub fn router(app: App) -> Router {
         .with_state(app)
 }
 
-async fn operate(State(app): State<App>, Path(script): Path<String>, request: Request<Body>) -> Response {
+async fn operate(
+    State(app): State<App>,
+    path: Result<Path<String>, PathRejection>,
+    request: Request<Body>,
+) -> Response {
     let lifetime = Lifetime::begins();
+    // What is not even text names no script either.
+    let script = path.map_or_else(|_| String::new(), |Path(script)| script);
     let Some(operation) = OPERATIONS.iter().find(|operation| operation.script == script) else {
         return unknown().await;
     };
@@ -168,7 +176,19 @@ async fn called(app: App, operation: &Operation, form: Form, lifetime: Lifetime)
     }
     let (username, api_key) = (form.get("username"), form.get("api_key"));
     let account = accounts::authenticate(&app.db, &app.vaulting.pepper, username, api_key).await?;
+    let lifetime = bounded(&app, &form, lifetime)?;
     (operation.handler)(Call { app, account, form, lifetime }).await
+}
+
+/// A caller may say until when its request may be entered: one that was stopped before it sent it, and has been given up on by
+/// others since, then does nothing when it goes on.
+fn bounded(app: &App, form: &Form, lifetime: Lifetime) -> Result<Lifetime> {
+    const NAME: &str = "valid_until";
+    let Some(text) = form.get(NAME) else { return Ok(lifetime) };
+    let until: i64 = text.parse().map_err(|_| Failure::field(NAME, "is not a time in milliseconds"))?;
+    let left = until.saturating_sub(app.clock.now().as_millisecond());
+    let lifetime = lifetime.at_most(Duration::from_millis(u64::try_from(left).unwrap_or(0)));
+    lifetime.check().map(|()| lifetime)
 }
 
 fn failed(operation: &Operation, failure: Failure) -> Response {

@@ -4,7 +4,7 @@ use super::envelope::{Done, SUCCESS};
 use super::fields::{self, Has, Payer};
 use super::{Call, Reply};
 use crate::amount::Amount;
-use crate::cards::source::{self, Funding, Ways, security_code};
+use crate::cards::source::{self, Ways, security_code};
 use crate::cards::{Holder, vault};
 use crate::failure::{Code, Failure, Result};
 use crate::id::TransactionId;
@@ -85,24 +85,37 @@ impl Amounts {
     }
 }
 
+/// A refusal may be the doing of the same request that came twice and was faster the other time: its token is used now, or a limit
+/// is reached. So the reference is asked for once more before another code than 26 is told.
 async fn charge(call: &Call, matrix: &Matrix) -> Result<(Amounts, Charged)> {
+    let charged = charge_once(call, matrix).await;
+    if let Err(Failure::Refused(code, _)) = &charged
+        && !matches!(code, Code::Declined | Code::Duplicate)
+    {
+        unused_reference(call).await?.ok();
+    }
+    charged
+}
+
+async fn charge_once(call: &Call, matrix: &Matrix) -> Result<(Amounts, Charged)> {
     let Call { app, account, form, lifetime } = call;
-    let reference_id = fields::reference_id(form)?;
-    enter::check_reference(app, account, reference_id.as_deref()).await?;
+    let reference_id = unused_reference(call).await?;
     let today = account.time_zone.date_at(app.clock.now());
     let mut funding = source::of_form(app, account, form, matrix.ways, today).await?;
     let payer = Payer::of_form(form, &funding.holder)?;
     let amount = fields::amount(form, CENT)?;
     let currency = fields::currency(account, form.get("currency"))?;
-    routable(call, &funding)?;
+    fields::routable(account, funding.face.brand)?;
+    let reference_id = reference_id?;
+    source::encrypted(form, matrix.ways)?;
     // A token stands for a card whose code was asked once, or comes with it.
     let by_token = funding.source != source::Source::Api;
     if let Some(required) = matrix.code_required {
         let code = security_code(form, required && !by_token)?;
         funding.security_code = code.or(funding.security_code);
     }
-    let (details, receipts) = fields::details(form, payer, &funding.holder, matrix.has)?;
     let return_url = fields::return_url(form)?;
+    let (details, receipts) = fields::details(form, payer, &funding.holder, matrix.has)?;
     let client_ip = form.client_ip()?;
     let new = NewCharge {
         kind: matrix.kind,
@@ -120,27 +133,28 @@ async fn charge(call: &Call, matrix: &Matrix) -> Result<(Amounts, Charged)> {
     Ok((Amounts::of(&new), enter::charge(app, account, new, *lifetime).await?))
 }
 
-/// 11 for a brand that no processor takes for the account.
-fn routable(call: &Call, funding: &Funding) -> Result<()> {
-    match call.account.refuses_brand(funding.face.brand) {
-        true => Err(Code::LoadBalancer.refuse()),
-        false => Ok(()),
+/// The caller's name for it, which was not used before: 26. One that cannot be used is A1, for when that has its turn.
+async fn unused_reference(call: &Call) -> Result<Result<Option<String>>> {
+    let reference_id = fields::reference_id(&call.form);
+    if let Ok(Some(reference)) = &reference_id {
+        enter::check_reference(&call.app, &call.account, reference).await?;
     }
+    Ok(reference_id)
 }
 
 /// `wallet_sale.php`
 pub(super) async fn wallet_sale(call: Call) -> Result<Reply> {
     let Call { app, account, form, lifetime } = &call;
-    let reference_id = fields::reference_id(form)?;
-    enter::check_reference(app, account, reference_id.as_deref()).await?;
+    let reference_id = unused_reference(&call).await?;
     let payer = Payer::of_form(form, &Holder::default())?;
+    let reference_id = reference_id?;
     let token = form.get("signature_token").ok_or_else(|| Failure::field("signature_token", "is missing"))?;
     let has = Has { shipping: false, memo: true, custom: true };
     let (details, receipts) = fields::details(form, payer, &Holder::default(), has)?;
     let client_ip = form.client_ip()?;
     let opened = wallet::open(app, account, token)?;
     let currency = fields::currency(account, Some(&opened.currency))?;
-    routable(&call, &opened.funding)?;
+    fields::routable(account, opened.funding.face.brand)?;
     let new = NewCharge {
         kind: Kind::Sale,
         funding: opened.funding,
@@ -215,6 +229,7 @@ async fn store_card(call: &Call, by_token: bool) -> Result<vault::Stored> {
     let now = app.clock.now();
     let ways = Ways { token: by_token, encrypted: true };
     let funding = source::of_form(app, account, form, ways, account.time_zone.date_at(now)).await?;
+    source::encrypted(form, ways)?;
     let known = &funding.holder;
     let holder = Holder {
         first_name: form.text("first_name")?.or_else(|| known.first_name.clone()),

@@ -1,40 +1,18 @@
-//! What browsers use without an account's keys: proxy numbers, tokens of capture fields and of the sandbox's wallet. Whoever
-//! comes is counted by address.
+//! What browsers use without an account's keys: proxy numbers, tokens of capture fields and of the sandbox's wallet, and the
+//! pages of challenges. Whoever comes is counted by address.
 
-use std::net::{IpAddr, SocketAddr};
-use std::num::NonZeroU32;
+use std::net::SocketAddr;
 
 use axum::body::Body;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{ConnectInfo, Path, Request, State};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
-use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use axum::response::Response;
 
 use super::{Form, Reply, body, envelope};
 use crate::app::{App, Lifetime};
 use crate::failure::{Code, Failure, Result};
 use crate::{proxy, threeds, tokens, wallet};
-
-/// Addresses remembered at most; beyond, those that have not come for a while are forgotten.
-const MAX_ADDRESSES: usize = 10_000;
-
-/// Everybody without an account, by address.
-pub struct Crowd(DefaultKeyedRateLimiter<IpAddr>);
-
-impl Crowd {
-    /// So many requests a second of each address, and ten times as many at once.
-    pub fn new(per_second: u32) -> Self {
-        let of = |n| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
-        Self(RateLimiter::keyed(Quota::per_second(of(per_second)).allow_burst(of(per_second.saturating_mul(10)))))
-    }
-
-    fn allows(&self, address: IpAddr) -> bool {
-        if self.0.len() > MAX_ADDRESSES {
-            self.0.retain_recent();
-        }
-        self.0.check_key(&address).is_ok()
-    }
-}
 
 /// `POST /services/proxynization`: a card number in, a proxy number out.
 pub(super) async fn proxynization(state: State<App>, from: ConnectInfo<SocketAddr>, request: Request) -> Response {
@@ -58,12 +36,25 @@ pub(super) async fn wallet_token(state: State<App>, from: ConnectInfo<SocketAddr
 }
 
 /// `GET /services/3ds/{token}`
-pub(super) async fn challenge(State(app): State<App>, Path(token): Path<String>) -> Response {
-    threeds::show(&app, &token).await
+pub(super) async fn challenge(
+    State(app): State<App>,
+    ConnectInfo(from): ConnectInfo<SocketAddr>,
+    path: Result<Path<String>, PathRejection>,
+) -> Response {
+    page(&app, from, path, async |token| threeds::show(&app, &token).await).await
 }
 
 /// `POST /services/3ds/{token}`. It goes on though the browser leaves.
-pub(super) async fn decision(State(app): State<App>, Path(token): Path<String>, request: Request) -> Response {
+pub(super) async fn decision(
+    State(app): State<App>,
+    ConnectInfo(from): ConnectInfo<SocketAddr>,
+    path: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Response {
+    page(&app, from, path, async |token| decide(app.clone(), token, request).await).await
+}
+
+async fn decide(app: App, token: String, request: Request) -> Response {
     let form = match body::read(request.into_body(), Lifetime::begins()).await {
         Ok(bytes) => Form::parse(&bytes),
         Err(refused) => return refused.into_response(),
@@ -72,9 +63,22 @@ pub(super) async fn decision(State(app): State<App>, Path(token): Path<String>, 
         let app = app.clone();
         async move { threeds::decide(&app, &token, &form).await }
     };
-    match app.work.spawn(task).await {
-        Ok(response) => response,
-        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    app.work.spawn(task).await.unwrap_or_else(|_| threeds::away())
+}
+
+/// A challenge's page, by its name, unless its browser comes too often.
+async fn page(
+    app: &App,
+    from: SocketAddr,
+    path: Result<Path<String>, PathRejection>,
+    what: impl AsyncFnOnce(String) -> Response,
+) -> Response {
+    if !app.crowd.allows(from.ip()) {
+        return threeds::too_many();
+    }
+    match path {
+        Ok(Path(token)) => what(token).await,
+        Err(_) => threeds::nothing(),
     }
 }
 
@@ -84,7 +88,7 @@ async fn serve(
     request: Request<Body>,
     what: impl AsyncFnOnce(&App, &Form) -> Result<Reply>,
 ) -> Response {
-    if !app.crowd.allows(from.ip().to_canonical()) {
+    if !app.crowd.allows(from.ip()) {
         return envelope::error(
             StatusCode::TOO_MANY_REQUESTS,
             Code::Unknown,

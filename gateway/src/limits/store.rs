@@ -6,12 +6,14 @@ use sqlx::PgConnection;
 
 use crate::id::{AccountId, TransactionId};
 
-/// Counts a transaction of the day, and how many there are with it. The row is locked until the commit.
+/// Counts a transaction of the day, and how many there are with it. The row is locked until the commit. Whoever waited for it
+/// past midnight brings the day before: the day never goes back, so that one counts in the new day.
 pub(super) async fn count(db: &mut PgConnection, account: AccountId, day: Date) -> Result<i32, sqlx::Error> {
     sqlx::query_scalar!(
         "INSERT INTO gateway.usage AS usage (account_id, day, transactions) VALUES ($1, $2, 1)
          ON CONFLICT (account_id) DO UPDATE
-         SET day = EXCLUDED.day, transactions = CASE usage.day WHEN EXCLUDED.day THEN usage.transactions + 1 ELSE 1 END
+         SET day = GREATEST(usage.day, EXCLUDED.day),
+             transactions = CASE WHEN EXCLUDED.day > usage.day THEN 1 ELSE usage.transactions + 1 END
          RETURNING transactions",
         account.uuid(),
         day,

@@ -2,6 +2,7 @@
 
 use axum::Router;
 use axum::extract::Query;
+use axum::extract::rejection::QueryRejection;
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
@@ -42,14 +43,15 @@ pub struct Framed {
 }
 
 /// `GET /services/field?app_key=…&origin=…`: the capture field, to be framed by that origin and by no other.
-pub async fn field(Query(framed): Query<Framed>) -> Response {
-    let origin = Url::parse(&framed.origin).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-    let Some(origin) = origin.map(|url| url.origin().ascii_serialization()).filter(|origin| *origin == framed.origin)
-    else {
-        return (StatusCode::BAD_REQUEST, Html("<!doctype html><p>origin is not an origin\n")).into_response();
+pub async fn field(framed: Result<Query<Framed>, QueryRejection>) -> Response {
+    let Ok(Query(Framed { app_key, origin })) = framed else {
+        return wrong("app_key and origin are needed, each once");
     };
-    if framed.app_key.len() != 32 || !framed.app_key.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return (StatusCode::BAD_REQUEST, Html("<!doctype html><p>app_key is not an app key\n")).into_response();
+    if !is_origin(&origin) {
+        return wrong("origin is not an origin");
+    }
+    if app_key.len() != 32 || !app_key.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return wrong("app_key is not an app key");
     }
     let policy = format!(
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'none'; \
@@ -61,7 +63,39 @@ pub async fn field(Query(framed): Query<Framed>) -> Response {
         (header::REFERRER_POLICY, "no-referrer"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ];
-    // Both were checked to be of characters that mean nothing in HTML.
-    let html = FIELD.replace("{origin}", &origin).replace("{app_key}", &framed.app_key);
+    // Both were checked to be of characters that mean nothing here.
+    let html = FIELD.replace("{origin}", &origin).replace("{app_key}", &app_key);
     (headers, Html(html)).into_response()
+}
+
+/// Whether it is an origin as browsers write one, of characters that mean nothing in a policy or in HTML. Names of hosts may
+/// have others: `https://*` is a URL.
+fn is_origin(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || ":/.-_[]".contains(c);
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    text.chars().all(plain) && url.is_some_and(|url| url.origin().ascii_serialization() == text)
+}
+
+fn wrong(what: &'static str) -> Response {
+    (StatusCode::BAD_REQUEST, Html(format!("<!doctype html><p>{what}\n"))).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_says_nothing_else() {
+        for good in ["https://shop.example", "http://localhost:3000", "https://[2001:db8::1]", "http://a_b-c.example"] {
+            assert!(is_origin(good), "{good}");
+        }
+        for bad in
+            ["", "null", "*", "https://shop.example/", "https://SHOP.example", "https://a.example https://b.example"]
+        {
+            assert!(!is_origin(bad), "{bad}");
+        }
+        for c in "\"';*=()&,$!+`{}~".chars() {
+            assert!(!is_origin(&format!("https://a{c}b.example")), "{c}");
+        }
+    }
 }

@@ -4,44 +4,45 @@
 //   function done(responseCode, responseMessage, proxyNumber) { if (responseCode === "A01") { … } }
 (function () {
   "use strict";
-  var base = new URL(document.currentScript.src).origin;
+  // A module or a bundle has no current script. Beside the script is what it calls.
+  var script = document.currentScript || document.querySelector('script[src*="/services/proxynization_api.js"]');
+  var address = new URL("proxynization", script.src).href;
 
-  function answer(callbackName, code, message, proxyNumber) {
-    var callback = window[callbackName];
-    if (typeof callback !== "function") {
-      throw new Error("GatewayProxynizationAPI: there is no function " + callbackName);
-    }
-    callback(code, message, proxyNumber);
+  function protect(number, callback) {
+    fetch(address, {
+      method: "POST",
+      body: new URLSearchParams({ creditcard_number: number }),
+      credentials: "omit"
+    })
+      .then(function (response) { return response.json(); })
+      .then(function (body) {
+        var said = body.response;
+        return [said.code, said.description, said.code === "A01" ? said.proxy_number : ""];
+      })
+      .catch(function () { return ["E01", "The card could not be protected; please try again", ""]; })
+      .then(function (said) { callback(said[0], said[1], said[2]); });
   }
 
   window.GatewayProxynizationAPI = {
+    // Always false, so that onsubmit="return GatewayProxynizationAPI.process(…)" waits for the callback. It never throws, for
+    // then the form would be submitted with the card in it.
     process: function (first, callbackName) {
-      var number = String(first);
-      if (number.charAt(0) === "#") {
-        var field = document.getElementById(number.slice(1));
-        if (!field) {
-          answer(callbackName, "E02", "There is no field " + number, "");
-          return false;
-        }
-        number = field.value;
+      var callback = window[callbackName];
+      if (typeof callback !== "function") {
+        console.error("GatewayProxynizationAPI: there is no function " + callbackName);
+        return false;
       }
-      fetch(base + "/services/proxynization", {
-        method: "POST",
-        body: new URLSearchParams({ creditcard_number: number }),
-        credentials: "omit"
-      })
-        .then(function (response) { return response.json(); })
-        .then(function (body) {
-          var said = body.response;
-          if (said.code === "A01") {
-            answer(callbackName, "A01", said.description, said.proxy_number);
-          } else {
-            answer(callbackName, said.code, said.description, "");
-          }
-        }, function () {
-          answer(callbackName, "E01", "The card could not be protected; please try again", "");
-        });
-      // So that onsubmit="return GatewayProxynizationAPI.process(…)" waits for the callback.
+      var number = String(first);
+      if (number.charAt(0) !== "#") {
+        protect(number, callback);
+        return false;
+      }
+      var field = document.getElementById(number.slice(1));
+      if (field) {
+        protect(field.value, callback);
+      } else {
+        setTimeout(callback, 0, "E02", "There is no field " + number, "");
+      }
       return false;
     }
   };

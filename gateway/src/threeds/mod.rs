@@ -3,7 +3,7 @@
 mod page;
 mod store;
 
-pub use page::{decide, show};
+pub use page::{away, decide, nothing, show, too_many};
 
 use common::crypto::random_hex;
 

@@ -1,6 +1,8 @@
 //! The page that asks a cardholder, and the redirect back to the merchant. The redirect is a hint: whoever relies on the outcome
 //! asks the report.
 
+use std::time::Duration;
+
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use url::Url;
@@ -11,18 +13,27 @@ use crate::app::App;
 use crate::cards::TokenHash;
 use crate::failure::Failure;
 use crate::http::Form;
+use crate::id::TransactionId;
 use crate::transactions::enter::{self, declined};
 use crate::transactions::outcome::{self, Ended, Ending};
 use crate::transactions::{State, reason};
 
 const PAGE: &str = include_str!("page.html");
+/// A browser asks `form-action` about every address that the answer to the form leads to, and the merchant's may lead on to
+/// others. So any will do: where the form itself goes is in a page that nobody can write into.
+const POLICY: &str =
+    "default-src 'none'; style-src 'self'; form-action 'self' https: http:; base-uri 'none'; frame-ancestors 'none'";
+
+/// For five seconds in all an end is waited for, which comes sooner by far.
+const LOOKS: u32 = 50;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
 /// The page of a challenge; once it is over, the way back.
 pub async fn show(app: &App, token: &str) -> Response {
     match find(app, token).await {
         Ok(Some(shown)) if shown.open => page(&shown),
         Ok(Some(shown)) => back(app, &shown).await,
-        Ok(None) => notice(StatusCode::NOT_FOUND, "There is nothing to confirm here."),
+        Ok(None) => nothing(),
         Err(response) => response,
     }
 }
@@ -31,7 +42,7 @@ pub async fn show(app: &App, token: &str) -> Response {
 pub async fn decide(app: &App, token: &str, form: &Form) -> Response {
     let shown = match find(app, token).await {
         Ok(Some(shown)) => shown,
-        Ok(None) => return notice(StatusCode::NOT_FOUND, "There is nothing to confirm here."),
+        Ok(None) => return nothing(),
         Err(response) => return response,
     };
     let ended = match form.get("decision") {
@@ -40,10 +51,8 @@ pub async fn decide(app: &App, token: &str, form: &Form) -> Response {
         Some(_) | None => return notice(StatusCode::BAD_REQUEST, "Please choose Confirm or Refuse."),
     };
     match ended {
-        // Nobody confirmed in time, and the sweep has not come by yet.
-        Ok(ended) if ended.state == State::Challenged => redirect(&shown, &expired()),
-        Ok(ended) => redirect(&shown, &ended),
-        Err(_) => back(app, &shown).await,
+        Ok(ended) if is_end(ended.state) => redirect(&shown, &ended),
+        Ok(_) | Err(_) => back(app, &shown).await,
     }
 }
 
@@ -56,15 +65,36 @@ async fn refuse(app: &App, shown: &Shown) -> Result<Ended, Failure> {
 async fn find(app: &App, token: &str) -> Result<Option<Shown>, Response> {
     store::find(&app.db, TokenHash::of(token)).await.map_err(|error| {
         tracing::error!(%error, "a challenge cannot be read");
-        notice(StatusCode::SERVICE_UNAVAILABLE, "This cannot be done now. Please try again in a moment.")
+        away()
     })
 }
 
 async fn back(app: &App, shown: &Shown) -> Response {
-    match outcome::read(app, shown.id).await {
+    match settled(app, shown.id).await {
+        // Nobody confirmed in time, and the sweep has not come by yet.
         Ok(ended) if ended.state == State::Challenged => redirect(shown, &expired()),
         Ok(ended) => redirect(shown, &ended),
-        Err(_) => notice(StatusCode::SERVICE_UNAVAILABLE, "This cannot be done now. Please try again in a moment."),
+        Err(_) => away(),
+    }
+}
+
+/// How it has ended. Who presses a button twice waits for what the first one does, for a while.
+async fn settled(app: &App, id: TransactionId) -> Result<Ended, sqlx::Error> {
+    let mut ended = outcome::read(app, id).await?;
+    for _ in 0..LOOKS {
+        if ended.state != State::InProgress {
+            break;
+        }
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+        ended = outcome::read(app, id).await?;
+    }
+    Ok(ended)
+}
+
+const fn is_end(state: State) -> bool {
+    match state {
+        State::Approved | State::Declined | State::Failed => true,
+        State::InProgress | State::Challenged => false,
     }
 }
 
@@ -95,14 +125,26 @@ fn redirect(shown: &Shown, ended: &Ended) -> Response {
 }
 
 fn page(shown: &Shown) -> Response {
-    // A browser that follows the answer to the form asks this policy about the merchant's address too.
-    let back = Url::parse(&shown.return_url).map(|url| url.origin().ascii_serialization()).unwrap_or_default();
     let html = PAGE
         .replace("{merchant}", &escape(&shown.merchant))
         .replace("{amount}", &format!("{} {}", Amount::hundredths(shown.amount), shown.currency))
         .replace("{card}", &shown.masked);
-    let policy = format!("default-src 'none'; style-src 'self'; form-action 'self' {back}; frame-ancestors 'none'");
-    private(([(header::CONTENT_SECURITY_POLICY, policy)], Html(html)))
+    private(([(header::CONTENT_SECURITY_POLICY, POLICY)], Html(html)))
+}
+
+/// For an address that is no challenge's.
+pub fn nothing() -> Response {
+    notice(StatusCode::NOT_FOUND, "There is nothing to confirm here.")
+}
+
+/// For a browser that comes too often.
+pub fn too_many() -> Response {
+    notice(StatusCode::TOO_MANY_REQUESTS, "There were too many requests. Please try again in a few seconds.")
+}
+
+/// Where the gateway cannot do it now.
+pub fn away() -> Response {
+    notice(StatusCode::SERVICE_UNAVAILABLE, "This cannot be done now. Please try again in a moment.")
 }
 
 fn notice(status: StatusCode, text: &str) -> Response {

@@ -11,8 +11,8 @@ use serde::Serialize;
 
 use crate::accounts;
 use crate::app::App;
-use crate::cards::source::security_code;
-use crate::cards::{Expiry, Face, Holder, Number, TokenHash, vault};
+use crate::cards::source::{expiry, security_code};
+use crate::cards::{Face, Holder, Number, TokenHash, vault};
 use crate::failure::{Code, Failure, Result};
 use crate::http::envelope::SUCCESS;
 use crate::http::{Form, Reply};
@@ -39,9 +39,7 @@ pub async fn create(app: &App, form: &Form) -> Result<Reply> {
     let account = accounts::by_app_key(&app.db, form.get("app_key")).await?;
     let now = app.clock.now();
     let number = form.get("creditcard_number").and_then(Number::parse).ok_or(Code::Card.refuse())?;
-    let (month, year) = (form.get("expire_month").unwrap_or_default(), form.get("expire_year").unwrap_or_default());
-    let expiry = Expiry::parse(month, year).filter(|expiry| expiry.is_good_on(account.time_zone.date_at(now)));
-    let face = Face::of(&number, expiry.ok_or(Code::Expiry.refuse())?);
+    let face = Face::of(&number, expiry(form, account.time_zone.date_at(now))?);
     let code = security_code(form, true)?;
     let holder = holder(form)?;
 

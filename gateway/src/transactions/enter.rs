@@ -141,8 +141,7 @@ fn taken(error: sqlx::Error) -> Failure {
 ///
 /// # Errors
 /// 26
-pub async fn check_reference(app: &App, account: &Account, reference: Option<&str>) -> Result<()> {
-    let Some(reference) = reference else { return Ok(()) };
+pub async fn check_reference(app: &App, account: &Account, reference: &str) -> Result<()> {
     let mut db = app.db.acquire().await?;
     match store::reference_is_used(&mut db, account.id, reference).await? {
         true => Err(Code::Duplicate.refuse()),

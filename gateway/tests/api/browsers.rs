@@ -1,6 +1,11 @@
 //! What browsers load and call.
 
+use reqwest::header::HeaderValue;
+use serde_json::{Value, json};
+
 use crate::support::{GOOD, World};
+
+const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_contracts_scripts_are_served() {
@@ -57,31 +62,44 @@ async fn the_field_is_framed_by_the_origin_it_is_for() {
     );
     let html = answer.text().await.expect("text");
     assert!(html.contains("data-origin=\"https://shop.example\"") && html.contains(app_key), "{html}");
+    // Whatever it needs is beside it, under whatever path; and a browser without scripts has nothing to submit.
+    assert!(!html.contains("=\"/") && !html.contains(" name=\"c") && html.contains("<noscript>"), "{html}");
     for origin in [
         "",
         "*",
         "shop.example",
         "https://shop.example/",
         "https://a.example https://b.example",
+        "https://*.example",
+        "https://a\"b.example",
+        "https://a;b.example",
         "javascript:1",
         "null",
     ] {
         assert_eq!(get(app_key, origin).await.status(), 400, "{origin}");
     }
     assert_eq!(get("\"><script>", "https://shop.example").await.status(), 400);
+    for query in ["", "?origin=https://shop.example", "?app_key=1&app_key=2&origin=https://shop.example"] {
+        let url = format!("{}/services/field{query}", world.base());
+        let answer = world.http().get(url).send().await.expect("an answer");
+        assert_eq!((answer.status().as_u16(), &answer.headers()["content-type"]), (400, &HTML), "{query}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_asks_too_often_without_an_account_has_to_wait() {
     let builder = testkit::Cluster::builder().gateway(1).env("GATEWAY_PUBLIC_RATE", "1");
     let world = World::of(builder, &[]).await;
-    let url = format!("{}/services/proxynization", world.base());
     let form = world.browser().with("creditcard_number", GOOD);
-    let mut refused = 0;
-    for _ in 0..30 {
-        refused += usize::from(world.raw(&url, &form).await.status() == 429);
+    let post = reqwest::Method::POST;
+    for (method, path) in [(&post, "proxynization"), (&post, "3ds/0"), (&reqwest::Method::GET, "3ds/0")] {
+        let mut refused = 0;
+        for _ in 0..30 {
+            let request = world.http().request(method.clone(), format!("{}/services/{path}", world.base()));
+            refused += usize::from(world.send(request, &form).await.expect("an answer").status() == 429);
+        }
+        assert!(refused >= 10, "{method} {path}: {refused}");
     }
-    assert!(refused >= 10, "{refused}");
     // A merchant is not counted among them.
     world.post("sale.php", &world.charge(GOOD)).await.is("00");
 }
@@ -99,20 +117,47 @@ async fn the_contracts_scripts_do_what_they_promise() {
         }
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    for way in ["field", "number"] {
+    let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    for way in ["field", "number", "module"] {
         assert_eq!(told[way][0], "A01", "{told}");
         let proxy = told[way][2].as_str().expect("a proxy number");
         world.post("sale.php", &world.charge(proxy)).await.is("00");
     }
     assert_eq!((&told["wrong"][0], &told["wrong"][2]), (&"02".into(), &"".into()), "{told}");
     assert_ne!(told["missing"][0], "A01", "{told}");
-    assert_eq!(told["wallet"][0], "S", "{told}");
+    assert_eq!(told["broken"][0], "E01", "{told}");
+    assert_eq!(told["nobody"], json!([false, 0, 1]), "{told}");
+    for paid in ["wallet", "agreed", "bundled"] {
+        assert_eq!(told[paid][0], "S", "{told}");
+    }
     let cards = ["creditcard_number", "expire_month", "expire_year", "cvv", "amount", "currency"];
     let form = cards.into_iter().fold(world.charge(GOOD), crate::support::Form::without);
     let token = told["wallet"][1].as_str().expect("a token");
     world.post("wallet_sale.php", &form.with("signature_token", token)).await.is("00");
-    for refused in ["cancelled", "stranger", "production"] {
+    for refused in ["cancelled", "stranger", "silent", "production"] {
         assert_eq!(told[refused][0], "F", "{told}");
     }
+    the_field_tells_what_is_wrong(&world, &told["frame"]).await;
+}
+
+/// To who fills it in and to the page that frames it, and may be submitted again.
+async fn the_field_tells_what_is_wrong(world: &World, told: &Value) {
+    for wrong in ["creditcard_number", "expire_month", "cvv", "country_code"] {
+        let said = &told[wrong];
+        assert_eq!((&said["wrong"], &said["focused"]), (&json!([wrong]), &json!(true)), "{told}");
+        assert_eq!(
+            (&said["message"]["type"], &said["message"]["message"]),
+            (&json!("error"), &said["shown"]),
+            "{told}"
+        );
+        assert!(said["shown"].as_str().is_some_and(|shown| !shown.is_empty()), "{told}");
+    }
+    assert_eq!((&told["broken"]["message"]["type"], &told["broken"]["wrong"]), (&json!("error"), &json!([])), "{told}");
+    let right = &told["right"];
+    assert_eq!((&right["shown"], &right["wrong"]), (&json!(""), &json!([])), "{told}");
+    assert_eq!(right["message"]["origin"], "https://shop.example", "{told}");
+    let token = right["message"]["upstreamToken"].as_str().expect("a token");
+    let cards = ["creditcard_number", "expire_month", "expire_year", "cvv"];
+    let form = cards.into_iter().fold(world.charge(GOOD), crate::support::Form::without);
+    world.post("sale.php", &form.with("card_token", token)).await.is("00");
 }

@@ -161,6 +161,50 @@ async fn the_first_fault_by_its_code_is_told_and_01_comes_before_09() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_field_without_a_code_of_its_own_waits_for_those_with_one() {
+    let world = world().await;
+    let long = "x".repeat(256);
+    // Alone each of them is A1; beside another fault that one is told.
+    let late = [("use_secret_key", "y"), ("reference_id", long.as_str()), ("first_name", &long), ("last_name", &long)];
+    let first = [
+        ("02", "creditcard_number", "4242424242424241"),
+        ("03", "expire_year", "2020"),
+        ("05", "country_code", "XX"),
+        ("06", "email", "jane"),
+        ("07", "amount", "x"),
+        ("10", "currency", "SEK"),
+        ("11", "creditcard_number", "3530111333300000"),
+    ];
+    for (name, value) in late {
+        let form = || world.charge(GOOD).with(name, value);
+        world.post("sale.php", &form()).await.refuses("A1", name);
+        for (code, other, wrong) in first {
+            world.post("sale.php", &form().with(other, wrong)).await.refuses(code, "");
+        }
+    }
+    // The number is read whichever way it can be.
+    let sealed = encrypt(&world.account.secret_key, GOOD);
+    let odd = |number: &str| world.charge(number).with("use_secret_key", "y");
+    for script in ["sale.php", "unreference_refund.php", "account_validation.php", "add_card.php"] {
+        world.post(script, &odd(&sealed)).await.refuses("A1", "use_secret_key");
+        world.post(script, &odd(GOOD)).await.refuses("A1", "use_secret_key");
+        world.post(script, &odd("4242")).await.refuses("02", "");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_nobody_can_have_is_unknown() {
+    let world = world().await;
+    for name in ["shop\0", "\0", "a\0b"] {
+        world.post("sale.php", &world.charge(GOOD).with("username", name)).await.refuses("01", "");
+        world.post("report.php", &world.keys().with("username", name)).await.refuses("01", "");
+        for path in ["field_token", "wallet_token"] {
+            world.browse(path, &world.browser().with("app_key", name)).await.refuses("01", "app_key");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_number_may_come_encrypted_under_the_accounts_secret() {
     let world = world().await;
     let sealed = encrypt(&world.account.secret_key, GOOD);
@@ -215,6 +259,14 @@ async fn names_are_asked_about_for_visa_alone() {
     ] {
         world.post("account_validation.php", &ask("Jane", None, "Doe").with(name, value)).await.refuses(code, "");
     }
+    // The brand before its end, the processors and the words as everywhere.
+    let master = ask("Jane", None, "Doe").with("creditcard_number", "5555555555554444").with("expire_year", "2020");
+    world.post("account_validation.php", &master).await.refuses("02", "VISA");
+    let shameful = ask("Jane", None, "Doe").with("company_name", "Bull Shit Ltd");
+    world.post("account_validation.php", &shameful).await.refuses("21", "");
+    let refusing = ["account", "set", "--username", "shop", "--refuse-brand", "visa"];
+    world.cluster.run_gateway(&refusing).await.expect("set");
+    world.post("account_validation.php", &shameful).await.refuses("11", "");
     assert!(world.report(&[]).await.is_empty(), "an inquiry is no transaction");
 }
 
@@ -230,6 +282,9 @@ async fn what_is_no_operation_is_said_in_the_envelope_too() {
         (world.http().get(format!("{base}/apis/sales.php")), 404, None),
         (world.http().get(format!("{base}/")), 404, None),
         (world.http().post(format!("{base}/apis/sale.php/x")), 404, None),
+        (world.http().post(format!("{base}/apis/%ff")), 404, None),
+        (world.http().get(format!("{base}/apis/%ff")), 404, None),
+        (world.http().post(format!("{base}/services/field")), 405, Some("GET,HEAD")),
     ] {
         let answer = world.send(request, &bare).await.expect("an answer");
         assert_eq!(answer.status(), status);

@@ -41,6 +41,20 @@ async fn a_day_has_its_limit_declines_included() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_waited_past_midnight_counts_in_the_new_day() {
+    let world = with(&["--daily-transactions", "3"]).await;
+    world.post("sale.php", &world.charge(GOOD)).await.is("00");
+    // As if another had opened the new day while these two bring the one before.
+    world.execute("UPDATE gateway.usage SET day = day + 1").await;
+    world.post("sale.php", &world.charge(GOOD)).await.is("00");
+    world.post("sale.php", &world.charge(GOOD)).await.is("00");
+    world.post("sale.php", &world.charge(GOOD)).await.refuses("19", "");
+    let kept = "SELECT count(*) FROM gateway.usage
+                WHERE transactions = 3 AND day > (SELECT min(created_at)::date FROM gateway.transactions)";
+    assert_eq!(world.number(kept).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_address_has_its_limit_for_an_hour() {
     let world = with(&["--hourly-per-address", "2"]).await;
     let from = |ip: &str| world.charge(GOOD).with("client_ip", ip);

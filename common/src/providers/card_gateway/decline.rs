@@ -24,16 +24,21 @@ pub(super) fn of_reason(reason: &str) -> Option<Decline> {
 pub(super) fn of_refusal(refusal: &Refusal) -> Answer {
     use DeclineType::{Hard, Soft};
     let (code, kind) = match refusal.code.as_str() {
-        "17" => ("sale_limit_exceeded", Soft),
+        // Every amount of ours is one; the gateway's forms take fewer digits.
+        "07" | "17" => ("sale_limit_exceeded", Soft),
         "18" => ("monthly_limit_exceeded", Soft),
         "19" => ("transaction_limit_exceeded", Soft),
         "20" => ("ip_limit_exceeded", Soft),
         "03" => ("expired_card", Hard),
         "10" => ("currency_not_supported", Hard),
         "11" => ("card_not_supported", Hard),
-        // The card's bank wants to ask, and nobody is there to be asked.
-        "A1" if refusal.description.contains("3ds_redirect_url") => ("authentication_required", Hard),
+        _ if wants_the_cardholder(refusal) => ("authentication_required", Hard),
         _ => return Answer::Refused { reason: refusal.reason() },
     };
     Answer::Declined { decline: Decline { code: code.to_owned(), kind }, card: None }
+}
+
+/// The card's bank wants to ask, and nobody is there to be asked.
+pub(super) fn wants_the_cardholder(refusal: &Refusal) -> bool {
+    refusal.code == "A1" && refusal.description.contains("3ds_redirect_url")
 }

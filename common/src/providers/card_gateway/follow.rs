@@ -3,49 +3,87 @@
 
 use serde::Deserialize;
 
+use super::report::Record;
 use super::wire::{Reply, Wire};
 use super::{Credentials, report};
 use crate::money::Money;
 use crate::providers::{Answer, Fault, Found};
+use crate::time::Timestamp;
 
 #[derive(Deserialize)]
 struct Done {
     transaction_id: String,
 }
 
-pub(super) async fn capture(wire: &Wire, account: &Credentials, charge: &str, money: Money) -> Result<Answer, Fault> {
-    post(wire, account, "capture", &[("transaction_id", charge), ("amount", &money.to_decimal())]).await
+/// What is asked, and of which charge.
+pub(super) struct Follow<'a> {
+    pub(super) charge: &'a str,
+    pub(super) kind: Kind,
 }
 
-pub(super) async fn refund(wire: &Wire, account: &Credentials, charge: &str, money: Money) -> Result<Answer, Fault> {
-    post(wire, account, "refund", &[("transaction_id", charge), ("amount", &money.to_decimal())]).await
+/// The types of the report that are asked for here.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    Capture(Money),
+    Void,
+    Refund(Money),
 }
 
-pub(super) async fn void(wire: &Wire, account: &Credentials, charge: &str) -> Result<Answer, Fault> {
-    post(wire, account, "void", &[("transaction_id", charge)]).await
+impl Kind {
+    const fn script(self) -> &'static str {
+        match self {
+            Self::Capture(_) => "capture",
+            Self::Void => "void",
+            Self::Refund(_) => "refund",
+        }
+    }
+
+    /// Whether this is what a record of the report is about.
+    fn is(self, record: &Record) -> bool {
+        match self {
+            Self::Capture(money) => record.transaction_type == "CAPTURE" && record.money() == Some(money),
+            Self::Void => record.transaction_type == "VOID",
+            Self::Refund(money) => record.transaction_type == "REFUND" && record.money() == Some(money),
+        }
+    }
 }
 
-async fn post(wire: &Wire, account: &Credentials, script: &str, fields: &[(&str, &str)]) -> Result<Answer, Fault> {
-    match wire.post::<Done>(script, account, fields).await? {
+/// Captures, voids or refunds.
+pub(super) async fn execute(
+    wire: &Wire,
+    account: &Credentials,
+    follow: Follow<'_>,
+    valid_until: Timestamp,
+) -> Result<Answer, Fault> {
+    let amount = match follow.kind {
+        Kind::Capture(money) | Kind::Refund(money) => Some(money.to_decimal()),
+        Kind::Void => None,
+    };
+    let valid_until = valid_until.as_millisecond().to_string();
+    let mut fields = vec![("transaction_id", follow.charge), ("valid_until", valid_until.as_str())];
+    fields.extend(amount.as_deref().map(|amount| ("amount", amount)));
+    match wire.post::<Done>(follow.kind.script(), account, &fields).await? {
         Reply::Success(done) => Ok(Answer::Done { provider_ref: done.transaction_id }),
         Reply::Refusal(refusal) if refusal.is_unknown() => Err(Fault::Unknown(refusal.reason())),
+        Reply::Refusal(refusal) if refusal.is_not_entered() => Err(Fault::NotProcessed(refusal.reason())),
         Reply::Refusal(refusal) => Ok(Answer::Refused { reason: refusal.reason() }),
     }
 }
 
-/// What became of a request of this type, which is the only one under way: the child that our books do not have.
+/// What became of such a request, which is the only one under way: the child of its kind and amount that our books do not have.
 pub(super) async fn look_up(
     wire: &Wire,
     account: &Credentials,
-    charge: &str,
-    kind: &str,
+    follow: Follow<'_>,
     recorded: &[String],
 ) -> Result<Found, Fault> {
-    let Some(parent) = report::by_id(wire, account, charge).await? else { return Ok(Found::Nothing) };
+    let parent = report::by_id(wire, account, follow.charge).await?;
+    // Without its charge nothing can be said of what follows it: the account may have been given another name meanwhile.
+    let parent = parent.ok_or_else(|| Fault::Unknown(format!("the report has no charge {}", follow.charge)))?;
     let records = report::by_reference(wire, account, &parent.reference_id).await?;
-    let ours = |record: &&report::Record| {
-        record.parent_transaction_id == charge
-            && record.transaction_type == kind
+    let ours = |record: &&Record| {
+        record.parent_transaction_id == follow.charge
+            && follow.kind.is(record)
             && !recorded.contains(&record.transaction_id)
     };
     let mut ours: Vec<_> = records.iter().filter(ours).collect();

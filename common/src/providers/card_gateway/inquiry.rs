@@ -11,9 +11,9 @@ use crate::time::Timestamp;
 
 pub(super) async fn standing(wire: &Wire, account: &Credentials, inquired: &Inquired) -> Result<Standing, Fault> {
     let unknown = |why: &str| Fault::Unknown(format!("the charge {}: {why}", inquired.charge));
-    let charge = report::by_id(wire, account, &inquired.charge).await?;
-    let charge = charge.filter(report::Record::succeeded).ok_or_else(|| unknown("the report has none"))?;
-    let family = report::by_reference(wire, account, &charge.reference_id).await?;
+    let family = report::by_reference(wire, account, &inquired.reference).await?;
+    let charge = family.iter().find(|record| record.transaction_id == inquired.charge && record.succeeded());
+    let charge = charge.ok_or_else(|| unknown("the report has none"))?;
     let has = |kind: &str| {
         let child = |record: &&report::Record| record.parent_transaction_id == charge.transaction_id;
         family.iter().filter(child).any(|record| record.transaction_type == kind && record.succeeded())
@@ -21,10 +21,14 @@ pub(super) async fn standing(wire: &Wire, account: &Credentials, inquired: &Inqu
     if has("VOID") {
         return Ok(Standing::Voided);
     }
-    if charge.transaction_type == "SALE" || has("CAPTURE") {
+    let captured = charge.transaction_type == "SALE" || has("CAPTURE");
+    if let Some(taken) = inquired.captured_at.filter(|_| captured) {
         let zone = charge.time_zone.parse::<TimeZone>().map_err(|_| unknown("its time zone is none"))?;
-        let taken = inquired.captured_at.unwrap_or(inquired.created_at);
         return Ok(by(inquired.now, end_of_day(&zone, taken), Standing::Settled));
+    }
+    if captured {
+        // Ours is on its way to our books; of another's they know nothing.
+        return Ok(Standing::Open { until: None });
     }
     let hold: Duration = ProviderKind::CardGateway.authorization_lifetime();
     Ok(by(inquired.now, inquired.created_at.plus(hold), Standing::Expired))

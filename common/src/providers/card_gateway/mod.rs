@@ -27,6 +27,7 @@ pub use credentials::{Credentials, read as read_credentials};
 pub use field_token::{FieldToken, PREFIX as FIELD_PREFIX};
 
 use self::credentials::Remembered;
+use self::follow::Follow;
 use self::wire::Wire;
 use super::{Action, Answer, Card, Fault, Found, Inquired, Provider, RecoveryClass, Request, Standing, StatementLine};
 use crate::crypto::EncryptionKey;
@@ -77,9 +78,10 @@ impl Provider for CardGateway {
             match &request.action {
                 Action::Charge { .. } => sale::charge(&self.wire, &account, &request).await,
                 Action::StoreCard { token } => sale::store_card(&self.wire, &account, token).await,
-                Action::Capture { charge, money } => follow::capture(&self.wire, &account, charge, *money).await,
-                Action::Void { charge } => follow::void(&self.wire, &account, charge).await,
-                Action::Refund { charge, money } => follow::refund(&self.wire, &account, charge, *money).await,
+                Action::Capture { .. } | Action::Void { .. } | Action::Refund { .. } => {
+                    let follow = follow_of(&request.action)?;
+                    follow::execute(&self.wire, &account, follow, request.valid_until).await
+                }
             }
         }
         .boxed()
@@ -91,10 +93,8 @@ impl Provider for CardGateway {
             match &request.action {
                 Action::Charge { .. } => sale::look_up(&self.wire, &account, &request.reference).await,
                 Action::StoreCard { .. } => Ok(Found::Nothing),
-                Action::Capture { charge, .. } => follow::look_up(&self.wire, &account, charge, "CAPTURE", &[]).await,
-                Action::Void { charge } => follow::look_up(&self.wire, &account, charge, "VOID", &[]).await,
-                Action::Refund { charge, .. } => {
-                    follow::look_up(&self.wire, &account, charge, "REFUND", &request.recorded).await
+                Action::Capture { .. } | Action::Void { .. } | Action::Refund { .. } => {
+                    follow::look_up(&self.wire, &account, follow_of(&request.action)?, &request.recorded).await
                 }
             }
         }
@@ -121,6 +121,19 @@ impl Provider for CardGateway {
         }
         .boxed()
     }
+}
+
+/// What follows a charge, as the gateway is asked for it.
+fn follow_of(action: &Action) -> Result<Follow<'_>, Fault> {
+    let (charge, kind) = match action {
+        Action::Capture { charge, money } => (charge, follow::Kind::Capture(*money)),
+        Action::Void { charge } => (charge, follow::Kind::Void),
+        Action::Refund { charge, money } => (charge, follow::Kind::Refund(*money)),
+        Action::Charge { .. } | Action::StoreCard { .. } => {
+            return Err(Fault::Unknown("a charge follows nothing".to_owned()));
+        }
+    };
+    Ok(Follow { charge, kind })
 }
 
 /// What the gateway says a card looks like.

@@ -7,6 +7,9 @@ use super::{Credentials, FieldToken, card, decline, report};
 use crate::crypto::Secret;
 use crate::providers::{Action, Answer, Card, Fault, Found, Payer, Request, Source};
 
+/// The address of a payer who has none that a form takes (RFC 2606).
+const NOBODY: &str = "unknown@payer.invalid";
+
 #[derive(Deserialize)]
 struct Charged {
     transaction_id: String,
@@ -33,8 +36,9 @@ pub(super) async fn charge(wire: &Wire, account: &Credentials, request: &Request
         Source::Card(stored) => (stored.as_str(), None),
     };
     let script = if *capture { "sale" } else { "authorize" };
-    let amount = money.to_decimal();
+    let (amount, valid_until) = (money.to_decimal(), request.valid_until.as_millisecond().to_string());
     let mut fields = vec![
+        ("valid_until", valid_until.as_str()),
         ("card_token", token),
         ("amount", amount.as_str()),
         ("currency", money.currency.code()),
@@ -43,16 +47,23 @@ pub(super) async fn charge(wire: &Wire, account: &Credentials, request: &Request
     ];
     fields.extend(request.return_url.as_deref().map(|url| ("3ds_redirect_url", url)));
     fields.extend(request.payer.as_ref().map(|payer| ("email", payer.email.as_str())));
-    let reply = wire.post::<Charged>(script, account, &fields).await?;
-    // Who the cardholder is was asked where the card was entered. If it was not, nothing has happened yet, and our books know.
-    let reply = match (reply, &request.payer) {
-        (Reply::Refusal(Refusal { code, .. }), Some(payer)) if code == "04" => {
+    let mut reply = wire.post::<Charged>(script, account, &fields).await?;
+    // Who the cardholder is was asked where the card was entered. If it was not, nothing has happened yet, and our books know;
+    // and instead of an address that the gateway takes for none it is given another. Each is tried once.
+    for lacking in ["04", "06"] {
+        let (Reply::Refusal(refusal), Some(payer)) = (&reply, &request.payer) else { break };
+        if refusal.code != lacking {
+            continue;
+        }
+        if lacking == "04" {
             let (first, last) = names(payer);
             fields.extend([("first_name", first), ("last_name", last)]);
-            wire.post::<Charged>(script, account, &fields).await?
+        } else {
+            fields.retain(|(name, _)| *name != "email");
+            fields.push(("email", NOBODY));
         }
-        (reply, _) => reply,
-    };
+        reply = wire.post::<Charged>(script, account, &fields).await?;
+    }
     match reply {
         Reply::Success(Charged { redirect_url: Some(url), .. }) => Ok(Answer::Challenged { url }),
         Reply::Success(Charged { transaction_id, redirect_url: None }) => {
@@ -80,6 +91,9 @@ async fn refused(
         // Our own request, for nobody else uses our references: what became of it is looked up.
         "26" => Err(Fault::Unknown("the reference was used before".to_owned())),
         _ if refusal.is_unknown() => Err(Fault::Unknown(refusal.reason())),
+        _ if refusal.is_not_entered() && !decline::wants_the_cardholder(refusal) => {
+            Err(Fault::NotProcessed(refusal.reason()))
+        }
         _ => Ok(match decline::of_refusal(refusal) {
             Answer::Declined { decline, card } => Answer::Declined { decline, card: card.or(shown) },
             answer @ (Answer::Charged { .. }
@@ -107,6 +121,7 @@ pub(super) async fn store_card(wire: &Wire, account: &Credentials, token: &Secre
             Ok(Answer::Stored { provider_ref: stored.card_token, card })
         }
         Reply::Refusal(refusal) if refusal.is_unknown() => Err(Fault::Unknown(refusal.reason())),
+        Reply::Refusal(refusal) if refusal.is_not_entered() => Err(Fault::NotProcessed(refusal.reason())),
         Reply::Refusal(refusal) => Ok(Answer::Refused { reason: refusal.reason() }),
     }
 }

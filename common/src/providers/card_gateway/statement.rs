@@ -63,22 +63,20 @@ impl Reading<'_> {
         report::page_of(self.wire, self.account, &narrow).await
     }
 
-    /// The last page, which is the oldest, that has anything since then; the first one if none has.
+    /// The page to begin with: the one after the last that has anything since then, for rows that come meanwhile push others onto
+    /// it. What is wanted is mostly near the newest, so the way leads in leaps from there.
     async fn first_page_since(&self, since: Timestamp) -> Result<usize, Fault> {
-        let mut newest = 1;
-        let mut oldest = self.page(1).await?.total_pages.max(1);
+        let (mut newest, mut leap) = (1, 1);
+        let pages = self.page(1).await?.total_pages.max(1);
+        let mut oldest = pages;
         while newest < oldest {
-            let middle = (newest + oldest).div_ceil(2);
-            let page = self.page(middle).await?;
+            let next = if leap == 0 { (newest + oldest).div_ceil(2) } else { (newest + leap).min(oldest) };
             // Its first row is its newest.
-            let reaches = page.transactions.first().is_some_and(|record| is_since(record, since));
-            if reaches {
-                newest = middle;
-            } else {
-                oldest = middle - 1;
-            }
+            let reaches = self.page(next).await?.transactions.first().is_some_and(|record| is_since(record, since));
+            (newest, oldest) = if reaches { (next, oldest) } else { (newest, next - 1) };
+            leap = if reaches { leap * 2 } else { 0 };
         }
-        Ok(newest)
+        Ok((newest + 1).min(pages))
     }
 }
 

@@ -20,11 +20,12 @@ use crate::clock::Clock;
 use crate::crypto::{EncryptionKey, Secret};
 use crate::db;
 use crate::egress::Trusted;
+use crate::error::Error;
 use crate::id::ProviderAccountId;
 use crate::money::Money;
 use crate::providers::contract::{Booked, Fixture, Wanted, charged, contract_suite, declined, noon, request};
 use crate::providers::{
-    Action, Answer, DeclineType, Fault, Found, Inquired, Provider, ProviderKind, RecoveryClass, Request, Source,
+    Action, Answer, DeclineType, Fault, Found, Inquired, Payer, Provider, ProviderKind, RecoveryClass, Request, Source,
     Standing,
 };
 
@@ -378,8 +379,14 @@ async fn a_lost_capture_or_void_is_found() {
         let found = fixture.adapter.look_up(asked).await.expect("known");
         assert!(matches!(found, Found::Answer(Answer::Done { .. })), "{found:?}");
     }
-    let asked =
-        Inquired { account: fixture.account, charge, created_at: noon(), captured_at: Some(noon()), now: noon() };
+    let asked = Inquired {
+        account: fixture.account,
+        charge,
+        reference: "op_1".to_owned(),
+        created_at: noon(),
+        captured_at: Some(noon()),
+        now: noon(),
+    };
     assert_eq!(fixture.adapter.inquire(asked).await.expect("known"), Standing::Voided);
 }
 
@@ -410,4 +417,77 @@ async fn the_statement_is_of_every_page_oldest_first() {
     let rest = fixture.adapter.statement(fixture.account, first[119].occurred_at, 1000).await.expect("read");
     assert!(rest.iter().any(|line| line.reference == "op_120"));
     assert_eq!(rest.last().map(|line| line.reference.as_str()), Some("op_229"));
+}
+
+/// Whoever was stopped before it sent, and sends when others have given up on it, does nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_sent_too_late_is_not_entered() {
+    let fixture = GatewayFixture::new(&[]).await;
+    let long_ago = Clock::system().now().plus(Duration::ZERO);
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let late = Request { valid_until: long_ago, ..fixture.sale("op_1", APPROVES, 500).await };
+    let not_processed = async |request: &Request, code: &str| match fixture.adapter.execute(request.clone()).await {
+        Err(Fault::NotProcessed(reason)) => assert!(reason.starts_with(code), "{reason}"),
+        other => panic!("it is too late: {other:?}"),
+    };
+    not_processed(&late, "A1").await;
+    let (charge, ..) = charged(execute(&fixture, &fixture.sale("op_2", APPROVES, 500).await).await);
+    let money = Money { minor: 500, currency: "EUR".parse().expect("a currency") };
+    let refund = request(&fixture, "op_3", Action::Refund { charge, money });
+    not_processed(&Request { valid_until: long_ago, ..refund.clone() }, "A2").await;
+    assert_eq!(fixture.adapter.look_up(refund.clone()).await.expect("known"), Found::Nothing);
+    assert!(matches!(execute(&fixture, &refund).await, Answer::Done { .. }), "in time");
+}
+
+/// A refund that somebody made at the gateway itself is not taken for ours of another amount.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refund_of_another_amount_is_not_ours() {
+    let fixture = GatewayFixture::new(&[]).await;
+    let (charge, ..) = charged(execute(&fixture, &fixture.sale("op_1", APPROVES, 500).await).await);
+    let of = |minor| {
+        let money = Money { minor, currency: "EUR".parse().expect("a currency") };
+        request(&fixture, "op_2", Action::Refund { charge: charge.clone(), money })
+    };
+    assert!(matches!(execute(&fixture, &of(100)).await, Answer::Done { .. }));
+    assert_eq!(fixture.adapter.look_up(of(300)).await.expect("known"), Found::Nothing);
+    assert!(matches!(fixture.adapter.look_up(of(100)).await.expect("known"), Found::Answer(Answer::Done { .. })));
+    let unknown = Action::Refund {
+        charge: "txn-of-nobody".to_owned(),
+        money: Money { minor: 1, currency: "EUR".parse().expect("a currency") },
+    };
+    assert!(
+        fixture.adapter.look_up(request(&fixture, "op_3", unknown)).await.is_err(),
+        "of what is not there nothing is known"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_the_gateway_takes_for_none_stops_no_payment() {
+    let fixture = GatewayFixture::new(&[]).await;
+    for (n, email) in ["ada@localhost", "a@b@c.de", "a@b..co"].into_iter().enumerate() {
+        let payer = Payer { email: email.to_owned(), name: "Ada".to_owned() };
+        let sale = Request { payer: Some(payer), ..fixture.sale(&format!("op_{n}"), APPROVES, 500).await };
+        charged(execute(&fixture, &sale).await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_stays_the_one_that_it_is_at_the_gateway() {
+    let fixture = GatewayFixture::new(&[]).await;
+    let (cluster, now) = (cluster().await, Clock::system().now());
+    let key = EncryptionKey::from_hex(&"00".repeat(32)).expect("a key");
+    let query = "SELECT account_id FROM provider_accounts WHERE id = $1";
+    let account = sqlx::query_scalar(query).bind(fixture.account.uuid()).fetch_one(&fixture.db).await.expect("read");
+    let account = crate::id::AccountId::from_uuid(account);
+    let username = format!("contract-{}", crate::crypto::random_hex(8));
+    let (_, third) = connected(cluster, &fixture.db, &key, &[]).await;
+    let other = cluster.gateway_account(&username, &[]).await.expect("made");
+    for known in [&third, &other] {
+        let credentials = Credentials::parse(&serde_json::to_string(known).expect("JSON")).expect("whole");
+        let refused = accounts::connect(&fixture.db, &key, now, account, &credentials, None).await;
+        assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
+    }
+    let rotated = cluster.gateway_account(&fixture.known.username, &[]).await.expect("rotated");
+    let credentials = Credentials::parse(&serde_json::to_string(&rotated).expect("JSON")).expect("whole");
+    accounts::connect(&fixture.db, &key, now, account, &credentials, None).await.expect("its keys may change");
 }

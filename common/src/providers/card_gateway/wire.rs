@@ -45,6 +45,11 @@ impl Refusal {
         format!("{}: {}", self.code, self.description)
     }
 
+    /// Whether this request did nothing, for a reason that says nothing of any other with the same reference.
+    pub(super) fn is_not_entered(&self) -> bool {
+        matches!(self.code.as_str(), "A1" | "A2")
+    }
+
     /// Whether nothing is known but that something may have happened.
     pub(super) fn is_unknown(&self) -> bool {
         self.code == "UN"

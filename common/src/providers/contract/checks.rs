@@ -118,9 +118,9 @@ pub(crate) async fn twenty_at_once_are_one_charge(fixture: &dyn Fixture) {
         }
         RecoveryClass::Lookup => {
             let (known, unknown): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
-            assert!(unknown.iter().all(|answer| matches!(answer, Err(Fault::Unknown(_)))), "{unknown:?}");
-            let Ok([Ok(first)]) = <[_; 1]>::try_from(known) else { panic!("one is charged, the others are refused") };
-            assert_eq!(look_up(fixture, &request).await, Found::Answer(first));
+            // A provider that is asked too much at once may turn some away unread; it calls none declined or refused for good.
+            let [Ok(first)] = &known[..] else { panic!("one is charged: {known:?}, {unknown:?}") };
+            assert_eq!(look_up(fixture, &request).await, Found::Answer(first.clone()));
         }
         // It promises nothing here; our claim and lease are all there is.
         RecoveryClass::Neither => return,

@@ -22,7 +22,7 @@ async fn a_card_may_go_to_the_gateway_and_nowhere_else() -> Result<()> {
     let gateway = cluster().await?.gateway_url(0);
     let (_, payer) = link(&shop).await?;
     let page = payer.open().await?;
-    let token_url = format!("data-provider=\"card_gateway\" data-token-url=\"{gateway}/services/field_token\"");
+    let token_url = format!("data-provider=\"processor\" data-token-url=\"{gateway}/services/field_token\"");
     page.shows(200, &[&token_url, "data-app-key=\"", "straight to the card processor"]);
     let policy: Vec<_> = page.answer.header("content-security-policy").context("a policy")?.split("; ").collect();
     let (connect, form) = (format!("connect-src {gateway}"), format!("form-action 'self' {gateway}"));
@@ -84,7 +84,8 @@ async fn who_is_asked_is_led_to_his_bank_and_back() -> Result<()> {
 #[tokio::test]
 async fn a_currency_that_the_gateway_lacks_is_told_of() -> Result<()> {
     let shop = shop().await?;
-    let answer = shop.merchant.api.post(LINKS, json!({"amount": 800, "currency": "BHD"})).await?;
+    let invoice = json!({"customerId": shop.merchant.customer().await?, "amount": 800, "currency": "BHD"});
+    let answer = shop.merchant.api.post("/v1/invoices", invoice).await?;
     let payer = Payer::of(created(&answer), &cluster().await?.api_url(0))?;
     let answer = payer.submit(&shop.upstream(APPROVES).await?).await?;
     assert_eq!(answer.status, 422);

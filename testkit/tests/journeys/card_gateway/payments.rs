@@ -169,3 +169,21 @@ async fn money_settles_and_holds_expire_by_the_accounts_clock() -> Result<()> {
     shop.merchant.becomes(&sold, "partially_refunded").await?;
     Ok(())
 }
+
+/// Somebody voids a charge at the gateway itself: it is found out, and the payment says so.
+#[tokio::test]
+async fn what_was_voided_at_the_gateway_itself_is_cancelled_here() -> Result<()> {
+    let shop = shop().await?;
+    let payment = id(created(&shop.pay(APPROVES, 500).await?))?;
+    let charge: String = sqlx::query_scalar("SELECT provider_ref FROM payments WHERE account_id = $1")
+        .bind(shop.merchant.books.account)
+        .fetch_one(&shop.merchant.books.db)
+        .await?;
+    let voided = shop.at_gateway("void", &[("transaction_id", &charge)]).await?;
+    assert_eq!(voided["response"]["code"], "00", "{voided}");
+    shop.merchant.time_passes("0 s").await?;
+    shop.merchant.becomes(&payment, "cancelled").await?;
+    let told = shop.merchant.books.events(&payment).await?;
+    assert_eq!(told.last().map(|(kind, _)| kind.as_str()), Some("payment.cancelled"));
+    Ok(())
+}

@@ -69,6 +69,9 @@ async fn what_no_field_of_the_account_gave_is_refused() -> Result<()> {
 async fn an_account_is_kept_to_its_currencies() -> Result<()> {
     let cluster = crate::support::cluster().await?;
     let shop = crate::support::Shop::new(cluster, &["--currency", "USD"]).await?;
+    let link = |currency: &str| json!({"amount": 500, "currency": currency, "description": "Tea"});
+    invalid(&shop.merchant.api.post("/v1/payment_links", link("JPY")).await?, "currency");
+    created(&shop.merchant.api.post("/v1/payment_links", link("EUR")).await?);
     cluster.connect(&shop.merchant.account, &shop.known, &["--currency", "USD"]).await?;
     let token = shop.token(APPROVES).await?;
     invalid(&shop.pay_with(json!({"amount": 500, "currency": "EUR", "paymentToken": token})).await?, "currency");

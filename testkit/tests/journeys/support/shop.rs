@@ -50,6 +50,14 @@ impl Shop {
         Ok(self.gateway.send(reqwest::Method::POST, path, Some(form.into_bytes())).await?.body)
     }
 
+    /// Does something at the gateway itself, past /v1.
+    pub(crate) async fn at_gateway(&self, script: &str, fields: &[(&str, &str)]) -> Result<Value> {
+        let mut form = reqwest::Url::parse("http://form")?;
+        let known = [("username", self.known.username.as_str()), ("api_key", &self.known.api_key)];
+        form.query_pairs_mut().extend_pairs(known).extend_pairs(fields);
+        self.post(&format!("/apis/{script}.php"), form.query().unwrap_or_default().to_owned()).await
+    }
+
     /// A fresh payment token for a card.
     pub(crate) async fn token(&self, number: &str) -> Result<String> {
         self.browser.token(&self.upstream(number).await?).await

@@ -1,0 +1,34 @@
+//! Whom an address stands for, where strangers are counted.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+/// What a provider gives to one customer at least: whoever has one address of IPv6 has all that begin with these bits.
+const NETWORK: u128 = !0 << 64;
+
+/// Whoever is counted together with this address.
+pub fn place(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & NETWORK).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_one_network_are_one_place() {
+        for (address, counted) in [
+            ("192.0.2.7", "192.0.2.7"),
+            ("::ffff:192.0.2.7", "192.0.2.7"),
+            ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+            ("2001:db8:1:2:ffff:ffff:ffff:ffff", "2001:db8:1:2::"),
+            ("2001:db8:1:3::1", "2001:db8:1:3::"),
+            ("::1", "::"),
+        ] {
+            let address: IpAddr = address.parse().expect("an address");
+            assert_eq!(place(address).to_string(), counted);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What is checked: by the tests with two workers, by the program with as many as it is told.
+
+use crate::charge::properties::{FAILED_IS_FAILED, NONE_LOST, ONE_CHARGE, ONE_STANDS, TOLD_IS_WRITTEN, VOID_HOLDS};
+use crate::charge::{self, Charging, Class};
+use crate::refund::{self, Refunding, SUMS_AGREE};
+
+/// How a missing rule shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shows {
+    /// A state is reached in which this does not hold.
+    Breaks(&'static str),
+    /// A state is reached from which no end can be.
+    GetsStuck,
+}
+
+/// The protocol of a charge, which must hold.
+pub fn charges(workers: usize) -> Vec<(&'static str, Charging)> {
+    let of = |class| Charging::new(workers, class);
+    vec![
+        ("class A", of(Class::Idempotent)),
+        ("class B", of(Class::Lookup)),
+        ("class C", of(Class::Neither)),
+        ("class A, with the statement", Charging { reconciles: true, ..of(Class::Idempotent) }),
+        ("class B, with the statement", Charging { reconciles: true, ..of(Class::Lookup) }),
+        ("class B that forgets what it refused", forgetful(workers)),
+        (
+            "class B without a deadline, with the statement",
+            Charging { reconciles: true, ..endless(Class::Lookup, workers) },
+        ),
+        ("look-up without refusal of repeats", of(Class::LookupOnly)),
+    ]
+}
+
+/// A provider that breaks its promise, and late workers: two charges can be had, and are reversed. With a third worker there
+/// would be millions of states.
+pub fn broken_promise() -> (&'static str, Charging) {
+    let model = Charging { reconciles: true, ..endless(Class::LookupOnly, 2) };
+    ("look-up without refusal of repeats and without a deadline, with the statement", model)
+}
+
+/// The protocol of refunds, which must hold.
+pub fn refunds(workers: usize) -> Vec<(&'static str, Refunding)> {
+    let plain = Refunding::new(workers);
+    vec![("refunds", plain), ("refunds, and a report that lags", Refunding { lags: true, ..plain })]
+}
+
+fn endless(class: Class, workers: usize) -> Charging {
+    Charging { deadline: false, ..Charging::new(workers, class) }
+}
+
+fn forgetful(workers: usize) -> Charging {
+    Charging { forgets: true, ..Charging::new(workers, Class::Lookup) }
+}
+
+/// A charge without one of its rules, with two workers.
+pub fn flawed_charges() -> Vec<(Charging, Shows)> {
+    use charge::Flaw;
+    let (a, b, c) = (Class::Idempotent, Class::Lookup, Class::Neither);
+    let of = |class| Charging::new(2, class);
+    vec![
+        (of(c).without(Flaw::ClaimWithoutLock), Shows::Breaks(ONE_CHARGE)),
+        (endless(b, 2).without(Flaw::NewReference), Shows::Breaks(ONE_CHARGE)),
+        (of(Class::LookupOnly).without(Flaw::ResendUnasked), Shows::Breaks(ONE_CHARGE)),
+        (of(b).without(Flaw::ResendUnasked), Shows::GetsStuck),
+        (of(b).without(Flaw::BelieveNotFound), Shows::Breaks(FAILED_IS_FAILED)),
+        (of(Class::LookupOnly).without(Flaw::IgnoreInFlight), Shows::Breaks(ONE_CHARGE)),
+        (of(Class::LookupOnly).without(Flaw::OneLookUp), Shows::Breaks(ONE_CHARGE)),
+        (of(Class::LookupOnly).without(Flaw::KeepLookUps), Shows::Breaks(ONE_CHARGE)),
+        (of(c).without(Flaw::ResendInC), Shows::Breaks(ONE_CHARGE)),
+        (of(c).without(Flaw::OutcomeByFence), Shows::Breaks(TOLD_IS_WRITTEN)),
+        (of(a).without(Flaw::OverwriteFinal), Shows::Breaks(FAILED_IS_FAILED)),
+        (of(a).without(Flaw::OverwriteFinal), Shows::Breaks(NONE_LOST)),
+        (of(a).without(Flaw::VoidWithoutLock), Shows::Breaks(VOID_HOLDS)),
+        (of(c).without(Flaw::FailByTimer), Shows::Breaks(FAILED_IS_FAILED)),
+        (of(b).without(Flaw::RepeatIsDecline), Shows::Breaks(FAILED_IS_FAILED)),
+        (of(a).without(Flaw::NotProcessedAfterAll), Shows::Breaks(FAILED_IS_FAILED)),
+        (of(a).without(Flaw::NotProcessedUnfenced), Shows::Breaks(FAILED_IS_FAILED)),
+        (of(b).without(Flaw::NotProcessedUnfenced), Shows::Breaks(FAILED_IS_FAILED)),
+        (forgetful(2).without(Flaw::RefusalUnfenced), Shows::Breaks(FAILED_IS_FAILED)),
+        (Charging { reconciles: true, ..endless(b, 2) }.without(Flaw::KeepSecondCharge), Shows::GetsStuck),
+        (of(b).without(Flaw::BelieveRefusal), Shows::Breaks(FAILED_IS_FAILED)),
+        (endless(b, 2), Shows::Breaks(NONE_LOST)),
+        (endless(Class::LookupOnly, 2), Shows::Breaks(ONE_STANDS)),
+    ]
+}
+
+/// Refunds without one of their rules, with two workers.
+pub fn flawed_refunds() -> Vec<(Refunding, Shows)> {
+    use refund::Flaw;
+    let plain = Refunding::new(2);
+    let lagging = Refunding { lags: true, ..plain };
+    [
+        (plain, Flaw::TwoInFlight),
+        (plain, Flaw::NoDeadline),
+        (plain, Flaw::NotProcessedUnfenced),
+        (plain, Flaw::RefusalUnfenced),
+        (plain, Flaw::IgnoreInFlight),
+        (lagging, Flaw::KeepLookUps),
+        (plain, Flaw::ResendUnasked),
+    ]
+    .map(|(model, flaw)| (model.without(flaw), Shows::Breaks(SUMS_AGREE)))
+    .to_vec()
+}

@@ -1,0 +1,189 @@
+//! `/elements/v1.js` in a page of the merchant's.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use super::{script, site_of};
+use crate::support::{Provider, Shop, at_each_provider, card};
+
+at_each_provider! { a_card_in_a_merchants_page_is_charged what_is_wrong_is_told_to_the_page }
+
+/// A checkout as a merchant writes one.
+fn checkout(script: &str, key: &str) -> String {
+    format!(
+        r##"<!doctype html><html lang="en"><title>Checkout</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><script src="{script}"></script>
+<h1>Two tins of tea</h1><div id="card"></div><button id="buy">Buy</button><p id="said" role="status" style="overflow-wrap: anywhere"></p>
+<script>
+    const card = UnifiedPayments("{key}").mount("#card");
+    buy.onclick = async () => {{
+        said.textContent = "";
+        try {{
+            const {{ paymentToken }} = await card.submit();
+            said.textContent = paymentToken;
+        }} catch (error) {{
+            said.textContent = "error: " + error.message;
+        }}
+    }};
+</script></html>"##
+    )
+}
+
+async fn a_card_in_a_merchants_page_is_charged(provider: Provider) -> Result<()> {
+    let shop = Shop::new(provider).await?;
+    let site = site_of(&shop).await?.page("/", &checkout(&script().await?, &shop.account.publishable_key));
+    let mut tokens = Vec::new();
+    shop.visit(async |browser| {
+        let tab = browser.tab().await?;
+        tab.open(&site.named_origin()).await?;
+        let (page, field) = (tab.top(), tab.frame("#card iframe"));
+        // Twice: the field can be used again for the next card.
+        for number in ["4000000000009995", "4242424242424242"] {
+            card(number).enter(browser, &field).await?;
+            page.click("#buy").await?;
+            page.shows("#said", "mtok_").await?;
+            tokens.push(page.text("#said").await?);
+        }
+        tab.picture("token").await
+    })
+    .await?;
+    for (token, status) in tokens.iter().zip(["declined", "pending_settlement"]) {
+        let body = json!({"amount": 2700, "currency": "USD", "paymentToken": token});
+        let payment = shop.make("/v1/payments", body).await?;
+        ensure!(payment["status"] == status, "{payment}");
+    }
+    let shown: Vec<Value> = shop.payments().await?.iter().map(|payment| payment["card"]["last4"].clone()).collect();
+    assert_eq!(shown, ["4242", "9995"]);
+    Ok(())
+}
+
+async fn what_is_wrong_is_told_to_the_page(provider: Provider) -> Result<()> {
+    let shop = Shop::new(provider).await?;
+    let site = site_of(&shop).await?.page("/", &checkout(&script().await?, &shop.account.publishable_key));
+    shop.visit(async |browser| {
+        let tab = browser.tab().await?;
+        tab.open(&site.named_origin()).await?;
+        let (page, field) = (tab.top(), tab.frame("#card iframe"));
+        card("4242424242424241").enter(browser, &field).await?;
+        page.click("#buy").await?;
+        page.shows("#said", "error: The card number").await?;
+        field.shows("#card-error", "card number").await?;
+        ensure!(field.spoken("#card-number").await?.invalid);
+        tab.picture("fault").await?;
+        card("4242424242424242").enter(browser, &field).await?;
+        page.click("#buy").await?;
+        page.shows("#said", "mtok_").await
+    })
+    .await
+}
+
+/// Tab goes from the page into the field, through it, and on to the page's own button.
+#[tokio::test]
+async fn keys_lead_through_the_field() -> Result<()> {
+    let shop = Shop::new(Provider::Gateway).await?;
+    let site = site_of(&shop).await?.page("/", &checkout(&script().await?, &shop.account.publishable_key));
+    let card = card("4242424242424242");
+    shop.visit(async |browser| {
+        card.keep(browser);
+        let tab = browser.tab().await?;
+        tab.open(&site.named_origin()).await?;
+        let (page, field) = (tab.top(), tab.frame("#card iframe"));
+        field.text("label").await?;
+        ensure!(page.attribute("#card iframe", "title").await?.as_deref() == Some("Card details"));
+        tab.press("Tab").await?;
+        for (input, keys) in [
+            ("#card-number", card.number),
+            ("#card-expiry", card.expiry),
+            ("#card-cvc", card.code),
+            ("#card-name", "Ada Lovelace"),
+            ("#card-country", "United States"),
+            ("#card-postal-code", "10001"),
+        ] {
+            field.wait(&format!("document.activeElement.matches('{input}')")).await?;
+            tab.keys(keys).await?;
+            tab.press("Tab").await?;
+        }
+        page.wait("document.activeElement === buy").await?;
+        tab.press("Enter").await?;
+        page.shows("#said", "mtok_").await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_secret_key_is_refused_before_anything_is_sent() -> Result<()> {
+    let shop = Shop::new(Provider::Mock).await?;
+    let html = format!(
+        r#"<!doctype html><title>Page</title><div id="card"></div><script src="{}"></script>"#,
+        script().await?
+    );
+    let site = site_of(&shop).await?.page("/", &html);
+    shop.visit(async |browser| {
+        let tab = browser.tab().await?;
+        tab.open(&site.named_origin()).await?;
+        let page = tab.top();
+        page.wait("typeof UnifiedPayments === 'function'").await?;
+        let before = browser.requests().len();
+        for key in [&shop.account.secret_key, "svc_sk_test_x", "", "nonsense"] {
+            let attempt =
+                format!("(() => {{ try {{ UnifiedPayments({}) }} catch (e) {{ return e.message }} }})()", json!(key));
+            let thrown = page.value(&attempt).await?;
+            ensure!(thrown.as_str().is_some_and(|message| message.contains("key")), "{key}: {thrown}");
+        }
+        let sent: Vec<_> = browser.requests()[before..].iter().map(|request| request.url.clone()).collect();
+        ensure!(sent.iter().all(|url| url.ends_with("/favicon.ico")), "{sent:?}");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_origin_that_is_not_on_the_list_gets_no_field() -> Result<()> {
+    let shop = Shop::new(Provider::Mock).await?;
+    let site = site_of(&shop).await?.page("/", &checkout(&script().await?, &shop.account.publishable_key));
+    shop.visit(async |browser| {
+        browser.expect_complaint("401");
+        let tab = browser.tab().await?;
+        // The same pages by another name are another origin.
+        tab.open(&site.origin()).await?;
+        tab.top().click("#buy").await?;
+        tab.top().shows("#said", "error: Paying by card is not available").await?;
+        ensure!(tab.top().count("iframe").await? == 0);
+        Ok(())
+    })
+    .await
+}
+
+/// A payment that its cardholder must confirm is taken on to the bank and comes back to the merchant.
+#[tokio::test]
+async fn a_merchants_payment_is_confirmed_at_the_bank() -> Result<()> {
+    let shop = Shop::new(Provider::Gateway).await?;
+    let site = site_of(&shop).await?.page("/", &checkout(&script().await?, &shop.account.publishable_key));
+    site.put("/done", "<!doctype html><title>Done</title><h1>Thank you</h1>");
+    let mut id = String::new();
+    shop.visit(async |browser| {
+        let tab = browser.tab().await?;
+        tab.open(&site.named_origin()).await?;
+        let page = tab.top();
+        card("4000002500003155").enter(browser, &tab.frame("#card iframe")).await?;
+        page.click("#buy").await?;
+        page.shows("#said", "mtok_").await?;
+        let (token, back) = (page.text("#said").await?, format!("{}/done", site.named_origin()));
+        let body = json!({"amount": 2800, "currency": "USD", "paymentToken": token, "returnUrl": back});
+        let payment = shop.make("/v1/payments", body).await?;
+        ensure!(payment["status"] == "requires_action", "{payment}");
+        id = payment["id"].as_str().unwrap_or_default().to_owned();
+        let action = payment["nextAction"]["url"].as_str().context("where to go")?;
+        // As a merchant's script goes there.
+        page.value(&format!("void (location.href = {})", json!(action))).await?;
+        page.shows("button", "Confirm").await?;
+        page.click("button[value=confirm]").await?;
+        page.shows("h1", "Thank you").await?;
+        ensure!(tab.url().await?.contains(&format!("paymentId={id}")), "{}", tab.url().await?);
+        Ok(())
+    })
+    .await?;
+    let payment = shop.get(&format!("/v1/payments/{id}")).await?;
+    assert_eq!(payment["status"], "pending_settlement", "{payment}");
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! What an account adds to an amount: the page shows the parts, and they are what is charged.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use super::{BUTTON, is_paid, open, pay};
+use crate::support::{Provider, Shop, at_each_provider, card};
+
+const MODIFIERS: &str = r#"{"surcharge": {"type": "percent", "value": 300}, "tax": {"type": "percent", "value": 825},
+    "tip": {"type": "fixed", "value": 200}}"#;
+
+at_each_provider! { the_parts_are_shown_and_charged a_tip_may_be_left_out }
+
+async fn with_modifiers(provider: Provider) -> Result<Shop> {
+    let shop = Shop::new(provider).await?;
+    shop.set(&["--modifiers", MODIFIERS]).await?;
+    Ok(shop)
+}
+
+/// The parts of a payment in the order surcharge, tax, tip, after they have been found to sum up.
+fn parts(payment: &Value, base: i64) -> Result<[i64; 3]> {
+    let part = |name: &str| payment[name].as_i64();
+    let parts = ["amountSurcharge", "amountTax", "amountTip"].map(|name| part(name).unwrap_or(0));
+    ensure!(part("amountBase") == Some(base), "{payment}");
+    ensure!(part("amount") == Some(base + parts.iter().sum::<i64>()), "{payment}");
+    Ok(parts)
+}
+
+async fn the_parts_are_shown_and_charged(provider: Provider) -> Result<()> {
+    let shop = with_modifiers(provider).await?;
+    let link = shop.link(10_000).await?;
+    let mut total = String::new();
+    shop.visit(async |browser| {
+        let tab = open(browser, &link).await?;
+        let page = tab.top();
+        for shown in ["$100.00", "Surcharge", "$3.00", "Tax", "Tip", "$2.00"] {
+            page.shows("main", shown).await?;
+        }
+        total = page.text(BUTTON).await?.trim_start_matches("Pay ").to_owned();
+        ensure!(page.count("input[name=no_tip]").await? == 1);
+        tab.picture("open").await?;
+        pay(browser, &tab, card("4242424242424242")).await?;
+        is_paid(&tab, &total).await?;
+        for shown in ["Surcharge", "Tax", "Tip"] {
+            page.shows("#receipt", shown).await?;
+        }
+        tab.picture("paid").await
+    })
+    .await?;
+    let payment = shop.payments().await?.pop().context("a payment")?;
+    let [surcharge, tax, tip] = parts(&payment, 10_000)?;
+    assert!((surcharge, tip) == (300, 200) && tax >= 825, "{payment}");
+    let amount = payment["amount"].as_i64().context("an amount")?;
+    assert_eq!(total, format!("${}.{:02}", amount / 100, amount % 100));
+    shop.was_paid(&link, amount).await.map(drop)
+}
+
+async fn a_tip_may_be_left_out(provider: Provider) -> Result<()> {
+    let shop = with_modifiers(provider).await?;
+    let invoice = shop
+        .invoice(json!({
+            "items": [{"description": "Tea", "quantity": 1, "unitAmount": 10_000}], "amountTax": 500,
+        }))
+        .await?;
+    shop.visit(async |browser| {
+        let tab = open(browser, &invoice).await?;
+        let page = tab.top();
+        let with = page.text(BUTTON).await?;
+        page.click("input[name=no_tip]").await?;
+        page.wait(&format!("document.querySelector('{BUTTON}').innerText !== {}", json!(with))).await?;
+        tab.picture("open").await?;
+        let total = page.text(BUTTON).await?.trim_start_matches("Pay ").to_owned();
+        pay(browser, &tab, card("4242424242424242")).await?;
+        is_paid(&tab, &total).await?;
+        tab.picture("paid").await
+    })
+    .await?;
+    let payment = shop.payments().await?.pop().context("a payment")?;
+    // The invoice has a tax of its own, and gets no second one.
+    assert_eq!(parts(&payment, 10_500)?[1..], [0, 0], "{payment}");
+    assert!(payment.get("amountTip").is_none() && payment.get("amountTax").is_none(), "{payment}");
+    shop.was_paid(&invoice, payment["amount"].as_i64().context("an amount")?).await.map(drop)
+}
+
+/// Nobody is charged another sum than the one that was shown.
+#[tokio::test]
+async fn a_sum_that_changes_meanwhile_is_shown_first() -> Result<()> {
+    let shop = Shop::new(Provider::Gateway).await?;
+    let link = shop.link(10_000).await?;
+    shop.visit(async |browser| {
+        browser.expect_complaint("409");
+        let tab = open(browser, &link).await?;
+        let page = tab.top();
+        shop.set(&["--modifiers", r#"{"surcharge": {"type": "fixed", "value": 150}}"#]).await?;
+        pay(browser, &tab, card("4242424242424242")).await?;
+        page.shows("[role=alert]", "The amount has changed").await?;
+        tab.loaded().await?;
+        ensure!(page.text(BUTTON).await? == "Pay $101.50", "{}", page.text(BUTTON).await?);
+        tab.picture("changed").await?;
+        pay(browser, &tab, card("4242424242424242")).await?;
+        is_paid(&tab, "$101.50").await
+    })
+    .await?;
+    let payment = shop.was_paid(&link, 10_150).await?;
+    assert_eq!(parts(&payment, 10_000)?, [150, 0, 0]);
+    Ok(())
+}

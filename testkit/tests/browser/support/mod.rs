@@ -1,0 +1,37 @@
+//! What the tests share: one cluster, and for each test a shop of its own.
+
+mod card;
+mod shop;
+
+use anyhow::Result;
+use testkit::Cluster;
+use tokio::sync::OnceCell;
+
+pub(crate) use card::{Card, card};
+pub(crate) use shop::{Provider, Shop, address};
+
+/// The cluster of all tests. It ends with the test process.
+pub(crate) async fn cluster() -> Result<&'static Cluster> {
+    static SHARED: OnceCell<Cluster> = OnceCell::const_new();
+    SHARED.get_or_try_init(|| Cluster::builder().gateway(1).api(1).worker(1).scheduler(1).start()).await
+}
+
+/// The test at each provider: at the mock on a desktop, at the card gateway on a phone.
+macro_rules! at_each_provider {
+    ($($(#[$meta:meta])* $name:ident)+) => {
+        $($(#[$meta])* mod $name {
+            use crate::support::Provider;
+
+            #[tokio::test]
+            async fn mock() -> anyhow::Result<()> {
+                super::$name(Provider::Mock).await
+            }
+
+            #[tokio::test]
+            async fn gateway() -> anyhow::Result<()> {
+                super::$name(Provider::Gateway).await
+            }
+        })+
+    };
+}
+pub(crate) use at_each_provider;
