@@ -1,7 +1,7 @@
 //! Does what the schedule says, undoes it when its time is up, and counts what really happened.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     fs::OpenOptions,
     io::Write,
     time::{Duration, Instant},
@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use sqlx::{Connection, PgConnection};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::{
     proxy::Mode,
@@ -20,6 +20,10 @@ use crate::Kind;
 
 /// So long after it goes on after a stop, what a worker sends is what it was about to send when it was stopped.
 const WAKING: Duration = Duration::from_millis(1500);
+/// How soon something that could not be done is tried again.
+const AGAIN: Duration = Duration::from_millis(700);
+/// The operator's tool waits for no longer.
+const REACHED_WITHIN: Duration = Duration::from_secs(3);
 /// More than Postgres has.
 const CONNECTIONS: usize = 320;
 
@@ -50,6 +54,8 @@ pub(super) struct Hand<'a> {
     down: BTreeSet<(usize, usize)>,
     waiting: BTreeMap<usize, Vec<String>>,
     crowd: Vec<PgConnection>,
+    /// The mock is to be as quick as it was.
+    slow: bool,
 }
 
 impl<'a> Hand<'a> {
@@ -62,6 +68,7 @@ impl<'a> Hand<'a> {
             down: BTreeSet::new(),
             waiting: BTreeMap::new(),
             crowd: Vec::new(),
+            slow: false,
         }
     }
 
@@ -75,9 +82,16 @@ impl<'a> Hand<'a> {
             }
         }
         acts.sort();
-        for (at, index, act) in acts {
+        let mut acts = VecDeque::from(acts);
+        while let Some((at, index, act)) = acts.pop_front() {
             self.until(at).await?;
-            self.act(&steps[index], act).await.with_context(|| format!("{act:?} {:?}", steps[index]))?;
+            let step = &steps[index];
+            if !self.act(step, act).await.with_context(|| format!("{act:?} {step:?}"))? {
+                // Whoever must be told cannot be reached, because of another step that is to end first.
+                let later = self.began.elapsed() + AGAIN;
+                let place = acts.partition_point(|next| next.0 <= later);
+                acts.insert(place, (later, index, act));
+            }
         }
         self.until(load).await?;
         Ok(self.fired)
@@ -87,6 +101,9 @@ impl<'a> Hand<'a> {
     async fn until(&mut self, at: Duration) -> Result<()> {
         loop {
             self.look_after()?;
+            if self.slow && self.latency("700").await {
+                self.slow = false;
+            }
             let left = at.saturating_sub(self.began.elapsed());
             if left.is_zero() {
                 return Ok(());
@@ -114,30 +131,32 @@ impl<'a> Hand<'a> {
         Ok(())
     }
 
-    async fn act(&mut self, step: &Step, act: Act) -> Result<()> {
+    /// Whether it could be done.
+    async fn act(&mut self, step: &Step, act: Act) -> Result<bool> {
         match act {
             Act::Begin => {
                 let line =
                     format!("{:7.1} s  {} #{}", self.began.elapsed().as_secs_f64(), step.fault.name(), step.target);
+                if !self.begin(step).await? {
+                    return Ok(false);
+                }
                 println!("{line}");
                 self.fired.told.push(line);
-                if self.begin(step).await? {
-                    *self.fired.counts.entry(step.fault).or_default() += 1;
-                }
-                Ok(())
+                *self.fired.counts.entry(step.fault).or_default() += 1;
             }
-            Act::End => self.end(step).await,
+            Act::End => self.end(step).await?,
             Act::Heard => {
-                let seen = self.stage.wires.postgres[step.target % WORKERS].seen();
+                let wire = &self.stage.wires.postgres[step.target % WORKERS];
+                let seen = wire.seen();
                 println!("           {} sent late by the worker that was stopped", seen.len());
                 self.fired.late.extend(seen);
-                self.stage.wires.postgres[step.target % WORKERS].watch(Vec::new());
-                Ok(())
+                wire.watch(Vec::new());
             }
         }
+        Ok(true)
     }
 
-    /// Whether it really happened.
+    /// Whether it happened; if not, it is tried again.
     async fn begin(&mut self, step: &Step) -> Result<bool> {
         use Fault::{
             GatewayCut, GatewayDelay, GatewayDrip, GatewayFail, GatewayLose, KillApi, KillGateway, KillScheduler,
@@ -163,8 +182,8 @@ impl<'a> Hand<'a> {
             GatewayDelay => self.gateway(Mode::Delay(Duration::from_secs(12))),
             GatewayFail => self.gateway(Mode::Fail),
             GatewayDrip => self.gateway(Mode::Drip),
-            MockLose => self.mock(step.target, &["--lose-answer", "4"]).await?,
-            MockDelay => self.mock(step.target, &["--latency-ms", "24000"]).await?,
+            MockLose => return Ok(self.mock(step.target, &["--lose-answer", "4"]).await),
+            MockDelay => return Ok(self.mock(step.target, &["--latency-ms", "24000"]).await),
         }
         Ok(true)
     }
@@ -187,7 +206,7 @@ impl<'a> Hand<'a> {
             PostgresFull => self.empty().await?,
             PostgresCut | PostgresDelay => self.postgres(Mode::Pass),
             GatewayCut | GatewayLose | GatewayDelay | GatewayFail | GatewayDrip => self.gateway(Mode::Pass),
-            MockDelay => self.mock(step.target, &["--latency-ms", "700"]).await?,
+            MockDelay => self.slow = true,
         }
         Ok(())
     }
@@ -235,20 +254,25 @@ impl<'a> Hand<'a> {
 
     /// While the mock takes its time before it books, so that the worker is met between gate and books.
     async fn stop_in_the_middle(&mut self, step: &Step) -> Result<bool> {
-        self.latency("6000").await?;
+        self.slow = true;
+        if !self.latency("6000").await {
+            return Ok(false);
+        }
         sleep(Duration::from_millis(1800)).await;
         let stopped = self.stop(step)?;
         let begun = self.under_way().await.unwrap_or_default();
         self.waiting.insert(step.target % WORKERS, begun);
-        self.latency("700").await?;
+        self.slow = !self.latency("700").await;
         Ok(stopped)
     }
 
-    async fn latency(&self, milliseconds: &str) -> Result<()> {
+    async fn latency(&self, milliseconds: &str) -> bool {
         for target in 0..3 {
-            self.mock(target, &["--latency-ms", milliseconds]).await?;
+            if !self.mock(target, &["--latency-ms", milliseconds]).await {
+                return false;
+            }
         }
-        Ok(())
+        true
     }
 
     /// What is under way to the mock and not booked yet; some of it is in the hands of the worker that was stopped just now.
@@ -290,16 +314,12 @@ impl<'a> Hand<'a> {
         self.stage.wires.gateway.iter().for_each(|proxy| proxy.set(mode));
     }
 
-    async fn mock(&self, target: usize, faults: &[&str]) -> Result<()> {
+    /// Orders something of the mock; whether it could be reached.
+    async fn mock(&self, target: usize, faults: &[&str]) -> bool {
         let on_mock: Vec<_> = self.world.shops.iter().filter(|shop| matches!(shop.line, Line::Mock(_))).collect();
         let account = &on_mock[target % on_mock.len()].account.id;
-        for _ in 0..40 {
-            if self.stage.cluster.ctl(&[&["mock", "set", account], faults].concat()).await.is_ok() {
-                return Ok(());
-            }
-            sleep(Duration::from_millis(250)).await;
-        }
-        anyhow::bail!("the mock could not be told")
+        let arguments = [&["mock", "set", account.as_str()], faults].concat();
+        timeout(REACHED_WITHIN, self.stage.cluster.ctl(&arguments)).await.is_ok_and(|told| told.is_ok())
     }
 
     /// Takes every connection there is, and has the others make theirs anew.

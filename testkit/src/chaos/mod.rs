@@ -21,7 +21,7 @@ mod world;
 use std::{
     collections::BTreeSet,
     fs,
-    path::PathBuf,
+    path::Path,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -65,7 +65,7 @@ pub async fn command(arguments: &[String]) -> Result<()> {
     outcome
 }
 
-async fn run(wanted: &Wanted, stage: &mut Stage, world: &Arc<World>, folder: &std::path::Path) -> Result<()> {
+async fn run(wanted: &Wanted, stage: &mut Stage, world: &Arc<World>, folder: &Path) -> Result<()> {
     let left_out = stage.left_out.clone();
     let steps = if wanted.faults { steps(&wanted.plan, &left_out) } else { Vec::new() };
     for step in &steps {
@@ -122,7 +122,7 @@ fn charged_and_lost(stage: &Stage, evidence: &Evidence) -> Result<usize> {
 }
 
 /// Copies what tells of a finding: the database as it stands, and the logs.
-async fn keep(stage: &mut Stage, folder: &std::path::Path) {
+async fn keep(stage: &mut Stage, folder: &Path) {
     let kept = folder.join("kept");
     let _ = fs::remove_dir_all(&kept);
     let copied = async {
@@ -132,8 +132,7 @@ async fn keep(stage: &mut Stage, folder: &std::path::Path) {
         let postgres = stage.cluster.postgres.as_mut().context("its own")?;
         postgres.stop().await?;
         fs::create_dir_all(&kept)?;
-        let data = stage.data().context("no data")?;
-        for from in [data, stage.cluster.logs().to_owned()] {
+        for from in [stage.data.clone(), stage.cluster.logs().to_owned()] {
             let status = std::process::Command::new("cp").arg("-a").arg(&from).arg(&kept).status()?;
             ensure!(status.success(), "cp {}", from.display());
         }
@@ -166,11 +165,4 @@ fn wanted(arguments: &[String]) -> Result<Wanted> {
     let minutes = usize::try_from(wanted.plan.load.as_secs() / 60)?;
     wanted.least = Least { lost: (minutes * LOST_A_MINUTE).max(1), late: (minutes / 3).max(1) };
     Ok(wanted)
-}
-
-impl Stage {
-    /// Where Postgres keeps its data.
-    fn data(&self) -> Option<PathBuf> {
-        self.disk.as_ref().map(|disk| disk.0.join("postgres"))
-    }
 }

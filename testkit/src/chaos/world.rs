@@ -84,6 +84,8 @@ pub(super) struct Stage {
     pub(super) db: PgPool,
     pub(super) receiver: Receiver,
     pub(super) disk: Option<Disk>,
+    /// Where Postgres lives.
+    pub(super) data: PathBuf,
     pub(super) left_out: BTreeMap<Fault, String>,
     _directory: TempDir,
 }
@@ -114,11 +116,9 @@ pub(super) async fn raise(log: &Path) -> Result<(Stage, World)> {
     let mut left_out = BTreeMap::new();
     let place = directory.path().join("disk");
     let disk = Disk::mount(&place).map_err(|error| left_out.insert(Fault::PostgresFull, format!("{error:#}"))).ok();
-    let mut builder = Cluster::builder().durable().gateway(GATEWAYS).env("RUST_LOG", "info");
-    if disk.is_some() {
-        builder = builder.postgres_in(&place.join("postgres"));
-    }
-    let mut cluster = builder.start().await?;
+    let data = place.join("postgres");
+    let builder = Cluster::builder().durable().postgres_in(&data).gateway(GATEWAYS);
+    let mut cluster = builder.env("RUST_LOG", "info").start().await?;
     let wires = wire(&mut cluster).await?;
     let db = PgPoolOptions::new().max_connections(3).min_connections(2).connect(cluster.database_url()).await?;
     let now: i64 =
@@ -137,7 +137,7 @@ pub(super) async fn raise(log: &Path) -> Result<(Stage, World)> {
     for line in [Line::Mock('A'), Line::Mock('B'), Line::Mock('C'), Line::Gateway, Line::Clock('A'), Line::Clock('B')] {
         open(&cluster, &db, &receiver, &mut world, line).await?;
     }
-    Ok((Stage { cluster, wires, db, receiver, disk, left_out, _directory: directory }, world))
+    Ok((Stage { cluster, wires, db, receiver, disk, data, left_out, _directory: directory }, world))
 }
 
 /// Starts the processes of ours, each behind its proxies.

@@ -50,11 +50,13 @@ fn wanted(shown: &Shown) -> BTreeMap<Wanted, usize> {
 pub(super) fn events(evidence: &Evidence) -> Finding {
     let mut finding = Finding::of("each event reached each endpoint");
     let mut taken: BTreeMap<(usize, Wanted), BTreeSet<&str>> = BTreeMap::new();
+    let mut known: BTreeMap<Wanted, BTreeSet<&str>> = BTreeMap::new();
     let mut heard: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
     for received in &evidence.received {
         let event: Value = serde_json::from_str(&received.body).unwrap_or(Value::Null);
+        let of = (text(&event, "type").to_owned(), text(&event["data"]["object"], "id").to_owned());
+        known.entry(of.clone()).or_default().insert(&received.event);
         if received.taken {
-            let of = (text(&event, "type").to_owned(), text(&event["data"]["object"], "id").to_owned());
             taken.entry((received.endpoint, of)).or_default().insert(&received.event);
         }
         heard.entry(&received.event).or_default().insert(received.endpoint);
@@ -64,7 +66,10 @@ pub(super) fn events(evidence: &Evidence) -> Finding {
         for (of, count) in wanted(shown) {
             for endpoint in [shop * 2, shop * 2 + 1] {
                 let got = taken.get(&(endpoint, of.clone())).map_or(0, BTreeSet::len);
-                let waits = got < count && pending.iter().any(|(waiting, _)| *waiting == endpoint);
+                let named = known.get(&of);
+                // Of what neither has heard, only the number is known.
+                let is_it = |event: &str| named.is_none_or(|named| named.len() < count || named.contains(event));
+                let waits = got < count && pending.iter().any(|(to, event)| *to == endpoint && is_it(event));
                 finding.apart += u64::from(waits);
                 finding.holds(got == count || waits, || {
                     format!("endpoint {endpoint}: {} of {}: {got} of {count}", of.0, of.1)
