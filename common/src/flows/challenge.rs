@@ -4,7 +4,7 @@
 
 use sqlx::PgPool;
 
-use super::{PageAddress, PageKind};
+use super::PageKind;
 use crate::error::{Error, Result};
 use crate::id::OperationId;
 use crate::payments::{self, Payment};
@@ -29,16 +29,6 @@ pub enum From {
     Merchant(String),
     /// Nowhere that was told.
     Nowhere,
-}
-
-impl From {
-    /// The page's address, if it was one.
-    pub fn page(&self) -> Option<PageAddress<'_>> {
-        match self {
-            Self::Page(kind, token) => Some(PageAddress { kind: *kind, token }),
-            Self::Merchant(_) | Self::Nowhere => None,
-        }
-    }
 }
 
 /// Finds what a challenge is about, by what our address of it ends with.

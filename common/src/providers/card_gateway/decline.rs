@@ -1,7 +1,7 @@
 //! The gateway's reasons in our words, and whether a retry may clear them.
 
 use super::wire::Refusal;
-use crate::providers::{Answer, Decline, DeclineType};
+use crate::providers::{Decline, DeclineType};
 
 /// Why a charge was declined, by the report's `decline_reason`; none for one that says that nothing was done.
 pub(super) fn of_reason(reason: &str) -> Option<Decline> {
@@ -20,8 +20,8 @@ pub(super) fn of_reason(reason: &str) -> Option<Decline> {
     Some(Decline { code: code.to_owned(), kind })
 }
 
-/// What a code other than `00`, `F`, `26` and `UN` means for a charge. Nothing was entered.
-pub(super) fn of_refusal(refusal: &Refusal) -> Answer {
+/// What a code other than `00`, `F` and `26` means as a decline; none if it is none. Nothing was entered.
+pub(super) fn of_refusal(refusal: &Refusal) -> Option<Decline> {
     use DeclineType::{Hard, Soft};
     let (code, kind) = match refusal.code.as_str() {
         // Every amount of ours is one; the gateway's forms take fewer digits.
@@ -32,13 +32,9 @@ pub(super) fn of_refusal(refusal: &Refusal) -> Answer {
         "03" => ("expired_card", Hard),
         "10" => ("currency_not_supported", Hard),
         "11" => ("card_not_supported", Hard),
-        _ if wants_the_cardholder(refusal) => ("authentication_required", Hard),
-        _ => return Answer::Refused { reason: refusal.reason() },
+        // The card's bank wants to ask, and nobody is there to be asked.
+        "A1" if refusal.description.contains("3ds_redirect_url") => ("authentication_required", Hard),
+        _ => return None,
     };
-    Answer::Declined { decline: Decline { code: code.to_owned(), kind }, card: None }
-}
-
-/// The card's bank wants to ask, and nobody is there to be asked.
-pub(super) fn wants_the_cardholder(refusal: &Refusal) -> bool {
-    refusal.code == "A1" && refusal.description.contains("3ds_redirect_url")
+    Some(Decline { code: code.to_owned(), kind })
 }

@@ -64,9 +64,7 @@ pub(super) async fn execute(
     fields.extend(amount.as_deref().map(|amount| ("amount", amount)));
     match wire.post::<Done>(follow.kind.script(), account, &fields).await? {
         Reply::Success(done) => Ok(Answer::Done { provider_ref: done.transaction_id }),
-        Reply::Refusal(refusal) if refusal.is_unknown() => Err(Fault::Unknown(refusal.reason())),
-        Reply::Refusal(refusal) if refusal.is_not_entered() => Err(Fault::NotProcessed(refusal.reason())),
-        Reply::Refusal(refusal) => Ok(Answer::Refused { reason: refusal.reason() }),
+        Reply::Refusal(refusal) => refusal.answer(),
     }
 }
 

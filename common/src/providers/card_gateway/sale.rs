@@ -90,18 +90,10 @@ async fn refused(
         },
         // Our own request, for nobody else uses our references: what became of it is looked up.
         "26" => Err(Fault::Unknown("the reference was used before".to_owned())),
-        _ if refusal.is_unknown() => Err(Fault::Unknown(refusal.reason())),
-        _ if refusal.is_not_entered() && !decline::wants_the_cardholder(refusal) => {
-            Err(Fault::NotProcessed(refusal.reason()))
-        }
-        _ => Ok(match decline::of_refusal(refusal) {
-            Answer::Declined { decline, card } => Answer::Declined { decline, card: card.or(shown) },
-            answer @ (Answer::Charged { .. }
-            | Answer::Challenged { .. }
-            | Answer::Done { .. }
-            | Answer::Stored { .. }
-            | Answer::Refused { .. }) => answer,
-        }),
+        _ => match decline::of_refusal(refusal) {
+            Some(decline) => Ok(Answer::Declined { decline, card: shown }),
+            None => refusal.answer(),
+        },
     }
 }
 
@@ -120,9 +112,7 @@ pub(super) async fn store_card(wire: &Wire, account: &Credentials, token: &Secre
             let card = card.ok_or_else(|| Fault::Unknown("a stored card that looks like none".to_owned()))?;
             Ok(Answer::Stored { provider_ref: stored.card_token, card })
         }
-        Reply::Refusal(refusal) if refusal.is_unknown() => Err(Fault::Unknown(refusal.reason())),
-        Reply::Refusal(refusal) if refusal.is_not_entered() => Err(Fault::NotProcessed(refusal.reason())),
-        Reply::Refusal(refusal) => Ok(Answer::Refused { reason: refusal.reason() }),
+        Reply::Refusal(refusal) => refusal.answer(),
     }
 }
 

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::Credentials;
 use crate::egress::Trusted;
-use crate::providers::Fault;
+use crate::providers::{Answer, Fault};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// By which the gateway says that it was read and understood.
@@ -45,14 +45,17 @@ impl Refusal {
         format!("{}: {}", self.code, self.description)
     }
 
-    /// Whether this request did nothing, for a reason that says nothing of any other with the same reference.
-    pub(super) fn is_not_entered(&self) -> bool {
-        matches!(self.code.as_str(), "A1" | "A2")
-    }
-
-    /// Whether nothing is known but that something may have happened.
-    pub(super) fn is_unknown(&self) -> bool {
-        self.code == "UN"
+    /// What the code means of whatever was asked.
+    ///
+    /// # Errors
+    /// [`Fault::Unknown`] if nothing is known but that something may have happened; [`Fault::NotProcessed`] if this request did
+    /// nothing, for a reason that says nothing of any other with the same reference.
+    pub(super) fn answer(&self) -> Result<Answer, Fault> {
+        match self.code.as_str() {
+            "UN" => Err(Fault::Unknown(self.reason())),
+            "A1" | "A2" => Err(Fault::NotProcessed(self.reason())),
+            _ => Ok(Answer::Refused { reason: self.reason() }),
+        }
     }
 }
 
