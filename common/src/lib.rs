@@ -15,6 +15,7 @@ pub mod modifiers;
 pub mod money;
 pub mod network;
 pub mod page;
+pub mod proof;
 pub mod public_url;
 pub mod schema;
 pub mod server;

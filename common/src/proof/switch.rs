@@ -1,0 +1,123 @@
+//! The switches. This file needs no other of ours: testkit/tests/proof.rs builds it alone, as a release does, and tries them.
+
+use std::time::Duration;
+
+macro_rules! rules {
+    ($($(#[doc = $what:literal])+ $rule:ident = $name:literal,)+) => {
+        /// A rule of the protocol that can be left out.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Rule {
+            $($(#[doc = $what])+ $rule,)+
+        }
+
+        impl Rule {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$rule,)+];
+
+            /// Its name in `LEFT_OUT`.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$rule => $name,)+
+                }
+            }
+        }
+    };
+}
+
+rules! {
+    /// A claim remembers that a request may be under way.
+    Gate = "gate",
+}
+
+/// What happens at a failpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// It stands still for so long, beyond a lease perhaps.
+    Pause(Duration),
+    /// It goes no further.
+    Fail,
+}
+
+/// Whether this rule is kept. `LEFT_OUT` names those that are not, with commas between; of a release build all are.
+#[cfg(debug_assertions)]
+pub fn holds(rule: Rule) -> bool {
+    !armed::left_out().contains(&rule)
+}
+
+/// What happens here, if anything does. `FAILPOINTS` says so, in the words of the crate `fail`: `name=1*return(abort)` ends
+/// the process at once, `return(pause=25000)` stands still for so many milliseconds, `return(error)` goes no further. In a
+/// release build nothing ever does.
+#[cfg(debug_assertions)]
+pub fn at(point: &'static str) -> Option<Act> {
+    armed::at(point)
+}
+
+/// See above: in a release build every rule is kept.
+#[cfg(not(debug_assertions))]
+pub const fn holds(_: Rule) -> bool {
+    true
+}
+
+/// See above: in a release build nothing happens.
+#[cfg(not(debug_assertions))]
+pub const fn at(_: &'static str) -> Option<Act> {
+    None
+}
+
+#[cfg(debug_assertions)]
+mod armed {
+    use std::env;
+    use std::process;
+    use std::sync::OnceLock;
+    use std::time::Duration;
+
+    use super::{Act, Rule};
+
+    /// A run whose switches are not understood would prove nothing, so there is none.
+    fn refuse(what: &str) -> ! {
+        tracing::error!("{what}");
+        process::exit(2);
+    }
+
+    pub(super) fn left_out() -> &'static [Rule] {
+        static LEFT_OUT: OnceLock<Vec<Rule>> = OnceLock::new();
+        LEFT_OUT.get_or_init(|| {
+            let wanted = env::var("LEFT_OUT").unwrap_or_default();
+            let rule = |name: &str| {
+                let known = Rule::ALL.iter().copied().find(|rule| rule.name() == name);
+                known.unwrap_or_else(|| refuse(&format!("LEFT_OUT names {name}, which is no rule")))
+            };
+            let rules: Vec<_> = wanted.split(',').filter(|name| !name.is_empty()).map(rule).collect();
+            if !rules.is_empty() {
+                tracing::warn!(?rules, "these rules are left out: this process is here to do harm");
+            }
+            rules
+        })
+    }
+
+    pub(super) fn at(point: &'static str) -> Option<Act> {
+        static ARMED: OnceLock<bool> = OnceLock::new();
+        let armed = ARMED.get_or_init(|| {
+            let armed = env::var("FAILPOINTS").is_ok_and(|points| !points.is_empty());
+            if armed {
+                // For as long as the process lives.
+                std::mem::forget(fail::FailScenario::setup());
+            }
+            armed
+        });
+        if *armed { fail::eval(point, |told| act(point, told.as_deref().unwrap_or_default())) } else { None }
+    }
+
+    fn act(point: &str, told: &str) -> Act {
+        tracing::warn!(point, told, "failpoint");
+        match told.split_once('=').unwrap_or((told, "")) {
+            ("abort", _) => process::abort(),
+            ("error", _) => Act::Fail,
+            ("pause", time) => match time.parse() {
+                Ok(milliseconds) => Act::Pause(Duration::from_millis(milliseconds)),
+                Err(_) => refuse(&format!("failpoint {point}: {told} is no pause")),
+            },
+            _ => refuse(&format!("failpoint {point}: {told} is none of abort, error, pause=MILLISECONDS")),
+        }
+    }
+}
