@@ -21,6 +21,7 @@ use crate::id::{AnomalyId, OperationId, PaymentId, PaymentMethodId};
 use crate::operations::{self, Claimed, Kind, Locked, NewOperation, Origin, Outcome, Retry, State, Subject};
 use crate::payment_methods::{self, PaymentMethodView};
 use crate::payments::{self, Payment, PaymentView, RefundStatus, Status, refunds};
+use crate::proof::failpoint;
 use crate::providers::{Action, Answer, ProviderKind};
 use crate::queues;
 use crate::time::Timestamp;
@@ -46,6 +47,7 @@ pub async fn record_outcome(db: &Db, claimed: &Claimed, answer: &Answer, clock: 
         | (Kind::Capture | Kind::Void | Kind::Refund | Kind::Reverse, Subject::PaymentMethod(_))
         | (Kind::StoreCard, Subject::Payment(_)) => return Err(misfit(claimed, "its subject")),
     }
+    failpoint("outcome.written").await?;
     tx.commit().await?;
     Ok(())
 }
@@ -92,6 +94,7 @@ async fn charge(db: &Db, claimed: &Claimed, id: PaymentId, answer: &Answer, cloc
         conclude(&mut payment, claimed, answer, now)?;
         let mut connection = db.acquire().await?;
         if let Some(endpoints) = write(&mut connection, claimed, &payment, answer, now).await? {
+            failpoint("outcome.written_at_once").await?;
             db.wake(queues::WEBHOOKS, endpoints);
             return Ok(());
         }
@@ -105,6 +108,7 @@ async fn charge(db: &Db, claimed: &Claimed, id: PaymentId, answer: &Answer, cloc
     if !operation.state.is_final() && payment.status.is_under_way() {
         conclude(&mut payment, claimed, answer, now)?;
         finish(&mut tx, claimed, &payment, answer, now).await?;
+        failpoint("outcome.written_the_long_way").await?;
         tx.commit().await?;
         return Ok(());
     }
@@ -112,6 +116,7 @@ async fn charge(db: &Db, claimed: &Claimed, id: PaymentId, answer: &Answer, cloc
         return Err(misfit(claimed, &format!("a charge of a payment that is {}", payment.status.name())));
     }
     late_charge(&mut tx, claimed, &payment, &operation, answer, now).await?;
+    failpoint("outcome.written_late").await?;
     tx.commit().await?;
     Ok(())
 }
@@ -181,6 +186,7 @@ async fn challenge(db: &Db, claimed: &Claimed, id: PaymentId, url: &str, clock: 
         events::append(&mut tx, payment.account_id, livemode, EventType::PaymentRequiresAction, &view, now).await?;
     }
     operations::leave_unknown(&mut tx, claimed, Retry::After(LOOK_AT_CHALLENGE), false).await?;
+    failpoint("outcome.challenged").await?;
     tx.commit().await?;
     Ok(())
 }

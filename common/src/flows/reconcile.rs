@@ -12,6 +12,7 @@ use crate::db::Db;
 use crate::error::Result;
 use crate::id::{AccountId, ProviderAccountId};
 use crate::operations::{self, Known, PROVIDER_TIMEOUT, State};
+use crate::proof::failpoint;
 use crate::providers::{Answer, ProviderKind, Providers, StatementLine};
 use crate::time::Timestamp;
 
@@ -71,6 +72,7 @@ pub async fn reconcile(db: &Db, providers: &Providers, clock: &Clock, id: Provid
             return Ok(());
         }
     };
+    failpoint("reconcile.read").await?;
     let references: Vec<_> = lines.iter().map(|line| line.reference.clone()).collect();
     let known: HashMap<_, _> = operations::by_reference(db, id, &references).await?;
     let full = i64::try_from(lines.len()).is_ok_and(|n| n >= LINES);
@@ -107,7 +109,8 @@ async fn compare(
             );
             metrics::counter!("payments_reconciled_total").increment(1);
             let operation = operations::read(db, known.id, clock.now()).await?;
-            record_outcome(db, &operation, &line.answer, clock).await
+            record_outcome(db, &operation, &line.answer, clock).await?;
+            failpoint("reconcile.recorded").await
         }
     }
 }

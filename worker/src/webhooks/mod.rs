@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use common::db::Db;
 use common::error::{Error, Result};
 use common::id::WebhookEndpointId;
+use common::proof::failpoint;
 use common::webhooks::START_WINDOW;
 use common::webhooks::dispatch::{self, Attempted, Claimed, Failure};
 use futures_util::FutureExt;
@@ -168,8 +169,12 @@ impl Dispatcher {
                     .iter()
                     .map(|wanted| (wanted.endpoint, i64::try_from(wanted.count).unwrap_or(i64::MAX)))
                     .collect();
-                let claimed = in_time(dispatch::claim(&claims, &counts)).await;
-                (wanted, began, claimed)
+                let claimed = async {
+                    let claimed = in_time(dispatch::claim(&claims, &counts)).await?;
+                    failpoint("webhooks.claimed").await?;
+                    Ok(claimed)
+                };
+                (wanted, began, claimed.await)
             }
             .boxed(),
         );
@@ -248,7 +253,11 @@ impl Dispatcher {
         let (db, clock) = (self.db.clone(), self.sender.clock.clone());
         self.recording = Some(
             async move {
-                let outcome = in_time(dispatch::record(&db, &attempts, clock.now())).await;
+                let outcome = async {
+                    failpoint("webhooks.attempted").await?;
+                    in_time(dispatch::record(&db, &attempts, clock.now())).await
+                };
+                let outcome = outcome.await;
                 (places, attempts, outcome)
             }
             .boxed(),
