@@ -35,11 +35,11 @@ impl Case {
                 Ok(link)
             }
             Story::Subscription => {
-                let plan = plan(&self.merchant, "monthly").await?;
+                let plan = plan(&self.merchant, "month").await?;
                 Ok(json!({"id": plan, "body": wanted(&customer, &plan)}))
             }
             Story::Cycle => {
-                let plan = plan(&self.merchant, "monthly").await?;
+                let plan = plan(&self.merchant, "month").await?;
                 let body = with(wanted(&customer, &plan), "startAt", IN_A_LONG_TIME);
                 Ok(created(&api.post(SUBSCRIPTIONS, body).await?).clone())
             }
@@ -59,17 +59,21 @@ impl Case {
 
     /// Half of it is authorized, and the provider would not give it back.
     async fn pay_a_part(&self, link: &Value) -> Result<()> {
-        self.set_mock("latency_ms", "600").await?;
-        let refusing = async {
-            let charged = async || Ok((self.merchant.books.charges().await? == 1).then_some(()));
-            eventually("the charge", charged).await?;
-            self.refuse(true).await
-        };
-        let (paid, refusing) = tokio::join!(self.submit(&self.url, link, "tok_partial"), refusing);
-        (paid?, refusing?);
+        for statement in [
+            "CREATE FUNCTION refuse_from_now() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                 INSERT INTO mock.accounts (id, refuse) VALUES (NEW.account, true); RETURN NULL; END $$"
+                .to_owned(),
+            format!(
+                "CREATE TRIGGER refuse_from_now AFTER INSERT ON mock.transactions FOR EACH ROW
+                 WHEN (NEW.account = '{}' AND NEW.kind = 'sale') EXECUTE FUNCTION refuse_from_now()",
+                self.provider_account().await?
+            ),
+        ] {
+            sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&self.merchant.books.db).await?;
+        }
+        self.submit(&self.url, link, "tok_partial").await?;
         let refused = "SELECT count(*) FROM operations WHERE account_id = $1 AND kind = 'void' AND state = 'failed'";
         eventually("a void that failed", async || Ok((self.count(refused).await? == 1).then_some(()))).await?;
-        self.set_mock("latency_ms", "0").await?;
         self.refuse(false).await
     }
 

@@ -31,13 +31,31 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(cluster: &Cluster) -> Result<Self> {
-        let db = PgPoolOptions::new().max_connections(8).connect_lazy(cluster.database_url())?;
+        let db = PgPoolOptions::new().max_connections(4).connect_lazy(cluster.database_url())?;
         Ok(Self { db, queue: Publisher::connect(&cluster.redis.url())?, url: cluster.api_url(0) })
     }
 
-    /// Nothing falls due by itself but what a case is about.
-    pub(super) async fn stand_still(&self) -> Result<()> {
-        sqlx::query("UPDATE provider_accounts SET reconcile_at = 'infinity'").execute(&self.db).await?;
+    /// Nothing falls due by itself but what a case is about: charges of these accounts alone settle, however long it takes.
+    pub(super) async fn stand_still(&self, settling: &[Uuid]) -> Result<()> {
+        let settling: Vec<_> = settling.iter().map(|account| format!("'{account}'")).collect();
+        let others = if settling.is_empty() {
+            "true".to_owned()
+        } else {
+            format!("NEW.account_id NOT IN ({})", settling.join(", "))
+        };
+        for statement in [
+            "UPDATE provider_accounts SET reconcile_at = 'infinity'".to_owned(),
+            "CREATE FUNCTION stand_still() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN NEW.inquiry_at := '2199-01-01'; RETURN NEW; END $$"
+                .to_owned(),
+            format!(
+                "CREATE TRIGGER stand_still BEFORE INSERT OR UPDATE ON payments FOR EACH ROW
+                 WHEN (NEW.inquiry_at IS NOT NULL AND {others}) EXECUTE FUNCTION stand_still()"
+            ),
+            "UPDATE payments SET inquiry_at = inquiry_at".to_owned(),
+        ] {
+            sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&self.db).await?;
+        }
         Ok(())
     }
 
@@ -148,7 +166,7 @@ impl Case {
             Story::Clock => {
                 let sold = merchant.sold(1500).await?;
                 // The clock is made, which takes a while.
-                merchant.advance("1 second").await?;
+                merchant.advance("30 seconds").await?;
                 return merchant.payment(&sold).await;
             }
             Story::Settlement => return merchant.payment(&merchant.sold(1500).await?).await,
@@ -189,7 +207,7 @@ impl Case {
     }
 
     /// Orders a fault as `ctl mock set` does.
-    pub(super) async fn set_mock(&self, column: &str, value: &str) -> Result<()> {
+    async fn set_mock(&self, column: &str, value: &str) -> Result<()> {
         let statement = format!(
             "INSERT INTO mock.accounts (id, {column}) SELECT id, '{value}' FROM provider_accounts WHERE account_id = $1
              ON CONFLICT (id) DO UPDATE SET {column} = '{value}'"
@@ -227,7 +245,7 @@ impl Case {
         Ok(failed.body)
     }
 
-    async fn provider_account(&self) -> Result<Uuid> {
+    pub(super) async fn provider_account(&self) -> Result<Uuid> {
         let Books { db, account } = &self.merchant.books;
         let query = "SELECT id FROM provider_accounts WHERE account_id = $1";
         Ok(sqlx::query_scalar(query).bind(account).fetch_one(db).await?)

@@ -52,11 +52,16 @@ impl Faulty {
             By::Scheduler => Kind::Scheduler,
         };
         cluster.set_env("FAILPOINTS", points);
-        let added = cluster.add(kind).await;
-        let process = added?;
-        let (log, url) = (process.log_path().to_owned(), process.api_url());
+        match cluster.add(kind).await {
+            // What is due ends it before it has said that it is ready.
+            Err(_) if by == By::Scheduler => {}
+            added => added.map(drop)?,
+        }
         cluster.set_env("FAILPOINTS", "");
-        Ok(Self { place: cluster.processes().len() - 1, log, url })
+        let place = cluster.processes().len() - 1;
+        let process = &cluster.processes()[place];
+        let (log, url) = (process.log_path().to_owned(), process.api_url());
+        Ok(Self { place, log, url })
     }
 
     /// Returns when it has come by this point so often.

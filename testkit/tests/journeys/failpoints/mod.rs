@@ -57,7 +57,7 @@ async fn whatever_happens_at_any_step_money_is_right() -> Result<()> {
 /// Tries these rows with these actions in a cluster of its own, and answers how many cases there were, and which went wrong.
 async fn lane(by: By, actions: Vec<Action>, rows: Vec<&'static Row>) -> Result<(usize, Vec<String>)> {
     let gateways = usize::from(rows.iter().any(|row| row.story == Story::Challenge));
-    let cluster = Cluster::builder().api(1).worker(1).gateway(gateways).env("DATABASE_POOL", "30");
+    let cluster = Cluster::builder().api(1).worker(1).gateway(gateways).env("DATABASE_POOL", "6");
     let mut cluster = cluster.start().await?;
     let world = World::new(&cluster)?;
     let wanted = actions.iter().flat_map(|action| rows.iter().map(|row| (*action, *row)));
@@ -66,7 +66,9 @@ async fn lane(by: By, actions: Vec<Action>, rows: Vec<&'static Row>) -> Result<(
     if by != By::Api {
         cluster.worker(0).terminate().await?;
     }
-    world.stand_still().await?;
+    let settling = |case: &&Case| matches!(case.row.story, Story::Settlement | Story::Clock | Story::PartBack);
+    let settling: Vec<_> = cases.iter().filter(settling).map(|case| case.merchant.books.account).collect();
+    world.stand_still(&settling).await?;
     for case in &cases {
         case.leave(&world).await.with_context(|| case.label())?;
     }
@@ -182,7 +184,10 @@ async fn together<'a>(
         *times.entry(case.row.point).or_default() += 1;
     }
     let points: Vec<_> = times.iter().map(|(point, times)| action.at(point, *times)).collect();
+    // Who is stopped within a transaction holds a connection.
+    cluster.set_env("DATABASE_POOL", "30");
     let faulty = Faulty::start(cluster, by, &points.join(";")).await?;
+    cluster.set_env("DATABASE_POOL", "6");
     let url = if by == By::Api { faulty.url.clone() } else { world.url.clone() };
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     for case in cases {
