@@ -35,24 +35,23 @@ impl World {
         Ok(Self { db, queue: Publisher::connect(&cluster.redis.url())?, url: cluster.api_url(0) })
     }
 
-    /// Nothing falls due by itself but what a case is about: charges of these accounts alone settle, however long it takes.
+    /// Nothing falls due by itself, however long it takes; and charges settle at these provider accounts alone.
     pub(super) async fn stand_still(&self, settling: &[Uuid]) -> Result<()> {
         let settling: Vec<_> = settling.iter().map(|account| format!("'{account}'")).collect();
-        let others = if settling.is_empty() {
-            "true".to_owned()
-        } else {
-            format!("NEW.account_id NOT IN ({})", settling.join(", "))
+        let others = match &settling[..] {
+            [] => "true".to_owned(),
+            some => format!("NEW.account NOT IN ({})", some.join(", ")),
         };
         for statement in [
             "UPDATE provider_accounts SET reconcile_at = 'infinity'".to_owned(),
             "CREATE FUNCTION stand_still() RETURNS trigger LANGUAGE plpgsql AS
-             $$ BEGIN NEW.inquiry_at := '2199-01-01'; RETURN NEW; END $$"
+             $$ BEGIN NEW.occurred_at := greatest(NEW.occurred_at, now() + interval '1 day'); RETURN NEW; END $$"
                 .to_owned(),
             format!(
-                "CREATE TRIGGER stand_still BEFORE INSERT OR UPDATE ON payments FOR EACH ROW
-                 WHEN (NEW.inquiry_at IS NOT NULL AND {others}) EXECUTE FUNCTION stand_still()"
+                "CREATE TRIGGER stand_still BEFORE INSERT OR UPDATE ON mock.transactions FOR EACH ROW
+                 WHEN ({others}) EXECUTE FUNCTION stand_still()"
             ),
-            "UPDATE payments SET inquiry_at = inquiry_at".to_owned(),
+            "UPDATE mock.transactions SET occurred_at = occurred_at".to_owned(),
         ] {
             sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&self.db).await?;
         }
@@ -112,6 +111,16 @@ impl Case {
             End::Done => false,
             End::Person => true,
             End::PersonUnlessLate => self.action != Action::Pause,
+        }
+    }
+
+    /// Whether no other case can go wrong in the same process: it ends there, or holds up all that is like it.
+    pub(super) fn needs_a_process(&self) -> bool {
+        let one_at_a_time = matches!(self.row.story, Story::Late | Story::Webhook);
+        match self.action {
+            Action::Abort => true,
+            Action::Pause => one_at_a_time || self.row.by == By::Scheduler,
+            Action::Error => self.row.by == By::Scheduler,
         }
     }
 

@@ -66,8 +66,10 @@ async fn lane(by: By, actions: Vec<Action>, rows: Vec<&'static Row>) -> Result<(
     if by != By::Api {
         cluster.worker(0).terminate().await?;
     }
-    let settling = |case: &&Case| matches!(case.row.story, Story::Settlement | Story::Clock | Story::PartBack);
-    let settling: Vec<_> = cases.iter().filter(settling).map(|case| case.merchant.books.account).collect();
+    let mut settling = Vec::new();
+    for case in cases.iter().filter(|case| matches!(case.row.story, Story::Settlement | Story::Clock)) {
+        settling.push(case.provider_account().await?);
+    }
     world.stand_still(&settling).await?;
     for case in &cases {
         case.leave(&world).await.with_context(|| case.label())?;
@@ -75,13 +77,13 @@ async fn lane(by: By, actions: Vec<Action>, rows: Vec<&'static Row>) -> Result<(
 
     let (mut under_way, mut paused) = (UnderWay::new(), Vec::new());
     for action in actions {
-        let cases = || cases.iter().filter(|case| case.action == action);
-        if action == Action::Abort || by == By::Scheduler {
-            for case in cases() {
-                paused.extend(alone(&mut cluster, &world, by, case).await.with_context(|| case.label())?);
-            }
-        } else {
-            let faulty = together(&mut cluster, &world, (by, action), cases(), &mut under_way).await?;
+        let (single, shared): (Vec<_>, Vec<_>) =
+            cases.iter().filter(|case| case.action == action).partition(|case| case.needs_a_process());
+        for case in single {
+            paused.extend(alone(&mut cluster, &world, by, case).await.with_context(|| case.label())?);
+        }
+        if !shared.is_empty() {
+            let faulty = together(&mut cluster, &world, (by, action), &shared, &mut under_way).await?;
             if action == Action::Pause {
                 paused.push(faulty);
             }
@@ -175,12 +177,12 @@ async fn together<'a>(
     cluster: &mut Cluster,
     world: &'a World,
     (by, action): (By, Action),
-    cases: impl Iterator<Item = &'a Case> + Clone,
+    cases: &[&'a Case],
     under_way: &mut UnderWay<'a>,
 ) -> Result<Faulty> {
     cluster.redis.flush_all().await?;
     let mut times: BTreeMap<&str, usize> = BTreeMap::new();
-    for case in cases.clone() {
+    for case in cases {
         *times.entry(case.row.point).or_default() += 1;
     }
     let points: Vec<_> = times.iter().map(|(point, times)| action.at(point, *times)).collect();
@@ -190,7 +192,7 @@ async fn together<'a>(
     cluster.set_env("DATABASE_POOL", "6");
     let url = if by == By::Api { faulty.url.clone() } else { world.url.clone() };
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-    for case in cases {
+    for case in cases.iter().copied() {
         let url = url.clone();
         under_way.push(
             async move {
