@@ -10,7 +10,7 @@ use testkit::{Answer, Client, Cluster};
 use uuid::Uuid;
 
 use super::faulty::Action;
-use super::table::{By, Class, End, Row, Story};
+use super::table::{Bill, By, Class, End, Row, Story};
 use crate::support::{Books, Merchant, Receiver, Reply, Shop, created, eventually, id, sale, uuid};
 
 const MONEY: Queue = Queue::new("money");
@@ -133,10 +133,7 @@ impl Case {
 
     /// A merchant, and what must be there before, made while all are sound.
     pub(super) async fn prepare(cluster: &Cluster, world: &World, action: Action, row: &'static Row) -> Result<Self> {
-        let shop = match row.story {
-            Story::Challenge => Some(Shop::new(cluster, &[]).await?),
-            _ => None,
-        };
+        let shop = if row.story == Story::Challenge { Some(Shop::new(cluster, &[]).await?) } else { None };
         let mut merchant = match &shop {
             Some(Shop { merchant: Merchant { account, api, books }, .. }) => {
                 Merchant { account: account.clone(), api: api.clone(), books: books.clone() }
@@ -144,10 +141,8 @@ impl Case {
             None => Merchant::new(cluster).await?,
         };
         merchant.books = Books { db: world.db.clone(), account: merchant.books.account };
-        let receiver = match row.story {
-            Story::Webhook => Some(Receiver::start(|_| Reply::ok()).await?),
-            _ => None,
-        };
+        let is_heard = row.story == Story::Webhook;
+        let receiver = if is_heard { Some(Receiver::start(|_| Reply::ok()).await?) } else { None };
         let (subject, object, repeated) = (String::new(), Value::Null, Mutex::default());
         let url = world.url.clone();
         let mut case = Self { row, action, merchant, url, subject, object, shop, receiver, repeated };
@@ -193,16 +188,7 @@ impl Case {
                 }
                 return Ok(endpoint);
             }
-            Story::Page
-            | Story::Collection
-            | Story::NoCard
-            | Story::VoidInvoice
-            | Story::Link
-            | Story::Part
-            | Story::PartBack
-            | Story::Subscription
-            | Story::Cycle
-            | Story::Recurring => return self.make_bill().await,
+            Story::Bill(bill) => return self.make_bill(bill).await,
         }
         Ok(Value::Null)
     }
@@ -281,11 +267,10 @@ impl Case {
     /// Makes what a worker leaves that dies on the way. No worker is there.
     pub(super) async fn leave(&self, world: &World) -> Result<()> {
         let before = self.merchant.books.operations().await?;
-        let refund = match self.row.story {
-            Story::InDoubt(_) | Story::Charged(_) => false,
-            Story::RefundInDoubt(_) => true,
-            _ => return Ok(()),
-        };
+        if !matches!(self.row.story, Story::InDoubt(_) | Story::Charged(_) | Story::RefundInDoubt(_)) {
+            return Ok(());
+        }
+        let refund = matches!(self.row.story, Story::RefundInDoubt(_));
         let asks = async {
             let asked =
                 if refund { self.merchant.refund(&self.subject, Some(500)).await } else { self.pay(&world.url).await };
@@ -353,19 +338,11 @@ impl Case {
                 self.write("UPDATE webhook_endpoints SET paused_until = NULL WHERE account_id = $1").await
             }
             Story::Webhook => there.pay(1500).await.map(drop),
-            Story::PartBack => {
+            Story::Bill(Bill::PartBack) => {
                 self.write("UPDATE payments SET inquiry_at = now() WHERE account_id = $1").await?;
                 world.push(INQUIRIES, self.only_payment().await?).await
             }
-            Story::Page
-            | Story::Collection
-            | Story::NoCard
-            | Story::VoidInvoice
-            | Story::Link
-            | Story::Part
-            | Story::Subscription
-            | Story::Cycle
-            | Story::Recurring => self.drive_bill(url).await,
+            Story::Bill(bill) => self.drive_bill(bill, url).await,
         }
     }
 
@@ -386,11 +363,15 @@ impl Case {
 
     /// What was to go wrong beside the point is over, and what the code puts off for an hour is due.
     pub(super) async fn heal(&self) -> Result<()> {
-        match self.row.story {
-            Story::Refused => self.refuse(false).await,
-            Story::Late => self.compare().await,
-            Story::Cycle => self.write("UPDATE subscriptions SET retry_at = NULL WHERE account_id = $1").await,
-            _ => Ok(()),
+        if self.row.story == Story::Refused {
+            self.refuse(false).await?;
         }
+        if self.row.story == Story::Late {
+            self.compare().await?;
+        }
+        if self.row.story == Story::Bill(Bill::Cycle) {
+            self.write("UPDATE subscriptions SET retry_at = NULL WHERE account_id = $1").await?;
+        }
+        Ok(())
     }
 }

@@ -13,18 +13,19 @@ const TRIES: usize = 8;
 impl Case {
     /// The client asks once more: under its key, or after a look that showed nothing.
     pub(super) async fn repeat(&self, world: &World) -> Result<()> {
-        let answer = match self.row.story {
-            Story::Sale(_) | Story::InDoubt(_) | Story::Charged(_) | Story::Refused | Story::Late => {
-                Some(self.again().await?)
-            }
-            _ if self.row.by == By::Api => {
-                self.ask_until_it_is_there(world).await?;
-                None
-            }
-            _ => None,
-        };
-        *self.repeated.lock().expect("nobody panics here") = answer;
+        if self.has_a_key() {
+            let answer = self.again().await?;
+            *self.repeated.lock().expect("nobody panics here") = Some(answer);
+        } else if self.row.by == By::Api {
+            self.ask_until_it_is_there(world).await?;
+        }
         Ok(())
+    }
+
+    /// Whether it is a payment under the key `k`.
+    fn has_a_key(&self) -> bool {
+        let story = self.row.story;
+        matches!(story, Story::Sale(_) | Story::InDoubt(_) | Story::Charged(_) | Story::Refused | Story::Late)
     }
 
     /// The same request under the same key, until there is an answer.
@@ -59,7 +60,19 @@ impl Case {
             Story::Refund(_) => merchant.payment(&self.subject).await?["refunds"] != json!([]),
             Story::SaleWithoutKey => !ids(&merchant.api.get("/v1/payments").await?).is_empty(),
             Story::Card => !ids(&self.cards().await?).is_empty(),
-            _ => self.bill_is_there().await?,
+            Story::Bill(bill) => self.bill_is_there(bill).await?,
+            // They have a key, or are nothing that a client asks for.
+            Story::Sale(_)
+            | Story::InDoubt(_)
+            | Story::Charged(_)
+            | Story::Refused
+            | Story::Late
+            | Story::Reversal
+            | Story::Challenge
+            | Story::RefundInDoubt(_)
+            | Story::Settlement
+            | Story::Clock
+            | Story::Webhook => true,
         })
     }
 
@@ -130,7 +143,7 @@ impl Case {
                 merchant.all_agree(subject, "sale 1500 settled", &events).await.map(drop)
             }
             Story::Webhook => self.is_heard().await,
-            _ => self.check_bill().await,
+            Story::Bill(bill) => self.check_bill(bill).await,
         }
     }
 

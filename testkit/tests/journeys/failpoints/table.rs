@@ -50,6 +50,19 @@ pub(super) enum Story {
     RefundInDoubt(Class),
     /// A card is saved.
     Card,
+    /// What invoices, links and subscriptions have of their own.
+    Bill(Bill),
+    /// A charge has settled, and the provider is asked.
+    Settlement,
+    /// A test clock is advanced, and a charge settles on the way.
+    Clock,
+    /// An endpoint is told of a payment.
+    Webhook,
+}
+
+/// What is asked for of an invoice, a link or a subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bill {
     /// An invoice is paid on its page.
     Page,
     /// An invoice is collected.
@@ -70,12 +83,6 @@ pub(super) enum Story {
     Cycle,
     /// A cycle of a recurring invoice falls due.
     Recurring,
-    /// A charge has settled, and the provider is asked.
-    Settlement,
-    /// A test clock is advanced, and a charge settles on the way.
-    Clock,
-    /// An endpoint is told of a payment.
-    Webhook,
 }
 
 /// Where it must end.
@@ -119,26 +126,26 @@ pub(super) const TABLE: &[Row] = &[
     row(Api, "change_payment.committed", Story::Refund(A)),
     row(Api, "save_card.written", Story::Card),
     row(Api, "save_card.committed", Story::Card),
-    row(Api, "pay_page.written", Story::Page),
-    row(Api, "pay_page.written", Story::Link),
-    row(Api, "pay_page.committed", Story::Page),
-    row(Api, "pay_page.committed", Story::Link),
-    row(Api, "collect_invoices.written", Story::Collection),
-    row(Api, "collect_invoices.committed", Story::Collection),
-    row(Api, "collect_invoices.failed_without_card", Story::NoCard),
-    row(Api, "void_invoice.written", Story::VoidInvoice),
-    row(Api, "create_subscription.written", Story::Subscription),
-    row(Api, "create_subscription.committed", Story::Subscription),
+    row(Api, "pay_page.written", Story::Bill(Bill::Page)),
+    row(Api, "pay_page.written", Story::Bill(Bill::Link)),
+    row(Api, "pay_page.committed", Story::Bill(Bill::Page)),
+    row(Api, "pay_page.committed", Story::Bill(Bill::Link)),
+    row(Api, "collect_invoices.written", Story::Bill(Bill::Collection)),
+    row(Api, "collect_invoices.committed", Story::Bill(Bill::Collection)),
+    row(Api, "collect_invoices.failed_without_card", Story::Bill(Bill::NoCard)),
+    row(Api, "void_invoice.written", Story::Bill(Bill::VoidInvoice)),
+    row(Api, "create_subscription.written", Story::Bill(Bill::Subscription)),
+    row(Api, "create_subscription.committed", Story::Bill(Bill::Subscription)),
     row(Scheduler, "schedule.taken", Story::InDoubt(A)),
     row(Scheduler, "schedule.taken", Story::Charged(B)),
     row(Scheduler, "schedule.taken", Story::Settlement),
     row(Scheduler, "schedule.taken", Story::Late),
     row(Scheduler, "schedule.taken", Story::Clock),
     row(Scheduler, "schedule.taken", Story::Webhook),
-    row(Scheduler, "run_subscriptions.written", Story::Cycle),
-    row(Scheduler, "run_subscriptions.committed", Story::Cycle),
-    row(Scheduler, "run_recurring_invoices.written", Story::Recurring),
-    row(Scheduler, "run_recurring_invoices.committed", Story::Recurring),
+    row(Scheduler, "run_subscriptions.written", Story::Bill(Bill::Cycle)),
+    row(Scheduler, "run_subscriptions.committed", Story::Bill(Bill::Cycle)),
+    row(Scheduler, "run_recurring_invoices.written", Story::Bill(Bill::Recurring)),
+    row(Scheduler, "run_recurring_invoices.committed", Story::Bill(Bill::Recurring)),
     row(Worker, "perform.claimed", Story::Sale(A)),
     row(Worker, "perform.claimed", Story::Sale(B)),
     unknown(PersonUnlessLate, "perform.claimed", Story::Sale(C)),
@@ -170,13 +177,13 @@ pub(super) const TABLE: &[Row] = &[
     row(Worker, "outcome.written_at_once", Story::Sale(A)),
     row(Worker, "outcome.written_the_long_way", Story::Refused),
     row(Worker, "outcome.challenged", Story::Challenge),
-    row(Worker, "invoice_payment.written", Story::Page),
-    row(Worker, "invoice_payment.written_at_once", Story::Collection),
-    row(Worker, "reversal.begun", Story::Part),
-    row(Worker, "link_payment.written", Story::Link),
+    row(Worker, "invoice_payment.written", Story::Bill(Bill::Page)),
+    row(Worker, "invoice_payment.written_at_once", Story::Bill(Bill::Collection)),
+    row(Worker, "reversal.begun", Story::Bill(Bill::Part)),
+    row(Worker, "link_payment.written", Story::Bill(Bill::Link)),
     row(Worker, "inquire.answered", Story::Settlement),
     row(Worker, "inquire.written", Story::Settlement),
-    row(Worker, "inquire.gave_part_back", Story::PartBack),
+    row(Worker, "inquire.gave_part_back", Story::Bill(Bill::PartBack)),
     row(Worker, "reconcile.read", Story::Late),
     row(Worker, "outcome.written_late", Story::Late),
     row(Worker, "reconcile.recorded", Story::Late),
