@@ -232,6 +232,10 @@ pub async fn spend(
     )
     .fetch_optional(&mut *tx)
     .await?;
+    if !proof::holds(Rule::Token) {
+        let again = sqlx::query("UPDATE payment_tokens SET spent_at = NULL WHERE token_hash = $1");
+        again.bind(&hash[..]).execute(&mut *tx).await?;
+    }
     match spent {
         Some(row) => Ok(Spent {
             provider_account_id: row.provider_account_id,
@@ -260,10 +264,10 @@ async fn spend_directly(tx: &mut PgConnection, to: Recipient, token: &str, given
     .fetch_optional(tx)
     .await?;
     match spent {
-        None if proof::holds(Rule::Token) => Err(Error::conflict("the payment token was spent before")),
+        None => Err(Error::conflict("the payment token was spent before")),
         // Never committed, for the caller gives up.
         Some(row) if !row.fresh => Err(Error::invalid("paymentToken", "the payment token has expired")),
-        Some(_) | None => Ok(Spent {
+        Some(_) => Ok(Spent {
             provider_account_id: to.provider_account_id,
             source: Source::Token(Secret::new(token.to_owned())),
         }),

@@ -51,7 +51,9 @@ pub async fn perform(db: &Db, providers: &Providers, clock: &Clock, id: Operatio
         // Another build may have sent it already, and another build will take it up.
         None => Asked::again("this build has no adapter for the provider"),
     };
-    failpoint("perform.answered").await?;
+    if matches!(asked, Asked::Known(Answer::Refused { .. })) {
+        failpoint("perform.refused").await?;
+    }
     count(&claimed, &asked);
     match asked {
         Asked::Known(answer) => {

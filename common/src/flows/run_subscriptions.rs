@@ -64,7 +64,7 @@ async fn bill_next_cycle(db: &Db, scope: Scope, due: &Due) -> Result<bool> {
         let mut alone = db.begin().await?;
         bill_cycle(&mut alone, &subscription, &plan, period, due.now).await?;
         alone.commit().await?;
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
     }
     subscriptions::save(&mut tx, &subscription).await?;
     if is_renewal {

@@ -91,7 +91,6 @@ impl Payment {
     fn nothing_pending(&self) -> Result<()> {
         match self.pending_operation {
             None => Ok(()),
-            Some(_) if !proof::holds(Rule::Change) => Ok(()),
             Some(kind) => Err(Error::conflict(format!("a {} of the payment is under way", kind.name()))),
         }
     }

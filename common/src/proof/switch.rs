@@ -53,8 +53,6 @@ rules! {
     Cycle = "cycle",
     /// A link has one live payment.
     Link = "link",
-    /// One change of a payment at a time.
-    Change = "change",
     /// What a refund under way will give back is reserved.
     Reservation = "reservation",
     /// A soft decline is tried again after days, not at once.

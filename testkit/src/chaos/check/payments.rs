@@ -123,9 +123,11 @@ pub(super) fn sums(evidence: &Evidence) -> Finding {
 
 /// The same in whatever the API has ever said: what a refund under way will give back is reserved from the start.
 fn bounded_in_each_answer(evidence: &Evidence, finding: &mut Finding) {
-    let changes = evidence.requests.iter().filter(|entry| entry.request.starts_with("POST /v1/payments/"));
-    for entry in changes.filter(|entry| entry.status.is_some_and(|status| status < 300)) {
+    for entry in evidence.requests.iter().filter(|entry| entry.status.is_some_and(|status| status < 300)) {
         let said = entry.said();
+        if text(&said, "object") != "payment" {
+            continue;
+        }
         let reserved: i64 = refunds(&said)
             .filter(|refund| text(refund, "status") == "pending")
             .map(|refund| number(refund, "amount"))

@@ -7,10 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::{
-    super::{
-        caller::{Caller, Told},
-        world::Line,
-    },
+    super::caller::{Caller, Told},
     cards::{self, Customer, Nature},
 };
 
@@ -43,7 +40,12 @@ async fn body(caller: &mut Caller, customers: &[Customer]) -> Option<Value> {
             3 | 4 => Nature::Partial,
             _ => Nature::Approves,
         };
-        body["paymentToken"] = cards::token(caller, nature).await?.into();
+        let token = if nature == Nature::Approves && caller.random.percent(25) {
+            cards::once(caller).await?
+        } else {
+            cards::token(caller, nature).await?
+        };
+        body["paymentToken"] = token.into();
     }
     Some(body)
 }
@@ -74,12 +76,21 @@ async fn with_key(caller: &mut Caller, body: Value) -> Option<Told> {
 
 /// Who repeats himself without a key is kept from paying twice by his token, where that is good once.
 async fn without_key(caller: &mut Caller, body: Value) -> Option<Told> {
-    let told = caller.post("/v1/payments", body.clone()).await;
-    let once = caller.shop().line == Line::Gateway && body["paymentToken"].is_string();
-    if once && caller.random.percent(30) {
-        return told.or(caller.post("/v1/payments", body).await);
+    let is_good_once = body["paymentToken"].as_str().is_some_and(|token| !token.starts_with("tok_"));
+    match caller.random.below(3) {
+        0 if is_good_once => {
+            let mut other = caller.clone();
+            let (one, two) =
+                tokio::join!(caller.post("/v1/payments", body.clone()), other.post("/v1/payments", body.clone()));
+            one.filter(|told| told.status == 201).or(two)
+        }
+        1 if is_good_once => {
+            let told = caller.post("/v1/payments", body.clone()).await;
+            let again = caller.post("/v1/payments", body).await;
+            told.filter(|told| told.status == 201).or(again)
+        }
+        _ => caller.post("/v1/payments", body).await,
     }
-    told
 }
 
 async fn follow(caller: &mut Caller, id: &str, payment: &Value) {
@@ -128,7 +139,7 @@ async fn refunds(caller: &mut Caller, id: &str, amount: i64) {
     let body = json!({"amount": amount * 2 / 5});
     let (mut a, mut b, mut c) = (caller.clone(), caller.clone(), caller.clone());
     tokio::join!(a.post(&path, body.clone()), b.post(&path, body.clone()), c.post(&path, body));
-    caller.pause(1, 2).await;
+    caller.get(&format!("/v1/payments/{id}")).await;
 }
 
 /// A payment whose bank asks its holder, who confirms, refuses, or goes away.
