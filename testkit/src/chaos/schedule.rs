@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::random::Random;
+use super::{random::Random, setting::Setting};
+
+const WORKERS: usize = Setting::WHOLE.size.workers;
 
 /// A kind of fault. A run counts only if each that the machine can do has fired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -121,15 +123,24 @@ impl Plan {
     }
 }
 
-/// All kinds in one order after another, until the load ends. What holds for long comes early enough to end with it.
+/// When the first thing happens: by then the clients have customers and cards.
+const FIRST: u64 = 12_000;
+
+/// All kinds in one order after another, until the load ends. What holds for long comes early enough to end with it, and what a
+/// run must have seen in any case, a worker that sends late, has two chances in each order.
 pub(super) fn steps(plan: &Plan, left_out: &BTreeMap<Fault, String>) -> Vec<Step> {
     let mut random = Random::new(plan.seed, 1);
-    let kinds: Vec<Fault> = Fault::ALL
+    let mut kinds: Vec<Fault> = Fault::ALL
         .map(|(fault, _)| fault)
         .into_iter()
         .filter(|f| plan.wants(*f) && !left_out.contains_key(f))
         .collect();
-    let mut at = 5000;
+    if kinds.contains(&StopWorker) {
+        kinds.push(StopWorker);
+    }
+    let mut at = FIRST;
+    // The worker that is stopped, and until when: it is left alone, or it could send nothing late.
+    let mut stopped: Vec<(usize, u64)> = Vec::new();
     let (mut steps, mut round) = (Vec::new(), Vec::new());
     let end = u64::try_from(plan.load.as_millis()).unwrap_or(u64::MAX);
     loop {
@@ -141,7 +152,16 @@ pub(super) fn steps(plan: &Plan, left_out: &BTreeMap<Fault, String>) -> Vec<Step
         }
         let Some(fault) = round.pop() else { return steps };
         let lasts = fault.lasts(&mut random);
-        let target = random.index(1000);
+        let mut target = random.index(1000);
+        stopped.retain(|(_, until)| *until > at);
+        if matches!(fault, StopWorker | KillWorker) {
+            while stopped.iter().any(|(other, _)| other % WORKERS == target % WORKERS) {
+                target += 1;
+            }
+        }
+        if fault == StopWorker {
+            stopped.push((target, at + lasts));
+        }
         if at + lasts.min(3000) > end {
             return steps;
         }
@@ -162,7 +182,7 @@ mod tests {
         assert_eq!(all, steps(&plan(1), &BTreeMap::new()));
         assert_ne!(all, steps(&plan(2), &BTreeMap::new()));
         for (fault, name) in Fault::ALL {
-            assert!(all[..Fault::ALL.len()].iter().any(|step| step.fault == fault), "{name}");
+            assert!(all[..=Fault::ALL.len()].iter().any(|step| step.fault == fault), "{name}");
         }
     }
 }

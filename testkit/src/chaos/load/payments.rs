@@ -53,7 +53,7 @@ async fn body(caller: &mut Caller, customers: &[Customer]) -> Option<Value> {
 /// Under a key of its own, again and again until it is known; sometimes by five at once.
 async fn with_key(caller: &mut Caller, body: Value) -> Option<Told> {
     let key = format!("order-{}", body["amount"]);
-    if caller.random.percent(8) {
+    if caller.random.percent(15) {
         let mut others: Vec<Caller> = Vec::new();
         for _ in 0..5 {
             let mut other = caller.clone();
@@ -68,7 +68,7 @@ async fn with_key(caller: &mut Caller, body: Value) -> Option<Told> {
         let _ = tokio::join!(ask(a), ask(b), ask(c), ask(d), ask(e));
     }
     let told = caller.insist(Method::POST, "/v1/payments", Some(&key), body.clone()).await;
-    if caller.random.percent(15) {
+    if caller.random.percent(25) {
         caller.insist(Method::POST, "/v1/payments", Some(&key), body).await;
     }
     told
