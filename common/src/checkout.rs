@@ -13,6 +13,7 @@ use crate::accounts::{Caller, Mode, Payee};
 use crate::crypto::{EncryptionKey, Secret, random_hex, sha256};
 use crate::error::{Error, Result};
 use crate::id::{AccountId, ProviderAccountId};
+use crate::proof::{self, Rule};
 use crate::providers::card_gateway::{self, FIELD_PREFIX, FieldToken};
 use crate::providers::{ProviderKind, Source};
 use crate::time::Timestamp;
@@ -231,6 +232,10 @@ pub async fn spend(
     )
     .fetch_optional(&mut *tx)
     .await?;
+    if !proof::holds(Rule::Token) {
+        let again = sqlx::query("UPDATE payment_tokens SET spent_at = NULL WHERE token_hash = $1");
+        again.bind(&hash[..]).execute(&mut *tx).await?;
+    }
     match spent {
         Some(row) => Ok(Spent {
             provider_account_id: row.provider_account_id,

@@ -21,7 +21,7 @@ use crate::id::{AnomalyId, OperationId, PaymentId, PaymentMethodId};
 use crate::operations::{self, Claimed, Kind, Locked, NewOperation, Origin, Outcome, Retry, State, Subject};
 use crate::payment_methods::{self, PaymentMethodView};
 use crate::payments::{self, Payment, PaymentView, RefundStatus, Status, refunds};
-use crate::proof::failpoint;
+use crate::proof::{self, Rule, failpoint};
 use crate::providers::{Action, Answer, ProviderKind};
 use crate::queues;
 use crate::time::Timestamp;
@@ -65,7 +65,7 @@ fn is_empty_handed(claimed: &Claimed, answer: &Answer) -> bool {
 
 /// Whether another worker has taken the operation over since, and this says nothing of what that one has sent.
 pub(super) fn is_overtaken(claimed: &Claimed, operation: &Locked, answer: &Answer) -> bool {
-    let overtaken = is_empty_handed(claimed, answer) && operation.fence != claimed.fence;
+    let overtaken = is_empty_handed(claimed, answer) && operation.fence != claimed.fence && proof::holds(Rule::Fence);
     if overtaken {
         tracing::info!(operation = %claimed.id, "a request did nothing, and another worker has the operation by now: its word counts");
     }
@@ -147,12 +147,26 @@ async fn write(
     let view = PaymentView::new(payment, &[]);
     let kept = serde_json::to_string(&view).map_err(|e| Error::internal(format!("{}: {e}", payment.id)))?;
     let livemode = payment.mode == Mode::Live;
-    let event = match event_of(payment) {
+    let event = match event_of(payment).filter(|_| proof::holds(Rule::Event)) {
         Some(kind) => Some(events::render(livemode, kind, &view, now)?),
         None => None,
     };
     let told = Told { event: event.as_ref(), answer: &kept };
     straight::finish_charge(db, claimed, payment, &ended(answer), &told).await
+}
+
+/// Without [`Rule::Event`]: whoever dies in between has told nobody.
+pub(super) async fn tell_late(db: &Db, claimed: &Claimed, clock: &Clock) -> Result<()> {
+    let (Kind::Sale | Kind::Authorize, Subject::Payment(id)) = (claimed.kind, claimed.subject) else { return Ok(()) };
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let mut tx = db.begin().await?;
+    let payment = payments::lock(&mut tx, claimed.account_id, id).await?;
+    if let Some(event) = event_of(&payment) {
+        let now = claimed.time.now(&mut *tx, clock).await?;
+        tell(&mut tx, &payment, event, now).await?;
+    }
+    tx.commit().await?;
+    Ok(())
 }
 
 /// What the answer makes of the payment.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::error::Elapsed;
 use uuid::Uuid;
 
+use super::outcome::tell_late;
 use super::record_outcome;
 use crate::clock::Clock;
 use crate::db::{self, Db};
@@ -12,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::id::OperationId;
 use crate::operations::{self, Claimed, Kind, PROVIDER_TIMEOUT, Retry, Subject};
 use crate::payments;
-use crate::proof::failpoint;
+use crate::proof::{self, Rule, failpoint};
 use crate::providers::{Answer, Fault, Found, Provider, ProviderKind, Providers, RecoveryClass};
 
 /// A known outcome that cannot be written is tried again so often, half a second apart: about as long as a restart of
@@ -41,6 +42,9 @@ pub struct Performed {
 pub async fn perform(db: &Db, providers: &Providers, clock: &Clock, id: OperationId) -> Result<Option<Performed>> {
     let Some(mut claimed) = operations::claim(db, id, clock.now()).await? else { return Ok(None) };
     complete(db, &mut claimed).await?;
+    if claimed.sent_before && !proof::holds(Rule::Reference) {
+        claimed.request.reference = format!("{}-{}", claimed.request.reference, claimed.fence);
+    }
     failpoint("perform.claimed").await?;
     let asked = match providers.get(claimed.provider) {
         Some(provider) if claimed.sent_before => recover(db, provider, &mut claimed).await?,
@@ -48,12 +52,18 @@ pub async fn perform(db: &Db, providers: &Providers, clock: &Clock, id: Operatio
         // Another build may have sent it already, and another build will take it up.
         None => Asked::again("this build has no adapter for the provider"),
     };
+    if matches!(asked, Asked::Known(Answer::Refused { .. })) {
+        failpoint("perform.refused").await?;
+    }
     count(&claimed, &asked);
     match asked {
         Asked::Known(answer) => {
             failpoint("perform.answered").await?;
             record(db, &claimed, &answer, clock).await?;
             failpoint("perform.recorded").await?;
+            if !proof::holds(Rule::Event) {
+                tell_late(db, &claimed, clock).await?;
+            }
             Ok(Some(Performed { reply_to: claimed.origin.reply_to, reply_id: claimed.subject.reply_id() }))
         }
         Asked::Pending => {
@@ -135,6 +145,9 @@ impl Asked {
 async fn send(provider: &dyn Provider, claimed: &Claimed, alone: bool) -> Asked {
     match tokio::time::timeout(PROVIDER_TIMEOUT, provider.execute(claimed.request.clone())).await {
         Ok(Ok(answer)) => Asked::Known(answer),
+        Ok(Err(_)) | Err(_) if !proof::holds(Rule::Unknown) => {
+            Asked::Known(Answer::Refused { reason: "no answer".into() })
+        }
         Ok(Err(Fault::NotProcessed(reason))) if alone => Asked::Known(Answer::Refused { reason }),
         Ok(Err(fault)) => Asked::again(fault.to_string()),
         Err(_) => Asked::again(format!("no answer within {PROVIDER_TIMEOUT:?}")),
@@ -173,6 +186,9 @@ async fn look_up(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
     match found {
         Ok(Ok(Found::Answer(answer))) => Ok(Asked::Known(answer)),
         Ok(Ok(Found::Pending)) => Ok(Asked::Pending),
+        Ok(Ok(Found::Nothing)) if !proof::holds(Rule::NotFound) => {
+            Ok(Asked::Known(Answer::Refused { reason: "not found".into() }))
+        }
         Ok(Ok(Found::Nothing)) if !claimed.last_request_is_dead => {
             Ok(Asked::again("not found, but the request may still arrive"))
         }

@@ -9,7 +9,7 @@ use crate::db::{self, Db};
 use crate::error::{Error, Result};
 use crate::events::EventType;
 use crate::plans;
-use crate::proof::failpoint;
+use crate::proof::{self, Rule, failpoint};
 use crate::subscriptions::{self, Due};
 
 /// For how long a subscription is left alone whose cycle could not be billed. Only a mistake in our data or code leads there,
@@ -57,8 +57,16 @@ async fn bill_next_cycle(db: &Db, scope: Scope, due: &Due) -> Result<bool> {
     }
     let is_renewal = subscription.current_period_start.is_some();
     let period = subscription.begin_cycle(&plan.cycles(subscription.anchor)?)?;
+    if proof::holds(Rule::Cycle) {
+        bill_cycle(&mut tx, &subscription, &plan, period, due.now).await?;
+    } else {
+        // Whoever dies in between has billed a cycle that is due again.
+        let mut alone = db.begin().await?;
+        bill_cycle(&mut alone, &subscription, &plan, period, due.now).await?;
+        alone.commit().await?;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
     subscriptions::save(&mut tx, &subscription).await?;
-    bill_cycle(&mut tx, &subscription, &plan, period, due.now).await?;
     if is_renewal {
         subscriptions::announce(&mut tx, &subscription, EventType::SubscriptionRenewed, due.now).await?;
     }

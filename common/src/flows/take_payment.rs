@@ -14,7 +14,7 @@ use crate::operations::{Kind, NewOperation, Origin, Subject};
 use crate::payment_methods::{self, Status as CardStatus};
 use crate::payments::idempotency::{self, Claim, IdempotencyKey};
 use crate::payments::{self, NewPayment, Payment};
-use crate::proof::failpoint;
+use crate::proof::{self, Rule, failpoint};
 use crate::providers::{Card, Source};
 use crate::time::Timestamp;
 
@@ -110,6 +110,7 @@ async fn write(
     }
     let mut tx = db.begin().await?;
     if let Some(key) = &request.idempotency_key
+        && proof::holds(Rule::Key)
         && let Claim::Earlier(earlier) = idempotency::claim(&mut tx, caller.account_id, key, payment, now).await?
     {
         return Ok(Taken::Earlier(earlier));

@@ -7,6 +7,7 @@ use super::{Invoice, Status};
 use crate::calendar::TimeZone;
 use crate::error::{Error, Result};
 use crate::id::PaymentId;
+use crate::proof::{self, Rule};
 use crate::providers::DeclineType;
 use crate::time::Timestamp;
 
@@ -124,6 +125,9 @@ impl Invoice {
 /// When the attempt after so many failures of a series is due; none after the last.
 fn retry(began: Timestamp, failures: i32, world: Circumstances<'_>) -> Option<Timestamp> {
     let days = usize::try_from(failures - 1).ok().and_then(|done| RETRY_AFTER_DAYS.get(done))?;
+    if !proof::holds(Rule::Backoff) {
+        return Some(world.now);
+    }
     Some(world.zone.days_later(began, *days).max(world.now.plus(AT_LEAST_APART)))
 }
 

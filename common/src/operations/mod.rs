@@ -17,6 +17,7 @@ use crate::db;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId, RefundId};
 use crate::money::{Currency, Money};
+use crate::proof::{self, Rule};
 use crate::providers::{Action, Payer, ProviderKind, Request, Source};
 use crate::time::Timestamp;
 
@@ -217,12 +218,27 @@ pub struct Claimed {
 /// Only the database's.
 pub async fn claim(pool: &PgPool, id: OperationId, now: Timestamp) -> Result<Option<Claimed>> {
     let dead_after = PROVIDER_TIMEOUT + REQUEST_LIFETIME;
+    if !proof::holds(Rule::Claim) {
+        return claim_without_lock(pool, id, now).await;
+    }
     let row = match store::claim(pool, id, LEASE, dead_after, now).await {
         Err(Error::Database(error)) if db::violated(&error) == Some("operations_one_in_flight") => return Ok(None),
         claimed => claimed?,
     };
     let Some(row) = row else { return Ok(None) };
-    row.into_claimed().map(Some)
+    let mut claimed = row.into_claimed()?;
+    claimed.sent_before &= proof::holds(Rule::Gate);
+    Ok(Some(claimed))
+}
+
+/// Without [`Rule::Claim`]: whoever finds an operation untouched takes it, whoever else has found it so.
+async fn claim_without_lock(pool: &PgPool, id: OperationId, now: Timestamp) -> Result<Option<Claimed>> {
+    let mut claimed = store::read(pool, id, now).await?.into_claimed()?;
+    let state = store::state(pool, claimed.account_id, id).await?;
+    tokio::time::sleep(FIRST_PUSH_AFTER * 2).await;
+    store::claim(pool, id, LEASE, PROVIDER_TIMEOUT, now).await?;
+    claimed.sent_before = state != Some(State::Ready);
+    Ok(state.is_some_and(|state| !state.is_final()).then_some(claimed))
 }
 
 /// Who pays for a payment, as far as we know: its customer, and what is lacking of that is the account's.
@@ -411,6 +427,9 @@ pub struct Due {
 /// # Errors
 /// Only the database's.
 pub async fn take_due(db: &PgPool) -> Result<Vec<Due>> {
+    if !proof::holds(Rule::Sweep) {
+        return Ok(Vec::new());
+    }
     store::take_due(db, SWEEP_BATCH).await
 }
 

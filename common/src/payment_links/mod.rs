@@ -25,6 +25,7 @@ use crate::events::{self, EventType};
 use crate::id::{AccountId, PaymentId, PaymentLinkId};
 use crate::money::{Currency, Money};
 use crate::page::{Page, PageRequest, unknown_cursor};
+use crate::proof::{self, Rule};
 use crate::time::Timestamp;
 
 /// How long a link can be paid if its merchant says nothing else.
@@ -157,7 +158,7 @@ pub async fn cancel(db: &Db, account: AccountId, id: PaymentLinkId, now: Timesta
 /// # Errors
 /// [`Error::Internal`] if one is, or it is not open.
 pub async fn payment_begins(tx: &mut PgConnection, link: &mut PaymentLink) -> Result<()> {
-    if link.status != Status::Open || link.is_being_paid() {
+    if link.status != Status::Open || (link.is_being_paid() && proof::holds(Rule::Link)) {
         return Err(Error::internal(format!("{} is {} and no payment can begin", link.id, link.status.name())));
     }
     link.expiry_due_at = None;

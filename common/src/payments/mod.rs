@@ -26,6 +26,7 @@ use crate::id::{AccountId, CustomerId, InvoiceId, PaymentId, PaymentLinkId, Paym
 use crate::money::Currency;
 use crate::operations::Kind;
 use crate::page::{Page, PageRequest, unknown_cursor};
+use crate::proof::{self, Rule};
 use crate::providers::{Card, Decline, DeclineType, ProviderKind};
 use crate::time::Timestamp;
 
@@ -360,5 +361,5 @@ pub async fn live_for_invoice(tx: &mut PgConnection, account: AccountId, invoice
 /// # Errors
 /// Only the database's.
 pub async fn live_for_link(tx: &mut PgConnection, account: AccountId, link: PaymentLinkId) -> Result<Option<Status>> {
-    store::live_for_link(tx, account, link).await
+    Ok(store::live_for_link(tx, account, link).await?.filter(|_| proof::holds(Rule::Link)))
 }

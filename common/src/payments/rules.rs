@@ -3,6 +3,7 @@
 use super::{Payment, Status};
 use crate::capabilities::{Grants, Operation};
 use crate::error::{Error, Result};
+use crate::proof::{self, Rule};
 
 fn too_much(amount: i64, left: i64, what: &'static str) -> Result<()> {
     if amount > left {
@@ -74,7 +75,8 @@ impl Payment {
         if self.status == Status::Cancelled || self.amount_captured == 0 {
             return Err(self.stands_in_the_way("refunded"));
         }
-        let left = self.amount_captured - self.amount_refunded - self.amount_refund_pending;
+        let reserved = if proof::holds(Rule::Reservation) { self.amount_refund_pending } else { 0 };
+        let left = self.amount_captured - self.amount_refunded - reserved;
         if left == 0 {
             return Err(Error::conflict("nothing is left to refund"));
         }

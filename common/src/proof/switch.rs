@@ -27,6 +27,40 @@ macro_rules! rules {
 rules! {
     /// A claim remembers that a request may be under way.
     Gate = "gate",
+    /// Of many who claim an operation at once, one gets it.
+    Claim = "claim",
+    /// A request is repeated under its own reference.
+    Reference = "reference",
+    /// What says that a request did nothing counts only while its claim is the latest: the fencing token.
+    Fence = "fence",
+    /// A lost answer is no failure.
+    Unknown = "unknown",
+    /// That a provider does not find a request is no outcome.
+    NotFound = "not_found",
+    /// Work that nobody has taken is handed out again.
+    Sweep = "sweep",
+    /// An idempotency key is claimed with the payment.
+    Key = "key",
+    /// A token is spent with the payment.
+    Token = "token",
+    /// State and event are one transaction.
+    Event = "event",
+    /// An invoice stays locked until its collection is written.
+    Collect = "collect",
+    /// An invoice is not voided while it is being paid.
+    Void = "void",
+    /// A cycle's invoice and the move to the next are one transaction.
+    Cycle = "cycle",
+    /// A link has one live payment.
+    Link = "link",
+    /// What a refund under way will give back is reserved.
+    Reservation = "reservation",
+    /// A soft decline is tried again after days, not at once.
+    Backoff = "backoff",
+    /// A delivery that was not taken is made again.
+    Redelivery = "redelivery",
+    /// Each delivery of an event is the same bytes.
+    Bytes = "bytes",
 }
 
 /// What happens at a failpoint.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::proof::{self, Rule};
+
 /// How long after each failed attempt the next is made (docs/webhooks.md, Retries). After the last there is none.
 const DELAYS: [Duration; 9] = [
     Duration::from_secs(5),
@@ -22,6 +24,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(24 * 3600);
 /// The time from the failure of this attempt (1 is the first) to the next; none if it was the last. `chance` is drawn from
 /// 0 to 1. An endpoint that asked for more time gets it.
 pub(super) fn delay(attempt: i16, chance: f64, retry_after: Option<Duration>) -> Option<Duration> {
+    if !proof::holds(Rule::Redelivery) {
+        return None;
+    }
     let delay = *DELAYS.get(usize::try_from(attempt).ok()?.checked_sub(1)?)?;
     let drawn = delay.mul_f64(1.0 - JITTER + 2.0 * JITTER * chance.clamp(0.0, 1.0));
     Some(drawn.max(pause(retry_after).unwrap_or(Duration::ZERO)))

@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use super::{
     journal::Entry,
     random::Random,
-    world::{Shop, World},
+    world::{ORIGIN, Shop, World},
 };
 use crate::Client;
 
@@ -34,6 +34,7 @@ pub(super) struct Caller {
     pub(super) random: Random,
     clients: Vec<Client>,
     pages: Vec<Client>,
+    browsers: Vec<Client>,
 }
 
 impl Caller {
@@ -42,7 +43,10 @@ impl Caller {
         let form = |api: &String| Client::new(api)?.header("content-type", "application/x-www-form-urlencoded");
         let clients = world.apis.iter().map(bearer).collect::<Result<_>>()?;
         let pages = world.apis.iter().map(form).collect::<Result<_>>()?;
-        Ok(Self { world: Arc::clone(world), shop, random, clients, pages })
+        let publishable = &world.shops[shop].account.publishable_key;
+        let browser = |api: &String| Client::new(api)?.bearer(publishable)?.header("origin", ORIGIN);
+        let browsers = world.apis.iter().map(browser).collect::<Result<_>>()?;
+        Ok(Self { world: Arc::clone(world), shop, random, clients, pages, browsers })
     }
 
     pub(super) fn shop(&self) -> &Shop {
@@ -60,6 +64,14 @@ impl Caller {
         let client = key.and_then(|key| client.header("idempotency-key", key).ok()).unwrap_or(client);
         let bytes = if body.is_null() { None } else { Some(body.to_string().into_bytes()) };
         self.note(client, method, path, key, body, bytes).await
+    }
+
+    /// What a page of the merchant asks for, with the key that all may see; none if that came to nothing.
+    pub(super) async fn browse(&mut self, path: &str, body: Value) -> Option<Value> {
+        let client = self.browsers[self.random.index(self.browsers.len())].clone();
+        let bytes = Some(body.to_string().into_bytes());
+        let told = self.note(client, Method::POST, path, None, body, bytes).await?;
+        (told.status == 201).then_some(told.body)
     }
 
     /// A form that a browser posts to a page.

@@ -14,7 +14,8 @@ use tokio::time::{sleep, timeout};
 use super::{
     proxy::Mode,
     schedule::{Fault, Step},
-    world::{APIS, GATEWAYS, Line, SCHEDULERS, Stage, WORKERS, World},
+    setting::Size,
+    world::{Line, Stage, World},
 };
 use crate::Kind;
 
@@ -101,7 +102,7 @@ impl<'a> Hand<'a> {
     async fn until(&mut self, at: Duration) -> Result<()> {
         loop {
             self.look_after()?;
-            if self.slow && self.latency("700").await {
+            if self.slow && self.latency(self.stage.setting.latency).await {
                 self.slow = false;
             }
             let left = at.saturating_sub(self.began.elapsed());
@@ -146,7 +147,7 @@ impl<'a> Hand<'a> {
             }
             Act::End => self.end(step).await?,
             Act::Heard => {
-                let wire = &self.stage.wires.postgres[step.target % WORKERS];
+                let wire = &self.stage.wires.postgres[step.target % self.stage.setting.size.workers];
                 let seen = wire.seen();
                 println!("           {} sent late by the worker that was stopped", seen.len());
                 self.fired.late.extend(seen);
@@ -160,7 +161,7 @@ impl<'a> Hand<'a> {
     async fn begin(&mut self, step: &Step) -> Result<bool> {
         use Fault::{
             GatewayCut, GatewayDelay, GatewayDrip, GatewayFail, GatewayLose, KillApi, KillGateway, KillScheduler,
-            KillWorker, MockDelay, MockLose, PostgresConnections, PostgresCut, PostgresDelay, PostgresFull,
+            KillWorker, MockDelay, MockLose, MockRefuse, PostgresConnections, PostgresCut, PostgresDelay, PostgresFull,
             PostgresRestart, RedisCut, RedisDelay, RedisFlush, RedisRestart, StopApi, StopGateway, StopScheduler,
             StopWorker,
         };
@@ -183,7 +184,10 @@ impl<'a> Hand<'a> {
             GatewayFail => self.gateway(Mode::Fail),
             GatewayDrip => self.gateway(Mode::Drip),
             MockLose => return Ok(self.mock(step.target, &["--lose-answer", "4"]).await),
-            MockDelay => return Ok(self.mock(step.target, &["--latency-ms", "24000"]).await),
+            // It writes its books after half of it: after the worker has given up and asked, and before it believes that it
+            // is not there.
+            MockDelay => return Ok(self.mock(step.target, &["--latency-ms", "36000"]).await),
+            MockRefuse => return Ok(self.mock(step.target, &["--refuse"]).await),
         }
         Ok(true)
     }
@@ -191,7 +195,7 @@ impl<'a> Hand<'a> {
     async fn end(&mut self, step: &Step) -> Result<()> {
         use Fault::{
             GatewayCut, GatewayDelay, GatewayDrip, GatewayFail, GatewayLose, KillApi, KillGateway, KillScheduler,
-            KillWorker, MockDelay, MockLose, PostgresConnections, PostgresCut, PostgresDelay, PostgresFull,
+            KillWorker, MockDelay, MockLose, MockRefuse, PostgresConnections, PostgresCut, PostgresDelay, PostgresFull,
             PostgresRestart, RedisCut, RedisDelay, RedisFlush, RedisRestart, StopApi, StopGateway, StopScheduler,
             StopWorker,
         };
@@ -206,21 +210,22 @@ impl<'a> Hand<'a> {
             PostgresFull => self.empty().await?,
             PostgresCut | PostgresDelay => self.postgres(Mode::Pass),
             GatewayCut | GatewayLose | GatewayDelay | GatewayFail | GatewayDrip => self.gateway(Mode::Pass),
-            MockDelay => self.slow = true,
+            MockDelay | MockRefuse => self.slow = true,
         }
         Ok(())
     }
 
-    fn place(step: &Step) -> (Kind, usize) {
+    fn place(&self, step: &Step) -> (Kind, usize) {
+        let Size { apis, workers, schedulers, gateways } = self.stage.setting.size;
         let of = |faults: [Fault; 2]| faults.contains(&step.fault);
         if of([Fault::KillApi, Fault::StopApi]) {
-            (Kind::Api, step.target % APIS)
+            (Kind::Api, step.target % apis)
         } else if of([Fault::KillScheduler, Fault::StopScheduler]) {
-            (Kind::Scheduler, step.target % SCHEDULERS)
+            (Kind::Scheduler, step.target % schedulers)
         } else if of([Fault::KillGateway, Fault::StopGateway]) {
-            (Kind::Gateway, step.target % GATEWAYS)
+            (Kind::Gateway, step.target % gateways)
         } else {
-            (Kind::Worker, step.target % WORKERS)
+            (Kind::Worker, step.target % workers)
         }
     }
 
@@ -234,20 +239,20 @@ impl<'a> Hand<'a> {
     }
 
     fn kill(&mut self, step: &Step) -> Result<bool> {
-        let place = Self::place(step);
+        let place = self.place(step);
         self.down.insert((place.0 as usize, place.1));
         self.process(place).kill9()?;
         Ok(true)
     }
 
     fn restart(&mut self, step: &Step) -> Result<()> {
-        let place = Self::place(step);
+        let place = self.place(step);
         self.down.remove(&(place.0 as usize, place.1));
         self.process(place).relaunch()
     }
 
     fn stop(&mut self, step: &Step) -> Result<bool> {
-        let place = Self::place(step);
+        let place = self.place(step);
         self.process(place).pause()?;
         Ok(true)
     }
@@ -261,13 +266,14 @@ impl<'a> Hand<'a> {
         sleep(Duration::from_millis(1800)).await;
         let stopped = self.stop(step)?;
         let begun = self.under_way().await.unwrap_or_default();
-        self.waiting.insert(step.target % WORKERS, begun);
-        self.slow = !self.latency("700").await;
+        let place = self.place(step);
+        self.waiting.insert(place.1, begun);
+        self.slow = !self.latency(self.stage.setting.latency).await;
         Ok(stopped)
     }
 
     async fn latency(&self, milliseconds: &str) -> bool {
-        for target in 0..3 {
+        for target in 0..self.on_mock().len() {
             if !self.mock(target, &["--latency-ms", milliseconds]).await {
                 return false;
             }
@@ -296,7 +302,7 @@ impl<'a> Hand<'a> {
 
     /// What passes now from the worker to the books was about to be sent when it was stopped.
     async fn resume(&mut self, step: &Step) -> Result<()> {
-        let place = Self::place(step);
+        let place = self.place(step);
         if place.0 == Kind::Worker {
             let begun = self.waiting.remove(&place.1).unwrap_or_default();
             // Postgres may be away: then this worker's late sends are not counted.
@@ -314,11 +320,17 @@ impl<'a> Hand<'a> {
         self.stage.wires.gateway.iter().for_each(|proxy| proxy.set(mode));
     }
 
+    /// The accounts whose mock is told to err.
+    fn on_mock(&self) -> Vec<&str> {
+        let on_mock = self.world.shops.iter().filter(|shop| matches!(shop.line, Line::Mock(_)));
+        on_mock.map(|shop| shop.account.id.as_str()).collect()
+    }
+
     /// Orders something of the mock; whether it could be reached.
     async fn mock(&self, target: usize, faults: &[&str]) -> bool {
-        let on_mock: Vec<_> = self.world.shops.iter().filter(|shop| matches!(shop.line, Line::Mock(_))).collect();
-        let account = &on_mock[target % on_mock.len()].account.id;
-        let arguments = [&["mock", "set", account.as_str()], faults].concat();
+        let on_mock = self.on_mock();
+        let account = on_mock[target % on_mock.len()];
+        let arguments = [&["mock", "set", account], faults].concat();
         timeout(REACHED_WITHIN, self.stage.cluster.ctl(&arguments)).await.is_ok_and(|told| told.is_ok())
     }
 

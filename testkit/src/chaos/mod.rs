@@ -9,11 +9,13 @@ mod evidence;
 mod faults;
 mod journal;
 mod load;
+mod mutants;
 mod proxy;
 mod random;
 mod receiver;
 mod report;
 mod schedule;
+mod setting;
 mod settle;
 mod time;
 mod world;
@@ -31,8 +33,11 @@ use anyhow::{Context, Result, bail, ensure};
 use self::{
     evidence::Evidence,
     faults::Hand,
+    mutants::Mutant,
     report::{Least, Report},
     schedule::{Plan, steps},
+    setting::Setting,
+    settle::PATIENCE,
     world::{Stage, World},
 };
 use crate::process::profile_folder;
@@ -42,32 +47,66 @@ const LOST_A_MINUTE: usize = 2;
 
 /// How the command line wants it.
 struct Wanted {
+    run: Run,
+    mutants: Vec<&'static Mutant>,
+    /// Whether each mutant's scene is played with its rule too.
+    controls: bool,
+}
+
+/// One run.
+struct Run {
+    setting: Setting,
     plan: Plan,
     least: Least,
     faults: bool,
+    patience: Duration,
 }
 
-/// Runs it, prints the report and writes it to `target/chaos/report.json`.
+/// What it has shown.
+struct Shown {
+    violations: usize,
+    proves_nothing: bool,
+}
+
+/// Runs it, prints the report and writes it to `target/chaos/report.json`; then the mutants.
 ///
 /// # Errors
-/// When an invariant was violated, when the run proves nothing, or when it could not be held.
+/// When an invariant was violated, when the run proves nothing, when a mutant was not caught, or when it could not be held.
 pub async fn command(arguments: &[String]) -> Result<()> {
-    let wanted = wanted(arguments)?;
     let folder = profile_folder()?.parent().context("a profile in no target folder")?.join("chaos");
     fs::create_dir_all(&folder)?;
-    println!("seed {}, {} s of load", wanted.plan.seed, wanted.plan.load.as_secs());
-    let (mut stage, world) = world::raise(&folder.join("requests.jsonl")).await?;
+    if let [first, scene @ ..] = arguments
+        && first == "scene"
+    {
+        return mutants::play(scene, &folder).await;
+    }
+    let wanted = wanted(arguments)?;
+    let seed = wanted.run.plan.seed;
+    let shown = if wanted.run.plan.load.is_zero() { None } else { Some(hold(&wanted.run, &folder, "report").await?) };
+    let uncaught = mutants::hunt(&wanted.mutants, wanted.controls, seed, &folder).await?;
+    if let Some(shown) = shown {
+        ensure!(shown.violations == 0, "{} violations", shown.violations);
+        ensure!(!wanted.run.faults || !shown.proves_nothing, "this run proves nothing");
+    }
+    ensure!(uncaught.is_empty(), "not as it should be: {}", uncaught.join(", "));
+    Ok(())
+}
+
+/// Holds a run, and keeps what tells of a finding.
+async fn hold(run: &Run, folder: &Path, name: &str) -> Result<Shown> {
+    println!("seed {}, {} s of load", run.plan.seed, run.plan.load.as_secs());
+    let (mut stage, world) = world::raise(run.setting, &folder.join(format!("{name}.requests.jsonl"))).await?;
     let world = Arc::new(world);
-    let outcome = run(&wanted, &mut stage, &world, &folder).await;
-    if outcome.is_err() {
-        keep(&mut stage, &folder).await;
+    let outcome = play(run, &mut stage, &world, &folder.join(format!("{name}.json"))).await;
+    if outcome.as_ref().map_or(true, |shown| shown.violations > 0) {
+        keep(&mut stage, &folder.join(format!("{name}.kept"))).await;
     }
     outcome
 }
 
-async fn run(wanted: &Wanted, stage: &mut Stage, world: &Arc<World>, folder: &Path) -> Result<()> {
+async fn play(run: &Run, stage: &mut Stage, world: &Arc<World>, report: &Path) -> Result<Shown> {
     let left_out = stage.left_out.clone();
-    let steps = if wanted.faults { steps(&wanted.plan, &left_out) } else { Vec::new() };
+    let steps = if run.faults { steps(&run.plan, &left_out) } else { Vec::new() };
     for step in &steps {
         println!(
             "  {:6.1} s  {} #{}, for {:.1} s",
@@ -77,22 +116,22 @@ async fn run(wanted: &Wanted, stage: &mut Stage, world: &Arc<World>, folder: &Pa
             step.lasts.as_secs_f64()
         );
     }
-    let mut clients = load::start(world, wanted.plan.seed)?;
-    let fired = Hand::new(stage, world).run(&steps, wanted.plan.load).await?;
+    let mut clients = load::start(world, run.plan.seed)?;
+    let fired = Hand::new(stage, world).run(&steps, run.plan.load).await?;
     world.over.store(true, Ordering::Relaxed);
     println!("the load ends");
     // A request is answered within half a minute; whoever repeats his is left where he is.
     let ending = async { while clients.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(Duration::from_secs(35), ending).await;
     clients.shutdown().await;
-    let quiet = settle::settle(stage, world).await?;
+    let quiet = settle::settle(stage, world, run.patience).await?;
     let mut evidence = evidence::gather(stage, world).await?;
     evidence.died.clone_from(&fired.died);
     let findings = check::check(&evidence);
     let lost = charged_and_lost(stage, &evidence)?;
-    let report = Report {
-        plan: &wanted.plan,
-        least: wanted.least,
+    let told = Report {
+        plan: &run.plan,
+        least: run.least,
         left_out: &left_out,
         fired: &fired,
         lost,
@@ -100,11 +139,9 @@ async fn run(wanted: &Wanted, stage: &mut Stage, world: &Arc<World>, folder: &Pa
         evidence: &evidence,
         findings: &findings,
     };
-    report.print();
-    report.write(&folder.join("report.json"), world)?;
-    ensure!(report.violations() == 0, "{} violations", report.violations());
-    ensure!(!wanted.faults || report.vacuity().is_empty(), "this run proves nothing");
-    Ok(())
+    told.print();
+    told.write(report, world)?;
+    Ok(Shown { violations: told.violations(), proves_nothing: !told.vacuity().is_empty() })
 }
 
 /// Approved charges whose answer never came: as the logs tell of the mock, and our proxies of the gateway.
@@ -122,18 +159,17 @@ fn charged_and_lost(stage: &Stage, evidence: &Evidence) -> Result<usize> {
 }
 
 /// Copies what tells of a finding: the database as it stands, and the logs.
-async fn keep(stage: &mut Stage, folder: &Path) {
-    let kept = folder.join("kept");
-    let _ = fs::remove_dir_all(&kept);
+async fn keep(stage: &mut Stage, kept: &Path) {
+    let _ = fs::remove_dir_all(kept);
     let copied = async {
         for process in stage.cluster.processes() {
             process.kill9()?;
         }
         let postgres = stage.cluster.postgres.as_mut().context("its own")?;
         postgres.stop().await?;
-        fs::create_dir_all(&kept)?;
+        fs::create_dir_all(kept)?;
         for from in [stage.data.clone(), stage.cluster.logs().to_owned()] {
-            let status = std::process::Command::new("cp").arg("-a").arg(&from).arg(&kept).status()?;
+            let status = std::process::Command::new("cp").arg("-a").arg(&from).arg(kept).status()?;
             ensure!(status.success(), "cp {}", from.display());
         }
         anyhow::Ok(())
@@ -145,24 +181,33 @@ async fn keep(stage: &mut Stage, folder: &Path) {
 }
 
 fn wanted(arguments: &[String]) -> Result<Wanted> {
-    let mut wanted = Wanted {
-        plan: Plan { seed: 1, load: Duration::from_secs(600), gap: (3000, 5500) },
+    let mut run = Run {
+        setting: Setting::WHOLE,
+        plan: Plan { seed: 1, load: Duration::from_secs(600), gap: (3000, 5500), kinds: &[] },
         least: Least { lost: 0, late: 1 },
         faults: true,
+        patience: PATIENCE,
     };
+    let (mut mutants, mut controls): (Vec<_>, _) = (mutants::ALL.iter().collect(), true);
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
-        let mut number = || -> Result<u64> { Ok(arguments.next().context("a number is missing")?.parse()?) };
+        let mut value = || arguments.next().context("a value is missing");
         match argument.as_str() {
-            "--minutes" => wanted.plan.load = Duration::from_secs(number()? * 60),
-            "--seconds" => wanted.plan.load = Duration::from_secs(number()?),
-            "--seed" => wanted.plan.seed = number()?,
-            "--no-faults" => wanted.faults = false,
-            "--short" => wanted.plan = Plan { seed: 1, load: Duration::from_secs(90), gap: (2600, 3100) },
-            other => bail!("chaos [--minutes N | --seconds N] [--seed S] [--short] [--no-faults], and not {other}"),
+            "--minutes" => run.plan.load = Duration::from_secs(value()?.parse::<u64>()? * 60),
+            "--seconds" => run.plan.load = Duration::from_secs(value()?.parse()?),
+            "--seed" => run.plan.seed = value()?.parse()?,
+            "--no-faults" => run.faults = false,
+            "--mutants" => mutants = mutants::named(value()?)?,
+            "--short" => {
+                run.plan = Plan { load: Duration::from_secs(90), gap: (2600, 3100), ..run.plan };
+                (mutants, controls) = (mutants::named(mutants::SHORT)?, false);
+            }
+            other => bail!(
+                "chaos [--minutes N | --seconds N] [--seed S] [--short] [--no-faults] [--mutants all | none | a,b], and not {other}"
+            ),
         }
     }
-    let minutes = usize::try_from(wanted.plan.load.as_secs() / 60)?;
-    wanted.least = Least { lost: (minutes * LOST_A_MINUTE).max(1), late: (minutes / 3).max(1) };
-    Ok(wanted)
+    let minutes = usize::try_from(run.plan.load.as_secs() / 60)?;
+    run.least = Least { lost: (minutes * LOST_A_MINUTE).max(1), late: (minutes / 3).max(1) };
+    Ok(Wanted { run, mutants, controls })
 }

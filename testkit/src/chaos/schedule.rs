@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::random::Random;
+use super::{random::Random, setting::Setting};
+
+const WORKERS: usize = Setting::WHOLE.size.workers;
 
 /// A kind of fault. A run counts only if each that the machine can do has fired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,17 +33,18 @@ pub(super) enum Fault {
     GatewayDrip,
     MockLose,
     MockDelay,
+    MockRefuse,
 }
 
 use Fault::{
     GatewayCut, GatewayDelay, GatewayDrip, GatewayFail, GatewayLose, KillApi, KillGateway, KillScheduler, KillWorker,
-    MockDelay, MockLose, PostgresConnections, PostgresCut, PostgresDelay, PostgresFull, PostgresRestart, RedisCut,
-    RedisDelay, RedisFlush, RedisRestart, StopApi, StopGateway, StopScheduler, StopWorker,
+    MockDelay, MockLose, MockRefuse, PostgresConnections, PostgresCut, PostgresDelay, PostgresFull, PostgresRestart,
+    RedisCut, RedisDelay, RedisFlush, RedisRestart, StopApi, StopGateway, StopScheduler, StopWorker,
 };
 
 impl Fault {
     /// All of them, with their names in the report.
-    pub(super) const ALL: [(Self, &'static str); 24] = [
+    pub(super) const ALL: [(Self, &'static str); 25] = [
         (KillApi, "api killed (-9)"),
         (KillWorker, "worker killed (-9)"),
         (KillScheduler, "scheduler killed (-9)"),
@@ -66,6 +69,7 @@ impl Fault {
         (GatewayDrip, "answers of the gateway byte by byte"),
         (MockLose, "answers of the mock lost"),
         (MockDelay, "mock slower than the time-out"),
+        (MockRefuse, "requests turned away by the mock"),
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -87,6 +91,7 @@ impl Fault {
             GatewayLose | GatewayFail => random.between(3000, 5000),
             GatewayDelay | GatewayDrip => random.between(4000, 7000),
             MockDelay => random.between(8000, 14_000),
+            MockRefuse => random.between(1500, 3000),
         }
     }
 }
@@ -107,14 +112,35 @@ pub(super) struct Plan {
     pub(super) seed: u64,
     pub(super) load: Duration,
     pub(super) gap: (u64, u64),
+    /// Which kinds; all if it is empty.
+    pub(super) kinds: &'static [Fault],
 }
 
-/// All kinds in one order after another, until the load ends. What holds for long comes early enough to end with it.
+impl Plan {
+    /// Whether it wants such faults.
+    pub(super) fn wants(&self, fault: Fault) -> bool {
+        self.kinds.is_empty() || self.kinds.contains(&fault)
+    }
+}
+
+/// When the first thing happens: by then the clients have customers and cards.
+const FIRST: u64 = 12_000;
+
+/// All kinds in one order after another, until the load ends. What holds for long comes early enough to end with it, and what a
+/// run must have seen in any case, a worker that sends late, has two chances in each order.
 pub(super) fn steps(plan: &Plan, left_out: &BTreeMap<Fault, String>) -> Vec<Step> {
     let mut random = Random::new(plan.seed, 1);
-    let kinds: Vec<Fault> =
-        Fault::ALL.map(|(fault, _)| fault).into_iter().filter(|f| !left_out.contains_key(f)).collect();
-    let mut at = 5000;
+    let mut kinds: Vec<Fault> = Fault::ALL
+        .map(|(fault, _)| fault)
+        .into_iter()
+        .filter(|f| plan.wants(*f) && !left_out.contains_key(f))
+        .collect();
+    if kinds.contains(&StopWorker) {
+        kinds.push(StopWorker);
+    }
+    let mut at = FIRST;
+    // The worker that is stopped, and until when: it is left alone, or it could send nothing late.
+    let mut stopped: Vec<(usize, u64)> = Vec::new();
     let (mut steps, mut round) = (Vec::new(), Vec::new());
     let end = u64::try_from(plan.load.as_millis()).unwrap_or(u64::MAX);
     loop {
@@ -126,7 +152,16 @@ pub(super) fn steps(plan: &Plan, left_out: &BTreeMap<Fault, String>) -> Vec<Step
         }
         let Some(fault) = round.pop() else { return steps };
         let lasts = fault.lasts(&mut random);
-        let target = random.index(1000);
+        let mut target = random.index(1000);
+        stopped.retain(|(_, until)| *until > at);
+        if matches!(fault, StopWorker | KillWorker) {
+            while stopped.iter().any(|(other, _)| other % WORKERS == target % WORKERS) {
+                target += 1;
+            }
+        }
+        if fault == StopWorker {
+            stopped.push((target, at + lasts));
+        }
         if at + lasts.min(3000) > end {
             return steps;
         }
@@ -142,12 +177,12 @@ mod tests {
 
     #[test]
     fn a_seed_repeats_its_schedule_and_a_round_has_every_kind() {
-        let plan = |seed| Plan { seed, load: Duration::from_secs(600), gap: (3000, 5000) };
+        let plan = |seed| Plan { seed, load: Duration::from_secs(600), gap: (3000, 5000), kinds: &[] };
         let all = steps(&plan(1), &BTreeMap::new());
         assert_eq!(all, steps(&plan(1), &BTreeMap::new()));
         assert_ne!(all, steps(&plan(2), &BTreeMap::new()));
         for (fault, name) in Fault::ALL {
-            assert!(all[..Fault::ALL.len()].iter().any(|step| step.fault == fault), "{name}");
+            assert!(all[..=Fault::ALL.len()].iter().any(|step| step.fault == fault), "{name}");
         }
     }
 }

@@ -11,13 +11,13 @@ use tokio::time::sleep;
 
 use super::world::{Stage, World};
 
-/// At most so long.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// At most so long, if nobody is in a hurry.
+pub(super) const PATIENCE: Duration = Duration::from_secs(90);
 /// At least so long: a failed delivery has its second attempt after 5 s, or after 20 s if its endpoint hung.
 const LEAST: Duration = Duration::from_secs(25);
 
-/// Waits; answers how long it took.
-pub(super) async fn settle(stage: &mut Stage, world: &World) -> Result<Duration> {
+/// Waits, at most so long; answers how long it took.
+pub(super) async fn settle(stage: &mut Stage, world: &World, patience: Duration) -> Result<Duration> {
     let began = Instant::now();
     for process in stage.cluster.processes() {
         process.resume()?;
@@ -26,7 +26,7 @@ pub(super) async fn settle(stage: &mut Stage, world: &World) -> Result<Duration>
     for shop in world.shops.iter().filter(|shop| matches!(shop.line, super::world::Line::Mock(_))) {
         stage.cluster.ctl(&["mock", "set", &shop.account.id, "--latency-ms", "50", "--lose-answer", "0"]).await?;
     }
-    while began.elapsed() < PATIENCE {
+    while began.elapsed() < patience {
         let busy: i64 = left(&stage.db).await?.values().sum();
         if busy == 0 && began.elapsed() >= LEAST {
             break;

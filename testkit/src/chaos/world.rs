@@ -12,13 +12,16 @@ use serde_json::{Value, json};
 use sqlx::{PgPool, postgres::PgPoolOptions};
 use uuid::Uuid;
 
-use super::{journal::Journal, proxy::Proxy, receiver::Receiver, schedule::Fault, time::Clock};
+use super::{
+    journal::Journal,
+    proxy::Proxy,
+    receiver::Receiver,
+    schedule::Fault,
+    setting::{Setting, Size},
+    time::Clock,
+};
 use crate::{Account, Client, Cluster, Kind, TempDir};
 
-pub(super) const APIS: usize = 3;
-pub(super) const WORKERS: usize = 4;
-pub(super) const SCHEDULERS: usize = 2;
-pub(super) const GATEWAYS: usize = 2;
 /// Where the cardholders' browsers say that they are.
 pub(super) const ORIGIN: &str = "https://shop.example";
 /// Room for the database, so small that it can be filled.
@@ -87,6 +90,7 @@ pub(super) struct Stage {
     /// Where Postgres lives.
     pub(super) data: PathBuf,
     pub(super) left_out: BTreeMap<Fault, String>,
+    pub(super) setting: Setting,
     _directory: TempDir,
 }
 
@@ -111,22 +115,29 @@ impl Drop for Disk {
 }
 
 /// Starts everything.
-pub(super) async fn raise(log: &Path) -> Result<(Stage, World)> {
+pub(super) async fn raise(setting: Setting, log: &Path) -> Result<(Stage, World)> {
     let directory = TempDir::new()?;
     let mut left_out = BTreeMap::new();
     let place = directory.path().join("disk");
     let disk = Disk::mount(&place).map_err(|error| left_out.insert(Fault::PostgresFull, format!("{error:#}"))).ok();
     let data = place.join("postgres");
-    let builder = Cluster::builder().durable().postgres_in(&data).gateway(GATEWAYS);
+    let size = setting.size;
+    let builder = Cluster::builder().durable().postgres_in(&data).gateway(size.gateways);
     let mut cluster = builder.env("RUST_LOG", "info").start().await?;
-    let wires = wire(&mut cluster).await?;
     let db = PgPoolOptions::new().max_connections(3).min_connections(2).connect(cluster.database_url()).await?;
+    for statement in setting.without {
+        sqlx::query(*statement).execute(&db).await.with_context(|| (*statement).to_owned())?;
+    }
+    for (name, value) in setting.environment {
+        cluster.set_env(name, value);
+    }
+    let wires = wire(&mut cluster, setting).await?;
     let now: i64 =
         sqlx::query_scalar("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint").fetch_one(&db).await?;
     let receiver = Receiver::start().await?;
     let mut world = World {
-        apis: (0..APIS).map(|index| cluster.api_url(index)).collect(),
-        gateways: (0..GATEWAYS).map(|index| cluster.gateway_url(index)).collect(),
+        apis: (0..size.apis).map(|index| cluster.api_url(index)).collect(),
+        gateways: (0..size.gateways).map(|index| cluster.gateway_url(index)).collect(),
         shops: Vec::new(),
         journal: Journal::create(log)?,
         clock: Clock::starting(now),
@@ -134,18 +145,19 @@ pub(super) async fn raise(log: &Path) -> Result<(Stage, World)> {
         secrets: Vec::new(),
         amounts: AtomicI64::new(100_000),
     };
-    for line in [Line::Mock('A'), Line::Mock('B'), Line::Mock('C'), Line::Gateway, Line::Clock('A'), Line::Clock('B')] {
-        open(&cluster, &db, &receiver, &mut world, line).await?;
+    for line in setting.lines {
+        open(&cluster, &db, &receiver, &mut world, *line, setting.latency).await?;
     }
-    Ok((Stage { cluster, wires, db, receiver, disk, data, left_out, _directory: directory }, world))
+    Ok((Stage { cluster, wires, db, receiver, disk, data, left_out, setting, _directory: directory }, world))
 }
 
 /// Starts the processes of ours, each behind its proxies.
-async fn wire(cluster: &mut Cluster) -> Result<Wires> {
+async fn wire(cluster: &mut Cluster, setting: Setting) -> Result<Wires> {
+    let Size { apis, workers, schedulers, gateways } = setting.size;
     let redis_port = cluster.redis.port();
     let postgres_port = cluster.postgres.as_ref().context("its own Postgres")?.port();
     let port_of = |url: &str| url.rsplit(':').next().and_then(|port| port.parse().ok()).context("a port");
-    let gateways: Vec<u16> = (0..GATEWAYS).map(|i| port_of(&cluster.gateway_url(i))).collect::<Result<_>>()?;
+    let gateways: Vec<u16> = (0..gateways).map(|i| port_of(&cluster.gateway_url(i))).collect::<Result<_>>()?;
     let redis = Proxy::start(&[redis_port]).await?;
     let mut wires = Wires { redis, postgres: Vec::new(), gateway: Vec::new() };
     let (redis_url, database_url) = (cluster.redis.url(), cluster.database_url().to_owned());
@@ -154,15 +166,16 @@ async fn wire(cluster: &mut Cluster) -> Result<Wires> {
     // The workers come last: they are told the address of the first api.
     let others = Proxy::start(&[postgres_port]).await?;
     cluster.set_env("DATABASE_URL", &through(&database_url, postgres_port, others.port()));
-    for (kind, count) in [(Kind::Api, APIS), (Kind::Scheduler, SCHEDULERS)] {
+    for (kind, count) in [(Kind::Api, apis), (Kind::Scheduler, schedulers)] {
         for _ in 0..count {
             cluster.add(kind).await?;
         }
     }
-    for _ in 0..WORKERS {
+    for worker in 0..workers {
         let (postgres, gateway) = (Proxy::start(&[postgres_port]).await?, Proxy::start(&gateways).await?);
         cluster.set_env("DATABASE_URL", &through(&database_url, postgres_port, postgres.port()));
         cluster.set_env("CARD_GATEWAY_URL", &format!("http://127.0.0.1:{}", gateway.port()));
+        cluster.set_env("FAILPOINTS", if worker == 0 { setting.failpoints } else { "" });
         cluster.add(Kind::Worker).await?;
         wires.postgres.push(postgres);
         wires.gateway.push(gateway);
@@ -175,7 +188,14 @@ async fn wire(cluster: &mut Cluster) -> Result<Wires> {
 }
 
 /// Opens an account with two endpoints.
-async fn open(cluster: &Cluster, db: &PgPool, receiver: &Receiver, world: &mut World, line: Line) -> Result<()> {
+async fn open(
+    cluster: &Cluster,
+    db: &PgPool,
+    receiver: &Receiver,
+    world: &mut World,
+    line: Line,
+    latency: &str,
+) -> Result<()> {
     let (account, provider, app_key) = match line {
         Line::Gateway => {
             let limits = ["--hourly-per-address", "1000000"];
@@ -187,7 +207,7 @@ async fn open(cluster: &Cluster, db: &PgPool, receiver: &Receiver, world: &mut W
         }
         Line::Mock(class) | Line::Clock(class) => {
             let account = cluster.account().await?;
-            let latency = if matches!(line, Line::Mock(_)) { "700" } else { "60" };
+            let latency = if matches!(line, Line::Mock(_)) { latency } else { "60" };
             let class = class.to_string();
             cluster.ctl(&["mock", "set", &account.id, "--class", &class, "--latency-ms", latency]).await?;
             let newest = "SELECT id FROM provider_accounts ORDER BY created_at DESC LIMIT 1";

@@ -3,6 +3,7 @@
 use common::clock::Clock;
 use common::crypto::{EncryptionKey, Secret};
 use common::egress::{Bytes, Egress, FailureKind, HeaderMap, Target};
+use common::proof::{self, Rule};
 use common::webhooks::dispatch::{Attempted, Claimed, Failure};
 use common::webhooks::{endpoints, signature};
 
@@ -26,7 +27,10 @@ impl Sender {
             Err(reason) => attempted.fail(Failure::AddressRefused, reason),
             Ok(target) => {
                 let headers = self.headers(&attempted.claimed, attempted_at.as_millisecond() / 1000);
-                let body = Bytes::copy_from_slice(attempted.claimed.payload.as_bytes());
+                let mut body = Bytes::copy_from_slice(attempted.claimed.payload.as_bytes());
+                if !proof::holds(Rule::Bytes) {
+                    body = format!("{} {}", attempted.claimed.payload, attempted_at).into();
+                }
                 match self.egress.post(&target, headers, body).await {
                     Ok(received) => attempted.answered(received.status, &received.body, received.retry_after),
                     Err(failed) => attempted.fail(class(failed.kind), failed.message.into_owned()),

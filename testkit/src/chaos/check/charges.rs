@@ -100,6 +100,8 @@ pub(super) fn ledger_and_payments(evidence: &Evidence) -> Finding {
         sum[0] += 1;
         sum[1] += u64::from(!line.voided);
     }
+    let in_part = evidence.requests.iter().filter(|entry| entry.body["paymentToken"] == "tok_partial");
+    let parts: BTreeSet<_> = in_part.map(|entry| (entry.shop, number(&entry.body, "amount"))).collect();
     for (shop, shown) in evidence.shown.iter().enumerate() {
         for payment in &shown.payments {
             let status = text(payment, "status");
@@ -109,7 +111,10 @@ pub(super) fn ledger_and_payments(evidence: &Evidence) -> Finding {
                 "processing" | "requires_action" => 4,
                 _ => continue,
             };
-            let key = (shop, number(payment, "amount"), text(payment, "currency").to_owned());
+            // Of which nobody knows yet that the issuer approved a part.
+            let amount = number(payment, "amount");
+            let amount = if place == 4 && parts.contains(&(shop, amount)) { amount / 2 } else { amount };
+            let key = (shop, amount, text(payment, "currency").to_owned());
             sums.entry(key).or_default()[place] += 1;
         }
     }

@@ -82,6 +82,7 @@ fn paired(evidence: &Evidence) -> Vec<(usize, &Value, &Booked)> {
 /// 0 ≤ refunded + reserved ≤ captured ≤ authorized, and each is the ledger's sum.
 pub(super) fn sums(evidence: &Evidence) -> Finding {
     let mut finding = Finding::of("refunded + reserved ≤ captured ≤ authorized, as in the ledger");
+    bounded_in_each_answer(evidence, &mut finding);
     let children = children(evidence);
     for (shop, payment, charge) in paired(evidence) {
         let sum = |kind: &str| -> i64 {
@@ -118,6 +119,24 @@ pub(super) fn sums(evidence: &Evidence) -> Finding {
         });
     }
     finding
+}
+
+/// The same in whatever the API has ever said: what a refund under way will give back is reserved from the start.
+fn bounded_in_each_answer(evidence: &Evidence, finding: &mut Finding) {
+    for entry in evidence.requests.iter().filter(|entry| entry.status.is_some_and(|status| status < 300)) {
+        let said = entry.said();
+        if text(&said, "object") != "payment" {
+            continue;
+        }
+        let reserved: i64 = refunds(&said)
+            .filter(|refund| text(refund, "status") == "pending")
+            .map(|refund| number(refund, "amount"))
+            .sum();
+        let [captured, refunded] = ["amountCaptured", "amountRefunded"].map(|field| number(&said, field));
+        finding.holds(refunded + reserved <= captured, || {
+            format!("{}: {refunded} + {reserved} of {captured} were told at {}", text(&said, "id"), entry.ended)
+        });
+    }
 }
 
 /// Whoever repeats a key is told of one payment, and of one end, byte by byte.

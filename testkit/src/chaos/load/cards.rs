@@ -72,6 +72,17 @@ pub(super) async fn token(caller: &mut Caller, nature: Nature) -> Option<String>
     Some(token.to_owned())
 }
 
+/// A token of a card that approves, and that is good once: what a page of the merchant gets for what the card field gave it.
+pub(super) async fn once(caller: &mut Caller) -> Option<String> {
+    if caller.shop().line == Line::Gateway {
+        return field_token(caller, Nature::Approves).await;
+    }
+    let session = caller.browse("/v1/checkout_sessions", json!({})).await?;
+    let told =
+        caller.browse("/v1/tokens", json!({"sessionId": session["sessionId"], "upstreamToken": "tok_ok"})).await?;
+    told["paymentToken"].as_str().map(str::to_owned)
+}
+
 /// What a capture field gets for a card at the gateway.
 async fn field_token(caller: &mut Caller, nature: Nature) -> Option<String> {
     let number = match nature {

@@ -17,8 +17,7 @@ const NOBODYS_CARD: &str = "pm_01ARZ3NDEKTSV4RRFFQ69G5FAV";
 /// One payment, and perhaps what follows.
 pub(super) async fn pay(caller: &mut Caller, customers: &[Customer]) {
     let Some(body) = body(caller, customers).await else { return };
-    let told =
-        if caller.random.percent(60) { with_key(caller, body).await } else { caller.post("/v1/payments", body).await };
+    let told = if caller.random.percent(60) { with_key(caller, body).await } else { without_key(caller, body).await };
     let Some(told) = told.filter(|told| told.status == 201) else { return };
     let Some(id) = told.body["id"].as_str().map(str::to_owned) else { return };
     if caller.random.percent(50) {
@@ -41,7 +40,12 @@ async fn body(caller: &mut Caller, customers: &[Customer]) -> Option<Value> {
             3 | 4 => Nature::Partial,
             _ => Nature::Approves,
         };
-        body["paymentToken"] = cards::token(caller, nature).await?.into();
+        let token = if nature == Nature::Approves && caller.random.percent(25) {
+            cards::once(caller).await?
+        } else {
+            cards::token(caller, nature).await?
+        };
+        body["paymentToken"] = token.into();
     }
     Some(body)
 }
@@ -49,7 +53,7 @@ async fn body(caller: &mut Caller, customers: &[Customer]) -> Option<Value> {
 /// Under a key of its own, again and again until it is known; sometimes by five at once.
 async fn with_key(caller: &mut Caller, body: Value) -> Option<Told> {
     let key = format!("order-{}", body["amount"]);
-    if caller.random.percent(8) {
+    if caller.random.percent(15) {
         let mut others: Vec<Caller> = Vec::new();
         for _ in 0..5 {
             let mut other = caller.clone();
@@ -64,10 +68,29 @@ async fn with_key(caller: &mut Caller, body: Value) -> Option<Told> {
         let _ = tokio::join!(ask(a), ask(b), ask(c), ask(d), ask(e));
     }
     let told = caller.insist(Method::POST, "/v1/payments", Some(&key), body.clone()).await;
-    if caller.random.percent(15) {
+    if caller.random.percent(25) {
         caller.insist(Method::POST, "/v1/payments", Some(&key), body).await;
     }
     told
+}
+
+/// Who repeats himself without a key is kept from paying twice by his token, where that is good once.
+async fn without_key(caller: &mut Caller, body: Value) -> Option<Told> {
+    let is_good_once = body["paymentToken"].as_str().is_some_and(|token| !token.starts_with("tok_"));
+    match caller.random.below(3) {
+        0 if is_good_once => {
+            let mut other = caller.clone();
+            let (one, two) =
+                tokio::join!(caller.post("/v1/payments", body.clone()), other.post("/v1/payments", body.clone()));
+            one.filter(|told| told.status == 201).or(two)
+        }
+        1 if is_good_once => {
+            let told = caller.post("/v1/payments", body.clone()).await;
+            let again = caller.post("/v1/payments", body).await;
+            told.filter(|told| told.status == 201).or(again)
+        }
+        _ => caller.post("/v1/payments", body).await,
+    }
 }
 
 async fn follow(caller: &mut Caller, id: &str, payment: &Value) {
@@ -116,7 +139,7 @@ async fn refunds(caller: &mut Caller, id: &str, amount: i64) {
     let body = json!({"amount": amount * 2 / 5});
     let (mut a, mut b, mut c) = (caller.clone(), caller.clone(), caller.clone());
     tokio::join!(a.post(&path, body.clone()), b.post(&path, body.clone()), c.post(&path, body));
-    caller.pause(1, 2).await;
+    caller.get(&format!("/v1/payments/{id}")).await;
 }
 
 /// A payment whose bank asks its holder, who confirms, refuses, or goes away.
