@@ -162,6 +162,7 @@ pub(super) const TABLE: &[Row] = &[
     row(Worker, "perform.renewed", Story::InDoubt(B)),
     row(Worker, "perform.renewed", Story::RefundInDoubt(B)),
     row(Worker, "perform.answered_again", Story::InDoubt(B)),
+    row(Worker, "perform.refused", Story::Refused),
     unknown(Person, "perform.learnt_nothing", Story::InDoubt(C)),
     unknown(Person, "perform.left_unknown", Story::RefundInDoubt(C)),
     row(Worker, "perform.answered", Story::Sale(A)),
