@@ -23,6 +23,7 @@ mod payment_methods;
 mod payments;
 mod plans;
 mod recurring_invoices;
+mod rolling;
 mod signing;
 mod subscriptions;
 mod support;
