@@ -5,11 +5,14 @@
 mod cadence;
 mod calendar;
 mod rows;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
+use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use common::addresses::Role;
 use common::calendar::PaymentTerms;
@@ -50,13 +53,23 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
         let content_type = request.headers().get(CONTENT_TYPE).cloned();
         let bytes = read(request.into_body()).await?;
+        Self::of(content_type.as_ref().map(HeaderValue::as_bytes), &bytes)
+    }
+}
+
+impl<T: DeserializeOwned> Body<T> {
+    /// Reads what was sent, whole.
+    ///
+    /// # Errors
+    /// 422 naming the field at fault; none for what is no JSON object.
+    pub(crate) fn of(content_type: Option<&[u8]>, bytes: &[u8]) -> Result<Self, Refusal> {
         let json = if bytes.is_empty() {
             Value::Object(serde_json::Map::new())
         } else {
-            if !content_type.is_some_and(|value| is_json(value.as_bytes())) {
+            if !content_type.is_some_and(is_json) {
                 return Err(Error::invalid("Content-Type", "Content-Type must be application/json").into());
             }
-            serde_json::from_slice(&bytes).map_err(|error| {
+            serde_json::from_slice(bytes).map_err(|error| {
                 Error::invalid("", format!("the body is not JSON: line {}, column {}", error.line(), error.column()))
             })?
         };

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::Value;
 
-use super::text::{mutated, texts};
+use super::text::{Bytes, mutated, texts};
 
 /// Values at the edges of something, some of which are no JSON.
 const ODD: [&str; 62] = [
@@ -136,7 +136,7 @@ fn changed(mut value: Value, change: Change) -> String {
 }
 
 /// The value as text with one change in its structure, and at times with changed bytes. Now and then it is as it was.
-pub fn json(valid: Value) -> impl Strategy<Value = Vec<u8>> {
+pub fn json(valid: Value) -> impl Strategy<Value = Bytes> {
     let mut found = Vec::new();
     places(&valid, "", &mut found);
     let strings: Vec<String> = found.iter().filter_map(|at| Some(valid.pointer(at)?.as_str()?.to_owned())).collect();
@@ -152,12 +152,12 @@ pub fn json(valid: Value) -> impl Strategy<Value = Vec<u8>> {
         1 => (place(), place()).prop_map(|(one, other)| Change::Swapped(one, other)),
     ];
     let whole = valid.clone();
-    let changed = change.prop_map(move |change| changed(valid.clone(), change).into_bytes()).boxed();
+    let changed = change.prop_map(move |change| Bytes(changed(valid.clone(), change).into_bytes())).boxed();
     prop_oneof![
         8 => changed.clone(),
         2 => super::edited_bytes(changed),
         2 => super::mutated_bytes(whole.to_string()),
-        1 => odd().prop_map(String::into_bytes),
+        1 => odd().prop_map(|odd| Bytes(odd.into_bytes())),
     ]
 }
 

@@ -7,7 +7,7 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 
 pub use json::{anything, json};
-pub use text::{changed, edited_bytes, mutated, mutated_bytes, noise, texts};
+pub use text::{Bytes, changed, edited_bytes, mutated, mutated_bytes, noise, texts};
 
 /// Tries a property on random inputs: 256 of them, or as many as `PROPTEST_CASES` says. The seed is printed; with `SEED` in
 /// the environment the same inputs come again.

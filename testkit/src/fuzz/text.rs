@@ -14,6 +14,24 @@ fn character() -> BoxedStrategy<char> {
     prop_oneof![3 => select(&ODD[..]), 1 => any::<char>()].boxed()
 }
 
+/// Bytes that are shown as text where they are, so that a finding can be read.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Bytes(pub Vec<u8>);
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "b\"{}\"", self.0.escape_ascii())
+    }
+}
+
 /// Any text, short as a rule.
 pub fn texts() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -24,8 +42,8 @@ pub fn texts() -> impl Strategy<Value = String> {
 }
 
 /// Any bytes, a thousand at most.
-pub fn noise() -> impl Strategy<Value = Vec<u8>> {
-    vec(any::<u8>(), 0..1_000)
+pub fn noise() -> impl Strategy<Value = Bytes> {
+    vec(any::<u8>(), 0..1_000).prop_map(Bytes)
 }
 
 /// One change of a sequence, whatever it is made of.
@@ -87,14 +105,14 @@ pub fn changed(text: impl Into<String>) -> impl Strategy<Value = String> {
 }
 
 /// The bytes as they are, or with one to three changes.
-pub fn mutated_bytes(bytes: impl Into<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
-    edited_bytes(Just(bytes.into()))
+pub fn mutated_bytes(bytes: impl Into<Vec<u8>>) -> impl Strategy<Value = Bytes> {
+    edited_bytes(Just(Bytes(bytes.into())))
 }
 
 /// Bytes that come from elsewhere, as they are or with one to three changes.
-pub fn edited_bytes(bytes: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
+pub fn edited_bytes(bytes: impl Strategy<Value = Bytes>) -> impl Strategy<Value = Bytes> {
     (bytes, vec(edit(any::<u8>().boxed()), 0..4)).prop_map(|(mut bytes, edits)| {
-        edits.into_iter().for_each(|edit| apply(&mut bytes, edit));
+        edits.into_iter().for_each(|edit| apply(&mut bytes.0, edit));
         bytes
     })
 }

@@ -4,6 +4,7 @@ mod cadences;
 mod cycles;
 mod days;
 mod naive;
+mod texts;
 mod zones;
 
 use testkit::fuzz::check_cases as check;

@@ -51,13 +51,15 @@ impl FieldToken {
         let Payload { i, e, b, l, m, y } = serde_json::from_slice(&json).ok()?;
         let at = |seconds: i64| Timestamp::from_millisecond(seconds.checked_mul(1000)?);
         let card = Card { brand: b, last4: l, exp_month: m, exp_year: y };
-        Some(Self { issued_at: at(i)?, expires_at: at(e)?, card })
+        card.is_shown().then_some(Self { issued_at: at(i)?, expires_at: at(e)?, card })
     }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use testkit::fuzz::{changed, check, json, texts};
     use crate::crypto::Secret;
 
     fn account(secret: &str) -> Credentials {
@@ -94,5 +96,27 @@ pub(super) mod tests {
         for odd in ["", "fld_", "fld_.", "tok_ok", "\u{e9}.\u{e9}"] {
             assert!(FieldToken::verify(odd, &account(SECRET)).is_none(), "{odd}");
         }
+    }
+
+    #[test]
+    fn no_token_with_a_changed_character_is_genuine() {
+        let text = signed(PAYLOAD, SECRET);
+        check((prop_oneof![changed(text.as_str()), texts()], changed(SECRET)), |(other, secret)| {
+            assert!(FieldToken::verify(&other, &account(SECRET)).is_none(), "{other}");
+            assert!(FieldToken::verify(&text, &account(&secret)).is_none(), "{secret}");
+        });
+    }
+
+    /// Even what is signed may be anything: another version of the gateway may have signed it.
+    #[test]
+    fn whatever_is_signed_is_a_token_or_none() {
+        let payload: serde_json::Value = serde_json::from_str(PAYLOAD).expect("JSON");
+        check(json(payload), |payload| {
+            let text = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(&*payload));
+            let signature = hex(&hmac_sha256(SECRET.as_bytes(), text.as_bytes()));
+            if let Some(token) = FieldToken::verify(&format!("{text}.{signature}"), &account(SECRET)) {
+                assert!(token.card.is_shown(), "{:?}", token.card);
+            }
+        });
     }
 }
