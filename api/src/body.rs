@@ -429,7 +429,8 @@ impl<'de> Deserialize<'de> for WebUrl {
             let text = value.as_str().filter(|text| text.len() <= 2048)?;
             let uri = text.parse::<axum::http::Uri>().ok()?;
             let web = matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
-            web.then(|| Self(text.to_owned()))
+            // Whoever sends a browser there reads it as browsers do.
+            (web && url::Url::parse(text).is_ok()).then(|| Self(text.to_owned()))
         })
     }
 }

@@ -356,7 +356,8 @@ mod tests {
                 Some(Changed::Later(seconds)) => now += seconds,
             }
             let request = Request::builder().method(method).uri(uri);
-            let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, value.as_bytes()));
+            let request =
+                headers.iter().fold(request, |request, (name, value)| request.header(*name, value.as_bytes()));
             // What is no request never comes here.
             let (parts, ()) = request.body(()).ok()?.into_parts();
             Some(verify(&parts, sent.as_bytes(), key_id, secret, now))
@@ -372,9 +373,9 @@ mod tests {
                     meant(&format!("{}, {value}", headers[*i].1)) == meant(&headers[*i].1)
                 }
                 // RFC 9421 has one spelling for a missing query and for an empty one; a fragment never leaves its sender.
-                Changed::Target(uri) => uri.parse::<axum::http::Uri>().is_ok_and(|uri| {
-                    uri.path() == "/v1/payments" && uri.query() == Some("a=b&c=%20d")
-                }),
+                Changed::Target(uri) => uri
+                    .parse::<axum::http::Uri>()
+                    .is_ok_and(|uri| uri.path() == "/v1/payments" && uri.query() == Some("a=b&c=%20d")),
                 Changed::Method(_) | Changed::Body(_) | Changed::Without(_) | Changed::Second(..) => false,
                 Changed::Key(_) | Changed::Secret(_) | Changed::Later(_) => false,
             };

@@ -132,8 +132,8 @@ fn parse_ulid(text: &str) -> Option<Uuid> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use testkit::fuzz::{check, mutated, texts};
     use proptest::prelude::*;
+    use testkit::fuzz::{check, mutated, texts};
 
     fn at(ms: i64) -> Timestamp {
         Timestamp::from_millisecond(ms).expect("in range")

@@ -217,13 +217,16 @@ mod tests {
 
     #[test]
     fn what_is_read_as_an_amount_is_one_and_within_bounds() {
-        check((currencies(), prop_oneof![mutated("1234.50"), mutated("90071992547409.91"), texts()]), |(currency, text)| {
-            if let Some(money) = Money::from_decimal(&text, currency) {
-                assert!((0..=MAX_AMOUNT).contains(&money.minor), "{text}");
-                let (written, zeros) = (money.to_decimal(), text.trim_start_matches('0'));
-                assert_eq!(written.trim_start_matches('0'), zeros, "{text}");
-            }
-        });
+        check(
+            (currencies(), prop_oneof![mutated("1234.50"), mutated("90071992547409.91"), texts()]),
+            |(currency, text)| {
+                if let Some(money) = Money::from_decimal(&text, currency) {
+                    assert!((0..=MAX_AMOUNT).contains(&money.minor), "{text}");
+                    let (written, zeros) = (money.to_decimal(), text.trim_start_matches('0'));
+                    assert_eq!(written.trim_start_matches('0'), zeros, "{text}");
+                }
+            },
+        );
     }
 
     #[test]

@@ -131,7 +131,8 @@ mod tests {
     #[test]
     fn whatever_stands_in_a_stream_is_a_wake_up_or_none() {
         let id = Uuid::from_u128(7);
-        let bytes = || prop_oneof![mutated_bytes("id"), mutated_bytes("request_id"), mutated_bytes(id.to_string()), noise()];
+        let bytes =
+            || prop_oneof![mutated_bytes("id"), mutated_bytes("request_id"), mutated_bytes(id.to_string()), noise()];
         check((mutated("1700000000000-3"), vec(bytes(), 0..6), any::<u64>()), |(redis_id, fields, now)| {
             let entry = Entry { id: redis_id, fields: fields.iter().map(|field| field.0.clone()).collect() };
             if let Some(wake) = entry.wake() {

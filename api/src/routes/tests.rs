@@ -21,7 +21,9 @@ fn body<T: DeserializeOwned>(valid: Value) {
     check(mutated(valid), |bytes| {
         let sent = fields_of(&bytes);
         match Body::<T>::of(Some(b"application/json"), &bytes) {
-            Ok(body) => assert!(bytes.is_empty() || serde_json::from_slice::<Value>(&bytes).expect("JSON") == body.json),
+            Ok(body) => {
+                assert!(bytes.is_empty() || serde_json::from_slice::<Value>(&bytes).expect("JSON") == body.json)
+            }
             Err(refusal) => {
                 assert_eq!(refusal.status(), 422);
                 let (message, param) = (refusal.message(), refusal.param());
@@ -29,7 +31,8 @@ fn body<T: DeserializeOwned>(valid: Value) {
                 let Some(sent) = sent else { return assert_eq!(param, None, "no field is at fault: {message}") };
                 let param = param.expect(message);
                 let field = param.split(['.', '[']).next().unwrap_or_default();
-                let is_named = known.iter().any(|known| known == field) || sent.iter().any(|key| param.starts_with(key));
+                let is_named =
+                    known.iter().any(|known| known == field) || sent.iter().any(|key| param.starts_with(key));
                 assert!(is_named && message.starts_with(param), "{param:?}: {message}");
             }
         }
@@ -129,7 +132,9 @@ fn every_body_is_tried() {
         include_str!("webhook_deliveries.rs"),
         include_str!("webhook_endpoints.rs"),
     ];
-    let taken = |source: &str| source.split("Body<").skip(1).filter_map(|rest| rest.split('>').next()).map(str::to_owned).collect::<Vec<_>>();
+    let taken = |source: &str| {
+        source.split("Body<").skip(1).filter_map(|rest| rest.split('>').next()).map(str::to_owned).collect::<Vec<_>>()
+    };
     let mut taken: Vec<_> = sources.into_iter().flat_map(taken).collect();
     taken.sort();
     taken.dedup();

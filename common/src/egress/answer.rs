@@ -67,10 +67,10 @@ pub(super) fn retry_after(headers: &HeaderMap, clock: &Clock) -> Option<Duration
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-    use hyper::header::HeaderValue;
-    use testkit::fuzz::{Bytes, check, mutated_bytes, noise};
     use crate::time::Timestamp;
+    use hyper::header::HeaderValue;
+    use proptest::prelude::*;
+    use testkit::fuzz::{Bytes, check, mutated_bytes, noise};
 
     #[test]
     fn retry_after_is_seconds_or_a_date() {

@@ -148,7 +148,7 @@ impl fmt::Debug for Target {
 mod tests {
     use super::*;
     use std::net::{IpAddr, Ipv4Addr};
-    
+
     use proptest::prelude::*;
     use testkit::fuzz::{check, mutated, texts};
 
@@ -352,7 +352,8 @@ mod tests {
 
     #[test]
     fn no_spelling_of_an_address_within_is_accepted() {
-        let within = proptest::sample::select(vec![[127, 0, 0, 1], [10, 0, 0, 1], [169, 254, 169, 254], [192, 168, 0, 1]]);
+        let within =
+            proptest::sample::select(vec![[127, 0, 0, 1], [10, 0, 0, 1], [169, 254, 169, 254], [192, 168, 0, 1]]);
         check((within, 0..6usize, policies()), |(octets, spelling, policy)| {
             let [a, b, c, d] = octets;
             let number = u32::from(Ipv4Addr::from(octets));

@@ -51,7 +51,9 @@ mod tests {
             let secrets = [secret(&key)];
             let signature = sign(&secrets, id, at, body);
             assert_eq!(signature, sign(&secrets, id, at, body));
-            assert!(!other_id.contains('.') && sign(&secrets, &other_id, at, body) != signature || other_id.contains('.'));
+            assert!(
+                !other_id.contains('.') && sign(&secrets, &other_id, at, body) != signature || other_id.contains('.')
+            );
             assert_ne!(sign(&secrets, id, at, &other_body), signature);
             assert_ne!(sign(&secrets, id, at + 1, body), signature);
             let other_key: Vec<u8> = key.iter().map(|byte| byte ^ 1).collect();

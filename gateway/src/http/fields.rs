@@ -187,7 +187,9 @@ mod tests {
             let sent = form.append_pair("amount", &text).finish();
             match amount(&Form::parse(sent.as_bytes()), cent) {
                 Ok(read) => assert!((1..=99_999_999_999_999).contains(&read.get()), "{text}"),
-                Err(Failure::Refused(code, why)) => assert!(code == Code::Amount && (text.len() < 3 || !why.contains(&text))),
+                Err(Failure::Refused(code, why)) => {
+                    assert!(code == Code::Amount && (text.len() < 3 || !why.contains(&text)))
+                }
                 Err(other) => panic!("{other:?}"),
             }
         });

@@ -104,7 +104,8 @@ mod tests {
 
     #[test]
     fn any_bytes_are_a_form_whose_texts_are_bounded_or_whose_field_is_named() {
-        let sent = "username=shop&api_key=k&amount=12.00&memo=a%0Ab&email_receipt=Y&client_ip=192.0.2.1&first_name=J%C3%A9";
+        let sent =
+            "username=shop&api_key=k&amount=12.00&memo=a%0Ab&email_receipt=Y&client_ip=192.0.2.1&first_name=J%C3%A9";
         check(prop_oneof![mutated_bytes(sent), noise()], |bytes| {
             let form = Form::parse(&bytes);
             for name in ["username", "amount", "memo", "email_receipt", "first_name"] {

@@ -37,7 +37,8 @@ fn a_zone_has_the_name_it_was_asked_by_in_any_case() {
 
 #[test]
 fn a_cadence_goes_together_or_its_field_is_named() {
-    let units = prop_oneof![3 => proptest::sample::select(vec!["daily", "weekly", "monthly", "yearly"]), 1 => Just("day")];
+    let units =
+        prop_oneof![3 => proptest::sample::select(vec!["daily", "weekly", "monthly", "yearly"]), 1 => Just("day")];
     let numbers = || prop_oneof![3 => -2..40i64, 1 => any::<i64>()];
     let inputs = (units, numbers(), proptest::option::of(numbers()), any::<bool>());
     check(500, inputs, |(unit, interval, day, last)| match Cadence::parse(unit, interval, day, last) {

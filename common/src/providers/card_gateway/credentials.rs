@@ -135,7 +135,9 @@ mod tests {
         check(json(valid), |text| {
             let Ok(text) = String::from_utf8(text.0) else { return };
             let Some(read) = Credentials::parse(&text) else { return };
-            assert!(!read.username.is_empty() && !read.api_key.expose().is_empty() && read.secret_key.expose().len() == 16);
+            assert!(
+                !read.username.is_empty() && !read.api_key.expose().is_empty() && read.secret_key.expose().len() == 16
+            );
             let shown = format!("{read:?}");
             assert_eq!(shown.matches("[secret]").count(), 2, "{shown}");
             assert!(read.username.contains("canary") || !shown.contains("canary"), "{shown}");

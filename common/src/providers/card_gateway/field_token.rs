@@ -58,9 +58,9 @@ impl FieldToken {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::crypto::Secret;
     use proptest::prelude::*;
     use testkit::fuzz::{changed, check, json, texts};
-    use crate::crypto::Secret;
 
     fn account(secret: &str) -> Credentials {
         let (api_key, secret_key) = (Secret::new("k".to_owned()), Secret::new(secret.to_owned()));

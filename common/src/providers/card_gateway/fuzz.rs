@@ -154,8 +154,10 @@ fn an_answer_that_cannot_be_read_is_no_outcome() {
     let answers = prop_oneof![
         mutated(success(&json!({"total_amount": 12.00}))),
         mutated(success(&json!({"redirect_url": "https://gateway.example/services/3ds/0a1b"}))),
-        mutated(success(&json!({"card_token": "card_0a1b", "card_type": "VISA", "credit_card_number": "XXXXXXXXXXXX4242",
-            "card_expiry_date": "12/2034"}))),
+        mutated(success(
+            &json!({"card_token": "card_0a1b", "card_type": "VISA", "credit_card_number": "XXXXXXXXXXXX4242",
+            "card_expiry_date": "12/2034"})
+        )),
         mutated(json!({"response": {"code": "A1", "description": "card_token is missing"}})),
         mutated(json!({"response": {"code": "18", "description": "Monthly limit exceeded"}})),
         mutated(report()),

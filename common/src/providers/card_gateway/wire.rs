@@ -17,8 +17,8 @@ const SUCCESS: &str = "00";
 
 /// By which it says that it did nothing, and will not (docs/gateway.md, Codes).
 const NOTHING_DONE: [&str; 28] = [
-    "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20",
-    "21", "22", "23", "24", "25", "26", "P1", "F",
+    "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19",
+    "20", "21", "22", "23", "24", "25", "26", "P1", "F",
 ];
 
 /// The gateway's address, and the connections to it.
@@ -149,7 +149,9 @@ mod tests {
             assert!(matches!(refusal(code).answer(), Err(Fault::Unknown(_))), "{code:?}");
         }
         check(mutated("15"), |code| match refusal(&code).answer() {
-            Ok(Answer::Refused { .. }) => assert!(code == "F" || code == "P1" || ("01"..="26").contains(&&*code), "{code:?}"),
+            Ok(Answer::Refused { .. }) => {
+                assert!(code == "F" || code == "P1" || ("01"..="26").contains(&&*code), "{code:?}")
+            }
             Ok(answer) => panic!("{answer:?}"),
             Err(Fault::NotProcessed(_)) => assert!(["A1", "A2"].contains(&&*code), "{code:?}"),
             Err(Fault::Unknown(_)) => {}
