@@ -69,7 +69,7 @@ const ODD: [&str; 62] = [
     r#""2026-11-21T09:30:00+23:59""#,
     r#""cus_00000000000000000000000000""#,
     r#""pm_7ZZZZZZZZZZZZZZZZZZZZZZZZZ""#,
-    r#""https://example.com/""#,
+    r#""https://shop.example/""#,
     r#""tok_ok""#,
 ];
 
