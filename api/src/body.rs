@@ -113,6 +113,11 @@ fn is_json(content_type: &[u8]) -> bool {
     essence.eq_ignore_ascii_case(b"application/json")
 }
 
+/// Whether a field or parameter of ours may have this name. What has another is read by nobody, and is not repeated either.
+pub(crate) fn is_name(text: &str) -> bool {
+    text.len() <= 40 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
 /// Postgres keeps no NUL in a text, so one is refused here, by the name of its field.
 fn refuse_nul(value: &Value, path: &mut String) -> Result<(), Refusal> {
     let within = |value: &Value, path: &mut String, step: String| {
@@ -128,7 +133,7 @@ fn refuse_nul(value: &Value, path: &mut String) -> Result<(), Refusal> {
             Err(Error::invalid(std::mem::take(path), message).into())
         }
         Value::Array(items) => items.iter().enumerate().try_for_each(|(i, item)| within(item, path, format!("[{i}]"))),
-        Value::Object(fields) => fields.iter().try_for_each(|(key, item)| {
+        Value::Object(fields) => fields.iter().filter(|(key, _)| is_name(key)).try_for_each(|(key, item)| {
             let step = if path.is_empty() { key.clone() } else { format!(".{key}") };
             within(item, path, step)
         }),

@@ -8,6 +8,7 @@ use common::error::Error;
 use common::page::PageRequest;
 
 use crate::answer::Refusal;
+use crate::body::is_name;
 
 /// The parameters of a request; of a repeated one, the last.
 pub(crate) struct Params(HashMap<String, String>);
@@ -18,7 +19,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
         let malformed = |_| Error::invalid("", "the query string is malformed");
         let Query(map) = Query::<HashMap<String, String>>::try_from_uri(&parts.uri).map_err(malformed)?;
-        match map.iter().find(|(_, value)| value.contains('\0')) {
+        match map.iter().find(|(name, value)| value.contains('\0') && is_name(name)) {
             Some((name, _)) => Err(Error::invalid(name.clone(), "must not contain the character U+0000").into()),
             None => Ok(Self(map)),
         }

@@ -28,7 +28,7 @@ fn field<T: DeserializeOwned>(near: &[&str], same: impl Fn(&T, &Value) -> bool) 
 
 fn is_within(number: i64, first: i64, last: i64, value: &Value) -> bool {
     // Not by another way of writing it: `10.0`, `1e1` and `"10"` are none.
-    (first..=last).contains(&number) && value.to_string() == number.to_string()
+    (first..=last).contains(&number) && *value == Value::from(number)
 }
 
 #[test]
@@ -90,4 +90,20 @@ fn a_body_of_any_bytes_is_read_or_refused() {
         assert_eq!(refusal.status(), 422);
         assert!(matches!(refusal.param(), None | Some("Content-Type")), "{refusal:?}");
     });
+}
+
+/// A refusal would repeat the name, however long it is, and nobody reads such a field.
+#[test]
+fn nul_is_refused_by_the_name_of_its_field_and_nowhere_else() {
+    let read = |body: &Value| Body::<Value>::of(Some(b"application/json"), body.to_string().as_bytes());
+    for (body, param) in [
+        (json!({"name": "\0"}), "name"),
+        (json!({"items": [{}, {"description": "a\0b"}]}), "items[1].description"),
+        (json!({"note": ["\0"]}), "note[0]"),
+    ] {
+        assert_eq!(read(&body).err().and_then(|refusal| refusal.param().map(str::to_owned)).as_deref(), Some(param));
+    }
+    for key in ["_".repeat(2_000), "a\0".to_owned(), "a b".to_owned(), "\u{e9}".to_owned()] {
+        assert!(read(&json!({key: "\0"})).is_ok());
+    }
 }
