@@ -377,7 +377,9 @@ mod tests {
                     .parse::<axum::http::Uri>()
                     .is_ok_and(|uri| uri.path() == "/v1/payments" && uri.query() == Some("a=b&c=%20d")),
                 Changed::Method(_) | Changed::Body(_) | Changed::Without(_) | Changed::Second(..) => false,
-                Changed::Key(_) | Changed::Secret(_) | Changed::Later(_) => false,
+                // HMAC pads a key with zeros.
+                Changed::Secret(other) => other.trim_end_matches('\0') == "secret",
+                Changed::Key(_) | Changed::Later(_) => false,
             };
             match verified(Some(&change)) {
                 Some(Ok(_)) => assert!(same, "it verifies, and is not what was signed"),

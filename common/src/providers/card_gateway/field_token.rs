@@ -103,7 +103,9 @@ pub(super) mod tests {
         let text = signed(PAYLOAD, SECRET);
         check((prop_oneof![changed(text.as_str()), texts()], changed(SECRET)), |(other, secret)| {
             assert!(FieldToken::verify(&other, &account(SECRET)).is_none(), "{other}");
-            assert!(FieldToken::verify(&text, &account(&secret)).is_none(), "{secret}");
+            // HMAC pads a key with zeros, so those at its end say nothing; a secret of an account has 16 characters.
+            let other = secret.trim_end_matches('\0') != SECRET;
+            assert!(!other || FieldToken::verify(&text, &account(&secret)).is_none(), "{secret}");
         });
     }
 
