@@ -28,7 +28,7 @@ fn field<T: DeserializeOwned>(near: &[&str], same: impl Fn(&T, &Value) -> bool) 
 
 fn is_within(number: i64, first: i64, last: i64, value: &Value) -> bool {
     // Not by another way of writing it: `10.0`, `1e1` and `"10"` are none.
-    (first..=last).contains(&number) && *value == Value::from(number)
+    (first..=last).contains(&number) && *value == number
 }
 
 #[test]
