@@ -115,7 +115,7 @@ fn is_json(content_type: &[u8]) -> bool {
 
 /// Whether a field or parameter of ours may have this name. What has another is read by nobody, and is not repeated either.
 pub(crate) fn is_name(text: &str) -> bool {
-    text.len() <= 40 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    (1..=40).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// Postgres keeps no NUL in a text, so one is refused here, by the name of its field.
@@ -432,10 +432,12 @@ impl<'de> Deserialize<'de> for WebUrl {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         strict(from, "an http(s) URL of up to 2048 characters", |value| {
             let text = value.as_str().filter(|text| text.len() <= 2048)?;
+            // A part after `#` is not looked at below.
+            let plain = !text.contains(|c: char| c.is_control() || c.is_whitespace());
             let uri = text.parse::<axum::http::Uri>().ok()?;
             let web = matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
             // Whoever sends a browser there reads it as browsers do.
-            (web && url::Url::parse(text).is_ok()).then(|| Self(text.to_owned()))
+            (web && plain && url::Url::parse(text).is_ok()).then(|| Self(text.to_owned()))
         })
     }
 }

@@ -103,7 +103,18 @@ fn nul_is_refused_by_the_name_of_its_field_and_nowhere_else() {
     ] {
         assert_eq!(read(&body).err().and_then(|refusal| refusal.param().map(str::to_owned)).as_deref(), Some(param));
     }
-    for key in ["_".repeat(2_000), "a\0".to_owned(), "a b".to_owned(), "\u{e9}".to_owned()] {
+    for key in [String::new(), "_".repeat(2_000), "a\0".to_owned(), "a b".to_owned(), "\u{e9}".to_owned()] {
         assert!(read(&json!({key: "\0"})).is_ok());
+    }
+}
+
+#[test]
+fn an_address_to_return_to_is_read_alike_by_all() {
+    let read = |text: &str| serde_json::from_value::<WebUrl>(json!(text)).is_ok();
+    assert!(read("https://shop.example/thanks?a=1#top") && read("http://localhost:3000"));
+    for bad in
+        ["https://:shop.example/", "https://shop.example/#\n", "https://s#\0", "https://shop.example/# a", "/thanks"]
+    {
+        assert!(!read(bad), "{bad:?}");
     }
 }
