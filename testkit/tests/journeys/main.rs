@@ -13,6 +13,7 @@ mod deliveries;
 mod elements;
 mod events;
 mod faults;
+mod fuzz;
 mod idempotency;
 mod invoices;
 mod keys;
