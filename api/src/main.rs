@@ -60,17 +60,20 @@ async fn main() -> Result<()> {
 
     let stop = telemetry::shutdown_signal();
     let internal = telemetry::Internal::new(pool, metrics);
-    let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;
+    // Whoever is told that it is ready finds it listening.
     let listener = TcpListener::bind(config::api_bind()?).await.context("API_BIND")?;
+    let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;
     tracing::info!(address = %listener.local_addr()?, metrics = %metrics_address, "api is listening");
 
     let draining = async move {
         stop.await;
-        tracing::info!("api is stopping: requests in flight are answered, new ones are not taken");
+        tracing::info!(
+            "api is stopping: it says so to balancers, then takes no new requests, and answers those in flight"
+        );
         internal.drain();
     };
     let publisher = app.publisher.clone();
-    server::serve(listener, routes::router(app), draining).await;
+    server::serve(listener, routes::router(app), draining, config::farewell()?).await;
     publisher.flush().await;
     tracing::info!("api has stopped");
     Ok(())

@@ -15,8 +15,30 @@ pub struct ConfigError {
     pub problem: &'static str,
 }
 
+/// A variable, or what the file contains that `…_FILE` names: secrets are mounted so. Without its last line break.
+fn lookup(name: &'static str) -> Result<Option<String>, ConfigError> {
+    let refuse = |problem| Err(ConfigError { name, problem });
+    match (std::env::var(name), std::env::var(format!("{name}_FILE"))) {
+        (Ok(_), Ok(_)) => refuse("is set, and so is its _FILE: one of them must go"),
+        (Ok(value), Err(_)) => Ok(Some(value)),
+        (Err(_), Ok(file)) => match std::fs::read_to_string(file) {
+            Ok(text) => Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned())),
+            Err(_) => refuse("has a _FILE that cannot be read"),
+        },
+        (Err(_), Err(_)) => Ok(None),
+    }
+}
+
 fn required(name: &'static str) -> Result<String, ConfigError> {
-    std::env::var(name).map_err(|_| ConfigError { name, problem: "is not set" })
+    lookup(name)?.ok_or(ConfigError { name, problem: "is not set" })
+}
+
+/// A variable that may be missing or empty, which is the same.
+///
+/// # Errors
+/// Its file cannot be read.
+pub fn optional(name: &'static str) -> Result<Option<String>, ConfigError> {
+    Ok(lookup(name)?.filter(|value| !value.is_empty()))
 }
 
 /// A variable that must be there, read by `parse`.
@@ -36,9 +58,9 @@ pub fn parsed<T>(
 /// # Errors
 /// It is not a number in the range of the type.
 pub fn number_or<T: std::str::FromStr>(name: &'static str, default: T) -> Result<T, ConfigError> {
-    match std::env::var(name) {
-        Ok(text) => text.parse().map_err(|_| ConfigError { name, problem: "is not a number in range" }),
-        Err(_) => Ok(default),
+    match lookup(name)? {
+        Some(text) => text.parse().map_err(|_| ConfigError { name, problem: "is not a number in range" }),
+        None => Ok(default),
     }
 }
 
@@ -114,6 +136,19 @@ pub fn money_concurrency(default: usize) -> Result<usize, ConfigError> {
     number_or("WORKER_MONEY_CONCURRENCY", default)
 }
 
+/// `DRAIN_MS`: how long an api or gateway that is to stop goes on taking requests, 5,000 milliseconds if not set, a minute at
+/// most. By then whatever balances them must have asked `/readyz` again.
+///
+/// # Errors
+/// It is not a number in that range.
+pub fn farewell() -> Result<Duration, ConfigError> {
+    const NAME: &str = "DRAIN_MS";
+    match number_or(NAME, 5_000)? {
+        ms @ 0..=60_000 => Ok(Duration::from_millis(ms)),
+        _ => Err(ConfigError { name: NAME, problem: "is not between 0 and 60000" }),
+    }
+}
+
 /// `KEY_CACHE_MS`: how long a process may believe what it read of an API key, from 0 (ask every time) to 1,000
 /// milliseconds, which is the default. So long after its revocation a key may still be accepted.
 ///
@@ -185,11 +220,8 @@ pub fn card_gateway_public_url() -> Result<Option<String>, ConfigError> {
 }
 
 fn optional_url(name: &'static str) -> Result<Option<String>, ConfigError> {
-    match std::env::var(name) {
-        Ok(text) if text.is_empty() => Ok(None),
-        Ok(_) => parsed(name, "is not an http(s) URL", http_url).map(Some),
-        Err(_) => Ok(None),
-    }
+    let read = |text: String| http_url(&text).ok_or(ConfigError { name, problem: "is not an http(s) URL" });
+    optional(name)?.map(read).transpose()
 }
 
 fn http_url(text: &str) -> Option<String> {

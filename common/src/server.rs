@@ -1,14 +1,19 @@
-//! Serving connections: what axum::serve does, with a limit to how long a client may take over a request's head. A body has
-//! its own where it is read.
+//! Serving connections: what axum::serve does, with a limit to how long a client may take over a request's head (a body has its
+//! own where it is read), and with an end that fails nobody's request.
 
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
+use axum::http::HeaderValue;
+use axum::http::header::CONNECTION;
+use axum::response::Response;
 use axum::serve::Listener;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -25,12 +30,18 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 /// How long a stop waits for requests in flight: a slow body and the wait for a worker fit in.
 const STOP_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// Serves until told to stop; then takes no new connection, and ends when every request in flight is answered.
-pub async fn serve(mut listener: TcpListener, router: Router, stop: impl Future<Output = ()>) {
+/// Serves until told to stop. Then it goes on for `farewell`, so that balancers see that it is going, and closes each connection with
+/// the answer to its next request; after that it takes no new connection, and ends when every request in flight is answered.
+pub async fn serve(mut listener: TcpListener, router: Router, stop: impl Future<Output = ()>, farewell: Duration) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
     let (open, mut connections) = (GracefulShutdown::new(), JoinSet::new());
-    let mut stop = pin!(stop);
+    let leaving = Arc::new(AtomicBool::new(false));
+    let mut stop = pin!(async {
+        stop.await;
+        leaving.store(true, Ordering::Relaxed);
+        tokio::time::sleep(farewell).await;
+    });
     loop {
         let (stream, address) = tokio::select! {
             // Failures to accept, such as too many open files, are waited out in there.
@@ -40,7 +51,8 @@ pub async fn serve(mut listener: TcpListener, router: Router, stop: impl Future<
             Some(_) = connections.join_next() => continue,
         };
         let router = router.clone();
-        let service = service_fn(move |request| answer(router.clone(), address, request));
+        let leaving = Arc::clone(&leaving);
+        let service = service_fn(move |request| answer(router.clone(), address, request, Arc::clone(&leaving)));
         let connection = open.watch(http.serve_connection(TokioIo::new(stream), service));
         connections.spawn(async move {
             if let Err(error) = connection.await {
@@ -58,7 +70,12 @@ async fn answer(
     router: Router,
     address: SocketAddr,
     mut request: hyper::Request<Incoming>,
-) -> Result<axum::response::Response, std::convert::Infallible> {
+    leaving: Arc<AtomicBool>,
+) -> Result<Response, std::convert::Infallible> {
     request.extensions_mut().insert(ConnectInfo(address));
-    router.oneshot(request.map(Body::new)).await
+    let mut response = router.oneshot(request.map(Body::new)).await?;
+    if leaving.load(Ordering::Relaxed) {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    Ok(response)
 }

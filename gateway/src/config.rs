@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use common::config::{ConfigError, number_or, parsed};
+use common::config::{ConfigError, number_or, optional, parsed};
 use common::crypto::{EncryptionKey, Pepper};
 use lettre::message::Mailbox;
 use url::Url;
@@ -39,7 +39,7 @@ pub fn public_url() -> Result<String, ConfigError> {
 pub fn card_keys() -> Result<KeyRing, ConfigError> {
     const OLD: &str = "GATEWAY_OLD_CARD_KEYS";
     let current = parsed("GATEWAY_CARD_KEY", "is not 64 hexadecimal digits", EncryptionKey::from_hex)?;
-    let others = optional(OLD).unwrap_or_default();
+    let others = optional(OLD)?.unwrap_or_default();
     let others = others.split(',').map(str::trim).filter(|key| !key.is_empty()).map(EncryptionKey::from_hex);
     let others = others.collect::<Option<Vec<_>>>();
     let problem = "is not keys of 64 hexadecimal digits with commas between them";
@@ -84,7 +84,7 @@ pub fn public_rate() -> Result<u32, ConfigError> {
 pub fn mailer() -> Result<Option<Mailer>, ConfigError> {
     const URL: &str = "GATEWAY_SMTP_URL";
     let wrong = |problem| ConfigError { name: URL, problem };
-    match (optional(URL), optional("GATEWAY_MAIL_FOLDER")) {
+    match (optional(URL)?, optional("GATEWAY_MAIL_FOLDER")?) {
         (None, None) => Ok(None),
         (Some(_), Some(_)) => Err(wrong("is set beside GATEWAY_MAIL_FOLDER")),
         (None, Some(folder)) => Ok(Some(Mailer::folder(PathBuf::from(folder), mail_from()?))),
@@ -106,10 +106,6 @@ fn tells_a_password(url: &str) -> bool {
         let safe = url.scheme() == "smtps" || url.query_pairs().any(|pair| pair == ("tls".into(), "required".into()));
         url.password().is_some() && !safe
     })
-}
-
-fn optional(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 #[cfg(test)]

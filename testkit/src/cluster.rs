@@ -414,6 +414,8 @@ fn common_environment(database_url: &str, redis: &Redis) -> Result<Environment> 
         ("PAGE_RATE_LIMIT", "1000000".to_owned()),
         // Where the receivers of tests are.
         ("WEBHOOK_ALLOW_LOOPBACK", "true".to_owned()),
+        // No balancer has to hear of a stop.
+        ("DRAIN_MS", "0".to_owned()),
         ("LOG_FORMAT", "text".to_owned()),
         ("RUST_LOG", "info".to_owned()),
     ];

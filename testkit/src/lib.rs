@@ -20,6 +20,7 @@ mod watchdog;
 pub mod bench;
 pub mod browser;
 pub mod chaos;
+pub mod fuzz;
 pub mod postgres;
 pub mod redis;
 pub mod sandbox;

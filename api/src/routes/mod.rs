@@ -13,6 +13,8 @@ pub(crate) mod plans;
 pub(crate) mod recurring_invoices;
 pub(crate) mod subscriptions;
 pub(crate) mod test_clock;
+#[cfg(test)]
+mod tests;
 pub(crate) mod webhook_deliveries;
 pub(crate) mod webhook_endpoints;
 

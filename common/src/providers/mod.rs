@@ -111,6 +111,15 @@ pub struct Card {
     pub exp_year: i16,
 }
 
+impl Card {
+    /// Whether it looks as the fields say. Whatever else a provider says is nothing that can be shown or kept.
+    fn is_shown(&self) -> bool {
+        let brand = (1..=40).contains(&self.brand.len()) && !self.brand.chars().any(char::is_control);
+        let last4 = self.last4.len() == 4 && self.last4.bytes().all(|byte| byte.is_ascii_digit());
+        brand && last4 && (1..=12).contains(&self.exp_month) && (1000..=9999).contains(&self.exp_year)
+    }
+}
+
 /// Whether a retry of the same card may succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type, utoipa::ToSchema)]
 #[sqlx(type_name = "decline_type", rename_all = "snake_case")]

@@ -42,8 +42,9 @@ pub(super) async fn serve() -> Result<()> {
     let stopped = telemetry::shutdown_signal();
     let internal = telemetry::Internal::new(pool, metrics);
     let metrics_bind = common::config::metrics_bind()?;
-    let metrics_address = internal.clone().serve(metrics_bind).await.context("METRICS_BIND")?;
+    // Whoever is told that it is ready finds it listening.
     let listener = TcpListener::bind(config::bind()?).await.context("GATEWAY_BIND")?;
+    let metrics_address = internal.clone().serve(metrics_bind).await.context("METRICS_BIND")?;
     tracing::info!(address = %listener.local_addr()?, metrics = %metrics_address, "gateway is listening");
 
     let stop = CancellationToken::new();
@@ -60,7 +61,7 @@ pub(super) async fn serve() -> Result<()> {
         internal.drain();
     };
     let work = app.work.clone();
-    server::serve(listener, http::router(app), draining).await;
+    server::serve(listener, http::router(app), draining, common::config::farewell()?).await;
     // Those whose callers have hung up.
     work.close();
     work.wait().await;

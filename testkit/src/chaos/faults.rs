@@ -175,7 +175,8 @@ impl<'a> Hand<'a> {
             RedisDelay => self.stage.wires.redis.set(Mode::Delay(Duration::from_millis(800))),
             PostgresRestart => self.stage.cluster.postgres.as_mut().context("its own")?.kill_immediate()?,
             PostgresConnections => return self.crowd().await,
-            PostgresFull => return self.fill(),
+            // What is down cannot start on a full disk.
+            PostgresFull => return Ok(self.postgres_runs()? && self.fill()?),
             PostgresCut => self.postgres(Mode::Cut),
             PostgresDelay => self.postgres(Mode::Delay(Duration::from_millis(400))),
             GatewayCut => self.gateway(Mode::Cut),
@@ -205,6 +206,8 @@ impl<'a> Hand<'a> {
             RedisFlush | MockLose => {}
             RedisRestart => self.stage.cluster.redis.restart().await?,
             RedisCut | RedisDelay => self.stage.wires.redis.set(Mode::Pass),
+            // It starts when there is room again.
+            PostgresRestart if self.is_full() => {}
             PostgresRestart => self.revive().await?,
             PostgresConnections => self.crowd.clear(),
             PostgresFull => self.empty().await?,
@@ -363,11 +366,15 @@ impl<'a> Hand<'a> {
         if let Some(disk) = &self.stage.disk {
             std::fs::remove_file(disk.0.join("balloon"))?;
         }
-        if self.stage.cluster.postgres.as_mut().context("its own")?.is_running()? {
-            Ok(())
-        } else {
-            self.revive().await
-        }
+        if self.postgres_runs()? { Ok(()) } else { self.revive().await }
+    }
+
+    fn is_full(&self) -> bool {
+        self.stage.disk.as_ref().is_some_and(|disk| disk.0.join("balloon").exists())
+    }
+
+    fn postgres_runs(&mut self) -> Result<bool> {
+        self.stage.cluster.postgres.as_mut().context("its own")?.is_running()
     }
 
     async fn revive(&mut self) -> Result<()> {

@@ -157,6 +157,7 @@ impl System {
                     ("GATEWAY_MAIL_FROM", "receipts@sandbox.example"),
                     ("METRICS_BIND", &bind),
                     ("LOG_FORMAT", "text"),
+                    ("DRAIN_MS", "0"),
                     ("RUST_LOG", &log_level),
                 ]
                 .map(|(name, value)| (name.to_owned(), value.to_owned())),

@@ -4,7 +4,7 @@
 use serde::Deserialize;
 
 use super::report::Record;
-use super::wire::{Reply, Wire};
+use super::wire::{self, Reply, Wire};
 use super::{Credentials, report};
 use crate::money::Money;
 use crate::providers::{Answer, Fault, Found};
@@ -12,6 +12,7 @@ use crate::time::Timestamp;
 
 #[derive(Deserialize)]
 struct Done {
+    #[serde(deserialize_with = "wire::name")]
     transaction_id: String,
 }
 

@@ -8,6 +8,8 @@ mod credentials;
 mod decline;
 mod field_token;
 mod follow;
+#[cfg(test)]
+mod fuzz;
 mod inquiry;
 mod report;
 mod sale;
@@ -139,10 +141,11 @@ fn follow_of(action: &Action) -> Result<Follow<'_>, Fault> {
 /// What the gateway says a card looks like.
 fn card(brand: &str, masked: &str, month: &str, year: &str) -> Option<Card> {
     let last4 = masked.get(masked.len().checked_sub(4)?..)?;
-    Some(Card {
+    let card = Card {
         brand: brand.to_ascii_lowercase(),
         last4: last4.to_owned(),
         exp_month: month.parse().ok()?,
         exp_year: year.parse().ok()?,
-    })
+    };
+    card.is_shown().then_some(card)
 }

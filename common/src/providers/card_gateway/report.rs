@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::wire::{Reply, Wire};
+use super::wire::{self, Reply, Wire};
 use super::{Credentials, card};
 use crate::money::Money;
 use crate::providers::{Answer, Card, Fault, Found};
@@ -13,6 +13,7 @@ const ALWAYS: [(&str, &str); 2] = [("start_date", "2000-01-01"), ("end_date", "9
 /// A transaction, as far as we look at it.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Record {
+    #[serde(deserialize_with = "wire::name")]
     pub(super) transaction_id: String,
     pub(super) parent_transaction_id: String,
     pub(super) transaction_type: String,
@@ -31,7 +32,7 @@ pub(super) struct Record {
 /// A page of the report.
 #[derive(Debug, Deserialize)]
 pub(super) struct Page {
-    pub(super) total_pages: usize,
+    pub(super) total_pages: u32,
     pub(super) transactions: Vec<Record>,
 }
 
@@ -87,12 +88,14 @@ impl Record {
 /// A transaction and what followed it, newest first.
 pub(super) async fn by_reference(wire: &Wire, account: &Credentials, reference: &str) -> Result<Vec<Record>, Fault> {
     let mut records = Vec::new();
-    for page in 1.. {
+    for page in 1u32.. {
         let number = page.to_string();
         let narrow = [ALWAYS[0], ALWAYS[1], ("reference_id", reference), ("page_no", &number)];
         let read = page_of(wire, account, &narrow).await?;
+        // A page that is empty is the last, whatever it says.
+        let is_last = page >= read.total_pages || read.transactions.is_empty();
         records.extend(read.transactions);
-        if page >= read.total_pages {
+        if is_last {
             break;
         }
     }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::wire::{Refusal, Reply, Wire};
+use super::wire::{self, Refusal, Reply, Wire};
 use super::{Credentials, FieldToken, card, decline, report};
 use crate::crypto::Secret;
 use crate::providers::{Action, Answer, Card, Fault, Found, Payer, Request, Source};
@@ -12,12 +12,14 @@ const NOBODY: &str = "unknown@payer.invalid";
 
 #[derive(Deserialize)]
 struct Charged {
+    #[serde(deserialize_with = "wire::name")]
     transaction_id: String,
     redirect_url: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct Stored {
+    #[serde(deserialize_with = "wire::name")]
     card_token: String,
     card_type: String,
     credit_card_number: String,
@@ -65,12 +67,21 @@ pub(super) async fn charge(wire: &Wire, account: &Credentials, request: &Request
         reply = wire.post::<Charged>(script, account, &fields).await?;
     }
     match reply {
-        Reply::Success(Charged { redirect_url: Some(url), .. }) => Ok(Answer::Challenged { url }),
+        Reply::Success(Charged { redirect_url: Some(url), .. }) if is_address(&url) => Ok(Answer::Challenged { url }),
+        Reply::Success(Charged { redirect_url: Some(_), .. }) => {
+            Err(Fault::Unknown("a challenge without an address".to_owned()))
+        }
         Reply::Success(Charged { transaction_id, redirect_url: None }) => {
             Ok(Answer::Charged { provider_ref: transaction_id, amount: money.minor, card })
         }
         Reply::Refusal(refusal) => refused(wire, account, &request.reference, &refusal, card).await,
     }
+}
+
+/// Where a browser can go.
+fn is_address(text: &str) -> bool {
+    url::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
+        && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 async fn refused(

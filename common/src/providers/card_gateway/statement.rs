@@ -67,7 +67,7 @@ impl Reading<'_> {
     /// it. What is wanted is mostly near the newest, so the way leads in leaps from there.
     async fn first_page_since(&self, since: Timestamp) -> Result<usize, Fault> {
         let (mut newest, mut leap) = (1, 1);
-        let pages = self.page(1).await?.total_pages.max(1);
+        let pages = usize::try_from(self.page(1).await?.total_pages).unwrap_or(usize::MAX).max(1);
         let mut oldest = pages;
         while newest < oldest {
             let next = if leap == 0 { (newest + oldest).div_ceil(2) } else { (newest + leap).min(oldest) };

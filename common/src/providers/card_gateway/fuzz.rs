@@ -1,0 +1,241 @@
+//! The adapter against a gateway that answers anything at all. What cannot be read is an unknown outcome and never an end.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::StatusCode;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Value, json};
+use testkit::fuzz::{Bytes, check, json as mutated};
+
+use super::wire::{Wire, is_name};
+use super::{Credentials, follow, inquiry, sale, statement};
+use crate::crypto::Secret;
+use crate::id::ProviderAccountId;
+use crate::money::{MAX_AMOUNT, Money};
+use crate::providers::{Action, Answer, Fault, Found, Inquired, Request, Source};
+use crate::time::Timestamp;
+
+const ID: &str = "01KAJ4M2V8Q0S5T7W9X1Y3Z5A7";
+/// By which the gateway says that it has not looked at a request.
+const UNREAD: [u16; 5] = [404, 405, 408, 413, 429];
+
+/// A gateway that says whatever it is told to, to everyone.
+struct Liar {
+    runtime: tokio::runtime::Runtime,
+    says: Arc<Mutex<(u16, Vec<u8>)>>,
+    wire: Wire,
+    account: Credentials,
+}
+
+impl Liar {
+    fn new() -> Self {
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        let says: Arc<Mutex<(u16, Vec<u8>)>> = Arc::default();
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).expect("a port");
+        let base = format!("http://{}", listener.local_addr().expect("bound"));
+        let told = Arc::clone(&says);
+        let answer = async move || {
+            let (status, body) = told.lock().expect("nobody panics with it").clone();
+            (StatusCode::from_u16(status).expect("a status"), body)
+        };
+        runtime.spawn(axum::serve(listener, Router::new().fallback(answer)).into_future());
+        let secret = |text: &str| Secret::new(text.to_owned());
+        let account =
+            Credentials { username: "shop".into(), api_key: secret("k"), secret_key: secret("0123456789abcdef") };
+        Self { wire: runtime.block_on(async { Wire::new(base) }), runtime, says, account }
+    }
+
+    /// What the adapter makes of this answer, before anybody loses patience.
+    fn asked<T>(&self, status: u16, body: &[u8], ask: impl AsyncFnOnce(&Wire, &Credentials) -> T) -> T {
+        *self.says.lock().expect("nobody panics with it") = (status, body.to_vec());
+        let asked = async { tokio::time::timeout(Duration::from_secs(8), ask(&self.wire, &self.account)).await };
+        self.runtime.block_on(asked).expect("no answer makes the adapter go on asking")
+    }
+}
+
+fn at(ms: i64) -> Timestamp {
+    Timestamp::from_millisecond(ms).expect("in range")
+}
+
+fn usd(minor: i64) -> Money {
+    Money { minor, currency: "USD".parse().expect("a currency") }
+}
+
+fn request() -> Request {
+    Request {
+        account: ProviderAccountId::new(at(1)),
+        reference: "op_1".into(),
+        action: Action::Charge { source: Source::Card("card_1".into()), money: usd(1200), capture: true },
+        now: at(1_800_000_000_000),
+        return_url: None,
+        payer: None,
+        valid_until: at(1_800_000_010_000),
+        recorded: vec![],
+    }
+}
+
+fn statuses() -> impl Strategy<Value = u16> {
+    prop_oneof![8 => Just(200), 1 => select(&UNREAD[..]), 1 => select(&[201u16, 204, 302, 401, 500, 502, 503][..])]
+}
+
+fn success(fields: &Value) -> Value {
+    let mut response = json!({"code": "00", "description": "Transaction entry successful", "transaction_id": ID});
+    response.as_object_mut().expect("an object").extend(fields.as_object().expect("an object").clone());
+    json!({"response": response})
+}
+
+/// A page of the report with a charge and what followed it.
+fn report() -> Value {
+    let record = |id: &str, parent: &str, kind: &str, amount: &str| {
+        json!({
+            "transaction_id": id, "parent_transaction_id": parent, "transaction_type": kind, "transaction_status": "SUCCESS",
+            "decline_reason": "", "time_zone": "America/New_York", "gmt_time": "2027-01-15 08:00:00", "card_type": "VISA",
+            "credit_card_number": "XXXXXXXXXXXX4242", "card_expiry_date": "12/2034", "currency": "USD", "amount": amount,
+            "reference_id": "op_1",
+        })
+    };
+    let child = "01KAJ4M2V8Q0S5T7W9X1Y3Z5A8";
+    json!({"response": {
+        "code": "00", "description": "Success", "no_of_transactions": "2", "total_pages": 1, "current_page": "1",
+        "transactions": [record(child, ID, "REFUND", "5.00"), record(ID, "", "SALE", "12.00")],
+    }})
+}
+
+/// The code of an answer that is one. Whatever else is in it may be nested as deeply as it likes.
+fn code(status: u16, body: &[u8]) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Envelope {
+        response: Coded,
+    }
+    #[derive(serde::Deserialize)]
+    struct Coded {
+        code: String,
+    }
+    let read: Envelope = serde_json::from_str(std::str::from_utf8(body).ok()?).ok().filter(|_| status == 200)?;
+    Some(read.response.code)
+}
+
+/// What is said of money is said by an answer that can be read, and is within bounds.
+#[track_caller]
+fn is_sound(answer: &Answer, code: Option<&str>) {
+    match answer {
+        Answer::Charged { provider_ref, amount, card } => {
+            assert!(code == Some("00") && is_name(provider_ref) && (0..=MAX_AMOUNT).contains(amount), "{answer:?}");
+            assert!(card.as_ref().is_none_or(|card| card.is_shown()), "{answer:?}");
+        }
+        Answer::Stored { provider_ref, card } => {
+            assert!(code == Some("00") && is_name(provider_ref) && card.is_shown(), "{answer:?}");
+        }
+        Answer::Done { provider_ref } => assert!(code == Some("00") && is_name(provider_ref), "{answer:?}"),
+        Answer::Challenged { url } => {
+            let url = url::Url::parse(url).expect("an address");
+            assert!(code == Some("00") && matches!(url.scheme(), "http" | "https"), "{answer:?}");
+        }
+        Answer::Declined { .. } | Answer::Refused { .. } => assert!(code.is_some(), "{answer:?}"),
+    }
+}
+
+#[track_caller]
+fn is_right(said: &Result<Answer, Fault>, status: u16, code: Option<&str>) {
+    match said {
+        Ok(Answer::Declined { .. } | Answer::Refused { .. }) => assert!(code.is_some_and(|code| code != "00")),
+        Ok(answer) => is_sound(answer, code),
+        Err(Fault::NotProcessed(_)) => assert!(UNREAD.contains(&status) || matches!(code, Some("A1" | "A2"))),
+        Err(Fault::Unknown(_)) => assert!(!UNREAD.contains(&status)),
+    }
+}
+
+#[test]
+fn an_answer_that_cannot_be_read_is_no_outcome() {
+    let liar = Liar::new();
+    let answers = prop_oneof![
+        mutated(success(&json!({"total_amount": 12.00}))),
+        mutated(success(&json!({"redirect_url": "https://gateway.example/services/3ds/0a1b"}))),
+        mutated(success(
+            &json!({"card_token": "card_0a1b", "card_type": "VISA", "credit_card_number": "XXXXXXXXXXXX4242",
+            "card_expiry_date": "12/2034"})
+        )),
+        mutated(json!({"response": {"code": "A1", "description": "card_token is missing"}})),
+        mutated(json!({"response": {"code": "18", "description": "Monthly limit exceeded"}})),
+        mutated(report()),
+    ];
+    check((statuses(), answers), |(status, body)| {
+        let code = code(status, &body);
+        let code = code.as_deref();
+        let charged = liar.asked(status, &body, async |wire, account| sale::charge(wire, account, &request()).await);
+        is_right(&charged, status, code);
+        if let Ok(Answer::Charged { amount, .. }) = charged {
+            assert_eq!(amount, 1200, "what was asked for");
+        }
+        let token = Secret::new("fld_1".to_owned());
+        is_right(&liar.asked(status, &body, async |w, a| sale::store_card(w, a, &token).await), status, code);
+        let refund = || follow::Follow { charge: ID, kind: follow::Kind::Refund(usd(500)) };
+        let done = liar.asked(status, &body, async |w, a| follow::execute(w, a, refund(), at(1_800_000_010_000)).await);
+        is_right(&done, status, code);
+    });
+}
+
+#[test]
+fn only_a_report_says_what_became_of_a_request() {
+    let liar = Liar::new();
+    let huge = |pages: u64| {
+        let mut report = report();
+        report["response"]["total_pages"] = pages.into();
+        Bytes(report.to_string().into_bytes())
+    };
+    let reports = prop_oneof![9 => mutated(report()), 1 => select(vec![0, 2, 40]).prop_map(huge)];
+    check((statuses(), reports), |(status, body)| {
+        let code = code(status, &body);
+        let code = code.as_deref();
+        let follow = || follow::Follow { charge: ID, kind: follow::Kind::Refund(usd(500)) };
+        let found = [
+            liar.asked(status, &body, async |wire, account| sale::look_up(wire, account, "op_1").await),
+            liar.asked(status, &body, async |wire, account| follow::look_up(wire, account, follow(), &[]).await),
+        ];
+        for found in &found {
+            match found {
+                Ok(Found::Answer(answer)) => is_sound(answer, code),
+                // It may be sent again: that is not said lightly.
+                Ok(Found::Pending | Found::Nothing) => assert_eq!(code, Some("00")),
+                Err(fault) => assert!(matches!(fault, Fault::Unknown(_)), "{fault}"),
+            }
+        }
+        let since = at(1_700_000_000_000);
+        let lines = liar.asked(status, &body, async |wire, account| statement::read(wire, account, since, 50).await);
+        match lines {
+            Ok(lines) => {
+                assert!(lines.len() <= 50 && code == Some("00"));
+                lines.iter().for_each(|line| is_sound(&line.answer, code));
+            }
+            Err(fault) => assert!(matches!(fault, Fault::Unknown(_)), "{fault}"),
+        }
+        let inquired = Inquired {
+            account: ProviderAccountId::new(at(1)),
+            charge: ID.into(),
+            reference: "op_1".into(),
+            now: at(1_800_000_000_000),
+            created_at: since,
+            captured_at: Some(since),
+        };
+        let standing = liar.asked(status, &body, async |w, a| inquiry::standing(w, a, &inquired).await);
+        assert!(standing.is_err() || code == Some("00"));
+    });
+}
+
+/// A report that claims to go on for ever would keep a worker busy, and was once added to until it overflowed.
+#[test]
+fn a_report_of_endless_pages_is_no_report() {
+    let liar = Liar::new();
+    for pages in [u64::from(u32::MAX) + 1, 1 << 62, u64::MAX] {
+        let mut report = report();
+        report["response"]["total_pages"] = pages.into();
+        let body = report.to_string().into_bytes();
+        let read = liar.asked(200, &body, async |w, a| statement::read(w, a, at(0), 50).await);
+        assert!(matches!(read, Err(Fault::Unknown(_))), "{pages}: {read:?}");
+        let found = liar.asked(200, &body, async |wire, account| sale::look_up(wire, account, "op_1").await);
+        assert!(matches!(found, Err(Fault::Unknown(_))), "{pages}: {found:?}");
+    }
+}
