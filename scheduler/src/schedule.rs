@@ -47,6 +47,39 @@ const BILLINGS_A_TICK: usize = 20;
 /// Collections under way at once, of everyone together. Those that are due beyond that wait in Postgres.
 const COLLECTIONS_UNDER_WAY: i64 = 1000;
 
+/// Every tick, by the name under which it is counted.
+const TICKS: [&str; 16] = [
+    "operations",
+    "inquiries",
+    "reconciliations",
+    "collections",
+    "clocks",
+    "accounts_ahead",
+    "recurring_invoices",
+    "subscriptions",
+    "payment_links",
+    "webhooks",
+    "unwanted_webhooks",
+    "partitions",
+    "forget",
+    "figures",
+    "billing_figures",
+    "webhook_figures",
+];
+
+/// Counts ticks from nought, so that the first failure is seen as a rise, and a tick that never comes is seen to be missing.
+pub(crate) fn count_from_nought() {
+    for tick in TICKS {
+        for outcome in ["ok", "failed"] {
+            metrics::counter!("scheduler_ticks_total", "tick" => tick, "outcome" => outcome).increment(0);
+        }
+        let _ = metrics::histogram!("scheduler_tick_seconds", "tick" => tick);
+    }
+    for queue in queues::ALL {
+        metrics::counter!("scheduler_handed_out_total", "queue" => queue.name()).increment(0);
+    }
+}
+
 /// What the ticks need.
 pub(crate) struct Scheduler {
     pub(crate) db: Db,
@@ -351,8 +384,9 @@ impl Scheduler {
                 metrics::gauge!("payments_operations_for_a_person").set(figure(row.map(|row| row.for_a_person as f64)));
             }
         }
-        for queue in queues::ALL {
-            // Redis may be away; then there is no figure, and its own alarms say so.
+        let redis = self.publisher.ping().await.is_ok();
+        metrics::gauge!("redis_up").set(if redis { 1.0 } else { 0.0 });
+        for queue in queues::ALL.into_iter().filter(|_| redis) {
             if let Ok(depth) = self.publisher.depth(queue).await {
                 metrics::gauge!("queue_waiting", "queue" => queue.name()).set(depth.waiting as f64);
                 metrics::gauge!("queue_pending", "queue" => queue.name()).set(depth.pending as f64);

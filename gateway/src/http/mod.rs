@@ -99,6 +99,16 @@ const OPERATIONS: [Operation; 10] = [
     Operation { script: "report.php", fallback: Code::Unknown, handler: |call| Box::pin(report::report(call)) },
 ];
 
+/// Counts requests from nought, so that the first answer that is unknown is seen as a rise.
+pub fn count_from_nought() {
+    for Operation { script, .. } in OPERATIONS {
+        for code in ["00", Code::Unknown.code()] {
+            metrics::counter!("gateway_requests_total", "script" => script, "code" => code).increment(0);
+        }
+        let _ = metrics::histogram!("gateway_request_seconds", "script" => script);
+    }
+}
+
 /// Every route.
 pub fn router(app: App) -> Router {
     let cors = CorsLayer::new().allow_origin(Any).allow_methods([Method::POST]).allow_headers([header::CONTENT_TYPE]);
