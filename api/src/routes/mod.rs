@@ -97,10 +97,12 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// Counts failures of ours from nought: one that came with the counter would not be seen as a rise.
+/// Counts failures of ours and refusals by limits from nought: one that came with its counter would not be seen as a rise.
 pub(crate) fn count_failures_from_nought() {
     for endpoint in endpoints() {
-        envelope::answered(&endpoint.method.to_uppercase(), endpoint.path, "500").increment(0);
+        for status in ["429", "500"] {
+            envelope::answered(&endpoint.method.to_uppercase(), endpoint.path, status).increment(0);
+        }
     }
 }
 
