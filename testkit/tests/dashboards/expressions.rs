@@ -34,7 +34,7 @@ pub(crate) fn asked(expression: &str) -> Asked {
             let close = next.find(')').unwrap_or(next.len() - 1);
             asked.labels.extend(next[1..close].split(',').map(|label| label.trim().to_owned()));
             rest = &next[close + 1..];
-        } else if next.starts_with('(') || WORDS.contains(&word) || GROUPING.contains(&word) {
+        } else if is_called(next) || WORDS.contains(&word) || GROUPING.contains(&word) {
             rest = after;
         } else if after.starts_with('{') {
             let close = closing(after);
@@ -47,6 +47,11 @@ pub(crate) fn asked(expression: &str) -> Asked {
     }
     asked.labels.remove("");
     asked
+}
+
+/// Whether a function or an aggregation stands before this.
+fn is_called(next: &str) -> bool {
+    ["(", "by ", "by(", "without ", "without("].iter().any(|begin| next.starts_with(begin))
 }
 
 /// Where the braces that a text begins with end; what stands in quotes may hold braces too.
