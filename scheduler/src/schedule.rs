@@ -372,6 +372,8 @@ impl Scheduler {
     }
 
     async fn publish_figures(&self) -> Result<()> {
+        let redis = self.publisher.ping().await.is_ok();
+        metrics::gauge!("redis_up").set(if redis { 1.0 } else { 0.0 });
         let backlog = operations::backlog(&self.db).await?;
         for state in [State::Ready, State::Claimed, State::Sending, State::Unknown] {
             let row = backlog.iter().find(|row| row.state == state);
@@ -384,8 +386,6 @@ impl Scheduler {
                 metrics::gauge!("payments_operations_for_a_person").set(figure(row.map(|row| row.for_a_person as f64)));
             }
         }
-        let redis = self.publisher.ping().await.is_ok();
-        metrics::gauge!("redis_up").set(if redis { 1.0 } else { 0.0 });
         for queue in queues::ALL.into_iter().filter(|_| redis) {
             if let Ok(depth) = self.publisher.depth(queue).await {
                 metrics::gauge!("queue_waiting", "queue" => queue.name()).set(depth.waiting as f64);

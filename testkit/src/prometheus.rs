@@ -29,7 +29,8 @@ pub fn configuration(every_seconds: u32, targets: &[(String, String)], rules: &P
          rule_files: [{rules}]\nscrape_configs:\n"
     );
     for (job, target) in targets {
-        text += &format!("  - {{job_name: {job}, static_configs: [{{targets: [{}]}}]}}\n", Value::from(target.as_str()));
+        text +=
+            &format!("  - {{job_name: {job}, static_configs: [{{targets: [{}]}}]}}\n", Value::from(target.as_str()));
     }
     text
 }

@@ -92,7 +92,8 @@ pub(crate) fn prometheus_programs() -> Result<Tool> {
     places.extend(BREW.iter().map(|prefix| Path::new(prefix).join("bin")));
     places.push(fetched().join("usr/bin"));
     let whole = |place: &Path| place.join("prometheus").is_file() && place.join("promtool").is_file();
-    first(places, whole).context("no Prometheus here: run ./dev test, which installs it, or name its folder in PROMETHEUS_BIN")
+    first(places, whole)
+        .context("no Prometheus here: run ./dev test, which installs it, or name its folder in PROMETHEUS_BIN")
 }
 
 fn fetched() -> PathBuf {

@@ -96,7 +96,8 @@ fn every_panel_says_what_it_shows_and_what_a_bad_value_means() -> Result<()> {
                     assert_eq!(text(asks, "/datasource/uid"), SOURCE, "{place} asks a data source of its own");
                 }
             }
-            let at = |side: &str| panel["gridPos"][side].as_u64().with_context(|| format!("{place}: no gridPos.{side}"));
+            let at =
+                |side: &str| panel["gridPos"][side].as_u64().with_context(|| format!("{place}: no gridPos.{side}"));
             let (x, y) = (at("x")?, at("y")?);
             for cell in (x..x + at("w")?).flat_map(|x| (y..y + at("h").unwrap_or(1)).map(move |y| (x, y))) {
                 assert!(cell.0 < 24, "{place} reaches over the edge");

@@ -16,7 +16,10 @@ use tokio::{
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Waits until `look` finds it.
-pub(crate) async fn eventually<T, F: Future<Output = Result<Option<T>>>>(what: &str, look: impl Fn() -> F) -> Result<T> {
+pub(crate) async fn eventually<T, F: Future<Output = Result<Option<T>>>>(
+    what: &str,
+    look: impl Fn() -> F,
+) -> Result<T> {
     let looking = async {
         loop {
             if let Some(found) = look().await? {

@@ -78,7 +78,8 @@ async fn every_selector_and_label_is_there(prometheus: &Prometheus) -> Result<()
             if series.is_empty() {
                 missing.push(format!("{selector} of {expression}"));
             }
-            let names = series.iter().filter_map(|series| series["metric"].as_object()).flat_map(|metric| metric.keys());
+            let names =
+                series.iter().filter_map(|series| series["metric"].as_object()).flat_map(|metric| metric.keys());
             labels.extend(names.cloned());
             seen.insert(selector.clone());
         }
@@ -112,7 +113,10 @@ async fn every_query_of_a_runbook_is_answered(database_url: &str) -> Result<()> 
     for (name, page) in runbooks()? {
         for query in page.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next()) {
             let mut transaction = connection.begin().await?;
-            sqlx::raw_sql(AssertSqlSafe(query)).execute(&mut *transaction).await.with_context(|| format!("{name}: {query}"))?;
+            sqlx::raw_sql(AssertSqlSafe(query))
+                .execute(&mut *transaction)
+                .await
+                .with_context(|| format!("{name}: {query}"))?;
             transaction.rollback().await?;
             answered += 1;
         }
