@@ -208,6 +208,11 @@ impl Scheduler {
     }
 
     async fn hand_out_operations(&self) -> Result<()> {
+        // Without Redis workers look for what is due by themselves. What was taken here and not pushed would be put off, and
+        // its client would wait for that.
+        if self.publisher.ping().await.is_err() {
+            return Ok(());
+        }
         loop {
             let due = operations::take_due(&self.db).await?;
             let handed_out = due.len();

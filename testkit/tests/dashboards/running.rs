@@ -14,9 +14,10 @@ use crate::{
     runbooks::runbooks,
 };
 
-/// What may be about to fire in a system that is well. `TickMissing`: what is done once a minute was done before Prometheus
-/// looked for the first time, and seems not to be done at all until it is done again.
-const EARLY: [&str; 1] = ["TickMissing"];
+/// What may be about to fire for a moment in a system that is well and has just been started. `TickMissing`: what is done once a
+/// minute was done before Prometheus looked for the first time, and seems not to be done at all until it is done again.
+/// `StatementsNotRead`: a statement is handed out before it is read.
+const EARLY: [&str; 2] = ["TickMissing", "StatementsNotRead"];
 
 async fn watched(cluster: &Cluster, directory: &Path) -> Result<Prometheus> {
     let target = |kind: Kind| {
