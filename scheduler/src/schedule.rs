@@ -208,9 +208,11 @@ impl Scheduler {
     }
 
     async fn hand_out_operations(&self) -> Result<()> {
+        let redis = self.publisher.ping().await.is_ok();
+        metrics::gauge!("redis_up").set(if redis { 1.0 } else { 0.0 });
         // Without Redis workers look for what is due by themselves. What was taken here and not pushed would be put off, and
         // its client would wait for that.
-        if self.publisher.ping().await.is_err() {
+        if !redis {
             return Ok(());
         }
         loop {
@@ -377,8 +379,6 @@ impl Scheduler {
     }
 
     async fn publish_figures(&self) -> Result<()> {
-        let redis = self.publisher.ping().await.is_ok();
-        metrics::gauge!("redis_up").set(if redis { 1.0 } else { 0.0 });
         let backlog = operations::backlog(&self.db).await?;
         for state in [State::Ready, State::Claimed, State::Sending, State::Unknown] {
             let row = backlog.iter().find(|row| row.state == state);
@@ -391,7 +391,8 @@ impl Scheduler {
                 metrics::gauge!("payments_operations_for_a_person").set(figure(row.map(|row| row.for_a_person as f64)));
             }
         }
-        for queue in queues::ALL.into_iter().filter(|_| redis) {
+        for queue in queues::ALL {
+            // Redis may be away; then there is no figure, and its own alarms say so.
             if let Ok(depth) = self.publisher.depth(queue).await {
                 metrics::gauge!("queue_waiting", "queue" => queue.name()).set(depth.waiting as f64);
                 metrics::gauge!("queue_pending", "queue" => queue.name()).set(depth.pending as f64);

@@ -42,18 +42,37 @@ fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// What the panels ask: where, and the expression.
-pub(crate) fn expressions() -> Result<Vec<(String, String)>> {
+/// What a panel asks.
+pub(crate) struct Target {
+    /// The dashboard and the panel.
+    pub(crate) place: String,
+    /// As Grafana would ask it.
+    pub(crate) expression: String,
+    /// How what comes back is called.
+    pub(crate) legend: String,
+}
+
+/// What all panels ask.
+pub(crate) fn targets() -> Result<Vec<Target>> {
     let mut found = Vec::new();
     for (name, dashboard) in dashboards()? {
         for panel in list(&dashboard, "panels") {
-            for target in list(panel, "targets") {
-                found.push((format!("{name}, {}", text(panel, "/title")), text(target, "/expr").to_owned()));
-            }
+            found.extend(list(panel, "targets").iter().map(|target| Target {
+                place: format!("{name}, {}", text(panel, "/title")),
+                expression: text(target, "/expr").replace("$__rate_interval", "1m"),
+                legend: text(target, "/legendFormat").to_owned(),
+            }));
         }
     }
-    assert!(found.len() > 30, "only {} expressions", found.len());
+    assert!(found.len() > 30, "only {} targets", found.len());
     Ok(found)
+}
+
+/// The names between `{{` and `}}`, with this before each.
+pub(crate) fn labels_in(text: &str, mark: &str) -> BTreeSet<String> {
+    let inside = text.split("{{").skip(1).filter_map(|rest| rest.split("}}").next());
+    let named = inside.flat_map(|inside| inside.split_whitespace()).filter_map(|word| word.strip_prefix(mark));
+    named.map(str::to_owned).collect()
 }
 
 /// The runbook that a text names, if it does, such as `redis`.

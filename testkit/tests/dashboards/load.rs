@@ -13,7 +13,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until `look` finds it.
 pub(crate) async fn eventually<T, F: Future<Output = Result<Option<T>>>>(
