@@ -48,6 +48,39 @@ const BILLINGS_A_TICK: usize = 20;
 /// Collections under way at once, of everyone together. Those that are due beyond that wait in Postgres.
 const COLLECTIONS_UNDER_WAY: i64 = 1000;
 
+/// Every tick, by the name under which it is counted.
+const TICKS: [&str; 16] = [
+    "operations",
+    "inquiries",
+    "reconciliations",
+    "collections",
+    "clocks",
+    "accounts_ahead",
+    "recurring_invoices",
+    "subscriptions",
+    "payment_links",
+    "webhooks",
+    "unwanted_webhooks",
+    "partitions",
+    "forget",
+    "figures",
+    "billing_figures",
+    "webhook_figures",
+];
+
+/// Counts ticks from nought, so that the first failure is seen as a rise, and a tick that never comes is seen to be missing.
+pub(crate) fn count_from_nought() {
+    for tick in TICKS {
+        for outcome in ["ok", "failed"] {
+            metrics::counter!("scheduler_ticks_total", "tick" => tick, "outcome" => outcome).increment(0);
+        }
+        let _ = metrics::histogram!("scheduler_tick_seconds", "tick" => tick);
+    }
+    for queue in queues::ALL {
+        metrics::counter!("scheduler_handed_out_total", "queue" => queue.name()).increment(0);
+    }
+}
+
 /// What the ticks need.
 pub(crate) struct Scheduler {
     pub(crate) db: Db,
@@ -176,6 +209,13 @@ impl Scheduler {
     }
 
     async fn hand_out_operations(&self) -> Result<()> {
+        let redis = self.publisher.ping().await.is_ok();
+        metrics::gauge!("redis_up").set(if redis { 1.0 } else { 0.0 });
+        // Without Redis workers look for what is due by themselves. What was taken here and not pushed would be put off, and
+        // its client would wait for that.
+        if !redis {
+            return Ok(());
+        }
         loop {
             let due = operations::take_due(&self.db).await?;
             let handed_out = due.len();

@@ -22,6 +22,9 @@ const RECONCILE_EVERY: Duration = Duration::from_secs(60);
 const UNDER_WAY: Duration = Duration::from_secs(120);
 /// Lines of one reading.
 const LINES: i64 = 1000;
+/// What came of a reading, as it is counted: read and compared, or not told.
+pub(super) const OK: &str = "ok";
+pub(super) const FAILED: &str = "failed";
 
 /// Takes the provider accounts whose statement is due, and moves their next turn on.
 ///
@@ -64,10 +67,12 @@ pub async fn reconcile(db: &Db, providers: &Providers, clock: &Clock, id: Provid
     let lines = match tokio::time::timeout(PROVIDER_TIMEOUT, asked).await {
         Ok(Ok(lines)) => lines,
         Ok(Err(error)) => {
+            count(due.provider, FAILED);
             tracing::warn!(provider_account = %id, %error, "no statement; it is asked for again in a minute");
             return Ok(());
         }
         Err(_) => {
+            count(due.provider, FAILED);
             tracing::warn!(provider_account = %id, "no statement in time; it is asked for again in a minute");
             return Ok(());
         }
@@ -80,7 +85,13 @@ pub async fn reconcile(db: &Db, providers: &Providers, clock: &Clock, id: Provid
     for line in &lines {
         compare(db, clock, id, due.account_id, line, known.get(&line.reference)).await?;
     }
-    move_on(db, id, until).await
+    move_on(db, id, until).await?;
+    count(due.provider, OK);
+    Ok(())
+}
+
+fn count(provider: ProviderKind, outcome: &'static str) {
+    metrics::counter!("payments_statements_total", "provider" => provider.name(), "outcome" => outcome).increment(1);
 }
 
 async fn compare(

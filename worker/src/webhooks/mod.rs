@@ -325,8 +325,19 @@ async fn when_some<T>(future: &mut Option<Pin<Box<dyn Future<Output = T> + Send>
     }
 }
 
+const SUCCEEDED: &str = "succeeded";
+
+/// Counts attempts from nought, so that the first of a kind is seen as a rise.
+pub(crate) fn count_from_nought() {
+    for outcome in Failure::ALL.map(Failure::name).into_iter().chain([SUCCEEDED]) {
+        metrics::counter!("webhooks_attempts_total", "outcome" => outcome).increment(0);
+    }
+    let _ = metrics::histogram!("webhooks_attempt_seconds");
+    let _ = metrics::histogram!("webhooks_delivery_seconds");
+}
+
 fn measure(attempted: &Attempted) {
-    let outcome = attempted.failure.map_or("succeeded", Failure::name);
+    let outcome = attempted.failure.map_or(SUCCEEDED, Failure::name);
     metrics::counter!("webhooks_attempts_total", "outcome" => outcome).increment(1);
     metrics::histogram!("webhooks_attempt_seconds").record(attempted.duration.as_secs_f64());
     if attempted.failure.is_none() && attempted.claimed.replay_of.is_none() {
