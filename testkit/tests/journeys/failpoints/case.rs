@@ -77,6 +77,11 @@ impl World {
         .await
     }
 
+    /// How many operations were claimed by more than one.
+    pub(super) async fn taken_over(&self) -> Result<i64> {
+        Ok(sqlx::query_scalar("SELECT count(*) FROM operations WHERE fence > 1").fetch_one(&self.db).await?)
+    }
+
     async fn push(&self, queue: Queue, id: Uuid) -> Result<()> {
         Ok(self.queue.push(queue, &[Wake { id, request_id: None }]).await?)
     }

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use futures_util::FutureExt;
 use futures_util::future::{LocalBoxFuture, join_all, try_join_all};
 use futures_util::stream::{self, FuturesUnordered, StreamExt, TryStreamExt};
@@ -25,6 +25,8 @@ use case::{Case, World};
 use faulty::{Action, Faulty, PAUSE, hits};
 use table::{By, Row, Story, TABLE};
 
+/// So many operations at least have somebody else's claim when those who paused go on.
+const LATE: i64 = 8;
 /// Merchants that are made at once.
 const MADE_AT_ONCE: usize = 4;
 
@@ -89,7 +91,7 @@ async fn lane(by: By, actions: Vec<Action>, rows: Vec<&'static Row>) -> Result<(
             }
         }
     }
-    let over = Instant::now() + PAUSE;
+    let (over, late_workers) = (Instant::now() + PAUSE, by == By::Worker && !paused.is_empty());
 
     // Somebody sound takes over, and clients whose requests came to nothing ask once more.
     for case in &cases {
@@ -121,6 +123,11 @@ async fn lane(by: By, actions: Vec<Action>, rows: Vec<&'static Row>) -> Result<(
     let (late, repeated) = if by == By::Api { (late.await, repeated.await) } else { tokio::join!(late, repeated) };
     late?;
     world.settles().await?;
+    if late_workers {
+        // Lateness is what a pause is for: others must have taken over meanwhile.
+        let taken_over = world.taken_over().await?;
+        ensure!(taken_over >= LATE, "only {taken_over} operations were taken over from those who paused");
+    }
     let checked = join_all(cases.iter().map(|case| judged(case, case.check()))).await;
     let wrong = repeated.into_iter().chain(checked).flatten().collect();
     Ok((cases.len(), wrong))
