@@ -11,6 +11,7 @@ chmod 700 "$folder"
 
 # Writes standard input to a new file, whole or not at all.
 put() {
+  rm -f "$folder/$1.new"
   cat > "$folder/$1.new"
   chmod 444 "$folder/$1.new"
   mv "$folder/$1.new" "$folder/$1"
@@ -19,7 +20,7 @@ put() {
 random() {
   [[ -e $folder/$1 ]] && return
   local value
-  value=$(openssl rand -hex 32)
+  value=$(od -An -v -tx1 -N32 /dev/urandom | tr -d " \n")
   put "$1" <<< "$value"
 }
 
