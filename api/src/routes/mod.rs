@@ -99,6 +99,15 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
+/// Counts failures of ours and refusals by limits from nought: one that came with its counter would not be seen as a rise.
+pub(crate) fn count_failures_from_nought() {
+    for endpoint in endpoints() {
+        for status in ["429", "500"] {
+            envelope::answered(&endpoint.method.to_uppercase(), endpoint.path, status).increment(0);
+        }
+    }
+}
+
 /// Every path of the API, and the document of them.
 pub(crate) fn router(app: App) -> Router {
     let mut endpoints = endpoints();

@@ -8,6 +8,7 @@ use crate::id::PaymentLinkId;
 use crate::operations::{self, Claimed};
 use crate::payment_links;
 use crate::payments::{self, Payment};
+use crate::proof::failpoint;
 use crate::providers::Answer;
 use crate::time::Timestamp;
 
@@ -55,6 +56,7 @@ pub(super) async fn charge_for_link(
             payment_links::payment_failed(&mut tx, &mut link).await?;
         }
     }
+    failpoint("link_payment.written").await?;
     tx.commit().await?;
     Ok(())
 }

@@ -21,7 +21,7 @@ use crate::id::{AnomalyId, OperationId, PaymentId, PaymentMethodId};
 use crate::operations::{self, Claimed, Kind, Locked, NewOperation, Origin, Outcome, Retry, State, Subject};
 use crate::payment_methods::{self, PaymentMethodView};
 use crate::payments::{self, Payment, PaymentView, RefundStatus, Status, refunds};
-use crate::proof::{self, Rule};
+use crate::proof::{self, Rule, failpoint};
 use crate::providers::{Action, Answer, ProviderKind};
 use crate::queues;
 use crate::time::Timestamp;
@@ -47,6 +47,7 @@ pub async fn record_outcome(db: &Db, claimed: &Claimed, answer: &Answer, clock: 
         | (Kind::Capture | Kind::Void | Kind::Refund | Kind::Reverse, Subject::PaymentMethod(_))
         | (Kind::StoreCard, Subject::Payment(_)) => return Err(misfit(claimed, "its subject")),
     }
+    failpoint("outcome.written").await?;
     tx.commit().await?;
     Ok(())
 }
@@ -93,6 +94,7 @@ async fn charge(db: &Db, claimed: &Claimed, id: PaymentId, answer: &Answer, cloc
         conclude(&mut payment, claimed, answer, now)?;
         let mut connection = db.acquire().await?;
         if let Some(endpoints) = write(&mut connection, claimed, &payment, answer, now).await? {
+            failpoint("outcome.written_at_once").await?;
             db.wake(queues::WEBHOOKS, endpoints);
             return Ok(());
         }
@@ -106,6 +108,7 @@ async fn charge(db: &Db, claimed: &Claimed, id: PaymentId, answer: &Answer, cloc
     if !operation.state.is_final() && payment.status.is_under_way() {
         conclude(&mut payment, claimed, answer, now)?;
         finish(&mut tx, claimed, &payment, answer, now).await?;
+        failpoint("outcome.written_the_long_way").await?;
         tx.commit().await?;
         return Ok(());
     }
@@ -113,6 +116,7 @@ async fn charge(db: &Db, claimed: &Claimed, id: PaymentId, answer: &Answer, cloc
         return Err(misfit(claimed, &format!("a charge of a payment that is {}", payment.status.name())));
     }
     late_charge(&mut tx, claimed, &payment, &operation, answer, now).await?;
+    failpoint("outcome.written_late").await?;
     tx.commit().await?;
     Ok(())
 }
@@ -196,6 +200,7 @@ async fn challenge(db: &Db, claimed: &Claimed, id: PaymentId, url: &str, clock: 
         events::append(&mut tx, payment.account_id, livemode, EventType::PaymentRequiresAction, &view, now).await?;
     }
     operations::leave_unknown(&mut tx, claimed, Retry::After(LOOK_AT_CHALLENGE), false).await?;
+    failpoint("outcome.challenged").await?;
     tx.commit().await?;
     Ok(())
 }
@@ -349,11 +354,6 @@ pub(super) async fn late_charge(
 ) -> Result<()> {
     match answer {
         Answer::Charged { provider_ref, amount, .. } if operation.provider_ref.as_ref() != Some(provider_ref) => {
-            tracing::error!(
-                operation = %claimed.id, payment = %payment.id, provider_ref, amount,
-                "a second approved charge for one payment: recorded as an anomaly, and its reversal is on its way"
-            );
-            metrics::counter!("payments_duplicate_charges_total", "provider" => claimed.provider.name()).increment(1);
             reverse(tx, claimed, payment, provider_ref, *amount, now).await
         }
         Answer::Charged { .. }
@@ -383,6 +383,11 @@ async fn reverse(
     if recorded {
         return Ok(());
     }
+    tracing::error!(
+        operation = %claimed.id, payment = %payment.id, provider_ref, amount,
+        "a second approved charge for one payment: recorded as an anomaly, and its reversal is on its way"
+    );
+    metrics::counter!("payments_duplicate_charges_total", "provider" => claimed.provider.name()).increment(1);
     let reversal = OperationId::new(now);
     let money = crate::money::Money { minor: amount, currency: payment.currency };
     operations::insert(

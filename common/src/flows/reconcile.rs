@@ -12,6 +12,7 @@ use crate::db::Db;
 use crate::error::Result;
 use crate::id::{AccountId, ProviderAccountId};
 use crate::operations::{self, Known, PROVIDER_TIMEOUT, State};
+use crate::proof::failpoint;
 use crate::providers::{Answer, ProviderKind, Providers, StatementLine};
 use crate::time::Timestamp;
 
@@ -21,6 +22,9 @@ const RECONCILE_EVERY: Duration = Duration::from_secs(60);
 const UNDER_WAY: Duration = Duration::from_secs(120);
 /// Lines of one reading.
 const LINES: i64 = 1000;
+/// What came of a reading, as it is counted: read and compared, or not told.
+pub(super) const OK: &str = "ok";
+pub(super) const FAILED: &str = "failed";
 
 /// Takes the provider accounts whose statement is due, and moves their next turn on.
 ///
@@ -63,14 +67,17 @@ pub async fn reconcile(db: &Db, providers: &Providers, clock: &Clock, id: Provid
     let lines = match tokio::time::timeout(PROVIDER_TIMEOUT, asked).await {
         Ok(Ok(lines)) => lines,
         Ok(Err(error)) => {
+            count(due.provider, FAILED);
             tracing::warn!(provider_account = %id, %error, "no statement; it is asked for again in a minute");
             return Ok(());
         }
         Err(_) => {
+            count(due.provider, FAILED);
             tracing::warn!(provider_account = %id, "no statement in time; it is asked for again in a minute");
             return Ok(());
         }
     };
+    failpoint("reconcile.read").await?;
     let references: Vec<_> = lines.iter().map(|line| line.reference.clone()).collect();
     let known: HashMap<_, _> = operations::by_reference(db, id, &references).await?;
     let full = i64::try_from(lines.len()).is_ok_and(|n| n >= LINES);
@@ -78,7 +85,13 @@ pub async fn reconcile(db: &Db, providers: &Providers, clock: &Clock, id: Provid
     for line in &lines {
         compare(db, clock, id, due.account_id, line, known.get(&line.reference)).await?;
     }
-    move_on(db, id, until).await
+    move_on(db, id, until).await?;
+    count(due.provider, OK);
+    Ok(())
+}
+
+fn count(provider: ProviderKind, outcome: &'static str) {
+    metrics::counter!("payments_statements_total", "provider" => provider.name(), "outcome" => outcome).increment(1);
 }
 
 async fn compare(
@@ -107,7 +120,8 @@ async fn compare(
             );
             metrics::counter!("payments_reconciled_total").increment(1);
             let operation = operations::read(db, known.id, clock.now()).await?;
-            record_outcome(db, &operation, &line.answer, clock).await
+            record_outcome(db, &operation, &line.answer, clock).await?;
+            failpoint("reconcile.recorded").await
         }
     }
 }

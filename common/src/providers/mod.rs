@@ -32,6 +32,9 @@ pub enum ProviderKind {
 }
 
 impl ProviderKind {
+    /// Every one.
+    pub const ALL: [Self; 2] = [Self::Mock, Self::CardGateway];
+
     /// No authorization holds longer, at whichever provider.
     pub const LONGEST_AUTHORIZATION: Duration = Duration::from_secs(7 * 24 * 3600);
 

@@ -12,6 +12,7 @@ mod customers;
 mod deliveries;
 mod elements;
 mod events;
+mod failpoints;
 mod faults;
 mod fuzz;
 mod idempotency;

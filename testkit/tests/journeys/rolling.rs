@@ -75,7 +75,7 @@ impl Balancer {
             ensure!(paid.status == 201 && paid.body["status"] == "pending_settlement", "{}", paid.body);
             let id = paid.body["id"].as_str().context("an id")?.to_owned();
             let read = self.next()?.get(&format!("/v1/payments/{id}")).await.context("a read")?;
-            ensure!(read.status == 200 && read.body["id"] == Value::from(id), "{}", read.body);
+            ensure!(read.status == 200 && read.body["id"] == id, "{}", read.body);
             done += 1;
         }
         Ok(done)
