@@ -4,20 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pub fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("testkit lies in the repository").to_owned()
 }
 
-pub fn read(path: &str) -> String {
+pub(crate) fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 /// The variables of a function in a config.rs.
 #[derive(Clone, Debug, Default)]
-pub struct Variables {
-    pub all: BTreeSet<String>,
+pub(crate) struct Variables {
+    pub(crate) all: BTreeSet<String>,
     /// Without these the process does not start.
-    pub required: BTreeSet<String>,
+    pub(crate) required: BTreeSet<String>,
 }
 
 impl Variables {
@@ -84,7 +84,7 @@ fn asked(sources: &[&str]) -> Variables {
 }
 
 /// The programs of the image and the variables that each reads.
-pub fn programs() -> BTreeMap<&'static str, Variables> {
+pub(crate) fn programs() -> BTreeMap<&'static str, Variables> {
     let migrate = read("migrations/src/main.rs");
     assert!(migrate.contains("\"DATABASE_URL\"") && migrate.contains("\"DATABASE_URL_FILE\""));
     let database: BTreeSet<_> = ["DATABASE_URL".to_owned()].into();
@@ -107,7 +107,7 @@ pub fn programs() -> BTreeMap<&'static str, Variables> {
 }
 
 /// Every variable that any of them reads.
-pub fn known() -> BTreeSet<String> {
+pub(crate) fn known() -> BTreeSet<String> {
     let mut known: BTreeSet<_> = ["LOG_FORMAT".to_owned(), "RUST_LOG".to_owned()].into();
     for path in ["common/src/config.rs", "gateway/src/config.rs"] {
         known.extend(functions(path).into_values().flat_map(|function| function.all));
@@ -118,7 +118,7 @@ pub fn known() -> BTreeSet<String> {
 }
 
 /// Whole seconds that a constant of a source says.
-pub fn seconds(path: &str, constant: &str) -> u64 {
+pub(crate) fn seconds(path: &str, constant: &str) -> u64 {
     let text = read(path);
     let mark = format!("const {constant}: Duration = Duration::from_secs(");
     let rest = text.split(&mark).nth(1).unwrap_or_else(|| panic!("{path} has no {constant} in seconds"));

@@ -2,15 +2,15 @@
 
 /// A line that says something: the keys that lead to it, and what follows the last of them.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// `services.api.command`. Items of a list add nothing.
-    pub path: String,
+    pub(crate) path: String,
     /// `[api]`, `{name: PUBLIC_URL, value: x}`, or nothing where more follows below.
-    pub value: String,
+    pub(crate) value: String,
 }
 
 /// What a file says, line by line. A document of several is read by itself: see [`documents`].
-pub fn entries(text: &str) -> Vec<Entry> {
+pub(crate) fn entries(text: &str) -> Vec<Entry> {
     let mut open: Vec<(usize, String)> = Vec::new();
     let mut entries: Vec<Entry> = Vec::new();
     for line in text.lines() {
@@ -42,17 +42,17 @@ pub fn entries(text: &str) -> Vec<Entry> {
 }
 
 /// The documents of a file.
-pub fn documents(text: &str) -> Vec<Vec<Entry>> {
+pub(crate) fn documents(text: &str) -> Vec<Vec<Entry>> {
     text.split("\n---\n").map(entries).collect()
 }
 
 /// What stands at this path, as often as it stands there.
-pub fn at<'a>(entries: &'a [Entry], path: &'a str) -> impl Iterator<Item = &'a str> {
+pub(crate) fn at<'a>(entries: &'a [Entry], path: &'a str) -> impl Iterator<Item = &'a str> {
     entries.iter().filter(move |entry| entry.path == path && !entry.value.is_empty()).map(|entry| entry.value.as_str())
 }
 
 /// What `{key: …}` says of a key, wherever it stands on the line.
-pub fn inline<'a>(value: &'a str, key: &str) -> Vec<&'a str> {
+pub(crate) fn inline<'a>(value: &'a str, key: &str) -> Vec<&'a str> {
     let starts = |at: usize| at == 0 || value[..at].ends_with(['{', ' ', '[']);
     let mark = format!("{key}: ");
     let found = value.match_indices(&mark).filter(|(at, _)| starts(*at));
@@ -62,7 +62,7 @@ pub fn inline<'a>(value: &'a str, key: &str) -> Vec<&'a str> {
 }
 
 /// The words of `[a, "b", c]`.
-pub fn list(value: &str) -> Vec<String> {
+pub(crate) fn list(value: &str) -> Vec<String> {
     let inside = value.trim_start_matches('[').trim_end_matches(']');
     let words = inside.split(',').map(|word| word.trim().trim_matches('"').to_owned());
     words.filter(|word| !word.is_empty()).collect()
