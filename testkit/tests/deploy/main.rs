@@ -13,6 +13,15 @@ use sources::{known, programs, read, root, seconds};
 use yaml::{Entry, at, documents, entries, inline, list};
 
 const KUBERNETES: &str = "deploy/kubernetes/";
+/// Where pods are described.
+const MANIFESTS: [&str; 6] = [
+    "base/api.yaml",
+    "base/worker.yaml",
+    "base/scheduler.yaml",
+    "base/gateway.yaml",
+    "migrate/jobs.yaml",
+    "ctl/pod.yaml",
+];
 /// What must come by a file.
 const SECRET: [&str; 9] = [
     "DATABASE_URL",
@@ -99,14 +108,7 @@ fn of_compose() -> Vec<Start> {
 fn of_kubernetes() -> Vec<Start> {
     let common = entries(&read(&format!("{KUBERNETES}base/program.yaml")));
     let mut starts = Vec::new();
-    for file in [
-        "base/api.yaml",
-        "base/worker.yaml",
-        "base/scheduler.yaml",
-        "base/gateway.yaml",
-        "migrate/jobs.yaml",
-        "ctl/pod.yaml",
-    ] {
+    for file in MANIFESTS {
         for document in documents(&read(&format!("{KUBERNETES}{file}"))) {
             let kind = at(&document, "kind").next().expect("a kind");
             let spec = match kind {
@@ -380,5 +382,41 @@ fn what_is_mounted_from_here_is_here() {
     for mount in mounts {
         let (here, rest) = mount.split_once(':').expect("from and to");
         assert!(root().join(here).is_dir() && rest.ends_with(":ro"), "{mount}");
+    }
+}
+
+#[test]
+fn settings_and_secrets_that_are_referred_to_are_made() {
+    let (settings, page) = (read(&format!("{KUBERNETES}base/kustomization.yaml")), read("docs/deploying.md"));
+    let (mut keys, mut files, mut wrong) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+    for file in MANIFESTS {
+        for Entry { path, value } in entries(&read(&format!("{KUBERNETES}{file}"))) {
+            if value.contains("configMapKeyRef") {
+                keys.extend(inline(&value, "key").into_iter().map(str::to_owned));
+            } else if path.contains(".projected.sources.") {
+                files.extend(inline(&value, "key").into_iter().map(str::to_owned));
+            }
+            if path.ends_with(".secret") || path.ends_with(".secret.name") {
+                let name = inline(&value, "name").first().map_or(value.clone(), |name| (*name).to_owned());
+                if !name.is_empty() && !page.contains(&format!("kubectl create secret generic {name} ")) {
+                    wrong.push(format!("docs/deploying.md makes no secret {name}, which {file} mounts"));
+                }
+            }
+        }
+    }
+    keys.insert("RUST_LOG".to_owned());
+    let unset = keys.iter().filter(|key| !settings.contains(&format!("- {key}=")));
+    wrong.extend(unset.map(|key| format!("{key} is no setting")));
+    let unmade = files.iter().filter(|file| !page.contains(&format!("--from-file={file}")));
+    wrong.extend(unmade.map(|file| format!("{file} is in no secret of docs/deploying.md")));
+    verdict("settings and secrets", &wrong);
+    assert!(keys.len() >= 7 && files.len() >= 8, "{keys:?} {files:?}");
+
+    let (compose, example) = (read("compose.yaml"), read(".env.example"));
+    let names = example.lines().filter_map(|line| line.trim_start_matches("# ").split_once('=')).map(|(name, _)| name);
+    let names: Vec<_> = names.filter(|name| name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')).collect();
+    assert!(names.len() >= 8, "{names:?}");
+    for name in names {
+        assert!(compose.contains(&format!("${{{name}:")), "compose.yaml asks for no {name}");
     }
 }
