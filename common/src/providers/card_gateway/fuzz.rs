@@ -24,10 +24,13 @@ const CHILD: &str = "01KAJ4M2V8Q0S5T7W9X1Y3Z5A8";
 /// By which the gateway says that it has not looked at a request.
 const UNREAD: [u16; 5] = [404, 405, 408, 413, 429];
 
+/// Statuses and bodies.
+type Says = VecDeque<(u16, Vec<u8>)>;
+
 /// A gateway that says whatever it is told to, to everyone: one thing after the other, and the last for ever.
 struct Liar {
     runtime: tokio::runtime::Runtime,
-    says: Arc<Mutex<VecDeque<(u16, Vec<u8>)>>>,
+    says: Arc<Mutex<Says>>,
     wire: Wire,
     account: Credentials,
 }
@@ -35,7 +38,7 @@ struct Liar {
 impl Liar {
     fn new() -> Self {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-        let says: Arc<Mutex<VecDeque<(u16, Vec<u8>)>>> = Arc::default();
+        let says: Arc<Mutex<Says>> = Arc::default();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).expect("a port");
         let base = format!("http://{}", listener.local_addr().expect("bound"));
         let told = Arc::clone(&says);
