@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::id::{AccountId, ProviderAccountId};
 use crate::operations::{self, Known, PROVIDER_TIMEOUT, State};
 use crate::proof::failpoint;
-use crate::providers::{Answer, ProviderKind, Providers, StatementLine};
+use crate::providers::{Action, Answer, ProviderKind, Providers, StatementLine};
 use crate::time::Timestamp;
 
 /// How often a provider account's statement is read.
@@ -114,15 +114,32 @@ async fn compare(
         // The charge protocol is at work on it, or will be when its lease ends.
         Some(known) if !known.state.is_final() && known.is_young(UNDER_WAY) => Ok(()),
         Some(known) => {
+            let operation = operations::read(db, known.id, clock.now()).await?;
+            if !known.state.is_final() && !is_asked(operation.provider, &operation.request.action, &line.answer) {
+                tracing::error!(
+                    operation = %known.id, provider_ref = told,
+                    "the provider's statement tells of another amount than was asked: a person must look into it"
+                );
+                return Ok(());
+            }
             tracing::warn!(
                 operation = %known.id, state = known.state.name(), provider_ref = told,
                 "the provider's statement tells of an outcome that our books lack; recording it"
             );
             metrics::counter!("payments_reconciled_total").increment(1);
-            let operation = operations::read(db, known.id, clock.now()).await?;
             record_outcome(db, &operation, &line.answer, clock).await?;
             failpoint("reconcile.recorded").await
         }
+    }
+}
+
+/// Whether a charge may have been approved like that. Another amount is no outcome of what was asked, and stops no reading.
+fn is_asked(provider: ProviderKind, action: &Action, answer: &Answer) -> bool {
+    match (action, answer) {
+        (Action::Charge { money, .. }, Answer::Charged { amount, .. }) => {
+            *amount == money.minor || (provider.may_approve_part() && (1..money.minor).contains(amount))
+        }
+        _ => true,
     }
 }
 
@@ -168,4 +185,24 @@ async fn move_on(db: &PgPool, id: ProviderAccountId, until: Option<Timestamp>) -
     .execute(db)
     .await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::money::Money;
+    use crate::providers::Source;
+
+    #[test]
+    fn only_a_provider_that_approves_parts_is_believed_one() {
+        let money = Money { minor: 1200, currency: "USD".parse().expect("a currency") };
+        let action = Action::Charge { source: Source::Card("card_1".to_owned()), money, capture: true };
+        let of = |amount| Answer::Charged { provider_ref: "charge_1".to_owned(), amount, card: None };
+        for (amount, mock, gateway) in
+            [(1200, true, true), (1199, true, false), (1201, false, false), (0, false, false)]
+        {
+            assert_eq!(is_asked(ProviderKind::Mock, &action, &of(amount)), mock, "{amount}");
+            assert_eq!(is_asked(ProviderKind::CardGateway, &action, &of(amount)), gateway, "{amount}");
+        }
+    }
 }

@@ -76,6 +76,14 @@ impl ProviderKind {
         }
     }
 
+    /// Whether it may approve less than was asked.
+    pub const fn may_approve_part(self) -> bool {
+        match self {
+            Self::Mock => true,
+            Self::CardGateway => false,
+        }
+    }
+
     /// Whether this is a test token of the provider: usable any number of times, by test accounts alone.
     pub fn is_test_token(self, token: &str) -> bool {
         match self {

@@ -93,7 +93,7 @@ impl Provider for CardGateway {
         async move {
             let account = self.credentials(request.account).await?;
             match &request.action {
-                Action::Charge { .. } => sale::look_up(&self.wire, &account, &request.reference).await,
+                Action::Charge { .. } => sale::look_up(&self.wire, &account, &request).await,
                 Action::StoreCard { .. } => Ok(Found::Nothing),
                 Action::Capture { .. } | Action::Void { .. } | Action::Refund { .. } => {
                     follow::look_up(&self.wire, &account, follow_of(&request.action)?, &request.recorded).await
