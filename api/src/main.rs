@@ -62,6 +62,7 @@ async fn main() -> Result<()> {
         reply_channel: reply_channel.into(),
     };
 
+    let farewell = config::farewell()?;
     let stop = telemetry::shutdown_signal();
     let internal = telemetry::Internal::new(pool, metrics);
     // Whoever is told that it is ready finds it listening.
@@ -77,7 +78,7 @@ async fn main() -> Result<()> {
         internal.drain();
     };
     let publisher = app.publisher.clone();
-    server::serve(listener, routes::router(app), draining, config::farewell()?).await;
+    server::serve(listener, routes::router(app), draining, farewell).await;
     publisher.flush().await;
     tracing::info!("api has stopped");
     Ok(())

@@ -17,7 +17,10 @@ pub struct ConfigError {
 
 /// A variable, or what the file contains that `…_FILE` names: secrets are mounted so. Without its last line break. One that is
 /// empty is not set.
-fn lookup(name: &'static str) -> Result<Option<String>, ConfigError> {
+///
+/// # Errors
+/// It is given twice, or its file cannot be read.
+pub fn optional(name: &'static str) -> Result<Option<String>, ConfigError> {
     let refuse = |problem| Err(ConfigError { name, problem });
     let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     match (set(name), set(&format!("{name}_FILE"))) {
@@ -31,15 +34,7 @@ fn lookup(name: &'static str) -> Result<Option<String>, ConfigError> {
 }
 
 fn required(name: &'static str) -> Result<String, ConfigError> {
-    lookup(name)?.ok_or(ConfigError { name, problem: "is not set" })
-}
-
-/// A variable that may be missing.
-///
-/// # Errors
-/// It is given twice, or its file cannot be read.
-pub fn optional(name: &'static str) -> Result<Option<String>, ConfigError> {
-    lookup(name)
+    optional(name)?.ok_or(ConfigError { name, problem: "is not set" })
 }
 
 /// A variable that must be there, read by `parse`.
@@ -59,7 +54,7 @@ pub fn parsed<T>(
 /// # Errors
 /// It is not a number in the range of the type.
 pub fn number_or<T: std::str::FromStr>(name: &'static str, default: T) -> Result<T, ConfigError> {
-    match lookup(name)? {
+    match optional(name)? {
         Some(text) => text.parse().map_err(|_| ConfigError { name, problem: "is not a number in range" }),
         None => Ok(default),
     }
@@ -181,7 +176,7 @@ pub fn page_rate_limit() -> Result<u32, ConfigError> {
 /// It is neither `true` nor `false`.
 pub fn webhook_loopback() -> Result<bool, ConfigError> {
     const NAME: &str = "WEBHOOK_ALLOW_LOOPBACK";
-    match lookup(NAME)?.as_deref() {
+    match optional(NAME)?.as_deref() {
         Some("true") => Ok(true),
         Some("false") | None => Ok(false),
         Some(_) => Err(ConfigError { name: NAME, problem: "is neither true nor false" }),

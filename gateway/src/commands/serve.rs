@@ -42,6 +42,7 @@ pub(super) async fn serve() -> Result<()> {
         pulse: Pulse::default(),
     };
 
+    let farewell = common::config::farewell()?;
     let stopped = telemetry::shutdown_signal();
     let internal = telemetry::Internal::new(pool, metrics);
     let metrics_bind = common::config::metrics_bind()?;
@@ -64,7 +65,7 @@ pub(super) async fn serve() -> Result<()> {
         internal.drain();
     };
     let work = app.work.clone();
-    server::serve(listener, http::router(app), draining, common::config::farewell()?).await;
+    server::serve(listener, http::router(app), draining, farewell).await;
     // Those whose callers have hung up.
     work.close();
     work.wait().await;
