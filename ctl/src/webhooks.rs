@@ -6,7 +6,7 @@ use common::id::{AccountId, WebhookEndpointId};
 use common::webhooks::admin;
 use serde_json::{Value, json};
 
-use crate::Ctl;
+use crate::{Ctl, entry};
 use crate::output::Output;
 
 #[derive(Subcommand)]
@@ -32,7 +32,9 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
             Ok(Output::new(vec![("endpoints", Value::Array(rows))]))
         }
         Command::RotateSecret { id } => {
-            let made = admin::rotate_secret(&ctl.db, &ctl.encryption, id).await?;
+            let mut act = ctl.act().await?;
+            let (account, made) = admin::rotate_secret(&mut act, &ctl.encryption, id).await?;
+            act.commit(&entry("webhooks.rotate_secret", account, id, json!({}))).await?;
             Ok(Output::new(vec![("id", json!(id)), ("secret", json!(made.secret.expose()))]))
         }
     }
