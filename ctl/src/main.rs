@@ -4,10 +4,13 @@
 mod accounts;
 mod actor;
 mod audit;
+mod doctor;
+mod inspect;
 mod keys;
 mod mock;
 mod operations;
 mod output;
+mod reconcile;
 mod webhooks;
 
 use std::process::ExitCode;
@@ -60,9 +63,19 @@ enum Ours {
     /// Where merchants hear of events.
     #[command(subcommand)]
     Webhooks(webhooks::Command),
+    /// Payments: where one stands, and why.
+    #[command(subcommand)]
+    Payments(inspect::Payments),
+    /// Invoices: why one is not collected.
+    #[command(subcommand)]
+    Invoices(inspect::Invoices),
     /// Requests to providers: what has not ended, and what a person has found out.
     #[command(subcommand)]
     Operations(operations::Command),
+    /// A provider's statement of a day beside our books, both ways. Changes nothing; ends with 0 if they agree.
+    Reconcile(reconcile::Reconcile),
+    /// Whether all is well: connections, migrations, clocks, stuck work, endpoints. Ends with 0 (ok), 1 (warn) or 2 (bad).
+    Doctor,
     /// What operators did.
     #[command(subcommand)]
     Audit(audit::Command),
@@ -105,7 +118,11 @@ async fn run(cli: Cli) -> Result<ExitCode> {
         Ours::Accounts(command) => accounts::run(&ctl, command).await,
         Ours::Keys(command) => keys::run(&ctl, command).await,
         Ours::Webhooks(command) => webhooks::run(&ctl, command).await,
+        Ours::Payments(command) => inspect::payments(&ctl, command).await,
+        Ours::Invoices(command) => inspect::invoices(&ctl, command).await,
         Ours::Operations(command) => operations::run(&ctl, command).await,
+        Ours::Reconcile(args) => reconcile::run(&ctl, args).await,
+        Ours::Doctor => doctor::run(&ctl).await,
         Ours::Audit(command) => audit::run(&ctl, command).await,
         Ours::Mock(command) => mock::run(&ctl, command).await,
     };

@@ -7,13 +7,20 @@ use serde_json::{Map, Value};
 /// A JSON object, in the order in which people read it, and how the process ends.
 pub(crate) struct Output {
     facts: Vec<(&'static str, Value)>,
+    /// For people, in the place of the facts.
+    lines: Option<Vec<String>>,
     code: u8,
 }
 
 impl Output {
     /// Facts under their names; those that are null are left out.
     pub(crate) fn new(facts: Vec<(&'static str, Value)>) -> Self {
-        Self { facts: facts.into_iter().filter(|(_, value)| !value.is_null()).collect(), code: 0 }
+        Self { facts: facts.into_iter().filter(|(_, value)| !value.is_null()).collect(), lines: None, code: 0 }
+    }
+
+    /// The same, but people read these lines.
+    pub(crate) fn lines(self, lines: Vec<String>) -> Self {
+        Self { lines: Some(lines), ..self }
     }
 
     /// The same, but the process ends with this code.
@@ -31,6 +38,10 @@ impl Output {
         let code = ExitCode::from(self.code);
         if json {
             println!("{}", self.into_json());
+            return code;
+        }
+        if let Some(lines) = self.lines {
+            lines.iter().for_each(|line| println!("{line}"));
             return code;
         }
         for (name, value) in &self.facts {
