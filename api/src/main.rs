@@ -67,7 +67,9 @@ async fn main() -> Result<()> {
 
     let draining = async move {
         stop.await;
-        tracing::info!("api is stopping: it says so to balancers, then takes no new requests, and answers those in flight");
+        tracing::info!(
+            "api is stopping: it says so to balancers, then takes no new requests, and answers those in flight"
+        );
         internal.drain();
     };
     let publisher = app.publisher.clone();

@@ -26,7 +26,11 @@ impl Actor {
     pub fn new(name: &str) -> Result<Self> {
         let name = name.trim();
         let fits = (1..=MAX_NAME).contains(&name.chars().count()) && !name.contains(char::is_control);
-        if fits { Ok(Self(name.to_owned())) } else { Err(Error::invalid("as", "as is 1 to 200 characters on one line")) }
+        if fits {
+            Ok(Self(name.to_owned()))
+        } else {
+            Err(Error::invalid("as", "as is 1 to 200 characters on one line"))
+        }
     }
 }
 

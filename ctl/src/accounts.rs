@@ -9,8 +9,8 @@ use common::providers::ProviderKind;
 use common::providers::card_gateway::Credentials;
 use serde_json::{Value, json};
 
-use crate::{Ctl, entry};
 use crate::output::Output;
+use crate::{Ctl, entry};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {

@@ -60,7 +60,12 @@ fn schema(standing: &migrations::Standing) -> Finding {
     }
     if !standing.unknown.is_empty() {
         let advice = "the database is of a newer version: run its ctl";
-        return Finding::of(check, Grade::Warn, format!("not known to this build: {}", list(&standing.unknown)), advice);
+        return Finding::of(
+            check,
+            Grade::Warn,
+            format!("not known to this build: {}", list(&standing.unknown)),
+            advice,
+        );
     }
     Finding::ok(check, "all are applied")
 }

@@ -32,6 +32,8 @@ pub(crate) enum Invoices {
 
 pub(crate) async fn payments(ctl: &Ctl, command: Payments) -> Result<Output> {
     let Payments::Show { id } = command;
+    // The view shows where a cardholder who is asked is to go.
+    public_url::set(common::config::public_url()?);
     let story = flows::story_of_payment(&ctl.db, id).await?;
     let incomplete = (!story.whole).then_some("the account has too many events since then; some may be missing here");
     Ok(Output::new(vec![

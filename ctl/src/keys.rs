@@ -7,8 +7,8 @@ use common::capabilities::Operation;
 use common::id::{AccountId, KeyId};
 use serde_json::{Value, json};
 
-use crate::{Ctl, entry};
 use crate::output::Output;
+use crate::{Ctl, entry};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {

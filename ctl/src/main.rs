@@ -23,7 +23,7 @@ use common::crypto::{EncryptionKey, Pepper};
 use common::db::Db;
 use common::id::AccountId;
 use common::time::Timestamp;
-use common::{config, db, public_url};
+use common::{config, db};
 use queue::Publisher;
 use serde_json::Value;
 
@@ -136,9 +136,6 @@ async fn run(cli: Cli) -> Result<ExitCode> {
 impl Ctl {
     fn new(actor: Option<&str>) -> Result<Self> {
         let pool = db::pool(&config::database_url()?, 2, "ctl")?;
-        if let Some(url) = config::optional("PUBLIC_URL")? {
-            public_url::set(url);
-        }
         Ok(Self {
             db: match config::optional("REDIS_URL")? {
                 Some(url) => Db::new(pool, Publisher::connect(&url)?),

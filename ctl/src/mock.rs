@@ -9,8 +9,8 @@ use common::providers::mock::{Faults, set_faults};
 use common::providers::{ProviderKind, RecoveryClass};
 use serde_json::json;
 
-use crate::{Ctl, entry};
 use crate::output::Output;
+use crate::{Ctl, entry};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {

@@ -107,7 +107,9 @@ impl Resolve {
             DeclineTypeArg::Hard => DeclineType::Hard,
         });
         Ok(match self.outcome {
-            Outcome::Charged => Resolution::Charged { provider_ref: named.context("--provider-ref")?, amount: self.amount },
+            Outcome::Charged => {
+                Resolution::Charged { provider_ref: named.context("--provider-ref")?, amount: self.amount }
+            }
             Outcome::Done => Resolution::Done { provider_ref: named.context("--provider-ref")? },
             Outcome::Declined => Resolution::Declined { code: code.context("--code")?, kind },
             Outcome::Failed => Resolution::Failed { reason: self.reason.clone().context("--reason")? },

@@ -81,7 +81,13 @@ fn table(one: &Compared) -> Vec<String> {
     };
     let row = |found: &Disagreement| {
         let side = |side: &Value| if side.is_null() { "–".to_owned() } else { side.to_string() };
-        format!("  {:<20} {}  theirs {}  ours {}", found.difference.name(), found.reference, side(&found.theirs), side(&found.ours))
+        format!(
+            "  {:<20} {}  theirs {}  ours {}",
+            found.difference.name(),
+            found.reference,
+            side(&found.theirs),
+            side(&found.ours)
+        )
     };
     [head].into_iter().chain(one.disagreements.iter().map(row)).collect()
 }

@@ -10,8 +10,8 @@ use common::webhooks::replays::{Wanted, replayable};
 use common::webhooks::{admin, deliveries};
 use serde_json::{Value, json};
 
-use crate::{Ctl, entry, instant};
 use crate::output::Output;
+use crate::{Ctl, entry, instant};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {

@@ -40,10 +40,16 @@ pub struct Standing {
 /// When the database cannot be asked, or has never been migrated.
 pub async fn standing(db: &PgPool) -> Result<Standing> {
     let applied: Vec<(i64, Vec<u8>, bool)> =
-        sqlx::query_as("SELECT version, checksum, success FROM _sqlx_migrations ORDER BY version").fetch_all(db).await?;
+        sqlx::query_as("SELECT version, checksum, success FROM _sqlx_migrations ORDER BY version")
+            .fetch_all(db)
+            .await?;
     let built_in: BTreeMap<_, _> = MIGRATOR.iter().map(|one| (one.version, one.checksum.to_vec())).collect();
     let mut standing = Standing {
-        missing: built_in.keys().filter(|version| !applied.iter().any(|(known, ..)| known == *version)).copied().collect(),
+        missing: built_in
+            .keys()
+            .filter(|version| !applied.iter().any(|(known, ..)| known == *version))
+            .copied()
+            .collect(),
         ..Standing::default()
     };
     for (version, checksum, success) in applied {

@@ -60,12 +60,7 @@ pub async fn record_outcome(db: &Db, claimed: &Claimed, answer: &Answer, clock: 
 }
 
 /// Writes a known outcome the long way, in a transaction that may hold more than this. Whoever commits it writes it.
-pub(super) async fn record_within(
-    tx: &mut Tx,
-    claimed: &Claimed,
-    answer: &Answer,
-    clock: &Clock,
-) -> Result<Recorded> {
+pub(super) async fn record_within(tx: &mut Tx, claimed: &Claimed, answer: &Answer, clock: &Clock) -> Result<Recorded> {
     match (claimed.kind, claimed.subject) {
         (Kind::Sale | Kind::Authorize, Subject::Payment(id)) => {
             let payment = payments::find(tx, claimed.account_id, id).await?.ok_or(Error::NotFound("payment"))?;
@@ -88,13 +83,7 @@ pub(super) fn misfit(claimed: &Claimed, what: &str) -> Error {
 
 /// Writes the outcome of a charge as one statement, where its payment still awaits it. `false`: it was not so, and nothing was
 /// written.
-async fn goes_straight(
-    db: &Db,
-    claimed: &Claimed,
-    payment: &Payment,
-    answer: &Answer,
-    now: Timestamp,
-) -> Result<bool> {
+async fn goes_straight(db: &Db, claimed: &Claimed, payment: &Payment, answer: &Answer, now: Timestamp) -> Result<bool> {
     if let Some(invoice) = payment.invoice_id {
         return pays_straight(db, claimed, payment, invoice, answer, now).await;
     }
@@ -238,13 +227,7 @@ fn event_of(payment: &Payment) -> Option<EventType> {
 }
 
 /// A capture or a void. If the provider would not, the payment is as it was.
-async fn change(
-    tx: &mut Tx,
-    claimed: &Claimed,
-    id: PaymentId,
-    answer: &Answer,
-    clock: &Clock,
-) -> Result<Recorded> {
+async fn change(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, clock: &Clock) -> Result<Recorded> {
     let mut payment = payments::lock(tx, claimed.account_id, id).await?;
     let operation = operations::lock(tx, claimed.id).await?;
     if operation.state.is_final() {
@@ -285,13 +268,7 @@ async fn change(
 }
 
 /// A refund. What was reserved has gone back, or is free again.
-async fn refund(
-    tx: &mut Tx,
-    claimed: &Claimed,
-    id: PaymentId,
-    answer: &Answer,
-    clock: &Clock,
-) -> Result<Recorded> {
+async fn refund(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, clock: &Clock) -> Result<Recorded> {
     let refund = claimed.refund_id.ok_or_else(|| misfit(claimed, "a refund of nothing"))?;
     let mut payment = payments::lock(tx, claimed.account_id, id).await?;
     let operation = operations::lock(tx, claimed.id).await?;
@@ -374,13 +351,7 @@ async fn reversal(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer
     Ok(Recorded::Written { fence: operation.fence })
 }
 
-async fn card(
-    tx: &mut Tx,
-    claimed: &Claimed,
-    id: PaymentMethodId,
-    answer: &Answer,
-    clock: &Clock,
-) -> Result<Recorded> {
+async fn card(tx: &mut Tx, claimed: &Claimed, id: PaymentMethodId, answer: &Answer, clock: &Clock) -> Result<Recorded> {
     let saved = payment_methods::retrieve(tx, claimed.account_id, id).await?;
     let customer = customers::lock(tx, claimed.account_id, saved.customer_id).await?;
     let operation = operations::lock(tx, claimed.id).await?;

@@ -87,7 +87,9 @@ pub async fn resolve(
     // A claim raises the fence, so nobody has had it since it was looked at.
     if recorded != (Recorded::Written { fence: operation.fence }) {
         act.rollback().await?;
-        return Err(Error::conflict(format!("{id} has come to an end meanwhile, or a worker has it; look at it again")));
+        return Err(Error::conflict(format!(
+            "{id} has come to an end meanwhile, or a worker has it; look at it again"
+        )));
     }
     if dry_run {
         act.rollback().await?;
@@ -195,8 +197,13 @@ fn decline(code: &str, kind: Option<DeclineType>) -> Result<Decline> {
     }
     let known = match code {
         "declined" | "insufficient_funds" | "authentication_failed" => Some(DeclineType::Soft),
-        "lost_card" | "stolen_card" | "expired_card" | "incorrect_cvc" | "authentication_required"
-        | "card_not_supported" | "currency_not_supported" => Some(DeclineType::Hard),
+        "lost_card"
+        | "stolen_card"
+        | "expired_card"
+        | "incorrect_cvc"
+        | "authentication_required"
+        | "card_not_supported"
+        | "currency_not_supported" => Some(DeclineType::Hard),
         _ => None,
     };
     let kind = kind.or(known).ok_or_else(|| {
@@ -207,7 +214,11 @@ fn decline(code: &str, kind: Option<DeclineType>) -> Result<Decline> {
 
 fn name(provider_ref: &str) -> Result<String> {
     let fits = provider_ref.chars().all(|c| c.is_ascii_graphic());
-    if fits { text("provider-ref", provider_ref) } else { Err(Error::invalid("provider-ref", "provider-ref is one word")) }
+    if fits {
+        text("provider-ref", provider_ref)
+    } else {
+        Err(Error::invalid("provider-ref", "provider-ref is one word"))
+    }
 }
 
 /// What an operator types is kept and shown, so it is short, and no card number.
@@ -279,7 +290,8 @@ mod tests {
 
     #[test]
     fn a_card_number_is_seen_however_it_is_written() {
-        for number in ["4242424242424242", "paid with 4242 4242 4242 4242.", "4242-4242-4242-4242", "x378282246310005x"] {
+        for number in ["4242424242424242", "paid with 4242 4242 4242 4242.", "4242-4242-4242-4242", "x378282246310005x"]
+        {
             assert!(has_card_number(number), "{number}");
         }
         for other in ["", "4242424242424241", "op_01JD", "called 555 0100 at 12:30", "42424242"] {

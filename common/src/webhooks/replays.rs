@@ -80,7 +80,9 @@ pub async fn replayable(
     let mut found: Vec<_> = stories
         .into_values()
         .filter(|story| !(wanted.failed_only && (story.taken || story.pending)))
-        .filter_map(|story| story.kind.filter(|kind| names.is_empty() || names.contains(&kind.as_str())).and(story.first))
+        .filter_map(|story| {
+            story.kind.filter(|kind| names.is_empty() || names.contains(&kind.as_str())).and(story.first)
+        })
         .filter(|id| until.is_none_or(|until| id.uuid().as_u128() >> 80 < until))
         .filter(|id| wanted.after.is_none_or(|after| *id > after))
         .collect();

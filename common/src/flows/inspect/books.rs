@@ -268,7 +268,9 @@ fn of_line(line: &StatementLine, known: Option<&Row>) -> Option<Disagreement> {
     let (named, amount) = match &line.answer {
         Answer::Charged { provider_ref, amount, .. } => (provider_ref, Some(*amount)),
         Answer::Done { provider_ref } => (provider_ref, None),
-        Answer::Challenged { .. } | Answer::Declined { .. } | Answer::Refused { .. } | Answer::Stored { .. } => return None,
+        Answer::Challenged { .. } | Answer::Declined { .. } | Answer::Refused { .. } | Answer::Stored { .. } => {
+            return None;
+        }
     };
     let difference = match known {
         None => Difference::MissingWithUs,

@@ -118,7 +118,7 @@ async fn postgres_clock(db: &PgPool, clock: &Clock) -> Result<Finding> {
 async fn connections(db: &PgPool) -> Result<Finding> {
     let row = sqlx::query!(
         r#"SELECT current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint AS "most!",
-                  (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') AS "used!""#
+                  (SELECT sum(numbackends)::bigint FROM pg_stat_database) AS "used!""#
     );
     let row = row.fetch_one(db).await?;
     let says = format!("{} of {} are in use", row.used, row.most);
@@ -287,7 +287,12 @@ async fn webhooks(db: &PgPool) -> Result<Finding> {
         "{} are due, the oldest for {:.0} s; {} wait for their next attempt",
         backlog.due, backlog.oldest_due_seconds, backlog.waiting
     );
-    let late = lag("webhooks", backlog.oldest_due_seconds, says, "look at webhooks_attempts_total: one endpoint that hangs, or too few workers");
+    let late = lag(
+        "webhooks",
+        backlog.oldest_due_seconds,
+        says,
+        "look at webhooks_attempts_total: one endpoint that hangs, or too few workers",
+    );
     // A merchant's endpoint that hangs is no reason to wake anybody.
     Ok(Finding { grade: late.grade.min(Grade::Warn), ..late })
 }

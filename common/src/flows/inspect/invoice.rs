@@ -67,7 +67,10 @@ pub async fn why_invoice(db: &PgPool, clock: &Clock, id: InvoiceId) -> Result<Wh
 
 fn open(invoice: &Invoice, why: &mut Vec<String>) {
     why.push(if invoice.collection_exhausted {
-        format!("Its last retry has failed, after {} attempts: it collects itself no more until it is scheduled again.", invoice.attempt_count)
+        format!(
+            "Its last retry has failed, after {} attempts: it collects itself no more until it is scheduled again.",
+            invoice.attempt_count
+        )
     } else {
         "It is not scheduled: nobody collects it, and its customer may pay it on its page.".to_owned()
     });
@@ -131,7 +134,9 @@ async fn around(db: &PgPool, invoice: &Invoice, now: Timestamp, why: &mut Vec<St
     if let Some(id) = invoice.subscription_id {
         let subscription = subscriptions::retrieve(db, account, id).await?;
         if let Some(at) = subscription.cancelled_at {
-            why.push(format!("Its subscription {id} was cancelled at {at}: a failed attempt is not followed by another."));
+            why.push(format!(
+                "Its subscription {id} was cancelled at {at}: a failed attempt is not followed by another."
+            ));
         }
     }
     let clock = test_clocks::retrieve(db, account, now).await?;

@@ -7,7 +7,9 @@ use uuid::Uuid;
 use super::verdict::payment_stands;
 use crate::audit;
 use crate::error::{Error, Result};
-use crate::id::{AccountId, CollectionAttemptId, EventId, InvoiceId, OperationId, PaymentId, WebhookDeliveryId, WebhookEndpointId};
+use crate::id::{
+    AccountId, CollectionAttemptId, EventId, InvoiceId, OperationId, PaymentId, WebhookDeliveryId, WebhookEndpointId,
+};
 use crate::operations::admin::{self as operations, OperationRow};
 use crate::payments::{self, Payment, PaymentView};
 use crate::time::Timestamp;

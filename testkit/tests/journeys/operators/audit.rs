@@ -17,9 +17,8 @@ async fn every_change_is_recorded_with_whoever_made_it() -> Result<()> {
     let account = merchant.account.id.as_str();
     let (_receiver, endpoint) = listening(&merchant).await?;
     let by = |name: &'static str| ["--as", name];
-    let key = cluster
-        .ctl(&[&by("ada")[..], &["keys", "create", "--account", account, "--kind", "secret"]].concat())
-        .await?;
+    let key =
+        cluster.ctl(&[&by("ada")[..], &["keys", "create", "--account", account, "--kind", "secret"]].concat()).await?;
     let key_id = text(&key, "id");
     cluster.ctl(&[&by("bob")[..], &["keys", "revoke", &key_id]].concat()).await?;
     cluster.ctl(&["accounts", "set", account, "--name", "Renamed", "--partial-refund", "off"]).await?;

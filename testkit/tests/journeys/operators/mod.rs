@@ -1,8 +1,12 @@
 //! What an operator sees and does with `ctl`, against real processes.
 
 mod audit;
+mod books;
+mod doctor;
+mod replay;
 mod resolve;
 mod resolve_billing;
+mod stories;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -28,7 +32,8 @@ async fn waiting(cluster: &Cluster, merchant: &Merchant, count: usize) -> Result
 
 /// What the mock calls the last thing that it did under this reference.
 async fn at_provider(merchant: &Merchant, reference: &str) -> Result<String> {
-    let named = sqlx::query_scalar("SELECT id FROM mock.transactions WHERE reference = $1 ORDER BY created_at DESC LIMIT 1");
+    let named =
+        sqlx::query_scalar("SELECT id FROM mock.transactions WHERE reference = $1 ORDER BY created_at DESC LIMIT 1");
     Ok(named.bind(reference).fetch_one(&merchant.books.db).await?)
 }
 

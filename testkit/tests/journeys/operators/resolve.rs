@@ -3,12 +3,10 @@
 
 use anyhow::Result;
 use serde_json::json;
-use testkit::Kind;
 use tokio::join;
 
 use super::{answers_are_lost, at_provider, listening, nothing_may_arrive, refused, text, waiting};
-use crate::faults::own_cluster;
-use crate::support::{Merchant, accepted, cluster, created, eventually, id, merchant, ok, payment, sale};
+use crate::support::{accepted, cluster, created, eventually, id, merchant, ok, payment, sale};
 
 #[tokio::test]
 async fn a_charge_that_a_person_found_is_told_to_everybody_who_waits() -> Result<()> {
@@ -111,7 +109,10 @@ async fn what_follows_a_charge_is_entered_too() -> Result<()> {
     };
     let (captured, voided, done) = join!(merchant.capture(&held, Some(400)), merchant.void(&unwanted), person);
     done?;
-    assert_eq!((&ok(&captured?)["status"], &ok(&voided?)["status"]), (&"pending_settlement".into(), &"cancelled".into()));
+    assert_eq!(
+        (&ok(&captured?)["status"], &ok(&voided?)["status"]),
+        (&"pending_settlement".into(), &"cancelled".into())
+    );
     let refunded = merchant.becomes(&sold, "partially_refunded").await?;
     assert_eq!((&refunded["amountRefunded"], &refunded["pendingOperation"]), (&300.into(), &json!(null)));
     merchant.all_agree(&held, "authorize 1000, capture 400", &["payment.authorized", "payment.captured"]).await?;
@@ -173,7 +174,10 @@ async fn what_makes_no_sense_is_refused() -> Result<()> {
     let person = async {
         let operation = text(&waiting(cluster, &merchant, 1).await?[0], "id");
         for (arguments, complaint) in [
-            (&["op_00000000000000000000000000", "--outcome", "charged", "--provider-ref", "x"][..], "no such operation"),
+            (
+                &["op_00000000000000000000000000", "--outcome", "charged", "--provider-ref", "x"][..],
+                "no such operation",
+            ),
             (&["pay_1", "--outcome", "charged", "--provider-ref", "x"], "not an id"),
             (&[&sold, "--outcome", "charged", "--provider-ref", "x"], "has ended otherwise"),
             (&[&sold, "--outcome", "failed", "--reason", "x"], "has ended otherwise"),
@@ -233,39 +237,37 @@ async fn what_a_worker_still_asks_for_is_not_for_a_person() -> Result<()> {
     merchant.books.audit().await
 }
 
-/// A worker was stopped between the gate and the provider. Others have given up on it, a person has entered that nothing was
-/// done, and then it goes on after all: the charge that nobody wants is reversed.
+/// A worker is slow to hear the answer, and others have taken its operation for one whose answer is lost. A person enters that
+/// nothing was done; then the worker hears of a charge after all, which nobody wants by now, and it is reversed.
 #[tokio::test]
 async fn a_late_worker_finds_what_a_person_has_entered() -> Result<()> {
-    let mut cluster = own_cluster().await?;
-    let merchant = Merchant::new(&cluster).await?;
-    merchant.mock(&cluster, &["--class", "C", "--latency-ms", "4000"]).await?;
-    let stopping = async {
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
+    merchant.mock(cluster, &["--class", "C", "--latency-ms", "9500"]).await?;
+    let person = async {
         eventually("a request under way", async || Ok((merchant.books.sent().await? == 1).then_some(()))).await?;
-        cluster.worker(0).pause()?;
-        cluster.add(Kind::Worker).await.map(drop)
+        let given_up = "UPDATE operations SET lease_until = now() - interval '1 second', next_push_at = now(),
+                            last_sent_at = now() - interval '1 minute' WHERE account_id = $1";
+        sqlx::query(given_up).bind(merchant.books.account).execute(&merchant.books.db).await?;
+        let operation = text(&waiting(cluster, &merchant, 1).await?[0], "id");
+        let said = ["operations", "resolve", &operation, "--outcome", "failed", "--reason", "not in their books"];
+        assert_eq!(cluster.ctl(&said).await?["changed"], true);
+        merchant.mock(cluster, &["--latency-ms", "0"]).await?;
+        anyhow::Ok(operation)
     };
-    let (answer, stopped) = join!(merchant.pay_once("k", sale(1500)), stopping);
-    stopped?;
-    let operation = text(&waiting(&cluster, &merchant, 1).await?[0], "id");
-    nothing_may_arrive(&merchant, &operation).await?;
-    let said = ["operations", "resolve", &operation, "--outcome", "failed", "--reason", "not in their books"];
-    assert_eq!(cluster.ctl(&said).await?["changed"], true);
-    let payment = id(created(&answer?))?;
-    assert_eq!(merchant.payment(&payment).await?["status"], "failed");
-    let kept = merchant.pay_once("k", sale(1500)).await?;
-    assert_eq!(created(&kept)["status"], "failed");
-
-    cluster.worker(0).resume()?;
+    let (answer, operation) = join!(merchant.pay_once("k", sale(1500)), person);
+    let (answer, operation) = (answer?, operation?);
+    assert_eq!(created(&answer)["status"], "failed");
+    let payment = id(&answer.body)?;
     let reversed = async || {
-        let voided = sqlx::query_scalar::<_, bool>("SELECT voided_at IS NOT NULL FROM mock.transactions WHERE reference = $1")
-            .bind(&operation)
-            .fetch_optional(&merchant.books.db)
-            .await?;
+        let voided = "SELECT voided_at IS NOT NULL FROM mock.transactions WHERE reference = $1";
+        let voided = sqlx::query_scalar::<_, bool>(voided).bind(&operation).fetch_optional(&merchant.books.db).await?;
         Ok((voided == Some(true)).then_some(()))
     };
     eventually("the unwanted charge to be reversed", reversed).await?;
     assert_eq!(merchant.payment(&payment).await?["status"], "failed");
-    assert_eq!(merchant.pay_once("k", sale(1500)).await?.bytes, kept.bytes);
+    assert_eq!(merchant.pay_once("k", sale(1500)).await?.bytes, answer.bytes);
+    let shown = cluster.ctl(&["payments", "show", &payment]).await?;
+    let told = shown["story"].as_array().is_some_and(|story| story.iter().any(|row| row["what"] == "second charge"));
+    assert!(told, "{shown:#}");
     Ok(())
 }

@@ -32,9 +32,8 @@ async fn an_invoice_is_paid_by_what_a_person_enters_and_tried_again_after_a_decl
         };
         cluster.ctl(&[&["operations", "resolve", &operation, "--outcome"], &said[..]].concat()).await?;
     }
-    let shown = async |invoice: &str| {
-        anyhow::Ok(ok(&merchant.api.get(&format!("/v1/invoices/{invoice}")).await?).clone())
-    };
+    let shown =
+        async |invoice: &str| anyhow::Ok(ok(&merchant.api.get(&format!("/v1/invoices/{invoice}")).await?).clone());
     let paid = shown(&invoices[0]).await?;
     assert_eq!((&paid["status"], &paid["amountPaid"]), (&"paid".into(), &5000.into()), "{paid}");
     let events = merchant.books.events(&invoices[0]).await?;
