@@ -242,7 +242,7 @@ async fn what_a_worker_still_asks_for_is_not_for_a_person() -> Result<()> {
 #[tokio::test]
 async fn a_late_worker_finds_what_a_person_has_entered() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
-    merchant.mock(cluster, &["--class", "C", "--latency-ms", "9500"]).await?;
+    merchant.mock(cluster, &["--class", "C", "--latency-ms", "7000"]).await?;
     let person = async {
         eventually("a request under way", async || Ok((merchant.books.sent().await? == 1).then_some(()))).await?;
         let given_up = "UPDATE operations SET lease_until = now() - interval '1 second', next_push_at = now(),

@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::{answers_are_lost, at_provider, nothing_may_arrive, text, waiting};
-use crate::support::{cluster, created, eventually, id, merchant, ok};
+use crate::support::{Payer, cluster, created, eventually, id, merchant, ok};
 
 const LONG_AGO: &str = "2020-01-01T00:00:00Z";
 
@@ -48,4 +48,25 @@ async fn an_invoice_is_paid_by_what_a_person_enters_and_tried_again_after_a_decl
         Ok(events.iter().any(|(kind, _)| kind == "invoice.payment_failed").then_some(()))
     };
     eventually("the failure is told of", told).await
+}
+
+#[tokio::test]
+async fn a_link_is_paid_by_what_a_person_enters() -> Result<()> {
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
+    let made = merchant.api.post("/v1/payment_links", json!({"amount": 800, "currency": "USD"})).await?;
+    let payer = Payer::of(created(&made), &cluster.api_url(0))?;
+    answers_are_lost(&merchant, cluster, "1").await?;
+    let person = async {
+        let operation = text(&waiting(cluster, &merchant, 1).await?[0], "id");
+        let charge = at_provider(&merchant, &operation).await?;
+        let said = ["operations", "resolve", &operation, "--outcome", "charged", "--provider-ref", &charge];
+        cluster.ctl(&said).await.map(drop)
+    };
+    let (page, done) = tokio::join!(payer.pay("tok_ok"), person);
+    done?;
+    page?.shows(200, &["Paid on"]);
+    let link = merchant.api.get(&format!("/v1/payment_links/{}", id(&made.body)?)).await?;
+    assert_eq!(ok(&link)["status"], "paid");
+    assert_eq!(merchant.books.events(&id(&made.body)?).await?.len(), 1, "payment_link.paid, once");
+    merchant.books.audit().await
 }
