@@ -106,12 +106,12 @@ pub async fn resolve(
 }
 
 fn taken(error: Error) -> Error {
-    match &error {
-        Error::Database(said) if db::violated(said) == Some("payments_provider_ref") => {
-            Error::conflict("that charge of the provider's pays for another payment")
-        }
-        _ => error,
+    if let Error::Database(said) = &error
+        && db::violated(said) == Some("payments_provider_ref")
+    {
+        return Error::conflict("that charge of the provider's pays for another payment");
     }
+    error
 }
 
 fn waits(operation: &OperationRow) -> Result<()> {
