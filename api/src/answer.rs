@@ -89,6 +89,18 @@ impl Refusal {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "invalid_request", message)
     }
 
+    /// The field at fault, if one is.
+    #[cfg(test)]
+    pub(crate) fn param(&self) -> Option<&str> {
+        self.param.as_deref()
+    }
+
+    /// What is told.
+    #[cfg(test)]
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// Its status.
     pub(crate) fn status(&self) -> StatusCode {
         self.status

@@ -5,11 +5,14 @@
 mod cadence;
 mod calendar;
 mod rows;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
+use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use common::addresses::Role;
 use common::calendar::PaymentTerms;
@@ -50,13 +53,23 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
         let content_type = request.headers().get(CONTENT_TYPE).cloned();
         let bytes = read(request.into_body()).await?;
+        Self::of(content_type.as_ref().map(HeaderValue::as_bytes), &bytes)
+    }
+}
+
+impl<T: DeserializeOwned> Body<T> {
+    /// Reads what was sent, whole.
+    ///
+    /// # Errors
+    /// 422 naming the field at fault; none for what is no JSON object.
+    pub(crate) fn of(content_type: Option<&[u8]>, bytes: &[u8]) -> Result<Self, Refusal> {
         let json = if bytes.is_empty() {
             Value::Object(serde_json::Map::new())
         } else {
-            if !content_type.is_some_and(|value| is_json(value.as_bytes())) {
+            if !content_type.is_some_and(is_json) {
                 return Err(Error::invalid("Content-Type", "Content-Type must be application/json").into());
             }
-            serde_json::from_slice(&bytes).map_err(|error| {
+            serde_json::from_slice(bytes).map_err(|error| {
                 Error::invalid("", format!("the body is not JSON: line {}, column {}", error.line(), error.column()))
             })?
         };
@@ -100,6 +113,11 @@ fn is_json(content_type: &[u8]) -> bool {
     essence.eq_ignore_ascii_case(b"application/json")
 }
 
+/// Whether a field or parameter of ours may have this name. What has another is read by nobody, and is not repeated either.
+pub(crate) fn is_name(text: &str) -> bool {
+    (1..=40).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
 /// Postgres keeps no NUL in a text, so one is refused here, by the name of its field.
 fn refuse_nul(value: &Value, path: &mut String) -> Result<(), Refusal> {
     let within = |value: &Value, path: &mut String, step: String| {
@@ -115,7 +133,7 @@ fn refuse_nul(value: &Value, path: &mut String) -> Result<(), Refusal> {
             Err(Error::invalid(std::mem::take(path), message).into())
         }
         Value::Array(items) => items.iter().enumerate().try_for_each(|(i, item)| within(item, path, format!("[{i}]"))),
-        Value::Object(fields) => fields.iter().try_for_each(|(key, item)| {
+        Value::Object(fields) => fields.iter().filter(|(key, _)| is_name(key)).try_for_each(|(key, item)| {
             let step = if path.is_empty() { key.clone() } else { format!(".{key}") };
             within(item, path, step)
         }),
@@ -414,9 +432,12 @@ impl<'de> Deserialize<'de> for WebUrl {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         strict(from, "an http(s) URL of up to 2048 characters", |value| {
             let text = value.as_str().filter(|text| text.len() <= 2048)?;
+            // A part after `#` is not looked at below.
+            let plain = !text.contains(|c: char| c.is_control() || c.is_whitespace());
             let uri = text.parse::<axum::http::Uri>().ok()?;
             let web = matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
-            web.then(|| Self(text.to_owned()))
+            // Whoever sends a browser there reads it as browsers do.
+            (web && plain && url::Url::parse(text).is_ok()).then(|| Self(text.to_owned()))
         })
     }
 }

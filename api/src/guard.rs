@@ -159,3 +159,24 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, key) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+    use proptest::prelude::*;
+    use testkit::fuzz::{check, mutated, texts};
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_what_follows_bearer() {
+        check(prop_oneof![mutated("Bearer svc_sk_test_1"), mutated("bearer  x y "), texts()], |text| {
+            let Ok(value) = HeaderValue::from_bytes(text.as_bytes()) else { return };
+            let headers = HeaderMap::from_iter([(AUTHORIZATION, value)]);
+            if let Some(key) = bearer(&headers) {
+                assert!(text.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer ")), "{text}");
+                assert_eq!(key, text[7..].trim());
+            }
+        });
+    }
+}

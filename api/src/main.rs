@@ -23,7 +23,7 @@ use anyhow::{Context, Result};
 use common::accounts::Keys;
 use common::clock::Clock;
 use common::db::Db;
-use common::{config, db, public_url, server, telemetry};
+use common::{config, db, flows, public_url, queues, server, telemetry};
 use queue::{Publisher, Replies};
 use tokio::net::TcpListener;
 
@@ -37,6 +37,10 @@ const DATABASE_POOL: u32 = 16;
 async fn main() -> Result<()> {
     telemetry::init_logs();
     let metrics = telemetry::init_metrics()?;
+    queues::count_posts_from_nought();
+    flows::count_billing_from_nought();
+    routes::count_failures_from_nought();
+    metrics::counter!("rate_limits_unshared_total").increment(0);
     let redis_url = config::redis_url()?;
     let pool = db::pool(&config::database_url()?, config::database_pool(DATABASE_POOL)?, "api")?;
     let publisher = Publisher::connect(redis_url.expose())?;

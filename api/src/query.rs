@@ -8,6 +8,7 @@ use common::error::Error;
 use common::page::PageRequest;
 
 use crate::answer::Refusal;
+use crate::body::is_name;
 
 /// The parameters of a request; of a repeated one, the last.
 pub(crate) struct Params(HashMap<String, String>);
@@ -18,7 +19,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
         let malformed = |_| Error::invalid("", "the query string is malformed");
         let Query(map) = Query::<HashMap<String, String>>::try_from_uri(&parts.uri).map_err(malformed)?;
-        match map.iter().find(|(_, value)| value.contains('\0')) {
+        match map.iter().find(|(name, value)| value.contains('\0') && is_name(name)) {
             Some((name, _)) => Err(Error::invalid(name.clone(), "must not contain the character U+0000").into()),
             None => Ok(Self(map)),
         }
@@ -36,5 +37,43 @@ impl Params {
     /// 422 naming the one at fault.
     pub(crate) fn page<Id: std::str::FromStr>(&self) -> Result<PageRequest<Id>, Error> {
         PageRequest::parse(self.get("limit"), self.get("startingAfter"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{Request, Uri};
+    use common::id::PaymentId;
+    use proptest::prelude::*;
+    use testkit::fuzz::{check, mutated, texts};
+
+    use super::*;
+
+    #[test]
+    fn any_query_string_is_read_or_refused_by_name() {
+        let id = "pay_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7";
+        let queries = prop_oneof![
+            mutated(format!("limit=10&startingAfter={id}&externalId=u-1")),
+            mutated("limit=%31%30&limit=2&=&&%00=%zz&a[]=1"),
+            texts(),
+        ];
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        check(queries, |query| {
+            // What is no address never comes here.
+            let Ok(uri) = format!("/v1/payments?{query}").parse::<Uri>() else { return };
+            let (mut parts, ()) = Request::builder().uri(uri).body(()).expect("a request").into_parts();
+            match runtime.block_on(Params::from_request_parts(&mut parts, &())) {
+                Ok(params) => match params.page::<PaymentId>() {
+                    Ok(page) => {
+                        assert!((2..=101).contains(&page.fetch()));
+                        let cursor = page.starting_after.map(|id| id.to_string());
+                        assert_eq!(cursor.as_deref(), params.get("startingAfter"));
+                    }
+                    Err(Error::Invalid { param, .. }) => assert!(params.get(&param).is_some(), "{param}"),
+                    Err(other) => panic!("{other}"),
+                },
+                Err(refusal) => assert!(refusal.status() == 422 && refusal.message().len() < 100, "{refusal:?}"),
+            }
+        });
     }
 }

@@ -157,6 +157,8 @@ mod tests {
     use base64::engine::general_purpose::STANDARD;
 
     use super::*;
+    use proptest::prelude::*;
+    use testkit::fuzz::{changed, check, mutated, texts};
 
     const NOW: i64 = 1_618_884_473;
     const PARAMS: &str = r#";created=1618884473;keyid="key_1";nonce="n1";alg="hmac-sha256""#;
@@ -278,5 +280,124 @@ mod tests {
         let mut mac = Hmac::<Sha256>::new_from_slice(&key).expect("HMAC takes any key");
         mac.update(base.as_bytes());
         assert_eq!(STANDARD.encode(mac.finalize().into_bytes()), "pxcQw6G3AjtMBQjwo8XzkZf/bws5LelbaMk5rGIGtE8=");
+    }
+
+    /// What was signed, and what of it is changed on the way.
+    #[derive(Clone, Debug)]
+    enum Changed {
+        Method(String),
+        Target(String),
+        Body(String),
+        Header(usize, String),
+        Without(usize),
+        Second(usize, String),
+        Key(String),
+        Secret(String),
+        Later(i64),
+    }
+
+    /// The entry of a dictionary, as it is meant: neither space nor what stands beside it counts.
+    fn meant(dictionary: &str) -> Option<String> {
+        let dictionary: Dictionary = Parser::new(dictionary.trim()).parse().ok()?;
+        vec![dictionary.get("sig1")?.clone()].serialize()
+    }
+
+    #[test]
+    fn nothing_that_is_signed_can_be_changed() {
+        let body = r#"{"amount":1250,"currency":"USD","paymentToken":"tok_ok"}"#;
+        let (key, target) = ("order-1", "/v1/payments?a=b&c=%20d");
+        let digest = digest(body);
+        let (input, signature) = signed(
+            r#""@method" "@path" "@query" "content-digest" "idempotency-key" "@authority""#,
+            PARAMS,
+            &[
+                r#""@method": POST"#,
+                r#""@path": /v1/payments"#,
+                r#""@query": ?a=b&c=%20d"#,
+                &format!(r#""content-digest": {digest}"#),
+                r#""idempotency-key": order-1"#,
+                r#""@authority": api.example"#,
+            ],
+        );
+        let headers = [
+            ("signature-input", input),
+            ("signature", signature),
+            ("content-digest", digest),
+            ("idempotency-key", key.to_owned()),
+            ("host", "api.example".to_owned()),
+        ];
+        let sent = headers.clone();
+        let one = move |i: usize| changed(sent[i].1.clone()).prop_map(move |value| Changed::Header(i, value));
+        let changes = prop_oneof![
+            1 => changed("POST").prop_map(Changed::Method),
+            2 => changed(target).prop_map(Changed::Target),
+            2 => changed(body).prop_map(Changed::Body),
+            6 => (0..5usize).prop_flat_map(one),
+            1 => (0..5usize).prop_map(Changed::Without),
+            1 => (0..5usize, texts()).prop_map(|(i, value)| Changed::Second(i, value)),
+            1 => changed("key_1").prop_map(Changed::Key),
+            1 => changed("secret").prop_map(Changed::Secret),
+            1 => prop_oneof![301..10_000i64, -10_000..-300i64].prop_map(Changed::Later),
+        ];
+        let verified = |change: Option<&Changed>| -> Option<Result<String, Refused>> {
+            let (mut method, mut uri, mut sent, mut secret) = ("POST", target, body, "secret");
+            let (mut now, mut key_id) = (NOW, "key_1");
+            let mut headers: Vec<(&str, String)> = headers.to_vec();
+            match change {
+                None => {}
+                Some(Changed::Method(other)) => method = other,
+                Some(Changed::Target(other)) => uri = other,
+                Some(Changed::Body(other)) => sent = other,
+                Some(Changed::Header(i, value)) => headers[*i].1.clone_from(value),
+                Some(Changed::Without(i)) => drop(headers.remove(*i)),
+                Some(Changed::Second(i, value)) => headers.push((headers[*i].0, value.clone())),
+                Some(Changed::Key(other)) => key_id = other,
+                Some(Changed::Secret(other)) => secret = other,
+                Some(Changed::Later(seconds)) => now += seconds,
+            }
+            let request = Request::builder().method(method).uri(uri);
+            let request =
+                headers.iter().fold(request, |request, (name, value)| request.header(*name, value.as_bytes()));
+            // What is no request never comes here.
+            let (parts, ()) = request.body(()).ok()?.into_parts();
+            Some(verify(&parts, sent.as_bytes(), key_id, secret, now))
+        };
+        assert_eq!(verified(None), Some(Ok("n1".to_owned())));
+        check(changes, |change| {
+            let same = match &change {
+                Changed::Header(i @ (0 | 1), value) => meant(value) == meant(&headers[*i].1),
+                Changed::Header(2, value) => value.trim() == headers[2].1,
+                Changed::Header(3, value) => value.trim() == key,
+                Changed::Header(_, value) => value.trim().eq_ignore_ascii_case("api.example"),
+                Changed::Second(i @ (0 | 1), value) => {
+                    meant(&format!("{}, {value}", headers[*i].1)) == meant(&headers[*i].1)
+                }
+                // RFC 9421 has one spelling for a missing query and for an empty one; a fragment never leaves its sender.
+                Changed::Target(uri) => uri
+                    .parse::<axum::http::Uri>()
+                    .is_ok_and(|uri| uri.path() == "/v1/payments" && uri.query() == Some("a=b&c=%20d")),
+                Changed::Method(_) | Changed::Body(_) | Changed::Without(_) | Changed::Second(..) => false,
+                // HMAC pads a key with zeros.
+                Changed::Secret(other) => other.trim_end_matches('\0') == "secret",
+                Changed::Key(_) | Changed::Later(_) => false,
+            };
+            match verified(Some(&change)) {
+                Some(Ok(_)) => assert!(same, "it verifies, and is not what was signed"),
+                Some(Err(why)) => assert!(why.len() < 120 && !why.contains("order-1"), "{why}"),
+                None => {}
+            }
+        });
+    }
+
+    #[test]
+    fn any_fields_at_all_are_refused_without_the_secret() {
+        let fields = || prop_oneof![mutated(format!("sig1=(\"@method\"){PARAMS}")), mutated("sig1=:AAAA:"), texts()];
+        check((fields(), fields(), fields(), texts()), |(input, signature, digest, body)| {
+            let request = Request::builder().method("POST").uri("/v1/payments");
+            let request = request.header("signature-input", input.as_bytes()).header("signature", signature.as_bytes());
+            let Ok(request) = request.header("content-digest", digest.as_bytes()).body(()) else { return };
+            let (parts, ()) = request.into_parts();
+            assert!(verify(&parts, body.as_bytes(), "key_1", "secret", NOW).is_err());
+        });
     }
 }

@@ -15,17 +15,18 @@ pub struct ConfigError {
     pub problem: &'static str,
 }
 
-/// A variable, or what the file contains that `…_FILE` names: secrets are mounted so. Without its last line break.
+/// A variable, or what the file contains that `…_FILE` names: secrets are mounted so. Without its last line break. One that is
+/// empty is not set.
 fn lookup(name: &'static str) -> Result<Option<String>, ConfigError> {
     let refuse = |problem| Err(ConfigError { name, problem });
-    match (std::env::var(name), std::env::var(format!("{name}_FILE"))) {
-        (Ok(_), Ok(_)) => refuse("is set, and so is its _FILE: one of them must go"),
-        (Ok(value), Err(_)) => Ok(Some(value)),
-        (Err(_), Ok(file)) => match std::fs::read_to_string(file) {
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    match (set(name), set(&format!("{name}_FILE"))) {
+        (Some(_), Some(_)) => refuse("is set, and so is its _FILE: one of them must go"),
+        (value, None) => Ok(value),
+        (None, Some(file)) => match std::fs::read_to_string(file) {
             Ok(text) => Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned())),
             Err(_) => refuse("has a _FILE that cannot be read"),
         },
-        (Err(_), Err(_)) => Ok(None),
     }
 }
 
@@ -33,12 +34,12 @@ fn required(name: &'static str) -> Result<String, ConfigError> {
     lookup(name)?.ok_or(ConfigError { name, problem: "is not set" })
 }
 
-/// A variable that may be missing or empty, which is the same.
+/// A variable that may be missing.
 ///
 /// # Errors
-/// Its file cannot be read.
+/// It is given twice, or its file cannot be read.
 pub fn optional(name: &'static str) -> Result<Option<String>, ConfigError> {
-    Ok(lookup(name)?.filter(|value| !value.is_empty()))
+    lookup(name)
 }
 
 /// A variable that must be there, read by `parse`.
@@ -136,7 +137,7 @@ pub fn money_concurrency(default: usize) -> Result<usize, ConfigError> {
     number_or("WORKER_MONEY_CONCURRENCY", default)
 }
 
-/// `DRAIN_MS`: how long an api or gateway that is to stop goes on taking requests, 5,000 milliseconds if not set, a minute at
+/// `DRAIN_MS`: how long an api or gateway that is to stop goes on taking requests, 5,000 milliseconds if not set, 30,000 at
 /// most. By then whatever balances them must have asked `/readyz` again.
 ///
 /// # Errors
@@ -144,8 +145,8 @@ pub fn money_concurrency(default: usize) -> Result<usize, ConfigError> {
 pub fn farewell() -> Result<Duration, ConfigError> {
     const NAME: &str = "DRAIN_MS";
     match number_or(NAME, 5_000)? {
-        ms @ 0..=60_000 => Ok(Duration::from_millis(ms)),
-        _ => Err(ConfigError { name: NAME, problem: "is not between 0 and 60000" }),
+        ms @ 0..=30_000 => Ok(Duration::from_millis(ms)),
+        _ => Err(ConfigError { name: NAME, problem: "is not between 0 and 30000" }),
     }
 }
 
@@ -180,10 +181,10 @@ pub fn page_rate_limit() -> Result<u32, ConfigError> {
 /// It is neither `true` nor `false`.
 pub fn webhook_loopback() -> Result<bool, ConfigError> {
     const NAME: &str = "WEBHOOK_ALLOW_LOOPBACK";
-    match std::env::var(NAME).as_deref() {
-        Ok("true") => Ok(true),
-        Ok("false") | Err(_) => Ok(false),
-        Ok(_) => Err(ConfigError { name: NAME, problem: "is neither true nor false" }),
+    match lookup(NAME)?.as_deref() {
+        Some("true") => Ok(true),
+        Some("false") | None => Ok(false),
+        Some(_) => Err(ConfigError { name: NAME, problem: "is neither true nor false" }),
     }
 }
 

@@ -102,6 +102,7 @@ impl sqlx::Decode<'_, Postgres> for Country {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use testkit::fuzz::{check, mutated};
 
     #[test]
     fn the_table_is_in_order_and_as_others_have_it() {
@@ -123,5 +124,14 @@ mod tests {
         for text in ["UK", "EU", "XK", "AN", "YU", "ZZ", "", "U", "USA", "U ", "\u{df}", "ıt"] {
             assert!(text.parse::<Country>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_country_is_read_as_its_own_code_or_not_at_all() {
+        check(mutated("gb"), |text| {
+            if let Ok(country) = text.parse::<Country>() {
+                assert!(country.code().eq_ignore_ascii_case(&text), "{text}");
+            }
+        });
     }
 }

@@ -48,7 +48,8 @@ pub fn hex(bytes: &[u8]) -> String {
 
 fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
-    if !digits.len().is_multiple_of(2) {
+    // Reading a number would take a sign for a digit.
+    if !digits.len().is_multiple_of(2) || !digits.iter().all(u8::is_ascii_hexdigit) {
         return None;
     }
     digits
@@ -144,6 +145,9 @@ impl EncryptionKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use proptest::sample::Index;
+    use testkit::fuzz::{check, mutated, texts};
 
     const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
@@ -155,7 +159,7 @@ mod tests {
     #[test]
     fn keys_are_64_hexadecimal_digits() {
         assert!(Pepper::from_hex(KEY).is_some());
-        for bad in ["", "00", &KEY[1..], &format!("{KEY}00"), &KEY.replace('0', "g")] {
+        for bad in ["", "00", &KEY[1..], &format!("{KEY}00"), &KEY.replace('0', "g"), &KEY.replace("00", "+0")] {
             assert!(Pepper::from_hex(bad).is_none(), "{bad}");
             assert!(EncryptionKey::from_hex(bad).is_none(), "{bad}");
         }
@@ -182,5 +186,28 @@ mod tests {
             assert!(key.open(&tampered, "key_1").is_none(), "byte {i}");
         }
         assert_ne!(sealed, key.seal("whsec_abc", "key_1"), "every sealing has its own nonce");
+    }
+
+    #[test]
+    fn whatever_is_read_as_a_key_is_64_hexadecimal_digits() {
+        check(mutated(KEY), |text| {
+            let digits = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+            assert_eq!(Pepper::from_hex(&text).is_some(), digits, "{text}");
+            assert_eq!(EncryptionKey::from_hex(&text).is_some(), digits, "{text}");
+        });
+    }
+
+    #[test]
+    fn any_text_opens_as_it_was_sealed_and_not_with_one_bit_changed() {
+        let key = EncryptionKey::from_hex(KEY).expect("a key");
+        check((texts(), texts(), any::<Index>(), 0..8u8), |(text, context, at, bit)| {
+            let mut sealed = key.seal(&text, &context);
+            assert_eq!(key.open(&sealed, &context).expect("opens").expose(), &text);
+            assert!(key.open(&sealed, &format!("{context}x")).is_none());
+            let at = at.index(sealed.len());
+            sealed[at] ^= 1 << bit;
+            assert!(key.open(&sealed, &context).is_none(), "byte {at}");
+            assert!(key.open(&sealed[..at], &context).is_none(), "cut at {at}");
+        });
     }
 }

@@ -134,6 +134,8 @@ fn parse_ulid(text: &str) -> Option<Uuid> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use testkit::fuzz::{check, mutated, texts};
 
     fn at(ms: i64) -> Timestamp {
         Timestamp::from_millisecond(ms).expect("in range")
@@ -161,5 +163,26 @@ mod tests {
     #[test]
     fn ids_are_ordered_by_time() {
         assert!(PaymentId::new(at(1)) < PaymentId::new(at(2)));
+    }
+
+    #[test]
+    fn every_id_is_printed_as_it_is_read() {
+        check(any::<u128>(), |bits| {
+            let uuid = Uuid::from_u128(bits);
+            assert_eq!(CustomerId::from_uuid(uuid).to_string().parse::<CustomerId>().expect("ours").uuid(), uuid);
+        });
+    }
+
+    #[test]
+    fn an_id_with_a_changed_character_is_none_or_another() {
+        let id = PaymentId::new(at(1_800_000_000_000)).to_string();
+        let given = id.clone();
+        check(prop_oneof![mutated(given), texts()], |text| {
+            if let Ok(read) = text.parse::<PaymentId>() {
+                assert_eq!(read.to_string(), text, "an id has one spelling");
+                assert_eq!(read.to_string() == id, text == id);
+            }
+            assert!(text.parse::<CustomerId>().is_err() || text.starts_with("cus_"));
+        });
     }
 }

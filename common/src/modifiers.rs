@@ -124,6 +124,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use proptest::prelude::*;
+    use testkit::fuzz::{anything, check, json};
 
     const ALL: Occasion = Occasion { taxed: false, tips: true };
 
@@ -205,5 +207,29 @@ mod tests {
             let error = Modifiers::parse(&wrong).expect_err("no configuration");
             assert!(matches!(error, Error::Invalid { param, .. } if param == "modifiers"), "{wrong}");
         }
+    }
+
+    #[test]
+    fn whatever_is_read_adds_up_and_stays_within_bounds() {
+        let all = json!({"surcharge": {"type": "percent", "value": 300}, "tip": {"type": "fixed", "value": 200}});
+        let values = prop_oneof![
+            json(all).prop_filter_map("no JSON", |text| serde_json::from_slice(&text).ok()),
+            anything(),
+            (any::<i64>(), any::<i64>()).prop_map(|(tax, tip)| json!({
+                "tax": {"type": "percent", "value": tax}, "tip": {"type": "fixed", "value": tip},
+            })),
+        ];
+        check((values, 1..=MAX_AMOUNT, any::<bool>(), any::<bool>()), |(value, base, taxed, tips)| {
+            let modifiers = match Modifiers::parse(&value) {
+                Ok(modifiers) => modifiers,
+                Err(Error::Invalid { param, .. }) => return assert_eq!(param, "modifiers"),
+                Err(other) => panic!("{other}"),
+            };
+            let Ok(parts) = modifiers.apply(base, Occasion { taxed, tips }) else { return };
+            let added = [parts.surcharge, parts.tax, parts.tip];
+            assert!(added.iter().flatten().all(|part| *part > 0), "{parts:?}");
+            assert_eq!(parts.total, parts.base + added.iter().flatten().sum::<i64>());
+            assert!(parts.base == base && parts.total <= MAX_AMOUNT, "{parts:?}");
+        });
     }
 }

@@ -137,6 +137,8 @@ impl fmt::Display for Money {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use testkit::fuzz::{check, mutated, texts};
 
     #[test]
     fn decimals_follow_the_exponent() {
@@ -198,5 +200,41 @@ mod tests {
         for (code, exponent) in [("USD", 2), ("JPY", 0), ("BHD", 3), ("CLF", 4)] {
             assert_eq!(code.parse::<Currency>().expect("known").exponent(), exponent, "{code}");
         }
+    }
+
+    fn currencies() -> impl Strategy<Value = Currency> {
+        let all: Vec<Currency> = ["USD", "JPY", "BHD", "CLF", "EUR"].iter().map(|code| code.parse().unwrap()).collect();
+        proptest::sample::select(all)
+    }
+
+    #[test]
+    fn every_amount_is_read_as_it_is_written() {
+        check((currencies(), 0..=MAX_AMOUNT), |(currency, minor)| {
+            let money = Money { minor, currency };
+            assert_eq!(Money::from_decimal(&money.to_decimal(), currency), Some(money));
+        });
+    }
+
+    #[test]
+    fn what_is_read_as_an_amount_is_one_and_within_bounds() {
+        check(
+            (currencies(), prop_oneof![mutated("1234.50"), mutated("90071992547409.91"), texts()]),
+            |(currency, text)| {
+                if let Some(money) = Money::from_decimal(&text, currency) {
+                    assert!((0..=MAX_AMOUNT).contains(&money.minor), "{text}");
+                    let (written, zeros) = (money.to_decimal(), text.trim_start_matches('0'));
+                    assert_eq!(written.trim_start_matches('0'), zeros, "{text}");
+                }
+            },
+        );
+    }
+
+    #[test]
+    fn a_currency_is_read_as_its_own_code_or_not_at_all() {
+        check(prop_oneof![mutated("USD"), mutated("jpy"), texts()], |text| {
+            if let Ok(currency) = text.parse::<Currency>() {
+                assert!(currency.code().eq_ignore_ascii_case(&text), "{text}");
+            }
+        });
     }
 }

@@ -16,6 +16,8 @@ pub fn place(address: IpAddr) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use testkit::fuzz::check;
 
     #[test]
     fn addresses_of_one_network_are_one_place() {
@@ -30,5 +32,10 @@ mod tests {
             let address: IpAddr = address.parse().expect("an address");
             assert_eq!(place(address).to_string(), counted);
         }
+    }
+
+    #[test]
+    fn a_place_is_its_own_place() {
+        check(any::<IpAddr>(), |address| assert_eq!(place(place(address)), place(address)));
     }
 }

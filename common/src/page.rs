@@ -96,3 +96,34 @@ impl<T> ListView<T> {
         Self { object: "list", data: page.data, has_more: page.has_more, next_cursor }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::option;
+    use proptest::prelude::*;
+    use testkit::fuzz::{check, mutated, texts};
+
+    use super::*;
+    use crate::id::PaymentId;
+
+    const ID: &str = "pay_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7";
+
+    #[test]
+    fn a_page_is_within_its_limits_or_the_parameter_is_named() {
+        let limits = || option::of(prop_oneof![mutated("10"), texts(), any::<i64>().prop_map(|n| n.to_string())]);
+        let cursors = option::of(prop_oneof![mutated(ID), texts()]);
+        check((limits(), cursors), |(limit, cursor)| {
+            match PageRequest::<PaymentId>::parse(limit.as_deref(), cursor.as_deref()) {
+                Ok(page) => {
+                    assert!((2..=MAX_LIMIT + 1).contains(&page.fetch()), "{limit:?}");
+                    assert_eq!(page.starting_after.map(|id| id.to_string()), cursor, "a cursor has one spelling");
+                }
+                Err(Error::Invalid { param, message }) => {
+                    assert!(param == "limit" && limit.is_some() || param == "startingAfter" && cursor.is_some());
+                    assert!(message.starts_with(&*param) && message.len() < 80, "{message}");
+                }
+                Err(other) => panic!("{other}"),
+            }
+        });
+    }
+}

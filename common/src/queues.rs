@@ -20,3 +20,11 @@ pub const CLOCKS: Queue = Queue::new("clocks");
 
 /// Every queue, for metrics.
 pub const ALL: [Queue; 6] = [MONEY, COLLECTIONS, INQUIRIES, RECONCILIATIONS, WEBHOOKS, CLOCKS];
+
+/// Counts from nought what may happen to wake-ups, in a process that posts them.
+pub fn count_posts_from_nought() {
+    metrics::counter!("queue_posts_failed_total").increment(0);
+    for queue in ALL {
+        metrics::counter!("queue_posts_dropped_total", "queue" => queue.name()).increment(0);
+    }
+}

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::State;
@@ -13,6 +13,8 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use sqlx::PgPool;
 use tokio::net::TcpListener;
 use tracing_subscriber::EnvFilter;
+
+use crate::clock::Clock;
 
 /// Buckets of every `_seconds` histogram: from the queue hop to a provider's time-out.
 const SECONDS_BUCKETS: &[f64] =
@@ -40,9 +42,12 @@ pub fn init_logs() {
 /// # Errors
 /// A recorder was installed before.
 pub fn init_metrics() -> Result<PrometheusHandle, metrics_exporter_prometheus::BuildError> {
-    PrometheusBuilder::new()
+    let handle = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), SECONDS_BUCKETS)?
-        .install_recorder()
+        .install_recorder()?;
+    let started = Clock::system().now().as_millisecond() as f64 / 1000.0;
+    metrics::gauge!("process_start_time_seconds").set(started);
+    Ok(handle)
 }
 
 /// What the internal listener answers from.
@@ -75,11 +80,9 @@ impl Internal {
         let upkeep = self.clone();
         tokio::spawn(async move {
             loop {
-                tokio::time::sleep(UPKEEP).await;
-                let (all, idle) = (upkeep.db.size(), upkeep.db.num_idle());
-                metrics::gauge!("database_pool_connections", "state" => "idle").set(idle as f64);
-                metrics::gauge!("database_pool_connections", "state" => "used").set(f64::from(all) - idle as f64);
+                upkeep.look_at_the_database().await;
                 upkeep.metrics.run_upkeep();
+                tokio::time::sleep(UPKEEP).await;
             }
         });
         let router = Router::new()
@@ -89,6 +92,26 @@ impl Internal {
             .with_state(self);
         tokio::spawn(async move { axum::serve(listener, router).await });
         Ok(address)
+    }
+
+    /// As any request meets it: how full the pool is, how long a connection is waited for, and whether there is an answer.
+    async fn look_at_the_database(&self) {
+        let (all, idle) = (self.db.size(), self.db.num_idle());
+        metrics::gauge!("database_pool_connections", "state" => "idle").set(idle as f64);
+        metrics::gauge!("database_pool_connections", "state" => "used").set(f64::from(all) - idle as f64);
+        metrics::gauge!("database_pool_limit").set(f64::from(self.db.options().get_max_connections()));
+        let waited = metrics::histogram!("database_pool_wait_seconds");
+        let began = Instant::now();
+        let asked = async {
+            let connection = self.db.acquire().await;
+            waited.record(began.elapsed().as_secs_f64());
+            sqlx::query("SELECT 1").execute(&mut *connection?).await
+        };
+        let answered = tokio::time::timeout(READY_TIMEOUT, asked).await;
+        if answered.is_err() {
+            waited.record(READY_TIMEOUT.as_secs_f64());
+        }
+        metrics::gauge!("database_up").set(if matches!(answered, Ok(Ok(_))) { 1.0 } else { 0.0 });
     }
 
     /// Redis is not asked: without it reads go on, payments wait, and nothing is lost.

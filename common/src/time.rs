@@ -124,6 +124,8 @@ impl sqlx::Decode<'_, Postgres> for Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use testkit::fuzz::{check, mutated, texts};
 
     #[test]
     fn prints_milliseconds_in_utc() {
@@ -178,5 +180,41 @@ mod tests {
         ] {
             assert_eq!(Timestamp::parse(text), None, "{text}");
         }
+    }
+
+    /// Milliseconds from the first year to the end of time.
+    fn instants() -> impl Strategy<Value = Timestamp> {
+        (YEAR_ONE * 1000..=Timestamp::MAX.as_millisecond()).prop_map(|ms| Timestamp::from_millisecond(ms).unwrap())
+    }
+
+    #[test]
+    fn every_instant_is_read_as_it_is_printed() {
+        check(instants(), |instant| assert_eq!(Timestamp::parse(&instant.to_string()), Some(instant)));
+    }
+
+    #[test]
+    fn what_is_read_as_an_instant_is_within_the_years_that_can_be_printed() {
+        let written = prop_oneof![
+            mutated("2026-11-21T09:30:00.123456Z"),
+            mutated("9999-12-31T23:59:59-23:59"),
+            mutated("0001-01-01T00:00:00+00:00"),
+            texts(),
+        ];
+        check(written, |text| {
+            if let Some(instant) = Timestamp::parse(&text) {
+                assert!((YEAR_ONE..=Timestamp::MAX.0.as_second()).contains(&instant.0.as_second()), "{text}");
+                let printed = instant.to_string();
+                assert_eq!(Timestamp::parse(&printed).map(Timestamp::as_millisecond), Some(instant.0.as_millisecond()));
+                assert!(text.len() >= "2026-11-21T09:30:00Z".len(), "{text}");
+            }
+        });
+    }
+
+    #[test]
+    fn time_added_never_goes_back_or_over_the_end() {
+        check((instants(), any::<u64>(), 0..1_000_000_000u32), |(instant, seconds, nanos)| {
+            let later = instant.plus(Duration::new(seconds, nanos));
+            assert!((instant..=Timestamp::MAX).contains(&later));
+        });
     }
 }

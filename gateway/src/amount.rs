@@ -62,6 +62,8 @@ impl serde::Serialize for Amount {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use testkit::fuzz::{check, mutated, texts};
 
     #[test]
     fn amounts_are_decimals_with_two_places_at_most() {
@@ -111,5 +113,25 @@ mod tests {
             let json = serde_json::to_string(&Amount::hundredths(hundredths)).expect("JSON");
             assert_eq!(json, text);
         }
+    }
+
+    #[test]
+    fn every_amount_is_read_as_it_is_printed() {
+        check(0..=99_999_999_999_999i64, |hundredths| {
+            let amount = Amount::hundredths(hundredths);
+            assert_eq!(amount.to_string().parse::<Amount>().expect("ours"), amount);
+        });
+    }
+
+    #[test]
+    fn what_is_read_as_an_amount_is_what_it_says() {
+        check(prop_oneof![mutated("133.24"), mutated("999999999999.99"), texts()], |text| {
+            let Ok(amount) = text.parse::<Amount>() else { return };
+            assert!((0..=99_999_999_999_999).contains(&amount.get()), "{text}");
+            let printed = amount.to_string();
+            let (whole, places) = text.split_once('.').unwrap_or((&text, ""));
+            let as_sent = format!("{}.{places:0<2}", whole.trim_start_matches('0'));
+            assert_eq!(printed.trim_start_matches('0'), as_sent, "{text}");
+        });
     }
 }

@@ -81,6 +81,7 @@ impl FromStr for TransactionId {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use testkit::fuzz::{check, mutated};
 
     #[test]
     fn a_transaction_has_one_spelling() {
@@ -93,5 +94,16 @@ mod tests {
             assert!(bad == text || bad.parse::<TransactionId>().is_err(), "{bad}");
         }
         assert_ne!(id, TransactionId::new(now));
+    }
+
+    #[test]
+    fn no_changed_name_is_the_same_transaction() {
+        let id = TransactionId::new(Timestamp::from_millisecond(1_800_000_000_000).expect("in range"));
+        check(mutated(id.to_string()), |text| {
+            if let Ok(read) = text.parse::<TransactionId>() {
+                assert_eq!(read.to_string(), text);
+                assert_eq!(read == id, text == id.to_string());
+            }
+        });
     }
 }

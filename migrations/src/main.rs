@@ -2,15 +2,19 @@
 
 use std::{env, fs};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let database_url = match env::var("DATABASE_URL_FILE") {
-        Ok(file) => {
-            fs::read_to_string(&file).with_context(|| format!("DATABASE_URL_FILE: {file}"))?.trim_end().to_owned()
+    let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+    let database_url = match (set("DATABASE_URL"), set("DATABASE_URL_FILE")) {
+        (Some(_), Some(_)) => bail!("DATABASE_URL is set, and so is DATABASE_URL_FILE: one of them must go"),
+        (Some(url), None) => url,
+        (None, Some(file)) => {
+            let text = fs::read_to_string(&file).with_context(|| format!("DATABASE_URL_FILE: {file}"))?;
+            text.trim_end_matches(['\r', '\n']).to_owned()
         }
-        Err(_) => env::var("DATABASE_URL").context("DATABASE_URL is not set")?,
+        (None, None) => bail!("DATABASE_URL is not set"),
     };
     migrations::run(&database_url).await?;
     println!("the schema is up to date");

@@ -74,6 +74,9 @@ pub(crate) fn millis(entry_id: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use testkit::fuzz::{check, mutated, mutated_bytes, noise, texts};
 
     fn entry(fields: &[&[u8]]) -> Entry {
         Entry { id: "1700000000000-3".to_owned(), fields: fields.iter().map(|field| field.to_vec()).collect() }
@@ -108,5 +111,57 @@ mod tests {
         let entry = entry(&[]);
         assert_eq!(entry.waited_seconds(1_700_000_001_500), 1.5);
         assert_eq!(entry.waited_seconds(1), 0.0);
+    }
+
+    #[test]
+    fn a_wake_up_is_read_as_it_was_pushed_whatever_stands_beside_it() {
+        check((any::<u128>(), proptest::option::of(texts()), vec(noise(), 0..4)), |(id, request_id, others)| {
+            let wake = Wake { id: Uuid::from_u128(id), request_id };
+            let (text, short) = (wake.id.to_string(), wake.short_request_id());
+            assert!(short.is_none_or(|short| short.chars().count() <= REQUEST_ID_MAX_CHARS));
+            let mut fields = vec![ID.as_bytes(), text.as_bytes()];
+            fields.extend(short.map(|short| [REQUEST_ID.as_bytes(), short.as_bytes()]).into_iter().flatten());
+            fields.extend(others.iter().map(|bytes| &**bytes));
+            let read = entry(&fields).wake().expect("it has an id");
+            assert_eq!(read.id, wake.id);
+            assert!(short.is_none() || read.request_id.as_deref() == short);
+        });
+    }
+
+    #[test]
+    fn whatever_stands_in_a_stream_is_a_wake_up_or_none() {
+        let id = Uuid::from_u128(7);
+        let bytes =
+            || prop_oneof![mutated_bytes("id"), mutated_bytes("request_id"), mutated_bytes(id.to_string()), noise()];
+        check((mutated("1700000000000-3"), vec(bytes(), 0..6), any::<u64>()), |(redis_id, fields, now)| {
+            let entry = Entry { id: redis_id, fields: fields.iter().map(|field| field.0.clone()).collect() };
+            if let Some(wake) = entry.wake() {
+                assert!(fields.chunks(2).any(|pair| pair.len() == 2 && &*pair[0] == b"id"), "{wake:?}");
+            }
+            assert!(entry.waited_seconds(now) >= 0.0);
+        });
+    }
+
+    #[test]
+    fn any_answer_of_redis_is_an_entry_or_an_error() {
+        let leaf = prop_oneof![
+            Just(Value::Nil),
+            Just(Value::Okay),
+            any::<i64>().prop_map(Value::Int),
+            any::<f64>().prop_map(Value::Double),
+            noise().prop_map(|bytes| Value::BulkString(bytes.0)),
+            texts().prop_map(Value::SimpleString),
+        ];
+        let answers = leaf.prop_recursive(4, 24, 4, |inner| {
+            prop_oneof![
+                vec(inner.clone(), 0..4).prop_map(Value::Array),
+                vec((inner.clone(), inner), 0..3).prop_map(Value::Map),
+            ]
+        });
+        check(answers, |answer| {
+            if let Ok(entry) = Entry::from_redis_value(answer) {
+                entry.wake();
+            }
+        });
     }
 }

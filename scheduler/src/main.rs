@@ -6,7 +6,7 @@ mod schedule;
 use anyhow::{Context, Result};
 use common::clock::Clock;
 use common::db::Db;
-use common::{config, db, public_url, telemetry};
+use common::{config, db, flows, public_url, queues, telemetry};
 use queue::Publisher;
 
 use crate::schedule::Scheduler;
@@ -18,6 +18,9 @@ const DATABASE_POOL: u32 = 8;
 async fn main() -> Result<()> {
     telemetry::init_logs();
     let metrics = telemetry::init_metrics()?;
+    queues::count_posts_from_nought();
+    flows::count_billing_from_nought();
+    schedule::count_from_nought();
     public_url::set(config::public_url()?);
     let pool = db::pool(&config::database_url()?, config::database_pool(DATABASE_POOL)?, "scheduler")?;
     let internal = telemetry::Internal::new(pool.clone(), metrics);

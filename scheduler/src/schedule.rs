@@ -31,6 +31,7 @@ use common::flows::{COLLECTION_BATCH, RECURRING_BATCH};
 use common::operations::{self, Origin, SWEEP_BATCH, State};
 use common::payment_links::{self, EXPIRY_BATCH};
 use common::payments::{self, INQUIRY_BATCH};
+use common::proof::failpoint;
 use common::webhooks::{DisabledReason, dispatch};
 use common::{checkout, events, flows, invoices, nonces, queues, recurring_invoices, subscriptions, test_clocks};
 use queue::{Publisher, Queue, Wake};
@@ -46,6 +47,39 @@ const BILLINGS_A_TICK: usize = 20;
 
 /// Collections under way at once, of everyone together. Those that are due beyond that wait in Postgres.
 const COLLECTIONS_UNDER_WAY: i64 = 1000;
+
+/// Every tick, by the name under which it is counted.
+const TICKS: [&str; 16] = [
+    "operations",
+    "inquiries",
+    "reconciliations",
+    "collections",
+    "clocks",
+    "accounts_ahead",
+    "recurring_invoices",
+    "subscriptions",
+    "payment_links",
+    "webhooks",
+    "unwanted_webhooks",
+    "partitions",
+    "forget",
+    "figures",
+    "billing_figures",
+    "webhook_figures",
+];
+
+/// Counts ticks from nought, so that the first failure is seen as a rise, and a tick that never comes is seen to be missing.
+pub(crate) fn count_from_nought() {
+    for tick in TICKS {
+        for outcome in ["ok", "failed"] {
+            metrics::counter!("scheduler_ticks_total", "tick" => tick, "outcome" => outcome).increment(0);
+        }
+        let _ = metrics::histogram!("scheduler_tick_seconds", "tick" => tick);
+    }
+    for queue in queues::ALL {
+        metrics::counter!("scheduler_handed_out_total", "queue" => queue.name()).increment(0);
+    }
+}
 
 /// What the ticks need.
 pub(crate) struct Scheduler {
@@ -175,6 +209,13 @@ impl Scheduler {
     }
 
     async fn hand_out_operations(&self) -> Result<()> {
+        let redis = self.publisher.ping().await.is_ok();
+        metrics::gauge!("redis_up").set(if redis { 1.0 } else { 0.0 });
+        // Without Redis workers look for what is due by themselves. What was taken here and not pushed would be put off, and
+        // its client would wait for that.
+        if !redis {
+            return Ok(());
+        }
         loop {
             let due = operations::take_due(&self.db).await?;
             let handed_out = due.len();
@@ -182,7 +223,7 @@ impl Scheduler {
             for (queue, due) in [(queues::MONEY, others), (queues::COLLECTIONS, background)] {
                 let wakes: Vec<_> =
                     due.into_iter().map(|due| Wake { id: due.id.uuid(), request_id: due.request_id }).collect();
-                self.push(queue, &wakes).await;
+                self.push(queue, &wakes).await?;
             }
             if i64::try_from(handed_out).is_ok_and(|n| n < SWEEP_BATCH) {
                 return Ok(());
@@ -208,7 +249,7 @@ impl Scheduler {
         let collecting = flows::collect_due_invoices(&self.db, scope, batch, &Origin::default()).await?;
         let wakes: Vec<_> =
             collecting.begun.iter().map(|begun| Wake { id: begun.operation.uuid(), request_id: None }).collect();
-        self.push(queues::COLLECTIONS, &wakes).await;
+        self.push(queues::COLLECTIONS, &wakes).await?;
         Ok(i64::try_from(collecting.due).unwrap_or(i64::MAX))
     }
 
@@ -216,7 +257,7 @@ impl Scheduler {
         loop {
             let due = payments::take_due_inquiries(&self.db, scope).await?;
             let wakes: Vec<_> = due.into_iter().map(|id| Wake { id: id.uuid(), request_id: None }).collect();
-            self.push(queues::INQUIRIES, &wakes).await;
+            self.push(queues::INQUIRIES, &wakes).await?;
             if i64::try_from(wakes.len()).is_ok_and(|n| n < INQUIRY_BATCH) {
                 return Ok(());
             }
@@ -247,15 +288,13 @@ impl Scheduler {
     async fn hand_out_clocks(&self) -> Result<()> {
         let due = test_clocks::take_due(&self.db).await?;
         let wakes: Vec<_> = due.into_iter().map(|id| Wake { id: id.uuid(), request_id: None }).collect();
-        self.push(queues::CLOCKS, &wakes).await;
-        Ok(())
+        self.push(queues::CLOCKS, &wakes).await
     }
 
     async fn hand_out_reconciliations(&self) -> Result<()> {
         let due = flows::take_due_reconciliations(&self.db).await?;
         let wakes: Vec<_> = due.into_iter().map(|id| Wake { id: id.uuid(), request_id: None }).collect();
-        self.push(queues::RECONCILIATIONS, &wakes).await;
-        Ok(())
+        self.push(queues::RECONCILIATIONS, &wakes).await
     }
 
     async fn bill_subscriptions(&self, stopping: &CancellationToken) -> Result<()> {
@@ -282,8 +321,7 @@ impl Scheduler {
     async fn hand_out_webhooks(&self) -> Result<()> {
         let due = dispatch::endpoints_due(&self.db).await?;
         let wakes: Vec<_> = due.into_iter().map(|id| Wake { id: id.uuid(), request_id: None }).collect();
-        self.push(queues::WEBHOOKS, &wakes).await;
-        Ok(())
+        self.push(queues::WEBHOOKS, &wakes).await
     }
 
     async fn close_unwanted_webhooks(&self) -> Result<()> {
@@ -307,14 +345,16 @@ impl Scheduler {
         Ok(())
     }
 
-    async fn push(&self, queue: Queue, wakes: &[Wake]) {
+    async fn push(&self, queue: Queue, wakes: &[Wake]) -> Result<()> {
         if wakes.is_empty() {
-            return;
+            return Ok(());
         }
+        failpoint("schedule.taken").await?;
         metrics::counter!("scheduler_handed_out_total", "queue" => queue.name()).increment(wakes.len() as u64);
         if let Err(error) = self.publisher.push(queue, wakes).await {
             tracing::warn!(queue = queue.name(), count = wakes.len(), %error, "not pushed; handed out again at their next turn");
         }
+        Ok(())
     }
 
     async fn make_partitions(&self) -> Result<()> {

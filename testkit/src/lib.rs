@@ -20,7 +20,9 @@ mod watchdog;
 pub mod bench;
 pub mod browser;
 pub mod chaos;
+pub mod fuzz;
 pub mod postgres;
+pub mod prometheus;
 pub mod redis;
 pub mod sandbox;
 
@@ -32,4 +34,5 @@ pub use files::TempDir;
 pub use gateway_account::GatewayAccount;
 pub use postgres::Postgres;
 pub use process::{Kind, Process};
+pub use prometheus::Prometheus;
 pub use redis::Redis;

@@ -208,7 +208,7 @@ impl Launch {
         let mut settings: Vec<String> = [
             "listen_addresses=127.0.0.1",
             "unix_socket_directories=",
-            "max_connections=300",
+            "max_connections=600",
             "jit=off",
             "timezone=UTC",
         ]

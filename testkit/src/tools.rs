@@ -1,4 +1,4 @@
-//! Where Postgres, Redis and Chromium are on this machine.
+//! Where Postgres, Redis, Chromium and Prometheus are on this machine.
 //!
 //! In order: what the environment names, PATH, the places of Debian and brew, and what `./dev` fetched into
 //! `.dev/tools` for a user who may not install packages.
@@ -83,6 +83,17 @@ pub(crate) fn chromium() -> Result<Tool> {
     places.push(fetched().join("usr/lib/chromium/chromium"));
     first(places, |place| place.is_file())
         .context("no Chromium here: run ./dev test, which installs it, or name one in CHROMIUM")
+}
+
+/// The directory with `prometheus` and `promtool`; `PROMETHEUS_BIN` names another.
+pub(crate) fn prometheus_programs() -> Result<Tool> {
+    let mut places: Vec<PathBuf> = env::var_os("PROMETHEUS_BIN").map(PathBuf::from).into_iter().collect();
+    places.extend(on_path("prometheus").and_then(|path| path.parent().map(Path::to_path_buf)));
+    places.extend(BREW.iter().map(|prefix| Path::new(prefix).join("bin")));
+    places.push(fetched().join("usr/bin"));
+    let whole = |place: &Path| place.join("prometheus").is_file() && place.join("promtool").is_file();
+    first(places, whole)
+        .context("no Prometheus here: run ./dev test, which installs it, or name its folder in PROMETHEUS_BIN")
 }
 
 fn fetched() -> PathBuf {

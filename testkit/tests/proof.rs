@@ -17,6 +17,15 @@ fn main() {
 }
 "#;
 
+/// A release has no such builds: neither ours nor that of the image.
+#[test]
+fn what_is_shipped_is_built_without_debug_assertions() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("testkit lies in the repository");
+    let read = |name: &str| std::fs::read_to_string(root.join(name)).expect(name);
+    assert!(!read("Cargo.toml").contains("debug-assertions"), "a profile switches the switches on");
+    assert!(read("Dockerfile").contains("cargo build --release"), "the image is built in another way");
+}
+
 /// Built as a release is, the file needs neither the crate `fail` nor anything else, and hears no orders.
 #[test]
 fn a_release_build_can_be_told_to_do_nothing_wrong() {

@@ -48,6 +48,10 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
 async fn main() -> Result<()> {
     telemetry::init_logs();
     let metrics = telemetry::init_metrics()?;
+    queues::count_posts_from_nought();
+    flows::count_payments_from_nought();
+    flows::count_billing_from_nought();
+    webhooks::count_from_nought();
     public_url::set(config::public_url()?);
     let database_url = config::database_url()?;
     let redis_url = config::redis_url()?;
@@ -156,7 +160,9 @@ impl Work {
                 () = &mut stop => return,
                 () = tokio::time::sleep(LOOK_FOR_REDIS) => {}
             }
-            if self.publisher.ping().await.is_ok() {
+            let redis = self.publisher.ping().await;
+            metrics::gauge!("redis_up").set(if redis.is_ok() { 1.0 } else { 0.0 });
+            if redis.is_ok() {
                 continue;
             }
             match dispatch::endpoints_due(&self.db).await {

@@ -106,3 +106,25 @@ fn respond(status: StatusCode, policy: &str, html: String) -> Response {
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use testkit::fuzz::{check, mutated, texts};
+
+    use super::*;
+
+    #[test]
+    fn an_origin_says_nothing_else_in_the_policy() {
+        check(prop_oneof![mutated("https://shop.example:8443"), texts()], |origin| {
+            let response = field(&origin, &Taker::Mock);
+            let policy = response.headers()[CONTENT_SECURITY_POLICY].to_str().expect("ASCII");
+            if response.status() == StatusCode::OK {
+                let own = policy.rsplit_once("frame-ancestors ").expect("it is said").1;
+                assert!(own == origin && !own.contains([' ', ';', ',', '\'', '*']), "{policy}");
+            } else {
+                assert!(response.status() == StatusCode::CONFLICT && policy.ends_with("frame-ancestors 'none'"));
+            }
+        });
+    }
+}

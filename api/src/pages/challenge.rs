@@ -121,3 +121,25 @@ fn to(place: &str) -> Response {
         Err(_) => StatusCode::NOT_FOUND.into_response(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use testkit::fuzz::{check, mutated, texts};
+
+    use super::*;
+
+    #[test]
+    fn no_address_adds_a_header() {
+        check(prop_oneof![mutated("https://shop.example/thanks?a=1"), texts()], |place| {
+            let response = to(&place);
+            match response.headers().get(LOCATION) {
+                Some(location) => {
+                    assert_eq!((response.status(), location.as_bytes()), (StatusCode::SEE_OTHER, place.as_bytes()));
+                    assert!(!place.contains(['\r', '\n', '\0']), "{place:?}");
+                }
+                None => assert_eq!(response.status(), StatusCode::NOT_FOUND),
+            }
+        });
+    }
+}

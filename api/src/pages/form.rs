@@ -33,6 +33,8 @@ pub(super) fn value(encoded: &[u8], name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use testkit::fuzz::{check, mutated_bytes, noise, texts};
 
     #[test]
     fn a_field_is_found_by_its_name_alone() {
@@ -42,5 +44,18 @@ mod tests {
         assert_eq!(value(b"", "token"), None);
         assert_eq!(value(b"token", "token").as_deref(), Some(""));
         assert_eq!(value(b"token=%ff", "token").as_deref(), Some("\u{fffd}"));
+    }
+
+    #[test]
+    fn any_form_is_read_and_every_value_comes_as_it_was_entered() {
+        check(prop_oneof![mutated_bytes("token=tok_ok&amount=1250&no_tip=1"), noise()], |sent| {
+            let token = value(&sent, "token");
+            assert!(token.is_none_or(|token| token.len() <= 3 * sent.len()));
+        });
+        check((texts(), texts()), |(card, other)| {
+            let mut form = url::form_urlencoded::Serializer::new(String::new());
+            let form = form.append_pair("x", &other).append_pair("token", &card).append_pair("token", &other).finish();
+            assert_eq!(value(form.as_bytes(), "token"), Some(card));
+        });
     }
 }

@@ -172,6 +172,8 @@ pub async fn revoke(db: impl PgExecutor<'_>, key: KeyId, now: Timestamp) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use testkit::fuzz::{changed, check, texts};
 
     #[test]
     fn the_public_id_is_found_in_a_key_and_in_nothing_else() {
@@ -182,5 +184,20 @@ mod tests {
         for bad in ["", "svc_sk_test_", "svc_sk_test_é", &key[..key.len() - 1], &format!("{key}0"), &key[4..]] {
             assert_eq!(key_id(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_key_with_a_changed_character_is_no_key_or_not_the_same() {
+        let pepper = Pepper::from_hex(&"5a".repeat(32)).expect("a pepper");
+        let now = Timestamp::from_millisecond(1_800_000_000_000).expect("in range");
+        let (id, key) = make(now, KeyKind::Secret, Mode::Test);
+        let hash = pepper.hash(&key);
+        check(prop_oneof![changed(key.as_str()), texts()], |text| {
+            if let Some(read) = key_id(&text) {
+                assert_eq!(text.len(), key.len(), "{text}");
+                assert!(text.contains(read.to_string().trim_start_matches(KeyId::PREFIX)), "{text}");
+            }
+            assert!(!pepper.matches(&text, &hash), "{text} passes for the key of {id}");
+        });
     }
 }

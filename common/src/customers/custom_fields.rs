@@ -130,6 +130,8 @@ fn is_decimal(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use testkit::fuzz::{anything, check, json};
 
     fn row(name: &str, kind: &str, value: Value) -> Value {
         json!([{"name": name, "type": kind, "value": value}])
@@ -210,5 +212,35 @@ mod tests {
         };
         assert!(CustomFields::parse(&rows(20)).is_ok());
         assert_eq!(param(&rows(21)), "customFields");
+    }
+
+    #[test]
+    fn rows_are_kept_as_sent_or_the_first_at_fault_is_named() {
+        let valid = json!([
+            {"name": "Size", "type": "text", "value": "M"}, {"name": "Shoe", "type": "number", "value": "-41.5"},
+            {"name": "VIP", "type": "boolean", "value": true}, {"name": "Born", "type": "date", "value": "1815-12-10"},
+        ]);
+        let sent = json(valid).prop_filter_map("no JSON", |text| serde_json::from_slice(&text).ok());
+        check(prop_oneof![4 => sent, 1 => anything()], |rows: Value| match CustomFields::parse(&rows) {
+            Ok(fields) => {
+                let kept = fields.into_json();
+                let (kept, sent) = (kept.as_array().expect("a list"), rows.as_array().expect("a list"));
+                assert!(kept.len() == sent.len() && kept.len() <= MAX_ROWS);
+                for (kept, sent) in kept.iter().zip(sent) {
+                    assert_eq!(kept.as_object().expect("a row").len(), 3);
+                    assert!(["name", "type", "value"].iter().all(|key| kept[key] == sent[key]), "{kept} {sent}");
+                }
+                assert!(CustomFields::parse(&Value::from(kept.clone())).is_ok());
+            }
+            Err(Error::Invalid { param, .. }) => {
+                let row = param.strip_prefix("customFields").expect("the field").trim_matches(['[', ']']);
+                let first_wrong = row.parse().map_or(0, |row: usize| row + 1);
+                assert!(rows.as_array().is_none_or(|rows| first_wrong <= rows.len()), "{param}");
+                // Those before it are right.
+                let before = rows.as_array().map_or(&[][..], |rows| &rows[..first_wrong.saturating_sub(1)]);
+                assert!(CustomFields::parse(&Value::from(before)).is_ok() || before.len() > MAX_ROWS, "{param}");
+            }
+            Err(other) => panic!("{other}"),
+        });
     }
 }

@@ -68,6 +68,9 @@ pub(super) fn retry_after(headers: &HeaderMap, clock: &Clock) -> Option<Duration
 mod tests {
     use super::*;
     use crate::time::Timestamp;
+    use hyper::header::HeaderValue;
+    use proptest::prelude::*;
+    use testkit::fuzz::{Bytes, check, mutated_bytes, noise};
 
     #[test]
     fn retry_after_is_seconds_or_a_date() {
@@ -96,5 +99,25 @@ mod tests {
             assert_eq!(parse(text), seconds, "{text:?}");
         }
         assert_eq!(retry_after(&HeaderMap::new(), &clock), None);
+    }
+
+    #[test]
+    fn whatever_a_receiver_asks_for_is_a_day_at_most() {
+        let clock = Clock::fixed(Timestamp::from_millisecond(1_800_000_000_000).unwrap());
+        let asked = prop_oneof![
+            mutated_bytes("120"),
+            mutated_bytes("Fri, 15 Jan 2027 08:01:30 GMT"),
+            mutated_bytes("Thu, 01 Jan -9999 00:00:00 +9999"),
+            any::<u128>().prop_map(|number| Bytes(number.to_string().into_bytes())),
+            noise(),
+        ];
+        check(asked, |bytes| {
+            // What is no value of a header never comes here.
+            let Ok(value) = HeaderValue::from_bytes(&bytes) else { return };
+            let wait = retry_after(&HeaderMap::from_iter([(RETRY_AFTER, value)]), &clock);
+            assert!(wait.is_none_or(|wait| wait <= LONGEST_WAIT), "{wait:?}");
+            let digits = !bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit);
+            assert!(!digits || wait.is_some(), "a number of seconds is understood");
+        });
     }
 }

@@ -147,6 +147,10 @@ impl fmt::Debug for Target {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use proptest::prelude::*;
+    use testkit::fuzz::{check, mutated, texts};
 
     const LIVE: Policy = Policy { allow_http: false, allow_loopback: false };
     const TEST: Policy = Policy { allow_http: true, allow_loopback: false };
@@ -308,5 +312,61 @@ mod tests {
     fn debugging_shows_no_path() {
         let target = Target::parse("https://example.com/secret?token=1", LIVE).unwrap();
         assert_eq!(format!("{target:?}"), "Target(https://example.com)");
+    }
+
+    fn policies() -> impl Strategy<Value = Policy> {
+        proptest::sample::select(vec![LIVE, TEST, LOCAL])
+    }
+
+    /// Whatever is accepted is what another reader would see, and leads nowhere within.
+    #[track_caller]
+    fn is_sound(text: &str, policy: Policy) {
+        let Ok(target) = Target::parse(text, policy) else { return };
+        let uri = target.uri.to_string();
+        assert_eq!(parse(&uri, policy).as_deref(), Ok(uri.as_str()), "{text:?} is not canonical");
+        let scheme = target.uri.scheme_str().expect("absolute");
+        assert!(scheme == "https" || scheme == "http" && policy.allow_http, "{text:?}");
+        let authority = target.uri.authority().expect("absolute").as_str();
+        assert!(!authority.contains('@') && !uri.contains('#') && text.len() <= MAX_LENGTH, "{text:?}");
+        let host = target.uri.host().expect("absolute").trim_matches(['[', ']']);
+        if let Ok(address) = host.parse::<IpAddr>() {
+            assert_eq!(addresses::refusal(address, policy.allow_loopback), None, "{text:?}");
+        }
+        assert!(policy.allow_loopback || host != "localhost" && !host.ends_with(".localhost"), "{text:?}");
+        assert!(!uri.contains(|c: char| c.is_whitespace() || c.is_control()), "{text:?}");
+        assert_eq!(format!("{target:?}"), format!("Target({scheme}://{authority})"));
+    }
+
+    #[test]
+    fn what_is_accepted_is_canonical_and_leads_nowhere_within() {
+        let urls = prop_oneof![
+            mutated("https://example.com:8443/hooks?a=1"),
+            mutated("http://127.0.0.1/"),
+            mutated("https://user:pass@example.com/"),
+            mutated("https://[2606:4700::1111]:8443/x"),
+            texts(),
+            texts().prop_map(|host| format!("https://{host}/")),
+        ];
+        check((urls, policies()), |(text, policy)| is_sound(&text, policy));
+    }
+
+    #[test]
+    fn no_spelling_of_an_address_within_is_accepted() {
+        let within =
+            proptest::sample::select(vec![[127, 0, 0, 1], [10, 0, 0, 1], [169, 254, 169, 254], [192, 168, 0, 1]]);
+        check((within, 0..6usize, policies()), |(octets, spelling, policy)| {
+            let [a, b, c, d] = octets;
+            let number = u32::from(Ipv4Addr::from(octets));
+            let host = match spelling {
+                0 => format!("{number}"),
+                1 => format!("0x{number:x}"),
+                2 => format!("0{number:o}"),
+                3 => format!("{a}.{}", number & 0xff_ffff),
+                4 => format!("0x{a:x}.0{b:o}.{}", u32::from(c) << 8 | u32::from(d)),
+                _ => format!("[::ffff:{a}.{b}.{c}.{d}]"),
+            };
+            let allowed = policy.allow_loopback && a == 127;
+            assert_eq!(parse(&format!("https://{host}/"), policy).is_ok(), allowed, "{host}");
+        });
     }
 }

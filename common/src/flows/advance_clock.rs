@@ -22,6 +22,7 @@ use crate::invoices;
 use crate::operations::{self, Origin, State};
 use crate::payment_links;
 use crate::payments::{self, Awaited};
+use crate::proof::failpoint;
 use crate::providers::Providers;
 use crate::queues;
 use crate::recurring_invoices;
@@ -111,6 +112,7 @@ struct Progress {
 /// The database's, or [`Error::Conflict`] if another worker has taken over. Either way the advance goes on from where it is.
 pub async fn advance_clock(db: &Db, providers: &Providers, clock: &Clock, account: AccountId) -> Result<()> {
     let Some(advance) = test_clocks::claim(db, account).await? else { return Ok(()) };
+    failpoint("advance_clock.claimed").await?;
     let work = Work { db, providers, clock };
     let until = Instant::now() + SLICE;
     Advancing { work: &work, advance, until, progress: vec![Progress::default(); KINDS.len()] }.run().await
@@ -134,6 +136,7 @@ impl Advancing<'_> {
             let next = match self.first_due().await? {
                 Due::Now(kind, due) => {
                     self.do_some(kind, due).await?;
+                    failpoint("advance_clock.done").await?;
                     if Instant::now() >= self.until {
                         return self.advance.release(db).await;
                     }

@@ -9,6 +9,7 @@ use crate::id::{OperationId, PaymentId, RefundId};
 use crate::money::Money;
 use crate::operations::{self, Kind, NewOperation, Origin, State, Subject};
 use crate::payments::{self, Payment, Refund, RefundStatus, refunds};
+use crate::proof::failpoint;
 use crate::time::Timestamp;
 
 /// What is asked of a payment. Amounts are in minor units; none is all.
@@ -130,7 +131,9 @@ async fn write(
         },
     )
     .await?;
+    failpoint("change_payment.written").await?;
     doubt.commit(tx).await?;
+    failpoint("change_payment.committed").await?;
     Ok(Changing { payment, operation, refund })
 }
 

@@ -15,7 +15,7 @@ use crate::id::{AccountId, CollectionAttemptId, InvoiceId, OperationId, PaymentI
 use crate::invoices::{self, Circumstances, Failure, attempts};
 use crate::operations::{FIRST_PUSH_AFTER, Origin};
 use crate::payments;
-use crate::proof::{self, Rule};
+use crate::proof::{self, Rule, failpoint};
 use crate::subscriptions;
 use crate::time::Timestamp;
 
@@ -61,7 +61,9 @@ pub async fn collect_due_invoices(db: &Db, scope: Scope, limit: i64, origin: &Or
     }
     let attempts: Vec<_> = due.iter().map(NewAttempt::new).collect();
     let written = begin(&mut tx, &attempts, origin).await?;
+    failpoint("collect_invoices.written").await?;
     tx.commit().await?;
+    failpoint("collect_invoices.committed").await?;
     let mut collecting = Collecting { due: due.len(), ..Collecting::default() };
     for attempt in attempts {
         if written.contains(&attempt.invoice.uuid()) {
@@ -223,6 +225,7 @@ async fn fail_without_card(db: &Db, account: AccountId, id: InvoiceId, now: Time
     if let Some(subscription) = &mut subscription {
         subscriptions::invoice_failed(&mut tx, subscription, now).await?;
     }
+    failpoint("collect_invoices.failed_without_card").await?;
     tx.commit().await?;
     metrics::counter!("invoices_collection_attempts_total", "outcome" => "no_card").increment(1);
     Ok(true)

@@ -11,6 +11,7 @@ use crate::events::EventType;
 use crate::id::{CustomerId, PaymentMethodId};
 use crate::payment_methods::{self, Status as CardStatus};
 use crate::plans::{self, Plan};
+use crate::proof::failpoint;
 use crate::subscriptions::{self, NewSubscription, Subscription};
 use crate::time::Timestamp;
 
@@ -77,6 +78,8 @@ async fn write(
         bill_cycle(&mut tx, subscription, plan, period, now).await?;
     }
     subscriptions::announce(&mut tx, subscription, EventType::SubscriptionCreated, now).await?;
+    failpoint("create_subscription.written").await?;
     doubt.sent();
-    Ok(tx.commit().await?)
+    tx.commit().await?;
+    failpoint("create_subscription.committed").await
 }

@@ -11,6 +11,7 @@ use crate::events::{self, EventType};
 use crate::id::PaymentId;
 use crate::operations::PROVIDER_TIMEOUT;
 use crate::payments::{self, Payment, PaymentView, Status, refunds};
+use crate::proof::failpoint;
 use crate::providers::{Inquired, Providers, Standing};
 use crate::time::Timestamp;
 
@@ -43,6 +44,7 @@ pub async fn inquire(db: &Db, providers: &Providers, clock: &Clock, id: PaymentI
             return Ok(());
         }
     };
+    failpoint("inquire.answered").await?;
     let mut tx = db.begin().await?;
     let mut payment = payments::lock(&mut tx, due.account_id, id).await?;
     // A capture or void under way decides first: what the provider says of it now may be only half of the story.
@@ -82,6 +84,7 @@ pub async fn inquire(db: &Db, providers: &Providers, clock: &Clock, id: PaymentI
         let refunds = refunds::of_locked(&mut tx, &payment).await?;
         let (livemode, view) = (payment.mode == Mode::Live, PaymentView::new(&payment, &refunds));
         events::append(&mut tx, due.account_id, livemode, event, &view, now).await?;
+        failpoint("inquire.written").await?;
         tx.commit().await?;
     }
     Ok(())
@@ -117,6 +120,7 @@ async fn give_part_back(mut tx: Tx, mut payment: Payment, standing: Standing, no
         let (livemode, view) = (payment.mode == Mode::Live, PaymentView::new(&payment, &refunds));
         events::append(&mut tx, payment.account_id, livemode, event, &view, now).await?;
     }
+    failpoint("inquire.gave_part_back").await?;
     tx.commit().await?;
     Ok(())
 }

@@ -13,6 +13,7 @@ use crate::id::{InvoiceId, PaymentId, PaymentMethodId};
 use crate::invoices::{self, Circumstances, Failure, Invoice, InvoiceView, Next, Status as InvoiceStatus, attempts};
 use crate::operations::{self, Claimed};
 use crate::payments::{self, Payment, PaymentView, Status};
+use crate::proof::failpoint;
 use crate::providers::{Answer, DeclineType};
 use crate::queues;
 use crate::subscriptions::{self, Subscription};
@@ -80,6 +81,7 @@ pub(super) async fn charge_for_invoice(
             }
         }
     }
+    failpoint("invoice_payment.written").await?;
     Ok(Recorded::Written { fence: operation.fence })
 }
 
@@ -111,6 +113,7 @@ pub(super) async fn pays_straight(
     let mut connection = db.acquire().await?;
     let told = finish_collection(&mut connection, claimed, &payment, &invoice, &[captured, paid], now).await?;
     let Some(endpoints) = told else { return Ok(false) };
+    failpoint("invoice_payment.written_at_once").await?;
     db.wake(queues::WEBHOOKS, endpoints);
     count("paid");
     Ok(true)

@@ -92,11 +92,6 @@ async fn late_charge(
 ) -> Result<()> {
     match answer {
         Answer::Charged { provider_ref, amount, .. } if operation.provider_ref.as_ref() != Some(provider_ref) => {
-            tracing::error!(
-                operation = %claimed.id, payment = %payment.id, provider_ref, amount,
-                "a second approved charge for one payment: recorded as an anomaly, and its reversal is on its way"
-            );
-            metrics::counter!("payments_duplicate_charges_total", "provider" => claimed.provider.name()).increment(1);
             reverse(tx, claimed, payment, provider_ref, *amount, now).await
         }
         Answer::Charged { .. }
@@ -126,6 +121,11 @@ async fn reverse(
     if recorded {
         return Ok(());
     }
+    tracing::error!(
+        operation = %claimed.id, payment = %payment.id, provider_ref, amount,
+        "a second approved charge for one payment: recorded as an anomaly, and its reversal is on its way"
+    );
+    metrics::counter!("payments_duplicate_charges_total", "provider" => claimed.provider.name()).increment(1);
     let reversal = OperationId::new(now);
     let money = crate::money::Money { minor: amount, currency: payment.currency };
     operations::insert(

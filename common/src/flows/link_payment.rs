@@ -9,6 +9,7 @@ use crate::id::{PaymentId, PaymentLinkId};
 use crate::operations::{self, Claimed};
 use crate::payment_links;
 use crate::payments;
+use crate::proof::failpoint;
 use crate::providers::Answer;
 use crate::time::Timestamp;
 
@@ -47,5 +48,6 @@ pub(super) async fn charge_for_link(
             payment_links::payment_failed(tx, &mut link).await?;
         }
     }
+    failpoint("link_payment.written").await?;
     Ok(Recorded::Written { fence: operation.fence })
 }

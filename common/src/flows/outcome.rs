@@ -22,7 +22,7 @@ use crate::id::{PaymentId, PaymentMethodId};
 use crate::operations::{self, Claimed, Kind, Outcome, Retry, State, Subject};
 use crate::payment_methods::{self, PaymentMethodView};
 use crate::payments::{self, Payment, PaymentView, RefundStatus, Status, refunds};
-use crate::proof::{self, Rule};
+use crate::proof::{self, Rule, failpoint};
 use crate::providers::{Action, Answer};
 use crate::queues;
 use crate::time::Timestamp;
@@ -52,6 +52,7 @@ pub async fn record_outcome(db: &Db, claimed: &Claimed, answer: &Answer, clock: 
         _ => {
             let mut tx = db.begin().await?;
             record_within(&mut tx, claimed, answer, clock).await?;
+            failpoint("outcome.written").await?;
             tx
         }
     };
@@ -94,6 +95,7 @@ async fn goes_straight(db: &Db, claimed: &Claimed, payment: &Payment, answer: &A
     conclude(&mut payment, claimed, answer, now)?;
     let mut connection = db.acquire().await?;
     let Some(endpoints) = write(&mut connection, claimed, &payment, answer, now).await? else { return Ok(false) };
+    failpoint("outcome.written_at_once").await?;
     db.wake(queues::WEBHOOKS, endpoints);
     Ok(true)
 }
@@ -116,10 +118,14 @@ async fn charge(
     let mut payment = payments::lock(tx, claimed.account_id, payment.id).await?;
     let operation = operations::lock(tx, claimed.id).await?;
     if let Some(recorded) = too_late(tx, claimed, &payment, &operation, answer, now).await? {
+        if recorded == Recorded::Late {
+            failpoint("outcome.written_late").await?;
+        }
         return Ok(recorded);
     }
     conclude(&mut payment, claimed, answer, now)?;
     finish(tx, claimed, &payment, answer, now).await?;
+    failpoint("outcome.written_the_long_way").await?;
     Ok(Recorded::Written { fence: operation.fence })
 }
 
@@ -202,6 +208,7 @@ async fn challenge(db: &Db, claimed: &Claimed, id: PaymentId, url: &str, clock: 
         events::append(&mut tx, payment.account_id, livemode, EventType::PaymentRequiresAction, &view, now).await?;
     }
     operations::leave_unknown(&mut tx, claimed, Retry::After(LOOK_AT_CHALLENGE), false).await?;
+    failpoint("outcome.challenged").await?;
     tx.commit().await?;
     Ok(())
 }

@@ -20,6 +20,7 @@ use crate::money::Money;
 use crate::operations::{Kind, NewOperation, Origin, Subject};
 use crate::payment_links::{self, PaymentLink};
 use crate::payments::{self, NewPayment, Payment, Status};
+use crate::proof::failpoint;
 use crate::time::Timestamp;
 
 /// How long whoever finds an invoice or link locked waits before looking again, and how often at most.
@@ -308,7 +309,9 @@ async fn write(
     if let Payable::Link(link) = &mut payable {
         payment_links::payment_begins(&mut tx, link).await?;
     }
+    failpoint("pay_page.written").await?;
     doubt.commit(tx).await?;
+    failpoint("pay_page.committed").await?;
     Ok(Some(Paying::Begun(Box::new(Payment::processing(&payment, payee.mode, *now)), ids.1)))
 }
 

@@ -45,6 +45,7 @@ pub async fn perform(db: &Db, providers: &Providers, clock: &Clock, id: Operatio
     if claimed.sent_before && !proof::holds(Rule::Reference) {
         claimed.request.reference = format!("{}-{}", claimed.request.reference, claimed.fence);
     }
+    failpoint("perform.claimed").await?;
     let asked = match providers.get(claimed.provider) {
         Some(provider) if claimed.sent_before => recover(db, provider, &mut claimed).await?,
         Some(provider) => send(provider, &claimed, true).await,
@@ -57,7 +58,9 @@ pub async fn perform(db: &Db, providers: &Providers, clock: &Clock, id: Operatio
     count(&claimed, &asked);
     match asked {
         Asked::Known(answer) => {
+            failpoint("perform.answered").await?;
             record(db, &claimed, &answer, clock).await?;
+            failpoint("perform.recorded").await?;
             if !proof::holds(Rule::Event) {
                 tell_late(db, &claimed, clock).await?;
             }
@@ -104,6 +107,7 @@ async fn complete(db: &Db, claimed: &mut Claimed) -> Result<()> {
 /// Gives the operation back. A refund in doubt shows on its payment, so that no other change is begun meanwhile; a capture
 /// or void has shown there since its intent.
 async fn leave_unknown(db: &Db, claimed: &Claimed, retry: Retry, found_nothing: bool) -> Result<()> {
+    failpoint("perform.learnt_nothing").await?;
     let mut tx = db.begin().await?;
     if let (Kind::Refund, Subject::Payment(id)) = (claimed.kind, claimed.subject) {
         let mut payment = payments::lock(&mut tx, claimed.account_id, id).await?;
@@ -114,6 +118,7 @@ async fn leave_unknown(db: &Db, claimed: &Claimed, retry: Retry, found_nothing: 
         }
     }
     operations::leave_unknown(&mut tx, claimed, retry, found_nothing).await?;
+    failpoint("perform.left_unknown").await?;
     tx.commit().await?;
     Ok(())
 }
@@ -166,6 +171,7 @@ async fn recover(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
 
 async fn send_again(db: &Db, provider: &dyn Provider, claimed: &mut Claimed, alone: bool) -> Result<Asked> {
     operations::sending_again(db, claimed).await?;
+    failpoint("perform.renewed").await?;
     Ok(send(provider, claimed, alone).await)
 }
 
@@ -174,7 +180,10 @@ async fn ask(provider: &dyn Provider, claimed: &Claimed) -> Result<Result<Found,
 }
 
 async fn look_up(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Result<Asked> {
-    match ask(provider, claimed).await {
+    failpoint("perform.taken_over").await?;
+    let found = ask(provider, claimed).await;
+    failpoint("perform.looked_up").await?;
+    match found {
         Ok(Ok(Found::Answer(answer))) => Ok(Asked::Known(answer)),
         Ok(Ok(Found::Pending)) => Ok(Asked::Pending),
         Ok(Ok(Found::Nothing)) if !proof::holds(Rule::NotFound) => {
@@ -190,6 +199,7 @@ async fn look_up(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
         }),
         Ok(Ok(Found::Nothing)) => {
             let asked = send_again(db, provider, claimed, true).await?;
+            failpoint("perform.answered_again").await?;
             Ok(doubt_refusal(provider, claimed, asked).await)
         }
         Ok(Err(fault)) => Ok(Asked::again(fault.to_string())),

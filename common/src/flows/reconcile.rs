@@ -12,7 +12,8 @@ use crate::db::Db;
 use crate::error::Result;
 use crate::id::{AccountId, ProviderAccountId};
 use crate::operations::{self, Known, PROVIDER_TIMEOUT, State};
-use crate::providers::{Answer, ProviderKind, Providers, StatementLine};
+use crate::proof::failpoint;
+use crate::providers::{Action, Answer, ProviderKind, Providers, StatementLine};
 use crate::time::Timestamp;
 
 /// How often a provider account's statement is read.
@@ -21,6 +22,9 @@ const RECONCILE_EVERY: Duration = Duration::from_secs(60);
 const UNDER_WAY: Duration = Duration::from_secs(120);
 /// Lines of one reading.
 const LINES: i64 = 1000;
+/// What came of a reading, as it is counted: read and compared, or not told.
+pub(super) const OK: &str = "ok";
+pub(super) const FAILED: &str = "failed";
 
 /// Takes the provider accounts whose statement is due, and moves their next turn on.
 ///
@@ -63,14 +67,17 @@ pub async fn reconcile(db: &Db, providers: &Providers, clock: &Clock, id: Provid
     let lines = match tokio::time::timeout(PROVIDER_TIMEOUT, asked).await {
         Ok(Ok(lines)) => lines,
         Ok(Err(error)) => {
+            count(due.provider, FAILED);
             tracing::warn!(provider_account = %id, %error, "no statement; it is asked for again in a minute");
             return Ok(());
         }
         Err(_) => {
+            count(due.provider, FAILED);
             tracing::warn!(provider_account = %id, "no statement in time; it is asked for again in a minute");
             return Ok(());
         }
     };
+    failpoint("reconcile.read").await?;
     let references: Vec<_> = lines.iter().map(|line| line.reference.clone()).collect();
     let known: HashMap<_, _> = operations::by_reference(db, id, &references).await?;
     let full = i64::try_from(lines.len()).is_ok_and(|n| n >= LINES);
@@ -78,7 +85,13 @@ pub async fn reconcile(db: &Db, providers: &Providers, clock: &Clock, id: Provid
     for line in &lines {
         compare(db, clock, id, due.account_id, line, known.get(&line.reference)).await?;
     }
-    move_on(db, id, until).await
+    move_on(db, id, until).await?;
+    count(due.provider, OK);
+    Ok(())
+}
+
+fn count(provider: ProviderKind, outcome: &'static str) {
+    metrics::counter!("payments_statements_total", "provider" => provider.name(), "outcome" => outcome).increment(1);
 }
 
 async fn compare(
@@ -101,14 +114,32 @@ async fn compare(
         // The charge protocol is at work on it, or will be when its lease ends.
         Some(known) if !known.state.is_final() && known.is_young(UNDER_WAY) => Ok(()),
         Some(known) => {
+            let operation = operations::read(db, known.id, clock.now()).await?;
+            if !known.state.is_final() && !is_asked(operation.provider, &operation.request.action, &line.answer) {
+                tracing::error!(
+                    operation = %known.id, provider_ref = told,
+                    "the provider's statement tells of another amount than was asked: a person must look into it"
+                );
+                return Ok(());
+            }
             tracing::warn!(
                 operation = %known.id, state = known.state.name(), provider_ref = told,
                 "the provider's statement tells of an outcome that our books lack; recording it"
             );
             metrics::counter!("payments_reconciled_total").increment(1);
-            let operation = operations::read(db, known.id, clock.now()).await?;
-            record_outcome(db, &operation, &line.answer, clock).await
+            record_outcome(db, &operation, &line.answer, clock).await?;
+            failpoint("reconcile.recorded").await
         }
+    }
+}
+
+/// Whether a charge may have been approved like that. Another amount is no outcome of what was asked, and stops no reading.
+fn is_asked(provider: ProviderKind, action: &Action, answer: &Answer) -> bool {
+    match (action, answer) {
+        (Action::Charge { money, .. }, Answer::Charged { amount, .. }) => {
+            *amount == money.minor || (provider.may_approve_part() && (1..money.minor).contains(amount))
+        }
+        _ => true,
     }
 }
 
@@ -154,4 +185,24 @@ async fn move_on(db: &PgPool, id: ProviderAccountId, until: Option<Timestamp>) -
     .execute(db)
     .await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::money::Money;
+    use crate::providers::Source;
+
+    #[test]
+    fn only_a_provider_that_approves_parts_is_believed_one() {
+        let money = Money { minor: 1200, currency: "USD".parse().expect("a currency") };
+        let action = Action::Charge { source: Source::Card("card_1".to_owned()), money, capture: true };
+        let of = |amount| Answer::Charged { provider_ref: "charge_1".to_owned(), amount, card: None };
+        for (amount, mock, gateway) in
+            [(1200, true, true), (1199, true, false), (1201, false, false), (0, false, false)]
+        {
+            assert_eq!(is_asked(ProviderKind::Mock, &action, &of(amount)), mock, "{amount}");
+            assert_eq!(is_asked(ProviderKind::CardGateway, &action, &of(amount)), gateway, "{amount}");
+        }
+    }
 }

@@ -9,6 +9,7 @@ use crate::id::{OperationId, RefundId};
 use crate::money::Money;
 use crate::operations::{self, Kind, NewOperation, Origin, Subject};
 use crate::payments::{self, Payment, Refund, RefundStatus, Status, refunds};
+use crate::proof::failpoint;
 use crate::queues;
 use crate::time::Timestamp;
 
@@ -82,6 +83,7 @@ async fn give_back(tx: &mut Tx, payment: &Payment, kind: Kind, refund: Option<&R
         },
     )
     .await?;
+    failpoint("reversal.begun").await?;
     tx.wake(queues::MONEY, operation.uuid());
     Ok(())
 }

@@ -11,6 +11,7 @@ use crate::db::{self, Db, Tx};
 use crate::error::{Error, Result};
 use crate::id::RecurringInvoiceId;
 use crate::invoices::{self, Due, NewInvoice, Producer};
+use crate::proof::failpoint;
 use crate::recurring_invoices::{self, IssueMode, Next, RecurringInvoice};
 use crate::time::Timestamp;
 
@@ -40,7 +41,11 @@ async fn run(db: &Db, scope: Scope, id: RecurringInvoiceId) -> Result<()> {
     let mut tx = db.begin().await?;
     let Some((mut recurring, now)) = recurring_invoices::lock_due(&mut tx, id, scope).await? else { return Ok(()) };
     let due = recurring.next;
-    let Err(error) = produce(&mut tx, &mut recurring, now).await else { return Ok(tx.commit().await?) };
+    let Err(error) = produce(&mut tx, &mut recurring, now).await else {
+        failpoint("run_recurring_invoices.written").await?;
+        tx.commit().await?;
+        return failpoint("run_recurring_invoices.committed").await;
+    };
     tx.rollback().await?;
     if is_passing(&error) {
         return Err(error);

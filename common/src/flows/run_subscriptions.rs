@@ -9,7 +9,7 @@ use crate::db::{self, Db};
 use crate::error::{Error, Result};
 use crate::events::EventType;
 use crate::plans;
-use crate::proof::{self, Rule};
+use crate::proof::{self, Rule, failpoint};
 use crate::subscriptions::{self, Due};
 
 /// For how long a subscription is left alone whose cycle could not be billed. Only a mistake in our data or code leads there,
@@ -70,7 +70,9 @@ async fn bill_next_cycle(db: &Db, scope: Scope, due: &Due) -> Result<bool> {
     if is_renewal {
         subscriptions::announce(&mut tx, &subscription, EventType::SubscriptionRenewed, due.now).await?;
     }
+    failpoint("run_subscriptions.written").await?;
     tx.commit().await?;
+    failpoint("run_subscriptions.committed").await?;
     Ok(true)
 }
 

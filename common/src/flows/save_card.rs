@@ -13,6 +13,7 @@ use crate::id::{AccountId, CustomerId, OperationId, PaymentMethodId};
 use crate::invoices;
 use crate::operations::{self, Kind, NewOperation, Origin, Subject};
 use crate::payment_methods::{self, PaymentMethod, Status};
+use crate::proof::failpoint;
 use crate::time::Timestamp;
 
 /// A card to be saved.
@@ -95,7 +96,9 @@ async fn write(
         },
     )
     .await?;
-    doubt.commit(tx).await
+    failpoint("save_card.written").await?;
+    doubt.commit(tx).await?;
+    failpoint("save_card.committed").await
 }
 
 /// Makes a card its customer's default one. Doing so again changes nothing.

@@ -14,7 +14,7 @@ use crate::operations::{Kind, NewOperation, Origin, Subject};
 use crate::payment_methods::{self, Status as CardStatus};
 use crate::payments::idempotency::{self, Claim, IdempotencyKey};
 use crate::payments::{self, NewPayment, Payment};
-use crate::proof::{self, Rule};
+use crate::proof::{self, Rule, failpoint};
 use crate::providers::{Card, Source};
 use crate::time::Timestamp;
 
@@ -105,6 +105,7 @@ async fn write(
         let (new, order) = intent(caller, request, &spent, origin, (payment, operation));
         doubt.sent();
         straight::insert_intent(&mut connection, &new, &order, now).await?;
+        failpoint("take_payment.written_at_once").await?;
         return Ok(Taken::New(Box::new(Payment::processing(&new, caller.mode, now)), operation));
     }
     let mut tx = db.begin().await?;
@@ -120,7 +121,9 @@ async fn write(
     funds.action_token = settlement.provider.may_challenge().then(checkout::action_token);
     let (new, order) = intent(caller, request, &funds, origin, (payment, operation));
     straight::insert_intent(&mut tx, &new, &order, now).await?;
+    failpoint("take_payment.written").await?;
     doubt.commit(tx).await?;
+    failpoint("take_payment.committed").await?;
     Ok(Taken::New(Box::new(Payment::processing(&new, caller.mode, now)), operation))
 }
 

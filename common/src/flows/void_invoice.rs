@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::id::InvoiceId;
 use crate::invoices::{self, Invoice, Status};
 use crate::payments;
-use crate::proof::{self, Rule};
+use crate::proof::{self, Rule, failpoint};
 use crate::subscriptions;
 use crate::time::Timestamp;
 
@@ -32,6 +32,7 @@ pub async fn void_invoice(db: &Db, caller: &Caller, id: InvoiceId, now: Timestam
     if let Some(subscription) = &mut subscription {
         subscriptions::invoice_paid(&mut tx, subscription).await?;
     }
+    failpoint("void_invoice.written").await?;
     tx.commit().await?;
     Ok(invoice)
 }

@@ -54,6 +54,10 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Every one.
+    pub const ALL: [Self; 7] =
+        [Self::Sale, Self::Authorize, Self::Capture, Self::Void, Self::Refund, Self::StoreCard, Self::Reverse];
+
     /// Its name in metrics and logs.
     pub const fn name(self) -> &'static str {
         match self {
@@ -449,7 +453,7 @@ pub struct Backlog {
     pub state: State,
     /// How many.
     pub count: i64,
-    /// Seconds since the oldest was written.
+    /// Seconds since the oldest was written, of those that do not wait for a person.
     pub oldest_seconds: f64,
     /// Of these, how many wait for a person.
     pub for_a_person: i64,

@@ -101,6 +101,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use proptest::prelude::*;
+    use proptest::sample::Index;
+    use testkit::fuzz::{anything, check, mutated_bytes, noise};
 
     #[test]
     fn keys_are_visible_ascii_of_bounded_length() {
@@ -120,5 +123,33 @@ mod tests {
         };
         assert_eq!(hash(r#"{"a": 1, "b": {"x": 2, "y": 3}}"#), hash(r#"{"b":{"y":3,"x":2},"a":1}"#));
         assert_ne!(hash(r#"{"a": 1}"#), hash(r#"{"a": 2}"#));
+    }
+
+    #[test]
+    fn a_key_is_visible_ascii_or_the_header_is_named() {
+        check(prop_oneof![mutated_bytes("order-1"), mutated_bytes("k".repeat(254)), noise()], |bytes| {
+            let good = (1..=MAX_KEY).contains(&bytes.len()) && bytes.iter().all(|byte| (0x21..0x7f).contains(byte));
+            match IdempotencyKey::parse(&bytes, &json!({})) {
+                Ok(key) => assert!(good && key.key.as_bytes() == &*bytes),
+                Err(Error::Invalid { param, .. }) => assert!(!good && param == "Idempotency-Key"),
+                Err(other) => panic!("{other}"),
+            }
+        });
+    }
+
+    #[test]
+    fn a_body_is_the_same_in_any_order_of_its_fields_and_no_other_is() {
+        let hash = |body: &Value| IdempotencyKey::parse(b"k", body).expect("a key").request_hash;
+        check((anything(), anything(), any::<Index>()), |(one, other, turn)| {
+            assert_eq!(one == other, hash(&one) == hash(&other), "{one} {other}");
+            let Value::Object(fields) = &one else { return };
+            // The same texts of numbers on both sides: what a float is printed as need not be read as that float.
+            let one: Value = serde_json::from_str(&one.to_string()).expect("JSON");
+            let mut printed: Vec<_> = fields.iter().map(|(key, value)| format!("{}: {value}", json!(key))).collect();
+            let turn = if printed.is_empty() { 0 } else { turn.index(printed.len()) };
+            printed.rotate_left(turn);
+            let turned: Value = serde_json::from_str(&format!("{{ {} }}", printed.join(" , "))).expect("JSON");
+            assert_eq!(hash(&turned), hash(&one));
+        });
     }
 }

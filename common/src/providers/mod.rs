@@ -32,6 +32,9 @@ pub enum ProviderKind {
 }
 
 impl ProviderKind {
+    /// Every one.
+    pub const ALL: [Self; 2] = [Self::Mock, Self::CardGateway];
+
     /// No authorization holds longer, at whichever provider.
     pub const LONGEST_AUTHORIZATION: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -73,6 +76,14 @@ impl ProviderKind {
         }
     }
 
+    /// Whether it may approve less than was asked.
+    pub const fn may_approve_part(self) -> bool {
+        match self {
+            Self::Mock => true,
+            Self::CardGateway => false,
+        }
+    }
+
     /// Whether this is a test token of the provider: usable any number of times, by test accounts alone.
     pub fn is_test_token(self, token: &str) -> bool {
         match self {
@@ -109,6 +120,15 @@ pub struct Card {
     pub exp_month: i16,
     /// Four digits.
     pub exp_year: i16,
+}
+
+impl Card {
+    /// Whether it looks as the fields say. Whatever else a provider says is nothing that can be shown or kept.
+    fn is_shown(&self) -> bool {
+        let brand = (1..=40).contains(&self.brand.len()) && !self.brand.chars().any(char::is_control);
+        let last4 = self.last4.len() == 4 && self.last4.bytes().all(|byte| byte.is_ascii_digit());
+        brand && last4 && (1..=12).contains(&self.exp_month) && (1000..=9999).contains(&self.exp_year)
+    }
 }
 
 /// Whether a retry of the same card may succeed.

@@ -40,6 +40,8 @@ pub(super) fn pause(retry_after: Option<Duration>) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use testkit::fuzz::check;
 
     #[test]
     fn ten_attempts_over_three_days_and_a_bit() {
@@ -60,5 +62,16 @@ mod tests {
         assert_eq!(delay(9, 0.5, Some(hour)), Some(DELAYS[8]), "less than the schedule gives changes nothing");
         assert_eq!(delay(1, 0.5, Some(hour * 1000)), Some(LONGEST_PAUSE));
         assert_eq!(delay(10, 0.5, Some(hour)), None, "nor does it make one more attempt");
+    }
+
+    #[test]
+    fn whatever_is_asked_for_the_next_attempt_is_within_two_days() {
+        let asked = proptest::option::of(any::<u64>().prop_map(Duration::from_secs));
+        check((any::<i16>(), any::<f64>(), asked), |(attempt, chance, asked)| {
+            let chance = if chance.is_nan() { 0.5 } else { chance };
+            let next = delay(attempt, chance, asked);
+            assert_eq!(next.is_some(), (1..10).contains(&attempt));
+            assert!(next.is_none_or(|next| next >= DELAYS[0].mul_f64(0.9) && next <= 2 * LONGEST_PAUSE), "{next:?}");
+        });
     }
 }

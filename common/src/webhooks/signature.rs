@@ -23,6 +23,9 @@ pub fn sign(secrets: &[Secret<String>], id: &str, timestamp_s: i64, body: &str) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use testkit::fuzz::{changed, check, texts};
 
     /// Made with the Python package `standardwebhooks`.
     #[test]
@@ -36,5 +39,33 @@ mod tests {
             sign(&[one, secret("whsec_AAAA"), secret("garbage")], "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, body);
         assert_eq!(two.split(' ').count(), 2);
         assert!(two.starts_with(signature));
+    }
+
+    #[test]
+    fn whatever_is_changed_has_another_signature() {
+        let secret = |bytes: &[u8]| Secret::new(format!("{SECRET_PREFIX}{}", STANDARD.encode(bytes)));
+        let (id, body) = ("evt_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7", r#"{"type":"invoice.paid"}"#);
+        let keys = vec(any::<u8>(), 24..64);
+        check((keys, any::<u32>(), changed(id), changed(body)), |(key, at, other_id, other_body)| {
+            let at = i64::from(at);
+            let secrets = [secret(&key)];
+            let signature = sign(&secrets, id, at, body);
+            assert_eq!(signature, sign(&secrets, id, at, body));
+            assert!(
+                !other_id.contains('.') && sign(&secrets, &other_id, at, body) != signature || other_id.contains('.')
+            );
+            assert_ne!(sign(&secrets, id, at, &other_body), signature);
+            assert_ne!(sign(&secrets, id, at + 1, body), signature);
+            let other_key: Vec<u8> = key.iter().map(|byte| byte ^ 1).collect();
+            assert_ne!(sign(&[secret(&other_key)], id, at, body), signature);
+        });
+    }
+
+    #[test]
+    fn a_secret_that_is_none_signs_nothing() {
+        check(texts(), |text| {
+            let signature = sign(&[Secret::new(text.clone())], "evt_1", 1, "{}");
+            assert!(text.starts_with(SECRET_PREFIX) || signature.is_empty(), "{text}");
+        });
     }
 }

@@ -33,6 +33,9 @@ pub fn decrypt(key: &Secret<String>, text: &str) -> Option<Secret<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use aes::cipher::BlockCipherEncrypt;
+    use proptest::prelude::*;
+    use testkit::fuzz::{check, mutated, noise, texts};
 
     // printf %s 4111111111111111 | openssl enc -aes-128-ecb -K "$(printf %s 0123456789abcdef | od -An -tx1 | tr -d ' \n')" -base64
     const KEY: &str = "0123456789abcdef";
@@ -47,5 +50,39 @@ mod tests {
         for bad in ["", "4111111111111111", "AAAA", "!!!!", &SEALED[..24], &format!("{SEALED}{SEALED}{SEALED}")] {
             assert!(decrypt(&key, bad).is_none(), "{bad}");
         }
+    }
+
+    /// As a caller would, without the reader's own code.
+    fn encrypt(key: &str, text: &str) -> String {
+        let cipher = Aes128::new_from_slice(key.as_bytes()).expect("16 bytes");
+        let padding = BLOCK - text.len() % BLOCK;
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.extend(std::iter::repeat_n(u8::try_from(padding).expect("a block"), padding));
+        for block in bytes.chunks_exact_mut(BLOCK) {
+            cipher.encrypt_block(<&mut Block<Aes128>>::try_from(block).expect("a block"));
+        }
+        BASE64_STANDARD.encode(bytes)
+    }
+
+    #[test]
+    fn any_short_text_is_read_as_it_was_encrypted() {
+        check(("[ -~]{16}", "[0-9]{0,48}"), |(key, text)| {
+            let secret = Secret::new(key.clone());
+            let read = decrypt(&secret, &encrypt(&key, &text));
+            assert_eq!(read.is_some(), text.len() < MAX_BYTES);
+            assert!(read.is_none_or(|read| *read.expose() == text));
+        });
+    }
+
+    #[test]
+    fn any_other_text_is_nothing_or_short_and_never_shown() {
+        let garbage = noise().prop_map(|bytes| BASE64_STANDARD.encode(&bytes.0));
+        check((prop_oneof![mutated(SEALED), garbage, texts()], "[ -~]{16}"), |(text, key)| {
+            for key in [KEY, &key] {
+                let read = decrypt(&Secret::new(key.to_owned()), &text);
+                assert!(read.as_ref().is_none_or(|read| read.expose().len() < MAX_BYTES));
+                assert!(["None", "Some([secret])"].contains(&format!("{read:?}").as_str()));
+            }
+        });
     }
 }

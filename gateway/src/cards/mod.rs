@@ -157,6 +157,8 @@ impl TokenHash {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use testkit::fuzz::{check, mutated, texts};
 
     #[test]
     fn a_card_is_good_to_the_end_of_its_month() {
@@ -186,5 +188,21 @@ mod tests {
             assert!(SecurityCode::parse(bad).is_none(), "{bad}");
         }
         assert!(!format!("{:?}", SecurityCode::parse("987")).contains("987"));
+    }
+
+    #[test]
+    fn a_month_is_read_as_it_is_printed_and_a_code_is_its_digits() {
+        check((mutated("02"), mutated("2028"), prop_oneof![mutated("987"), texts()]), |(month, year, code)| {
+            if let Some(expiry) = Expiry::parse(&month, &year) {
+                assert!((1..=12).contains(&expiry.month()));
+                assert_eq!(expiry.to_string(), format!("{month}/{year}"));
+                assert_eq!(Expiry::read(&expiry.to_string()), Some(expiry));
+                expiry.is_good_on("2026-11-21".parse().expect("a day"));
+            }
+            let digits = (3..=4).contains(&code.len()) && code.bytes().all(|byte| byte.is_ascii_digit());
+            let read = SecurityCode::parse(&code);
+            assert_eq!(read.is_some(), digits, "{code}");
+            assert!(read.is_none_or(|read| format!("{read:?}") == "SecurityCode([secret])"));
+        });
     }
 }

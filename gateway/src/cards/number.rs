@@ -56,6 +56,8 @@ pub(crate) fn passes_luhn(digits: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use testkit::fuzz::{check, mutated, texts};
 
     #[test]
     fn numbers_pass_luhn_and_show_four_digits() {
@@ -88,5 +90,40 @@ mod tests {
         for text in none {
             assert!(Number::parse(text).is_none(), "{text}");
         }
+    }
+
+    /// Right numbers of every length.
+    fn numbers() -> impl Strategy<Value = String> {
+        "[0-9]{11,18}".prop_map(|digits| {
+            let right = (0..10).find(|check| passes_luhn(&format!("{digits}{check}"))).expect("one of ten is right");
+            format!("{digits}{right}")
+        })
+    }
+
+    #[test]
+    fn a_number_is_read_as_its_digits_and_never_shown() {
+        check((numbers(), any::<prop::sample::Index>(), 1..10u8), |(digits, at, off)| {
+            let number = Number::parse(&digits).expect(&digits);
+            assert_eq!(number.expose(), digits);
+            let masked = number.masked();
+            assert!(masked.len() == digits.len() && masked.ends_with(&digits[digits.len() - 4..]));
+            assert_eq!(masked.matches('X').count(), digits.len() - 4);
+            assert!(!format!("{number:?}").contains(&digits[4..]));
+            // Any one digit that is mistyped is noticed.
+            let mut wrong = digits.clone().into_bytes();
+            let at = at.index(wrong.len());
+            wrong[at] = b'0' + (wrong[at] - b'0' + off) % 10;
+            assert_eq!(Number::parse(&String::from_utf8(wrong).unwrap()), None);
+        });
+    }
+
+    #[test]
+    fn what_is_read_as_a_number_is_12_to_19_digits_that_pass() {
+        check(prop_oneof![mutated("4242 4242-4242 4242"), mutated("4242424242424242424"), texts()], |text| {
+            let Some(number) = Number::parse(&text) else { return };
+            let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+            assert!(number.expose() == digits && (12..=19).contains(&digits.len()) && passes_luhn(&digits), "{text}");
+            assert!(text.chars().all(|c| c.is_ascii_digit() || c == ' ' || c == '-'), "{text}");
+        });
     }
 }

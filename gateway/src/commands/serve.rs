@@ -14,7 +14,7 @@ use crate::acquirer::Acquirer;
 use crate::app::App;
 use crate::http::crowd::Crowd;
 use crate::http::pulse::Pulse;
-use crate::{config, http, receipts, sweep};
+use crate::{config, http, receipts, sweep, transactions};
 
 /// Connections to Postgres per process. One more is kept for the acquirer's books for every four.
 const DATABASE_POOL: u32 = 16;
@@ -23,6 +23,9 @@ const DATABASE_POOL: u32 = 16;
 pub(super) async fn serve() -> Result<()> {
     telemetry::init_logs();
     let metrics = telemetry::init_metrics()?;
+    http::count_from_nought();
+    receipts::count_from_nought();
+    transactions::outcome::count_from_nought();
     let url = common::config::database_url()?;
     let pool = db::pool(&url, common::config::database_pool(DATABASE_POOL)?, "gateway")?;
     // The acquirer is elsewhere: it shares no connection with what asks it.

@@ -156,6 +156,8 @@ fn is_profane(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use testkit::fuzz::{check, mutated, texts};
 
     #[test]
     fn an_email_has_a_name_and_a_domain() {
@@ -175,5 +177,42 @@ mod tests {
         for good in ["Scunthorpe", "shitake", "Matsushita", "assessment", ""] {
             assert!(!is_profane(good), "{good}");
         }
+    }
+
+    #[test]
+    fn an_amount_is_one_and_at_least_the_least_or_it_is_07() {
+        let cent = Amount::hundredths(1);
+        check(prop_oneof![mutated("133.24"), mutated("0.01"), texts()], |text| {
+            let mut form = url::form_urlencoded::Serializer::new(String::new());
+            let sent = form.append_pair("amount", &text).finish();
+            match amount(&Form::parse(sent.as_bytes()), cent) {
+                Ok(read) => assert!((1..=99_999_999_999_999).contains(&read.get()), "{text}"),
+                Err(Failure::Refused(code, why)) => {
+                    assert!(code == Code::Amount && (text.len() < 3 || !why.contains(&text)))
+                }
+                Err(other) => panic!("{other:?}"),
+            }
+        });
+    }
+
+    #[test]
+    fn a_way_back_is_an_address_of_the_web() {
+        check(prop_oneof![mutated("https://shop.example/back?a=1"), mutated("javascript:alert(1)"), texts()], |text| {
+            let mut form = url::form_urlencoded::Serializer::new(String::new());
+            let sent = form.append_pair("3ds_redirect_url", &text).finish();
+            if let Ok(Some(url)) = return_url(&Form::parse(sent.as_bytes())) {
+                assert!(url.starts_with("https://") || url.starts_with("http://"), "{url}");
+                assert!(url.bytes().all(|byte| byte.is_ascii_graphic()), "it stands in a header: {url:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn an_email_has_one_at_sign_and_no_space() {
+        check(prop_oneof![mutated("first.last+tag@sub.example.com"), texts()], |text| {
+            let plain = text.matches('@').count() == 1 && !text.contains(char::is_whitespace) && text.contains('.');
+            assert!(!is_email(&text) || plain, "{text}");
+            is_profane(&text);
+        });
     }
 }

@@ -78,6 +78,8 @@ impl Form {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use testkit::fuzz::{check, mutated_bytes, noise, texts};
 
     #[test]
     fn fields_are_read_as_browsers_write_them() {
@@ -98,5 +100,42 @@ mod tests {
         for bad in ["1.2.3", "300.1.1.1", "localhost", "::1::"] {
             assert!(ip(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn any_bytes_are_a_form_whose_texts_are_bounded_or_whose_field_is_named() {
+        let sent =
+            "username=shop&api_key=k&amount=12.00&memo=a%0Ab&email_receipt=Y&client_ip=192.0.2.1&first_name=J%C3%A9";
+        check(prop_oneof![mutated_bytes(sent), noise()], |bytes| {
+            let form = Form::parse(&bytes);
+            for name in ["username", "amount", "memo", "email_receipt", "first_name"] {
+                match form.text(name) {
+                    Ok(Some(text)) => {
+                        assert!((1..=MAX_TEXT).contains(&text.chars().count()) && text == text.trim());
+                        assert!(!text.contains('\0') && form.required(name).is_ok());
+                    }
+                    Ok(None) => assert!(form.get(name).is_none()),
+                    Err(Failure::Refused(code, why)) => {
+                        assert!(code == Code::EntryFailed && why.contains(name) && why.len() < 200, "{why}");
+                    }
+                    Err(other) => panic!("{other:?}"),
+                }
+                let yes = form.yes(name);
+                assert_eq!(matches!(yes, Ok(true)), form.get(name) == Some("Y"));
+                assert_eq!(yes.is_err(), !matches!(form.get(name), None | Some("Y" | "N")));
+            }
+            if let Ok(Some(ip)) = form.client_ip() {
+                assert_eq!(ip, ip.to_canonical());
+            }
+        });
+    }
+
+    #[test]
+    fn every_value_comes_as_it_was_sent_but_for_space_around_it() {
+        check((texts(), texts()), |(former, text)| {
+            let mut form = url::form_urlencoded::Serializer::new(String::new());
+            let sent = form.append_pair("memo", &former).append_pair("memo", &text).finish();
+            assert_eq!(Form::parse(sent.as_bytes()).get("memo").unwrap_or_default(), text.trim());
+        });
     }
 }

@@ -58,6 +58,9 @@ struct Operation {
 /// would be taken for new.
 const SLOW: Duration = Duration::from_secs(1);
 
+/// How a success is counted.
+const SUCCEEDED: &str = "00";
+
 const OPERATIONS: [Operation; 10] = [
     Operation { script: "sale.php", fallback: Code::EntryFailed, handler: |call| Box::pin(operations::sale(call)) },
     Operation {
@@ -98,6 +101,24 @@ const OPERATIONS: [Operation; 10] = [
     },
     Operation { script: "report.php", fallback: Code::Unknown, handler: |call| Box::pin(report::report(call)) },
 ];
+
+/// Counts requests from nought by the codes that are watched, so that the first of each is seen as a rise.
+pub fn count_from_nought() {
+    const WATCHED: [Code; 6] = [
+        Code::Unknown,
+        Code::Declined,
+        Code::SaleLimit,
+        Code::MonthlyLimit,
+        Code::TransactionLimit,
+        Code::AddressLimit,
+    ];
+    for Operation { script, .. } in OPERATIONS {
+        for code in WATCHED.map(Code::code).into_iter().chain([SUCCEEDED]) {
+            metrics::counter!("gateway_requests_total", "script" => script, "code" => code).increment(0);
+        }
+        let _ = metrics::histogram!("gateway_request_seconds", "script" => script);
+    }
+}
 
 /// Every route.
 pub fn router(app: App) -> Router {
@@ -154,7 +175,7 @@ async fn answer(app: App, operation: &'static Operation, body: Body, lifetime: L
     };
     let result = called(app, operation, form, lifetime).await;
     let code = match &result {
-        Ok(_) => "00",
+        Ok(_) => SUCCEEDED,
         Err(Failure::Refused(code, _)) => code.code(),
         Err(Failure::NotEntered(_)) => operation.fallback.code(),
         Err(Failure::Unknown) => Code::Unknown.code(),

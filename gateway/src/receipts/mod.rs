@@ -131,6 +131,14 @@ async fn give_up(app: &App, id: Uuid, why: &str) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
+/// Counts receipts from nought, where none are made too.
+pub fn count_from_nought() {
+    for result in ["sent", "put_off", "given_up"] {
+        metrics::counter!("gateway_receipts_total", "result" => result).increment(0);
+    }
+    metrics::gauge!("gateway_receipts_pending").set(0.0);
+}
+
 fn count(result: &'static str) {
     metrics::counter!("gateway_receipts_total", "result" => result).increment(1);
 }

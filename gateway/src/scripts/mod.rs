@@ -83,6 +83,8 @@ fn wrong(what: &'static str) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use testkit::fuzz::{check, mutated, texts};
 
     #[test]
     fn an_origin_says_nothing_else() {
@@ -97,5 +99,15 @@ mod tests {
         for c in "\"';*=()&,$!+`{}~".chars() {
             assert!(!is_origin(&format!("https://a{c}b.example")), "{c}");
         }
+    }
+
+    #[test]
+    fn whatever_is_an_origin_means_nothing_in_a_policy_or_in_html() {
+        check(prop_oneof![mutated("https://shop.example:8443"), mutated("http://[::1]:80"), texts()], |text| {
+            if is_origin(&text) {
+                assert!(!text.contains(|c: char| c.is_whitespace() || "\"'<>;,*&\\".contains(c)), "{text}");
+                assert!(text.starts_with("https://") || text.starts_with("http://"), "{text}");
+            }
+        });
     }
 }

@@ -139,6 +139,18 @@ fn settles_at(open: &store::Open, approved: bool, now: Timestamp) -> Option<Time
     settles.then(|| zone.date_at(now).plus_days(1).map_or(Timestamp::MAX, |day| zone.beginning_of(day)))
 }
 
+/// Counts ends from nought.
+pub fn count_from_nought() {
+    for kind in Kind::ALL {
+        for state in [State::Approved, State::Declined, State::Failed] {
+            metrics::counter!("gateway_transactions_total", "type" => kind.name(), "state" => state_name(state))
+                .increment(0);
+        }
+    }
+    metrics::counter!("gateway_recovered_total").increment(0);
+    let _ = metrics::histogram!("gateway_acquirer_seconds");
+}
+
 const fn state_name(state: State) -> &'static str {
     match state {
         State::Challenged => "challenged",

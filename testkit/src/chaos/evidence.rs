@@ -49,8 +49,8 @@ pub(super) struct Shown {
     pub(super) links: Vec<Value>,
     pub(super) subscriptions: Vec<Value>,
     pub(super) recurring: Vec<Value>,
-    /// Events that an endpoint is still to be told of again: (endpoint, event).
-    pub(super) pending: BTreeSet<(usize, String)>,
+    /// Events that an endpoint is still to be told of again: (endpoint, event, its type).
+    pub(super) pending: BTreeSet<(usize, String, String)>,
 }
 
 /// Everything that was found.
@@ -152,15 +152,16 @@ async fn shown(world: &World, shop: usize) -> Result<Shown> {
 }
 
 /// What endpoints are still to be told of.
-async fn pending(world: &World, shop: usize) -> Result<BTreeSet<(usize, String)>> {
+async fn pending(world: &World, shop: usize) -> Result<BTreeSet<(usize, String, String)>> {
     let api = Client::new(&world.apis[0])?.bearer(&world.shops[shop].account.secret_key)?;
     let mut pending = BTreeSet::new();
     let endpoints = list(&api, "/v1/webhook_endpoints").await?;
     for delivery in list(&api, "/v1/webhook_deliveries?status=pending").await? {
         let of = endpoints.iter().find(|endpoint| endpoint["id"] == delivery["endpointId"]);
         let number = of.and_then(|of| of["url"].as_str()?.rsplit('/').next()?.parse().ok()).unwrap_or(usize::MAX);
-        let event = delivery["eventId"].as_str().unwrap_or_default().to_owned();
-        pending.insert((number, event));
+        let [event, kind] =
+            ["eventId", "eventType"].map(|field| delivery[field].as_str().unwrap_or_default().to_owned());
+        pending.insert((number, event, kind));
     }
     Ok(pending)
 }

@@ -25,8 +25,10 @@ const WAKING: Duration = Duration::from_millis(1500);
 const AGAIN: Duration = Duration::from_millis(700);
 /// The operator's tool waits for no longer.
 const REACHED_WITHIN: Duration = Duration::from_secs(3);
-/// More than Postgres has.
-const CONNECTIONS: usize = 320;
+/// More than any Postgres of a test has.
+const CONNECTIONS: usize = 2000;
+/// What Postgres says when it has no connection left (SQLSTATE, `too_many_connections`).
+const NO_CONNECTION_LEFT: &str = "53300";
 
 /// What came of the schedule.
 #[derive(Clone, Debug, Default)]
@@ -184,7 +186,7 @@ impl<'a> Hand<'a> {
             GatewayDelay => self.gateway(Mode::Delay(Duration::from_secs(12))),
             GatewayFail => self.gateway(Mode::Fail),
             GatewayDrip => self.gateway(Mode::Drip),
-            MockLose => return Ok(self.mock(step.target, &["--lose-answer", "4"]).await),
+            MockLose => return Ok(self.mock(step.target, &["--lose-answer", "8"]).await),
             // It writes its books after half of it: after the worker has given up and asked, and before it believes that it
             // is not there.
             MockDelay => return Ok(self.mock(step.target, &["--latency-ms", "36000"]).await),
@@ -342,13 +344,21 @@ impl<'a> Hand<'a> {
         let url = self.stage.cluster.database_url().to_owned();
         self.postgres(Mode::Cut);
         let mut refused = false;
-        while self.crowd.len() < CONNECTIONS && !refused {
+        while self.crowd.len() < CONNECTIONS {
             match PgConnection::connect(&url).await {
                 Ok(connection) => self.crowd.push(connection),
-                Err(_) => refused = true,
+                Err(error) => {
+                    refused =
+                        error.as_database_error().and_then(|said| said.code()).as_deref() == Some(NO_CONNECTION_LEFT);
+                    break;
+                }
             }
         }
         self.postgres(Mode::Pass);
+        if !refused {
+            // It was away: then this is not what it is called.
+            self.crowd.clear();
+        }
         Ok(refused)
     }
 

@@ -43,7 +43,7 @@ use self::{
 use crate::process::profile_folder;
 
 /// So many charges a minute at least have their answer lost, or the run does not count.
-const LOST_A_MINUTE: usize = 2;
+const LOST_A_MINUTE: usize = 1;
 
 /// How the command line wants it.
 struct Wanted {

@@ -104,6 +104,12 @@ impl Proxy {
     }
 }
 
+/// The reference of the charge that a connection asked for last; none if it asked for something else.
+type Last = Mutex<Option<String>>;
+
+/// What charges at the gateway.
+const CHARGES: [&str; 2] = ["/apis/sale.php", "/apis/authorize.php"];
+
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     loop {
@@ -132,7 +138,7 @@ async fn carry(client: TcpStream, shared: Arc<Shared>) {
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let last = Arc::new(Mutex::new(String::new()));
+    let last = Last::default();
     let mut mode = shared.mode.subscribe();
     let cut = async { mode.wait_for(|mode| *mode == Mode::Cut).await.is_ok() };
     // Whichever ends first ends the connection: both halves are dropped.
@@ -143,7 +149,7 @@ async fn carry(client: TcpStream, shared: Arc<Shared>) {
     }
 }
 
-async fn requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, last: &Mutex<String>) {
+async fn requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, last: &Last) {
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
         let bytes = &buffer[..count];
@@ -154,25 +160,28 @@ async fn requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shar
     }
 }
 
-fn note(bytes: &[u8], shared: &Shared, last: &Mutex<String>) {
+fn note(bytes: &[u8], shared: &Shared, last: &Last) {
     let contains = |word: &str| bytes.windows(word.len()).any(|window| window == word.as_bytes());
     let mut noted = shared.noted();
     let found: Vec<String> = noted.watched.iter().filter(|word| contains(word)).cloned().collect();
     noted.seen.extend(found);
     let text = String::from_utf8_lossy(bytes);
-    if let Some(at) = text.find(REFERENCE) {
-        let reference = text[at + REFERENCE.len()..].split('&').next().unwrap_or_default().trim();
-        *last.lock().unwrap_or_else(PoisonError::into_inner) = reference.to_owned();
+    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+    if text.starts_with("POST /") || text.starts_with("GET /") {
+        *last = CHARGES.iter().any(|path| text.contains(path)).then(String::new);
+    }
+    if let (Some(at), Some(reference)) = (text.find(REFERENCE), last.as_mut()) {
+        text[at + REFERENCE.len()..].split('&').next().unwrap_or_default().trim().clone_into(reference);
     }
 }
 
-async fn answers(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, last: &Mutex<String>) {
+async fn answers(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, last: &Last) {
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
         let mode = *shared.mode.borrow();
         if mode != Mode::Pass {
-            let reference = last.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            shared.noted().lost.insert(reference);
+            let charged = last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            shared.noted().lost.extend(charged);
         }
         if !tell(&mut to, &buffer[..count], mode).await {
             return;

@@ -18,6 +18,8 @@ pub(super) struct Setting {
     pub(super) lines: &'static [Line],
     /// How slow the mock is, in milliseconds.
     pub(super) latency: &'static str,
+    /// Whether Postgres has a disk of its own, which can be filled.
+    pub(super) disk: bool,
     /// Variables of every process of ours.
     pub(super) environment: &'static [(&'static str, &'static str)],
     /// `FAILPOINTS` of the first worker.
@@ -32,6 +34,7 @@ impl Setting {
         size: Size { apis: 3, workers: 4, schedulers: 2, gateways: 2 },
         lines: &[Line::Mock('A'), Line::Mock('B'), Line::Mock('C'), Line::Gateway, Line::Clock('A'), Line::Clock('B')],
         latency: "700",
+        disk: true,
         environment: &[],
         failpoints: "",
         without: &[],

@@ -36,7 +36,8 @@ pub(super) async fn settle(stage: &mut Stage, world: &World, patience: Duration)
     Ok(began.elapsed())
 }
 
-/// What is still to be done, by name. Unknown outcomes of class C wait for a person, and open challenges for a cardholder.
+/// What is still to be done, by name. Unknown outcomes of class C wait for a person, and so do refunds behind them; open
+/// challenges wait for a cardholder.
 pub(super) async fn left(db: &PgPool) -> Result<BTreeMap<String, i64>> {
     let mut left = BTreeMap::new();
     for (name, query) in [
@@ -48,7 +49,21 @@ pub(super) async fn left(db: &PgPool) -> Result<BTreeMap<String, i64>> {
              WHERE o.finished_at IS NULL AND o.state NOT IN ('claimed', 'sending')
                AND NOT (o.state = 'unknown' AND coalesce(a.recovery_class, '') = 'C')
                AND coalesce(p.status <> 'requires_action', true)
-               AND NOT (o.state = 'unknown' AND o.kind = 'refund' AND a.id IS NULL)",
+               AND NOT (o.state = 'unknown' AND o.kind = 'refund' AND a.id IS NULL)
+               AND NOT (o.state = 'ready' AND o.kind = 'refund' AND EXISTS (
+                   SELECT FROM operations b WHERE b.account_id = o.account_id AND b.payment_id = o.payment_id
+                       AND b.state = 'unknown' AND b.next_push_at IS NULL))",
+        ),
+        (
+            "challenges past their time",
+            "SELECT count(*) FROM payments WHERE status = 'requires_action' AND created_at < now() - interval '75 seconds'",
+        ),
+        (
+            "cycles due",
+            "SELECT (SELECT count(*) FROM subscriptions
+                     WHERE next_billing_at < account_now(account_id, now()) - interval '5 seconds')
+                  + (SELECT count(*) FROM recurring_invoices
+                     WHERE next_run_at < account_now(account_id, now()) - interval '5 seconds')",
         ),
         ("webhooks due", "SELECT count(*) FROM webhook_pending WHERE due_at < now() + interval '15 seconds'"),
         ("clocks being advanced", "SELECT count(*) FROM accounts WHERE is_advancing(id)"),

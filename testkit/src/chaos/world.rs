@@ -119,7 +119,13 @@ pub(super) async fn raise(setting: Setting, log: &Path) -> Result<(Stage, World)
     let directory = TempDir::new()?;
     let mut left_out = BTreeMap::new();
     let place = directory.path().join("disk");
-    let disk = Disk::mount(&place).map_err(|error| left_out.insert(Fault::PostgresFull, format!("{error:#}"))).ok();
+    let disk = match setting.disk.then(|| Disk::mount(&place)).transpose() {
+        Ok(disk) => disk,
+        Err(error) => {
+            left_out.insert(Fault::PostgresFull, format!("{error:#}"));
+            None
+        }
+    };
     let data = place.join("postgres");
     let size = setting.size;
     let builder = Cluster::builder().durable().postgres_in(&data).gateway(size.gateways);
@@ -143,7 +149,7 @@ pub(super) async fn raise(setting: Setting, log: &Path) -> Result<(Stage, World)
         clock: Clock::starting(now),
         over: AtomicBool::new(false),
         secrets: Vec::new(),
-        amounts: AtomicI64::new(100_000),
+        amounts: AtomicI64::new(1_000_000),
     };
     for line in setting.lines {
         open(&cluster, &db, &receiver, &mut world, *line, setting.latency).await?;

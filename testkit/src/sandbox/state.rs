@@ -15,6 +15,7 @@ use crate::{
     files::{random_hex, write_private},
     ports, postgres,
     process::Environment,
+    prometheus::configuration,
     tools,
 };
 
@@ -143,6 +144,14 @@ impl Place {
         write(&self.description(), description)
     }
 
+    /// What a Prometheus that is started here looks at.
+    pub(super) fn write_prometheus(&self, metrics: &BTreeMap<String, String>) -> Result<()> {
+        let target = |url: &str| url.trim_start_matches("http://").trim_end_matches("/metrics").to_owned();
+        let targets: Vec<_> = metrics.iter().map(|(job, url)| (job.clone(), target(url))).collect();
+        let rules = tools::project_root().join("dashboards/alerts.yml");
+        write_private(&self.root.join("prometheus.yml"), &configuration(5, &targets, &rules))
+    }
+
     /// Tells no one an address at which nothing listens yet.
     pub(super) fn forget_description(&self) {
         let _ = fs::remove_file(self.description());
@@ -208,7 +217,7 @@ impl Place {
                 fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
             }
         }
-        for file in ["sandbox.json", "secrets.json", "ports.json"].map(|name| self.root.join(name)) {
+        for file in ["sandbox.json", "secrets.json", "ports.json", "prometheus.yml"].map(|name| self.root.join(name)) {
             if file.exists() {
                 fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
             }

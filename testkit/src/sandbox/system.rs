@@ -93,6 +93,7 @@ impl System {
             gateway_account,
             gateway_accounts,
         };
+        self.place.write_prometheus(&description.metrics)?;
         self.place.write_description(&description)?;
         welcome(&description, &self.place.description());
         self.keep_running().await

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use futures_util::future::try_join_all;
-use serde_json::{Value, json};
+use futures_util::future::{join_all, try_join_all};
+use serde_json::json;
 use testkit::{Client, Cluster, Kind};
 use tokio::time::sleep;
 
@@ -54,12 +54,17 @@ impl Balancer {
         anyhow::bail!("no backend is ready")
     }
 
+    fn all_ready(&self) -> bool {
+        self.backends.iter().all(|backend| backend.ready.load(Ordering::Relaxed))
+    }
+
     async fn look_after(&self) -> Result<()> {
         while !self.over.load(Ordering::Relaxed) {
-            for backend in &self.backends {
+            join_all(self.backends.iter().map(async |backend| {
                 let answer = backend.health.get("/readyz").await;
                 backend.ready.store(answer.is_ok_and(|answer| answer.status == 200), Ordering::Relaxed);
-            }
+            }))
+            .await;
             sleep(Duration::from_millis(100)).await;
         }
         Ok(())
@@ -75,7 +80,7 @@ impl Balancer {
             ensure!(paid.status == 201 && paid.body["status"] == "pending_settlement", "{}", paid.body);
             let id = paid.body["id"].as_str().context("an id")?.to_owned();
             let read = self.next()?.get(&format!("/v1/payments/{id}")).await.context("a read")?;
-            ensure!(read.status == 200 && read.body["id"] == Value::from(id), "{}", read.body);
+            ensure!(read.status == 200 && read.body["id"] == id, "{}", read.body);
             done += 1;
         }
         Ok(done)
@@ -83,13 +88,12 @@ impl Balancer {
 }
 
 /// One after another; each is ready before the next one goes.
-async fn replace(cluster: &mut Cluster) -> Result<()> {
+async fn replace(cluster: &mut Cluster, balancer: &Balancer) -> Result<()> {
     for process in cluster.processes() {
         let status = process.terminate().await?;
         ensure!(status.code() == Some(0), "{} ends well", process.kind().name());
         process.restart().await?;
-        // The balancer sees that it is back.
-        sleep(Duration::from_millis(500)).await;
+        eventually("the balancer to see that it is back", async || Ok(balancer.all_ready().then_some(()))).await?;
     }
     Ok(())
 }
@@ -97,12 +101,12 @@ async fn replace(cluster: &mut Cluster) -> Result<()> {
 #[tokio::test]
 async fn no_request_fails_while_every_process_is_replaced() -> Result<()> {
     let builder = Cluster::builder().api(APIS).worker(2).scheduler(2);
-    let mut cluster = builder.env("DRAIN_MS", "1500").start().await?;
+    let mut cluster = builder.env("DRAIN_MS", "4000").start().await?;
     let merchant = Merchant::new(&cluster).await?;
     let balancer = Balancer::new(&cluster, &merchant)?;
     let loads = try_join_all((0..CLIENTS).map(|client| balancer.load(client)));
     let replacing = async {
-        replace(&mut cluster).await?;
+        replace(&mut cluster, &balancer).await?;
         balancer.over.store(true, Ordering::Relaxed);
         anyhow::Ok(())
     };

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use common::db::Db;
 use common::error::{Error, Result};
 use common::id::WebhookEndpointId;
+use common::proof::failpoint;
 use common::webhooks::START_WINDOW;
 use common::webhooks::dispatch::{self, Attempted, Claimed, Failure};
 use futures_util::FutureExt;
@@ -168,8 +169,12 @@ impl Dispatcher {
                     .iter()
                     .map(|wanted| (wanted.endpoint, i64::try_from(wanted.count).unwrap_or(i64::MAX)))
                     .collect();
-                let claimed = in_time(dispatch::claim(&claims, &counts)).await;
-                (wanted, began, claimed)
+                let claimed = async {
+                    let claimed = in_time(dispatch::claim(&claims, &counts)).await?;
+                    failpoint("webhooks.claimed").await?;
+                    Ok(claimed)
+                };
+                (wanted, began, claimed.await)
             }
             .boxed(),
         );
@@ -248,7 +253,11 @@ impl Dispatcher {
         let (db, clock) = (self.db.clone(), self.sender.clock.clone());
         self.recording = Some(
             async move {
-                let outcome = in_time(dispatch::record(&db, &attempts, clock.now())).await;
+                let outcome = async {
+                    failpoint("webhooks.attempted").await?;
+                    in_time(dispatch::record(&db, &attempts, clock.now())).await
+                };
+                let outcome = outcome.await;
                 (places, attempts, outcome)
             }
             .boxed(),
@@ -316,8 +325,19 @@ async fn when_some<T>(future: &mut Option<Pin<Box<dyn Future<Output = T> + Send>
     }
 }
 
+const SUCCEEDED: &str = "succeeded";
+
+/// Counts attempts from nought, so that the first of a kind is seen as a rise.
+pub(crate) fn count_from_nought() {
+    for outcome in Failure::ALL.map(Failure::name).into_iter().chain([SUCCEEDED]) {
+        metrics::counter!("webhooks_attempts_total", "outcome" => outcome).increment(0);
+    }
+    let _ = metrics::histogram!("webhooks_attempt_seconds");
+    let _ = metrics::histogram!("webhooks_delivery_seconds");
+}
+
 fn measure(attempted: &Attempted) {
-    let outcome = attempted.failure.map_or("succeeded", Failure::name);
+    let outcome = attempted.failure.map_or(SUCCEEDED, Failure::name);
     metrics::counter!("webhooks_attempts_total", "outcome" => outcome).increment(1);
     metrics::histogram!("webhooks_attempt_seconds").record(attempted.duration.as_secs_f64());
     if attempted.failure.is_none() && attempted.claimed.replay_of.is_none() {

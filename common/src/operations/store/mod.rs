@@ -397,8 +397,10 @@ pub(super) async fn in_background(db: &PgPool, most: i64) -> Result<i64> {
 pub(super) async fn backlog(db: &PgPool) -> Result<Vec<Backlog>> {
     let rows = sqlx::query_as!(
         Backlog,
-        r#"SELECT state, count(*) AS "count!", coalesce(max(extract(epoch FROM clock_timestamp() - created_at)), 0)::float8
-                  AS "oldest_seconds!", count(*) FILTER (WHERE next_push_at IS NULL) AS "for_a_person!"
+        r#"SELECT state, count(*) AS "count!",
+                  coalesce(extract(epoch FROM clock_timestamp() - min(created_at) FILTER (WHERE next_push_at IS NOT NULL)), 0)
+                      ::float8 AS "oldest_seconds!",
+                  count(*) FILTER (WHERE next_push_at IS NULL) AS "for_a_person!"
            FROM operations WHERE next_push_at IS NOT NULL OR state = 'unknown' GROUP BY state"#
     )
     .fetch_all(db)

@@ -115,6 +115,7 @@ impl Remembered {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use testkit::fuzz::{check, json};
 
     #[test]
     fn credentials_are_whole_or_none() {
@@ -126,5 +127,20 @@ mod tests {
         for broken in ["", "{}", "[]", r#"{"username":"shop","api_key":"k","secret_key":"short"}"#] {
             assert!(Credentials::parse(broken).is_none(), "{broken}");
         }
+    }
+
+    #[test]
+    fn whatever_is_on_standard_input_is_credentials_or_none_and_is_not_shown() {
+        let valid = serde_json::json!({"username": "shop", "api_key": "canary-api", "secret_key": "0123456789abcdef"});
+        check(json(valid), |text| {
+            let Ok(text) = String::from_utf8(text.0) else { return };
+            let Some(read) = Credentials::parse(&text) else { return };
+            assert!(
+                !read.username.is_empty() && !read.api_key.expose().is_empty() && read.secret_key.expose().len() == 16
+            );
+            let shown = format!("{read:?}");
+            assert_eq!(shown.matches("[secret]").count(), 2, "{shown}");
+            assert!(read.username.contains("canary") || !shown.contains("canary"), "{shown}");
+        });
     }
 }

@@ -3,11 +3,11 @@
 use super::wire::Refusal;
 use crate::providers::{Decline, DeclineType};
 
-/// Why a charge was declined, by the report's `decline_reason`; none for one that says that nothing was done.
+/// Why a charge was declined, by the report's `decline_reason` (docs/gateway.md, Report); none for any other word.
 pub(super) fn of_reason(reason: &str) -> Option<Decline> {
     use DeclineType::{Hard, Soft};
     let (code, kind) = match reason {
-        "not processed" => return None,
+        "declined" => ("declined", Soft),
         "insufficient funds" => ("insufficient_funds", Soft),
         "lost card" => ("lost_card", Hard),
         "stolen card" => ("stolen_card", Hard),
@@ -15,7 +15,7 @@ pub(super) fn of_reason(reason: &str) -> Option<Decline> {
         "incorrect cvv" => ("incorrect_cvc", Hard),
         "authentication required" | "card not authenticated" => ("authentication_required", Hard),
         "cardholder authentication refused" | "cardholder authentication expired" => ("authentication_failed", Soft),
-        _ => ("declined", Soft),
+        _ => return None,
     };
     Some(Decline { code: code.to_owned(), kind })
 }

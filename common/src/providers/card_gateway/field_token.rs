@@ -51,7 +51,7 @@ impl FieldToken {
         let Payload { i, e, b, l, m, y } = serde_json::from_slice(&json).ok()?;
         let at = |seconds: i64| Timestamp::from_millisecond(seconds.checked_mul(1000)?);
         let card = Card { brand: b, last4: l, exp_month: m, exp_year: y };
-        Some(Self { issued_at: at(i)?, expires_at: at(e)?, card })
+        card.is_shown().then_some(Self { issued_at: at(i)?, expires_at: at(e)?, card })
     }
 }
 
@@ -59,6 +59,8 @@ impl FieldToken {
 pub(super) mod tests {
     use super::*;
     use crate::crypto::Secret;
+    use proptest::prelude::*;
+    use testkit::fuzz::{changed, check, json, texts};
 
     fn account(secret: &str) -> Credentials {
         let (api_key, secret_key) = (Secret::new("k".to_owned()), Secret::new(secret.to_owned()));
@@ -94,5 +96,29 @@ pub(super) mod tests {
         for odd in ["", "fld_", "fld_.", "tok_ok", "\u{e9}.\u{e9}"] {
             assert!(FieldToken::verify(odd, &account(SECRET)).is_none(), "{odd}");
         }
+    }
+
+    #[test]
+    fn no_token_with_a_changed_character_is_genuine() {
+        let text = signed(PAYLOAD, SECRET);
+        check((prop_oneof![changed(text.as_str()), texts()], changed(SECRET)), |(other, secret)| {
+            assert!(FieldToken::verify(&other, &account(SECRET)).is_none(), "{other}");
+            // HMAC pads a key with zeros, so those at its end say nothing; a secret of an account has 16 characters.
+            let other = secret.trim_end_matches('\0') != SECRET;
+            assert!(!other || FieldToken::verify(&text, &account(&secret)).is_none(), "{secret}");
+        });
+    }
+
+    /// Even what is signed may be anything: another version of the gateway may have signed it.
+    #[test]
+    fn whatever_is_signed_is_a_token_or_none() {
+        let payload: serde_json::Value = serde_json::from_str(PAYLOAD).expect("JSON");
+        check(json(payload), |payload| {
+            let text = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(&*payload));
+            let signature = hex(&hmac_sha256(SECRET.as_bytes(), text.as_bytes()));
+            if let Some(token) = FieldToken::verify(&format!("{text}.{signature}"), &account(SECRET)) {
+                assert!(token.card.is_shown(), "{:?}", token.card);
+            }
+        });
     }
 }

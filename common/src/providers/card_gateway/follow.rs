@@ -3,8 +3,8 @@
 
 use serde::Deserialize;
 
-use super::report::Record;
-use super::wire::{Reply, Wire};
+use super::report::{Record, State, Type};
+use super::wire::{self, Reply, Wire};
 use super::{Credentials, report};
 use crate::money::Money;
 use crate::providers::{Answer, Fault, Found};
@@ -12,6 +12,7 @@ use crate::time::Timestamp;
 
 #[derive(Deserialize)]
 struct Done {
+    #[serde(deserialize_with = "wire::name")]
     transaction_id: String,
 }
 
@@ -38,13 +39,25 @@ impl Kind {
         }
     }
 
-    /// Whether this is what a record of the report is about.
-    fn is(self, record: &Record) -> bool {
+    const fn money(self) -> Option<Money> {
         match self {
-            Self::Capture(money) => record.transaction_type == "CAPTURE" && record.money() == Some(money),
-            Self::Void => record.transaction_type == "VOID",
-            Self::Refund(money) => record.transaction_type == "REFUND" && record.money() == Some(money),
+            Self::Capture(money) | Self::Refund(money) => Some(money),
+            Self::Void => None,
         }
+    }
+
+    /// Whether this is what a record of the report is about.
+    fn is(self, record: &Record) -> Result<bool, Fault> {
+        let kind = match self {
+            Self::Capture(_) => Type::Capture,
+            Self::Void => Type::Void,
+            Self::Refund(_) => Type::Refund,
+        };
+        Ok(record.transaction_type == kind
+            && match self.money() {
+                Some(money) => record.money()? == money,
+                None => true,
+            })
     }
 }
 
@@ -55,10 +68,7 @@ pub(super) async fn execute(
     follow: Follow<'_>,
     valid_until: Timestamp,
 ) -> Result<Answer, Fault> {
-    let amount = match follow.kind {
-        Kind::Capture(money) | Kind::Refund(money) => Some(money.to_decimal()),
-        Kind::Void => None,
-    };
+    let amount = follow.kind.money().map(Money::to_decimal);
     let valid_until = valid_until.as_millisecond().to_string();
     let mut fields = vec![("transaction_id", follow.charge), ("valid_until", valid_until.as_str())];
     fields.extend(amount.as_deref().map(|amount| ("amount", amount)));
@@ -79,19 +89,32 @@ pub(super) async fn look_up(
     // Without its charge nothing can be said of what follows it: the account may have been given another name meanwhile.
     let parent = parent.ok_or_else(|| Fault::Unknown(format!("the report has no charge {}", follow.charge)))?;
     let records = report::by_reference(wire, account, &parent.reference_id).await?;
-    let ours = |record: &&Record| {
-        record.parent_transaction_id == follow.charge
-            && follow.kind.is(record)
-            && !recorded.contains(&record.transaction_id)
-    };
-    let mut ours: Vec<_> = records.iter().filter(ours).collect();
-    if ours.iter().any(|record| record.is_pending()) {
-        return Ok(Found::Pending);
+    is_whole(&records, follow.charge)?;
+    let (mut done, mut pending) = (None, false);
+    for record in records.iter().filter(|record| record.parent_transaction_id == follow.charge) {
+        if recorded.contains(&record.transaction_id) || !follow.kind.is(record)? {
+            continue;
+        }
+        match record.state()? {
+            State::Done => done = Some(record),
+            State::Pending => pending = true,
+            // It has done nothing, and neither will it: the request may be sent once more.
+            State::Declined(_) | State::NotProcessed => {}
+        }
     }
-    ours.retain(|record| record.succeeded());
-    Ok(match ours.first() {
+    Ok(match done {
+        _ if pending => Found::Pending,
         Some(record) => Found::Answer(Answer::Done { provider_ref: record.transaction_id.clone() }),
-        // One that failed has done nothing, and neither will it: the request may be sent once more.
         None => Found::Nothing,
     })
+}
+
+/// Whether the charge is there, and of whatever follows a charge that one. Where they are left out something else may be, too.
+fn is_whole(records: &[Record], charge: &str) -> Result<(), Fault> {
+    let has = |id: &str| records.iter().any(|record| record.is_charge() && record.transaction_id == id);
+    if !has(charge) {
+        return Err(Fault::Unknown(format!("the report leaves out the charge {charge}")));
+    }
+    let stray = records.iter().find(|record| !record.is_charge() && !has(&record.parent_transaction_id));
+    stray.map_or(Ok(()), |record| Err(record.unknown("what it follows is left out")))
 }

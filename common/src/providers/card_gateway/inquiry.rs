@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::report::{Record, State, Type};
 use super::wire::Wire;
 use super::{Credentials, report};
 use crate::calendar::TimeZone;
@@ -12,16 +13,21 @@ use crate::time::Timestamp;
 pub(super) async fn standing(wire: &Wire, account: &Credentials, inquired: &Inquired) -> Result<Standing, Fault> {
     let unknown = |why: &str| Fault::Unknown(format!("the charge {}: {why}", inquired.charge));
     let family = report::by_reference(wire, account, &inquired.reference).await?;
-    let charge = family.iter().find(|record| record.transaction_id == inquired.charge && record.succeeded());
+    let charge = family.iter().find(|record| record.transaction_id == inquired.charge);
     let charge = charge.ok_or_else(|| unknown("the report has none"))?;
-    let has = |kind: &str| {
-        let child = |record: &&report::Record| record.parent_transaction_id == charge.transaction_id;
-        family.iter().filter(child).any(|record| record.transaction_type == kind && record.succeeded())
+    if charge.state()? != State::Done {
+        return Err(unknown("the report has no success"));
+    }
+    let has = |kind: Type| {
+        let mut of_kind = family.iter().filter(|record| record.transaction_type == kind);
+        let of_charge = |record: &Record| record.parent_transaction_id == charge.transaction_id;
+        of_kind
+            .try_fold(false, |has, record| Ok::<_, Fault>(has || of_charge(record) && record.state()? == State::Done))
     };
-    if has("VOID") {
+    if has(Type::Void)? {
         return Ok(Standing::Voided);
     }
-    let captured = charge.transaction_type == "SALE" || has("CAPTURE");
+    let captured = charge.transaction_type == Type::Sale || has(Type::Capture)?;
     if let Some(taken) = inquired.captured_at.filter(|_| captured) {
         let zone = charge.time_zone.parse::<TimeZone>().map_err(|_| unknown("its time zone is none"))?;
         return Ok(by(inquired.now, end_of_day(&zone, taken), Standing::Settled));

@@ -8,6 +8,8 @@ mod credentials;
 mod decline;
 mod field_token;
 mod follow;
+#[cfg(test)]
+mod fuzz;
 mod inquiry;
 mod report;
 mod sale;
@@ -91,7 +93,7 @@ impl Provider for CardGateway {
         async move {
             let account = self.credentials(request.account).await?;
             match &request.action {
-                Action::Charge { .. } => sale::look_up(&self.wire, &account, &request.reference).await,
+                Action::Charge { .. } => sale::look_up(&self.wire, &account, &request).await,
                 Action::StoreCard { .. } => Ok(Found::Nothing),
                 Action::Capture { .. } | Action::Void { .. } | Action::Refund { .. } => {
                     follow::look_up(&self.wire, &account, follow_of(&request.action)?, &request.recorded).await
@@ -139,10 +141,11 @@ fn follow_of(action: &Action) -> Result<Follow<'_>, Fault> {
 /// What the gateway says a card looks like.
 fn card(brand: &str, masked: &str, month: &str, year: &str) -> Option<Card> {
     let last4 = masked.get(masked.len().checked_sub(4)?..)?;
-    Some(Card {
+    let card = Card {
         brand: brand.to_ascii_lowercase(),
         last4: last4.to_owned(),
         exp_month: month.parse().ok()?,
         exp_year: year.parse().ok()?,
-    })
+    };
+    card.is_shown().then_some(card)
 }

@@ -2,21 +2,52 @@
 
 use serde::Deserialize;
 
-use super::wire::{Reply, Wire};
-use super::{Credentials, card};
+use super::wire::{self, Reply, Wire};
+use super::{Credentials, card, decline};
 use crate::money::Money;
-use crate::providers::{Answer, Card, Fault, Found};
+use crate::providers::{Answer, Card, Decline, Fault, Found};
 use crate::time::Timestamp;
 
 /// All days that there are: a reference or an id narrows enough, and the gateway reads along its index.
 const ALWAYS: [(&str, &str); 2] = [("start_date", "2000-01-01"), ("end_date", "9999-12-31")];
+
+/// What a transaction does. Another word makes the report unreadable: what it means is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub(super) enum Type {
+    Sale,
+    Authorize,
+    Capture,
+    Refund,
+    Void,
+    Credit,
+}
+
+/// Whether it is a success. So does another word here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub(super) enum Status {
+    Success,
+    Fail,
+}
+
+/// How far a transaction is. All but one are ends.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Done,
+    Pending,
+    Declined(Decline),
+    NotProcessed,
+}
+
 /// A transaction, as far as we look at it.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Record {
+    #[serde(deserialize_with = "wire::name")]
     pub(super) transaction_id: String,
     pub(super) parent_transaction_id: String,
-    pub(super) transaction_type: String,
-    pub(super) transaction_status: String,
+    pub(super) transaction_type: Type,
+    pub(super) transaction_status: Status,
     pub(super) decline_reason: String,
     pub(super) time_zone: String,
     pub(super) gmt_time: String,
@@ -31,22 +62,34 @@ pub(super) struct Record {
 /// A page of the report.
 #[derive(Debug, Deserialize)]
 pub(super) struct Page {
-    pub(super) total_pages: usize,
+    pub(super) total_pages: u32,
+    pub(super) current_page: String,
     pub(super) transactions: Vec<Record>,
 }
 
 impl Record {
     pub(super) fn is_charge(&self) -> bool {
-        self.parent_transaction_id.is_empty() && matches!(self.transaction_type.as_str(), "SALE" | "AUTHORIZE")
+        self.parent_transaction_id.is_empty() && matches!(self.transaction_type, Type::Sale | Type::Authorize)
     }
 
-    pub(super) fn succeeded(&self) -> bool {
-        self.transaction_status == "SUCCESS"
+    /// How far it is.
+    ///
+    /// # Errors
+    /// [`Fault::Unknown`] unless it says so in words of the contract: a failure for a reason that is none may not be an end.
+    pub(super) fn state(&self) -> Result<State, Fault> {
+        match (self.transaction_status, self.decline_reason.as_str()) {
+            (Status::Success, "") => Ok(State::Done),
+            (Status::Fail, "in progress" | "pending cardholder authentication") => Ok(State::Pending),
+            (Status::Fail, "not processed") => Ok(State::NotProcessed),
+            (Status::Fail, reason) => {
+                decline::of_reason(reason).map(State::Declined).ok_or_else(|| self.unknown("a reason that is none"))
+            }
+            (Status::Success, _) => Err(self.unknown("a success with a reason to decline")),
+        }
     }
 
-    /// Whether it has not come to its end.
-    pub(super) fn is_pending(&self) -> bool {
-        matches!(self.decline_reason.as_str(), "in progress" | "pending cardholder authentication")
+    pub(super) fn unknown(&self, why: &str) -> Fault {
+        Fault::Unknown(format!("the report's {}: {why}", self.transaction_id))
     }
 
     pub(super) fn card(&self) -> Option<Card> {
@@ -55,13 +98,21 @@ impl Record {
     }
 
     /// When it was entered.
-    pub(super) fn at(&self) -> Option<Timestamp> {
-        Timestamp::parse(&format!("{}Z", self.gmt_time.replacen(' ', "T", 1)))
+    ///
+    /// # Errors
+    /// [`Fault::Unknown`] if that is no time.
+    pub(super) fn at(&self) -> Result<Timestamp, Fault> {
+        let at = Timestamp::parse(&format!("{}Z", self.gmt_time.replacen(' ', "T", 1)));
+        at.ok_or_else(|| self.unknown("a time that is none"))
     }
 
-    /// What was asked, in minor units.
-    pub(super) fn money(&self) -> Option<Money> {
-        Money::from_decimal(&self.amount, self.currency.parse().ok()?)
+    /// What was asked, in minor units; a convenience fee comes on top of it.
+    ///
+    /// # Errors
+    /// [`Fault::Unknown`] if that is no money.
+    pub(super) fn money(&self) -> Result<Money, Fault> {
+        let money = self.currency.parse().ok().and_then(|currency| Money::from_decimal(&self.amount, currency));
+        money.ok_or_else(|| self.unknown("an amount that is none"))
     }
 
     /// What became of a charge.
@@ -69,50 +120,64 @@ impl Record {
     /// # Errors
     /// [`Fault::Unknown`] for a record that makes no sense.
     pub(super) fn found(&self) -> Result<Found, Fault> {
-        if self.succeeded() {
-            let money = self.money().ok_or_else(|| Fault::Unknown(format!("the amount of {}", self.transaction_id)))?;
-            let (provider_ref, card) = (self.transaction_id.clone(), self.card());
-            return Ok(Found::Answer(Answer::Charged { provider_ref, amount: money.minor, card }));
-        }
-        if self.is_pending() {
-            return Ok(Found::Pending);
-        }
-        Ok(Found::Answer(match super::decline::of_reason(&self.decline_reason) {
-            Some(decline) => Answer::Declined { decline, card: self.card() },
-            None => Answer::Refused { reason: self.decline_reason.clone() },
+        Ok(Found::Answer(match self.state()? {
+            State::Done => {
+                let (provider_ref, amount) = (self.transaction_id.clone(), self.money()?.minor);
+                Answer::Charged { provider_ref, amount, card: self.card() }
+            }
+            State::Pending => return Ok(Found::Pending),
+            State::Declined(decline) => Answer::Declined { decline, card: self.card() },
+            State::NotProcessed => Answer::Refused { reason: self.decline_reason.clone() },
         }))
     }
 }
 
-/// A transaction and what followed it, newest first.
+/// A transaction and what followed it, newest first: all that there is under the reference, and nothing else.
+///
+/// # Errors
+/// [`Fault::Unknown`]: of what was not told nothing is known.
 pub(super) async fn by_reference(wire: &Wire, account: &Credentials, reference: &str) -> Result<Vec<Record>, Fault> {
-    let mut records = Vec::new();
-    for page in 1.. {
-        let number = page.to_string();
-        let narrow = [ALWAYS[0], ALWAYS[1], ("reference_id", reference), ("page_no", &number)];
-        let read = page_of(wire, account, &narrow).await?;
-        records.extend(read.transactions);
-        if page >= read.total_pages {
-            break;
-        }
+    let narrow = [ALWAYS[0], ALWAYS[1], ("reference_id", reference)];
+    let (mut records, mut number, mut pages) = (Vec::new(), 0, 1);
+    while number < pages {
+        number += 1;
+        let page = page(wire, account, &narrow, number).await?;
+        pages = pages.max(page.total_pages);
+        records.extend(page.transactions);
     }
-    Ok(records)
+    match records.iter().find(|record| record.reference_id != reference) {
+        Some(other) => Err(other.unknown("it is under another reference")),
+        None => Ok(records),
+    }
 }
 
 /// The one transaction; none if the account has none of this id.
 pub(super) async fn by_id(wire: &Wire, account: &Credentials, id: &str) -> Result<Option<Record>, Fault> {
     let narrow = [ALWAYS[0], ALWAYS[1], ("transaction_id", id)];
-    Ok(page_of(wire, account, &narrow).await?.transactions.into_iter().next())
+    let read = page(wire, account, &narrow, 1).await?.transactions;
+    Ok(read.into_iter().find(|record| record.transaction_id == id))
 }
 
-/// A page.
+/// A page, counted from 1.
 ///
 /// # Errors
-/// [`Fault::Unknown`]: nothing is known, of whatever was asked for.
-pub(super) async fn page_of(wire: &Wire, account: &Credentials, narrow: &[(&str, &str)]) -> Result<Page, Fault> {
-    match wire.post::<Page>("report", account, narrow).await {
+/// [`Fault::Unknown`]: nothing is known, of whatever was asked for. So it is if the page is another one, or is announced and empty.
+pub(super) async fn page(
+    wire: &Wire,
+    account: &Credentials,
+    narrow: &[(&str, &str)],
+    number: u32,
+) -> Result<Page, Fault> {
+    let asked = number.to_string();
+    let fields = [narrow, &[("page_no", asked.as_str())]].concat();
+    let unknown = |why: &str| Err(Fault::Unknown(format!("the report: {why}")));
+    match wire.post::<Page>("report", account, &fields).await {
+        Ok(Reply::Success(page)) if page.current_page != asked => unknown("another page than was asked for"),
+        Ok(Reply::Success(page)) if page.transactions.is_empty() && number <= page.total_pages => {
+            unknown("a page that is announced and empty")
+        }
         Ok(Reply::Success(page)) => Ok(page),
-        Ok(Reply::Refusal(refusal)) => Err(Fault::Unknown(format!("the report: {}", refusal.reason()))),
-        Err(fault) => Err(Fault::Unknown(format!("the report: {fault}"))),
+        Ok(Reply::Refusal(refusal)) => unknown(&refusal.reason()),
+        Err(fault) => unknown(&fault.to_string()),
     }
 }

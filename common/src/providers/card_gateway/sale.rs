@@ -2,8 +2,9 @@
 
 use serde::Deserialize;
 
-use super::wire::{Refusal, Reply, Wire};
-use super::{Credentials, FieldToken, card, decline, report};
+use super::report::{self, Record, Type};
+use super::wire::{self, Refusal, Reply, Wire};
+use super::{Credentials, FieldToken, card, decline};
 use crate::crypto::Secret;
 use crate::providers::{Action, Answer, Card, Fault, Found, Payer, Request, Source};
 
@@ -12,12 +13,14 @@ const NOBODY: &str = "unknown@payer.invalid";
 
 #[derive(Deserialize)]
 struct Charged {
+    #[serde(deserialize_with = "wire::name")]
     transaction_id: String,
     redirect_url: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct Stored {
+    #[serde(deserialize_with = "wire::name")]
     card_token: String,
     card_type: String,
     credit_card_number: String,
@@ -65,24 +68,33 @@ pub(super) async fn charge(wire: &Wire, account: &Credentials, request: &Request
         reply = wire.post::<Charged>(script, account, &fields).await?;
     }
     match reply {
-        Reply::Success(Charged { redirect_url: Some(url), .. }) => Ok(Answer::Challenged { url }),
+        Reply::Success(Charged { redirect_url: Some(url), .. }) if is_address(&url) => Ok(Answer::Challenged { url }),
+        Reply::Success(Charged { redirect_url: Some(_), .. }) => {
+            Err(Fault::Unknown("a challenge without an address".to_owned()))
+        }
         Reply::Success(Charged { transaction_id, redirect_url: None }) => {
             Ok(Answer::Charged { provider_ref: transaction_id, amount: money.minor, card })
         }
-        Reply::Refusal(refusal) => refused(wire, account, &request.reference, &refusal, card).await,
+        Reply::Refusal(refusal) => refused(wire, account, request, &refusal, card).await,
     }
+}
+
+/// Where a browser can go.
+fn is_address(text: &str) -> bool {
+    url::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
+        && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 async fn refused(
     wire: &Wire,
     account: &Credentials,
-    reference: &str,
+    request: &Request,
     refusal: &Refusal,
     shown: Option<Card>,
 ) -> Result<Answer, Fault> {
     match refusal.code.as_str() {
         // The report says why, in words of its own.
-        "F" => match look_up(wire, account, reference).await? {
+        "F" => match look_up(wire, account, request).await? {
             Found::Answer(answer) => Ok(answer),
             Found::Pending | Found::Nothing => {
                 Err(Fault::Unknown("declined, but the report says nothing of it".into()))
@@ -97,10 +109,35 @@ async fn refused(
     }
 }
 
-/// What became of a charge.
-pub(super) async fn look_up(wire: &Wire, account: &Credentials, reference: &str) -> Result<Found, Fault> {
-    let records = report::by_reference(wire, account, reference).await?;
-    records.iter().find(|record| record.is_charge()).map_or(Ok(Found::Nothing), report::Record::found)
+/// What became of a charge. Nobody else uses its reference.
+pub(super) async fn look_up(wire: &Wire, account: &Credentials, request: &Request) -> Result<Found, Fault> {
+    let records = report::by_reference(wire, account, &request.reference).await?;
+    let charges: Vec<_> = records.iter().filter(|record| record.is_charge()).collect();
+    match charges.as_slice() {
+        [] if records.is_empty() => Ok(Found::Nothing),
+        [charge] => {
+            is_asked(charge, request)?;
+            charge.found()
+        }
+        some => Err(Fault::Unknown(format!("the report has {} charges under one reference", some.len()))),
+    }
+}
+
+/// Whether a record is about what was asked. Approvals are of the whole amount, so one of another is not ours to book.
+fn is_asked(record: &Record, request: &Request) -> Result<(), Fault> {
+    let Action::Charge { money, capture, .. } = &request.action else {
+        return Err(record.unknown("no charge was asked"));
+    };
+    let kind = if *capture { Type::Sale } else { Type::Authorize };
+    let reported = record.money()?;
+    if record.transaction_type == kind && reported == *money {
+        return Ok(());
+    }
+    tracing::error!(
+        operation = request.reference, provider_ref = record.transaction_id, kind = ?record.transaction_type, %reported, asked = %money,
+        "the gateway reports another charge than was asked: its outcome stays unknown until a person has looked into it"
+    );
+    Err(record.unknown("another charge than was asked"))
 }
 
 /// Changes a token of the capture field for one of the vault.

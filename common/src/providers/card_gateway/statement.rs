@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use super::Credentials;
-use super::report::{self, Record};
+use super::report::{self, Record, Status};
 use super::wire::Wire;
 use crate::providers::{Fault, Found, StatementLine};
 use crate::time::Timestamp;
@@ -27,8 +27,8 @@ pub(super) async fn read(
         let page = reading.page(number).await?;
         for record in page.transactions.iter().rev() {
             // Rows that were entered meanwhile push others onto the next page: some are seen twice, none is missed.
-            if is_since(record, since) && seen.insert(record.transaction_id.clone()) {
-                lines.extend(line(record));
+            if is_since(record, since)? && seen.insert(record.transaction_id.clone()) {
+                lines.extend(line(record)?);
             }
         }
         number -= 1;
@@ -38,16 +38,17 @@ pub(super) async fn read(
 }
 
 /// Times are told in seconds, so the whole second is read again.
-fn is_since(record: &Record, since: Timestamp) -> bool {
-    record.at().is_some_and(|at| at.as_millisecond() + 1000 > since.as_millisecond())
+fn is_since(record: &Record, since: Timestamp) -> Result<bool, Fault> {
+    Ok(record.at()?.as_millisecond() + 1000 > since.as_millisecond())
 }
 
-fn line(record: &Record) -> Option<StatementLine> {
-    if !record.is_charge() || !record.succeeded() {
-        return None;
+/// A charge that is a success. One that cannot be read is not left out: there would be no telling that money moved.
+fn line(record: &Record) -> Result<Option<StatementLine>, Fault> {
+    if !record.is_charge() || record.transaction_status == Status::Fail {
+        return Ok(None);
     }
-    let Found::Answer(answer) = record.found().ok()? else { return None };
-    Some(StatementLine { reference: record.reference_id.clone(), answer, occurred_at: record.at()? })
+    let Found::Answer(answer) = record.found()? else { return Ok(None) };
+    Ok(Some(StatementLine { reference: record.reference_id.clone(), answer, occurred_at: record.at()? }))
 }
 
 struct Reading<'a> {
@@ -58,21 +59,21 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     async fn page(&self, number: usize) -> Result<report::Page, Fault> {
-        let number = number.to_string();
-        let narrow = [("start_date", self.from.as_str()), ("end_date", "9999-12-31"), ("page_no", &number)];
-        report::page_of(self.wire, self.account, &narrow).await
+        let narrow = [("start_date", self.from.as_str()), ("end_date", "9999-12-31")];
+        report::page(self.wire, self.account, &narrow, u32::try_from(number).unwrap_or(u32::MAX)).await
     }
 
     /// The page to begin with: the one after the last that has anything since then, for rows that come meanwhile push others onto
     /// it. What is wanted is mostly near the newest, so the way leads in leaps from there.
     async fn first_page_since(&self, since: Timestamp) -> Result<usize, Fault> {
         let (mut newest, mut leap) = (1, 1);
-        let pages = self.page(1).await?.total_pages.max(1);
+        let pages = usize::try_from(self.page(1).await?.total_pages).unwrap_or(usize::MAX).max(1);
         let mut oldest = pages;
         while newest < oldest {
             let next = if leap == 0 { (newest + oldest).div_ceil(2) } else { (newest + leap).min(oldest) };
             // Its first row is its newest.
-            let reaches = self.page(next).await?.transactions.first().is_some_and(|record| is_since(record, since));
+            let page = self.page(next).await?;
+            let reaches = page.transactions.first().map_or(Ok(false), |record| is_since(record, since))?;
             (newest, oldest) = if reaches { (next, oldest) } else { (newest, next - 1) };
             leap = if reaches { leap * 2 } else { 0 };
         }

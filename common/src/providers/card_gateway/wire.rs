@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::Uri;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
 
 use super::Credentials;
 use crate::egress::Trusted;
@@ -14,6 +14,12 @@ use crate::providers::{Answer, Fault};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// By which the gateway says that it was read and understood.
 const SUCCESS: &str = "00";
+
+/// By which it says that it did nothing, and will not (docs/gateway.md, Codes).
+const NOTHING_DONE: [&str; 28] = [
+    "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19",
+    "20", "21", "22", "23", "24", "25", "26", "P1", "F",
+];
 
 /// The gateway's address, and the connections to it.
 #[derive(Clone)]
@@ -54,9 +60,22 @@ impl Refusal {
         match self.code.as_str() {
             "UN" => Err(Fault::Unknown(self.reason())),
             "A1" | "A2" => Err(Fault::NotProcessed(self.reason())),
-            _ => Ok(Answer::Refused { reason: self.reason() }),
+            code if NOTHING_DONE.contains(&code) => Ok(Answer::Refused { reason: self.reason() }),
+            // It may mean anything, so it ends nothing.
+            _ => Err(Fault::Unknown(format!("a code that is none: {}", self.reason()))),
         }
     }
+}
+
+/// Whether it may be a name of the gateway's, of a transaction or a card. Another would be refused by our books, with the outcome.
+pub(super) fn is_name(text: &str) -> bool {
+    (1..=255).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// A name of the gateway's. For `#[serde(deserialize_with)]`.
+pub(super) fn name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let text = String::deserialize(from)?;
+    if is_name(&text) { Ok(text) } else { Err(D::Error::custom("a name that is none")) }
 }
 
 #[derive(Deserialize)]
@@ -104,10 +123,38 @@ fn form(account: &Credentials, fields: &[(&str, &str)]) -> String {
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<Reply<T>, Fault> {
     let unreadable = |error: serde_json::Error| Fault::Unknown(format!("an answer that cannot be read: {error}"));
-    let envelope: Envelope<Refusal> = serde_json::from_slice(body).map_err(unreadable)?;
+    // What is not looked at is to be text, too.
+    let body = std::str::from_utf8(body).map_err(|_| Fault::Unknown("an answer that is no text".to_owned()))?;
+    let envelope: Envelope<Refusal> = serde_json::from_str(body).map_err(unreadable)?;
     if envelope.response.code != SUCCESS {
         return Ok(Reply::Refusal(envelope.response));
     }
-    let envelope: Envelope<T> = serde_json::from_slice(body).map_err(unreadable)?;
+    let envelope: Envelope<T> = serde_json::from_str(body).map_err(unreadable)?;
     Ok(Reply::Success(envelope.response))
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::fuzz::{check, mutated};
+
+    use super::*;
+
+    #[test]
+    fn only_a_code_of_the_contract_ends_anything() {
+        let refusal = |code: &str| Refusal { code: code.to_owned(), description: String::new() };
+        for code in ["01", "15", "26", "F"] {
+            assert!(matches!(refusal(code).answer(), Ok(Answer::Refused { .. })), "{code}");
+        }
+        for code in ["", " 00", "00 ", "0", "000", "27", "99", "f", "XX", "UN"] {
+            assert!(matches!(refusal(code).answer(), Err(Fault::Unknown(_))), "{code:?}");
+        }
+        check(mutated("15"), |code| match refusal(&code).answer() {
+            Ok(Answer::Refused { .. }) => {
+                assert!(code == "F" || code == "P1" || ("01"..="26").contains(&&*code), "{code:?}")
+            }
+            Ok(answer) => panic!("{answer:?}"),
+            Err(Fault::NotProcessed(_)) => assert!(["A1", "A2"].contains(&&*code), "{code:?}"),
+            Err(Fault::Unknown(_)) => {}
+        });
+    }
 }

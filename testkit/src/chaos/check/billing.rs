@@ -12,6 +12,7 @@ use crate::chaos::{
 
 /// Days after the first attempt, of the retries.
 const BACKOFF: [i64; 4] = [1, 3, 5, 7];
+const HOUR: i64 = DAY / 24;
 
 /// What is paid was charged once, and what was charged is paid.
 pub(super) fn paid_is_charged(evidence: &Evidence) -> Finding {
@@ -55,7 +56,7 @@ fn charges(evidence: &Evidence, shop: usize, amount: i64) -> usize {
 pub(super) fn attempts(evidence: &Evidence) -> Finding {
     let mut finding = Finding::of("attempts 1 to n, with their backoff");
     for (invoice, attempts) in evidence.shown.iter().flat_map(|shown| &shown.attempts) {
-        let mut first = 0;
+        let (mut first, mut failures) = (0, 0);
         let mut promised = None;
         for (index, attempt) in attempts.iter().enumerate() {
             let at = time::parsed(text(attempt, "attemptedAt")).unwrap_or(0);
@@ -63,15 +64,22 @@ pub(super) fn attempts(evidence: &Evidence) -> Finding {
             finding.holds(numbered, || format!("{invoice}: number {} at place {}", attempt["number"], index + 1));
             let due = promised.is_none_or(|promised| at >= promised);
             finding.holds(due, || format!("{invoice}: attempt {} came before it was due", index + 1));
-            first = if index == 0 { at } else { first };
+            if promised.is_none() {
+                // The first of a series: nothing promised it.
+                (first, failures) = (at, 0);
+            }
             promised = time::parsed(text(attempt, "nextAttemptAt"));
             let soft = text(attempt, "declineType") == "soft" && text(attempt, "status") == "failed";
             if let (Some(next), true) = (promised, soft) {
                 let days = (next - first + DAY / 2) / DAY;
-                let right = BACKOFF.contains(&days) || next - at >= 20 * DAY / 24;
-                finding.holds(right && next > at, || {
-                    format!("{invoice}: attempt {} is tried again after {days} days", index + 1)
+                let wanted = BACKOFF.get(failures).copied();
+                // What comes late keeps apart from the attempt before.
+                let apart = next - at;
+                let late = wanted.is_some_and(|wanted| days > wanted) && (20 * HOUR..=21 * HOUR).contains(&apart);
+                finding.holds(wanted == Some(days) || late, || {
+                    format!("{invoice}: attempt {} is tried again {days} days after the first", index + 1)
                 });
+                failures += 1;
             }
         }
         let ends = attempts.iter().filter(|attempt| text(attempt, "status") == "succeeded").count();

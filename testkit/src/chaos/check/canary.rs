@@ -21,13 +21,28 @@ pub(in crate::chaos) const LOST: &str = "4000000000009987";
 pub(in crate::chaos) const CHALLENGED: &str = "4000002500003155";
 /// It is short, so it is looked for with its name.
 pub(in crate::chaos) const CVV: &str = "739";
+const CODE_NAMES: [&str; 5] = ["cvv", "cvc", "security_code", "securitycode", "card_code"];
+/// Characters after its name.
+const CODE_WITHIN: usize = 16;
 
 /// What may stand nowhere in clear.
 pub(super) fn words(secrets: &[String]) -> Vec<String> {
     let mut words: Vec<String> = [APPROVES, INSUFFICIENT, LOST, CHALLENGED].map(str::to_owned).to_vec();
-    words.extend(["cvv=", "cvv\":\"", "security_code\":\""].map(|name| format!("{name}{CVV}")));
     words.extend(secrets.iter().cloned());
     words
+}
+
+/// Whether a text has the security code beside one of its names, however it is written.
+pub(super) fn tells_the_code(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    CODE_NAMES.iter().any(|name| {
+        lower.match_indices(name).any(|(at, _)| {
+            let near: String = lower[at + name.len()..].chars().take(CODE_WITHIN).collect();
+            let parts = near.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
+            // `Some(` may stand between, and nothing else.
+            parts.take_while(|part| ["some", CVV].contains(part)).any(|part| part == CVV)
+        })
+    })
 }
 
 /// The words that a text has.
@@ -40,6 +55,9 @@ pub(in crate::chaos) async fn search(stage: &mut Stage, world: &World, evidence:
     let words = words(&world.secrets);
     // A merchant is told of his endpoint's secret once, which this log does not have; no other answer has any.
     for entry in &evidence.requests {
+        if tells_the_code(&entry.answer) {
+            evidence.leaks.push(format!("the answer to {} has the security code", entry.request));
+        }
         let hits = found(&entry.answer, &words);
         evidence.leaks.extend(hits.iter().map(|word| format!("the answer to {} has {}", entry.request, masked(word))));
     }
@@ -48,6 +66,9 @@ pub(in crate::chaos) async fn search(stage: &mut Stage, world: &World, evidence:
         let text = String::from_utf8_lossy(&fs::read(file.path())?).into_owned();
         let hits = found(&text, &words);
         evidence.leaks.extend(hits.iter().map(|word| format!("{} has {}", file.path().display(), masked(word))));
+        if let Some(line) = text.lines().position(tells_the_code) {
+            evidence.leaks.push(format!("{}:{} has the security code", file.path().display(), line + 1));
+        }
         evidence.searched += text.lines().count() as u64;
     }
     rows(&stage.db, &words, evidence).await?;
@@ -78,6 +99,11 @@ async fn rows(db: &PgPool, words: &[String], evidence: &mut Evidence) -> Result<
              ON strpos(t::text, w.word) > 0"
         );
         let (count, word): (i64, String) = sqlx::query_as(AssertSqlSafe(statement)).bind(&all).fetch_one(db).await?;
+        let coded = format!("SELECT t::text FROM {table} t WHERE t::text ~* '(cvv|cvc|security_code|card_code)'");
+        let coded: Vec<String> = sqlx::query_scalar(AssertSqlSafe(coded)).fetch_all(db).await?;
+        if coded.iter().any(|row| tells_the_code(row)) {
+            evidence.leaks.push(format!("a row of {table} has the security code"));
+        }
         // The key of a browser is public, and a publishable key is kept; neither is among the words.
         if count > 0 {
             evidence.leaks.push(format!("{count} rows of {table} have {}", masked(&word)));
@@ -108,6 +134,7 @@ async fn redis(url: &str) -> Result<String> {
     let mut kept = Vec::new();
     stream.read_to_end(&mut kept).await?;
     let kept = String::from_utf8_lossy(&kept).into_owned();
-    anyhow::ensure!(!kept.contains("-ERR"), "Redis would not tell what it keeps: {kept}");
+    let refused = kept.starts_with('-') || kept.contains("\r\n-");
+    anyhow::ensure!(!refused, "Redis would not tell what it keeps: {kept}");
     Ok(kept)
 }

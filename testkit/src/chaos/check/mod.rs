@@ -49,6 +49,7 @@ pub(super) fn check(evidence: &Evidence) -> Vec<Finding> {
         charges::ledger_and_payments(evidence),
         charges::refused_did_nothing(evidence),
         payments::accepted_is_terminal(evidence),
+        payments::accepted_is_there(evidence),
         payments::sums(evidence),
         payments::one_key_one_answer(evidence),
         payments::nothing_after_the_end(evidence),

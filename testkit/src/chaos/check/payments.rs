@@ -38,6 +38,31 @@ pub(super) fn accepted_is_terminal(evidence: &Evidence) -> Finding {
     finding
 }
 
+/// Whatever else a client was told of is there, and a void that was acknowledged has stayed.
+pub(super) fn accepted_is_there(evidence: &Evidence) -> Finding {
+    let mut finding = Finding::of("whatever was acknowledged is there");
+    let mut there: BTreeMap<&str, &Value> = BTreeMap::new();
+    for shown in &evidence.shown {
+        let lists = [&shown.payments, &shown.invoices, &shown.links, &shown.subscriptions, &shown.recurring];
+        let refunds = shown.payments.iter().flat_map(refunds);
+        there.extend(lists.into_iter().flatten().chain(refunds).map(|object| (text(object, "id"), object)));
+    }
+    let kept = ["/refund", "/v1/invoices", "/v1/payment_links", "/v1/subscriptions", "/v1/recurring_invoices"];
+    for entry in evidence.requests.iter().filter(|entry| entry.status.is_some_and(|status| status < 300)) {
+        let said = entry.said();
+        let id = text(&said, "id");
+        if entry.request.starts_with("POST ") && kept.iter().any(|end| entry.request.ends_with(end)) {
+            finding.holds(there.contains_key(id), || format!("{id} of {} is not there", entry.request));
+        }
+        let is_void = entry.request.starts_with("POST /v1/payments/") && entry.request.ends_with("/void");
+        if is_void && text(&said, "status") == "cancelled" {
+            let now = there.get(id).map_or("not there", |payment| text(payment, "status"));
+            finding.holds(now == "cancelled", || format!("{id} was told to be cancelled and is {now}"));
+        }
+    }
+    finding
+}
+
 fn is_unknown(payment: &Value) -> bool {
     text(payment, "status") == "processing"
         || payment.get("pendingOperation").is_some()

@@ -162,7 +162,7 @@ fn a_run_that_is_right_violates_nothing_and_every_invariant_is_asked() {
         assert!(finding.violations.is_empty(), "{finding:?}");
         assert!(finding.checked > 0, "{finding:?}");
     }
-    assert_eq!(findings.len(), 20);
+    assert_eq!(findings.len(), 21);
 }
 
 #[test]
@@ -197,6 +197,14 @@ fn lost_and_unfinished_payments_are_caught() {
     catches(invariant, |e| drop(e.shown[0].payments.remove(1)));
     catches(invariant, |e| e.shown[0].payments[1]["status"] = "processing".into());
     catches(invariant, |e| e.shown[0].payments[1]["pendingOperation"] = "capture".into());
+}
+
+#[test]
+fn what_was_acknowledged_and_is_gone_is_caught() {
+    let invariant = "whatever was acknowledged is there";
+    catches(invariant, |e| drop(e.shown[0].links.remove(0)));
+    catches(invariant, |e| drop(e.shown[0].invoices.remove(0)));
+    catches(invariant, |e| e.shown[0].payments[2]["status"] = "pending_settlement".into());
 }
 
 #[test]
@@ -241,6 +249,10 @@ fn attempts_out_of_order_are_caught() {
     catches(invariant, |e| of(e, 1, "number", 3.into()));
     catches(invariant, |e| of(e, 1, "attemptedAt", "2026-11-22T09:59:00.000Z".into()));
     catches(invariant, |e| of(e, 0, "nextAttemptAt", "2026-11-21T12:00:00.000Z".into()));
+    catches(invariant, |e| {
+        of(e, 0, "nextAttemptAt", "2026-11-24T10:00:00.000Z".into());
+        of(e, 1, "attemptedAt", "2026-11-24T10:00:00.000Z".into());
+    });
     catches(invariant, |e| of(e, 0, "status", "succeeded".into()));
 }
 
@@ -274,6 +286,12 @@ fn what_is_left_leaks_or_dies_is_caught() {
     assert_eq!(super::canary::found("number=4242424242424242&x", &words), ["4242424242424242"]);
     assert_eq!(super::canary::found("Bearer svc_sk_test_secret", &words), ["svc_sk_test_secret"]);
     assert!(super::canary::found("card 4242, amount 739", &words).is_empty());
+    for told in ["cvv=739", "Some(cvv: \"739\")", "\\\"security_code\\\": \\\"739\\\"", "cvc: Some(\"739\")"] {
+        assert!(super::canary::tells_the_code(told), "{told}");
+    }
+    for other in ["cvv=7391", "cvv: \"***\", amount: 739", "a739", "cvv"] {
+        assert!(!super::canary::tells_the_code(other), "{other}");
+    }
     catches(canary, |e| e.leaks.push("a log".to_owned()));
     catches("no process ended by itself", |e| e.died.push("api-0".to_owned()));
 }

@@ -61,15 +61,25 @@ pub(super) fn events(evidence: &Evidence) -> Finding {
         }
         heard.entry(&received.event).or_default().insert(received.endpoint);
     }
-    let pending: BTreeSet<&(usize, String)> = evidence.shown.iter().flat_map(|shown| &shown.pending).collect();
+    let pending: BTreeSet<&(usize, String, String)> = evidence.shown.iter().flat_map(|shown| &shown.pending).collect();
+    // Each excuses one of its type that nobody has heard.
+    let mut unheard: BTreeMap<(usize, String), usize> = BTreeMap::new();
+    for (endpoint, event, kind) in pending.iter().copied() {
+        if !heard.contains_key(event.as_str()) {
+            *unheard.entry((*endpoint, kind.clone())).or_default() += 1;
+        }
+    }
     for (shop, shown) in evidence.shown.iter().enumerate() {
         for (of, count) in wanted(shown) {
             for endpoint in [shop * 2, shop * 2 + 1] {
                 let got = taken.get(&(endpoint, of.clone())).map_or(0, BTreeSet::len);
                 let named = known.get(&of);
-                // Of what neither has heard, only the number is known.
-                let is_it = |event: &str| named.is_none_or(|named| named.len() < count || named.contains(event));
-                let waits = got < count && pending.iter().any(|(to, event)| *to == endpoint && is_it(event));
+                let is_named = |event: &String| named.is_some_and(|named| named.contains(event.as_str()));
+                let named_waits = pending.iter().filter(|(to, event, _)| *to == endpoint && is_named(event)).count();
+                let lacking = count.saturating_sub(got + named_waits);
+                let others = unheard.entry((endpoint, of.0.clone())).or_default();
+                let waits = got < count && lacking <= *others;
+                *others = others.saturating_sub(if waits { lacking } else { 0 });
                 finding.apart += u64::from(waits);
                 finding.holds(got == count || waits, || {
                     format!("endpoint {endpoint}: {} of {}: {got} of {count}", of.0, of.1)
@@ -80,7 +90,7 @@ pub(super) fn events(evidence: &Evidence) -> Finding {
     for (event, endpoints) in heard {
         let shop = endpoints.first().map_or(0, |endpoint| endpoint / 2);
         let both = BTreeSet::from([shop * 2, shop * 2 + 1]);
-        let waits = pending.iter().any(|(_, waiting)| waiting == event);
+        let waits = pending.iter().any(|(_, waiting, _)| waiting == event);
         finding.holds(endpoints == both || waits, || format!("{event} reached only {endpoints:?}"));
     }
     finding

@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::super::{caller::Caller, check::canary, world::Line};
+use super::super::{caller::Caller, check::canary, journal::Entry, world::Line};
 use crate::Client;
 
 /// A customer with a saved card.
@@ -103,6 +103,16 @@ async fn field_token(caller: &mut Caller, nature: Nature) -> Option<String> {
         let sent = client.ok()?;
         let sent = sent.send(Method::POST, "/services/field_token", Some(form.clone().into_bytes()));
         let answer = tokio::time::timeout(std::time::Duration::from_secs(5), sent).await;
+        if let Ok(Ok(answer)) = &answer {
+            // Without what was asked for, which is a card.
+            caller.world.journal.add(Entry {
+                shop: caller.shop,
+                request: "POST /services/field_token".to_owned(),
+                status: Some(answer.status),
+                answer: String::from_utf8_lossy(&answer.bytes).into_owned(),
+                ..Entry::default()
+            });
+        }
         if let Ok(Ok(answer)) = answer
             && let Value::String(token) = &answer.body["response"]["card_token"]
         {

@@ -1,6 +1,7 @@
 //! Money moved at the provider, and our books do not say so.
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
+use testkit::{Client, Cluster, Kind};
 
 use crate::support::{Merchant, cluster, created, eventually, id, merchant, sale, uuid};
 
@@ -97,4 +98,39 @@ async fn payments_are_taken_while_redis_is_away() -> Result<()> {
         assert_eq!(created(answer)["status"], "pending_settlement");
     }
     merchant.books.audit().await
+}
+
+#[tokio::test]
+async fn while_redis_is_away_nobody_puts_off_what_cannot_be_handed_out() -> Result<()> {
+    let mut cluster = Cluster::builder().api(1).scheduler(1).start().await?;
+    let merchant = Merchant::new(&cluster).await?;
+    cluster.redis.kill9()?;
+    let looked = async {
+        let due = async || {
+            let query = "SELECT now() FROM operations WHERE account_id = $1 AND next_push_at <= clock_timestamp()";
+            Ok(sqlx::query(query).bind(merchant.books.account).fetch_optional(&merchant.books.db).await?.map(drop))
+        };
+        eventually("an operation that is due", due).await?;
+        let before = sweeps(&cluster).await?;
+        let swept = async || Ok((sweeps(&cluster).await? >= before + 3.0).then_some(()));
+        eventually("three sweeps", swept).await?;
+        let query = "SELECT pushes FROM operations WHERE account_id = $1";
+        let pushes: i32 = sqlx::query_scalar(query).bind(merchant.books.account).fetch_one(&merchant.books.db).await?;
+        assert_eq!(pushes, 0, "the next worker to look would not see it");
+        Ok(())
+    };
+    // No worker takes it, so the client still waits.
+    tokio::select! {
+        answer = merchant.pay(100) => bail!("answered: {answer:?}"),
+        looked = looked => looked,
+    }
+}
+
+/// How often the scheduler has looked for operations.
+async fn sweeps(cluster: &Cluster) -> Result<f64> {
+    let metrics = Client::new(&cluster.metrics_url(Kind::Scheduler, 0))?.get("/metrics").await?;
+    let text = String::from_utf8(metrics.bytes)?;
+    let line = "scheduler_ticks_total{tick=\"operations\",outcome=\"ok\"} ";
+    let count = text.lines().find_map(|shown| shown.strip_prefix(line)).context("no such counter")?;
+    Ok(count.parse()?)
 }

@@ -37,7 +37,7 @@ async fn merchant_of(cluster: &Cluster) -> Result<Merchant> {
 }
 
 /// A day so many days from today, where the merchant lives.
-async fn day(merchant: &Merchant, days: i32) -> Result<String> {
+pub(crate) async fn day(merchant: &Merchant, days: i32) -> Result<String> {
     let query = "SELECT to_char((now() AT TIME ZONE timezone)::date + $2, 'YYYY-MM-DD') FROM accounts WHERE id = $1";
     Ok(sqlx::query_scalar(query).bind(merchant.books.account).bind(days).fetch_one(&merchant.books.db).await?)
 }
@@ -47,7 +47,7 @@ async fn period(merchant: &Merchant, from: i32, days: i32) -> Result<String> {
     Ok(format!("{}/{}", day(merchant, from).await?, day(merchant, from + days - 1).await?))
 }
 
-fn cadence(unit: &str, interval: i32) -> Value {
+pub(crate) fn cadence(unit: &str, interval: i32) -> Value {
     json!({"unit": unit, "interval": interval})
 }
 
@@ -60,7 +60,7 @@ fn template(unit_amount: i64) -> Value {
 }
 
 /// The least that makes a recurring invoice.
-fn recurring(customer: &str, cadence: Value) -> Value {
+pub(crate) fn recurring(customer: &str, cadence: Value) -> Value {
     json!({"customerId": customer, "cadence": cadence, "template": template(500)})
 }
 
@@ -95,7 +95,7 @@ async fn set(merchant: &Merchant, recurring: &str, columns: &str) -> Result<(), 
 }
 
 /// As if it had started on this day, and nobody had run it since.
-async fn since(merchant: &Merchant, recurring: &str, start: &str) -> Result<()> {
+pub(crate) async fn since(merchant: &Merchant, recurring: &str, start: &str) -> Result<()> {
     let columns = format!(
         "start_date = '{start}', anchor = '{start}', next_date = '{start}', next_run_at = '{start}'::timestamp AT TIME ZONE \
          (SELECT timezone FROM accounts WHERE id = account_id)"

@@ -17,12 +17,12 @@ const SUBSCRIPTIONS: &str = "/v1/subscriptions";
 const UNKNOWN: &str = "sub_01ARZ3NDEKTSV4RRFFQ69G5FAV";
 
 /// The least that makes a subscription.
-fn wanted(customer: &str, plan: &str) -> Value {
+pub(crate) fn wanted(customer: &str, plan: &str) -> Value {
     json!({"customerId": customer, "planId": plan})
 }
 
 /// The id of a plan of this interval.
-async fn plan(merchant: &Merchant, interval: &str) -> Result<String> {
+pub(crate) async fn plan(merchant: &Merchant, interval: &str) -> Result<String> {
     let body = json!({"name": "Gold", "amount": 2900, "currency": "USD", "interval": interval});
     id(&merchant.api.post("/v1/plans", body).await?.body)
 }
@@ -57,7 +57,7 @@ async fn missed(merchant: &Merchant, body: Value, days: i32) -> Result<String> {
 }
 
 /// Moves the first date of one that was not billed yet to a day, written in SQL.
-async fn begins(merchant: &Merchant, subscription: &str, day: &str) -> Result<()> {
+pub(crate) async fn begins(merchant: &Merchant, subscription: &str, day: &str) -> Result<()> {
     let statement = format!(
         "UPDATE subscriptions SET anchor = {day}, next_billing_date = {day},
                 next_billing_at = ({day})::timestamp AT TIME ZONE timezone

@@ -40,7 +40,7 @@ impl Shop {
         said["response"]["card_token"].as_str().map(str::to_owned).with_context(|| format!("no token: {said}"))
     }
 
-    async fn app_key(&self) -> Result<String> {
+    pub(crate) async fn app_key(&self) -> Result<String> {
         let Books { db, account } = &self.merchant.books;
         let query = "SELECT field_key FROM provider_accounts WHERE account_id = $1 AND field_key IS NOT NULL";
         Ok(sqlx::query_scalar(query).bind(account).fetch_one(db).await?)

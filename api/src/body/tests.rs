@@ -1,0 +1,120 @@
+//! What the types of fields make of any JSON value.
+
+use proptest::prelude::*;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use testkit::fuzz::{anything, check, mutated, texts};
+
+use super::*;
+
+/// Values of any kind, and texts that are nearly one of these.
+fn values(near: &[&str]) -> impl Strategy<Value = Value> {
+    let near: Vec<_> = near.iter().map(|text| mutated((*text).to_owned()).boxed()).collect();
+    let near = proptest::strategy::Union::new(near).prop_map(Value::String);
+    prop_oneof![2 => anything(), 3 => near, 1 => (-3..40i64).prop_map(Value::from)]
+}
+
+/// What is accepted is what was sent, as `same` says; what is refused is not repeated.
+#[track_caller]
+fn field<T: DeserializeOwned>(near: &[&str], same: impl Fn(&T, &Value) -> bool) {
+    check(values(near), |value| match serde_json::from_value::<T>(value.clone()) {
+        Ok(read) => assert!(same(&read, &value), "{value}"),
+        Err(error) => {
+            let message = error.to_string();
+            assert!(message.starts_with("must be ") && message.len() < 120, "{message}");
+        }
+    });
+}
+
+fn is_within(number: i64, first: i64, last: i64, value: &Value) -> bool {
+    // Not by another way of writing it: `10.0`, `1e1` and `"10"` are none.
+    (first..=last).contains(&number) && *value == number
+}
+
+#[test]
+fn numbers_are_whole_and_within_bounds() {
+    field::<Amount>(&["10"], |read, value| is_within(read.0, 1, MAX_AMOUNT, value));
+    field::<Part>(&["10"], |read, value| is_within(read.0, 0, MAX_AMOUNT, value));
+    field::<Quantity>(&["10"], |read, value| is_within(read.0, 1, MAX_AMOUNT, value));
+    field::<IntervalCount>(&["3"], |read, value| is_within(read.0.into(), 1, 1095, value));
+    field::<CadenceInterval>(&["3"], |read, value| is_within(read.0, 1, 36, value));
+    field::<DayOfMonth>(&["31"], |read, value| is_within(read.0, 1, 31, value));
+    field::<Flag>(&["true"], |read, value| *value == json!(read.0));
+}
+
+#[test]
+fn words_are_those_that_are_known() {
+    field::<CheckoutIntent>(&["one_time", "store"], |_, value| *value == "one_time" || *value == "store");
+    field::<EventName>(&["payment.captured"], |read, value| *value == read.0.name());
+    field::<EndpointStatus>(&["enabled"], |read, value| *value == read.0.name());
+    field::<AddressRole>(&["billing", "shipping"], |_, value| *value == "billing" || *value == "shipping");
+    field::<PlanInterval>(&["month"], |read, value| *value == read.0.name());
+    field::<Terms>(&["net_30"], |read, value| *value == read.0.name());
+    field::<InvoiceMode>(&["auto_send"], |read, value| *value == read.0.name());
+    field::<CadenceUnit>(&["monthly"], |read, value| *value == common::calendar::Cadence::unit_name(read.0));
+}
+
+#[test]
+fn codes_days_and_zones_are_their_own_names() {
+    let same = |name: &str, value: &Value| value.as_str().is_some_and(|text| text.eq_ignore_ascii_case(name));
+    field::<CurrencyCode>(&["USD", "jpy"], |read, value| same(read.0.code(), value));
+    field::<CountryCode>(&["GB"], |read, value| same(read.0.code(), value));
+    field::<Day>(&["2026-11-21"], |read, value| *value == read.0.to_string());
+    field::<Zone>(&["America/New_York"], |read, value| same(read.0.name(), value));
+    field::<Instant>(&["2026-11-21T09:30:00+01:00"], |read, value| {
+        value.as_str().and_then(Timestamp::parse) == Some(read.0)
+    });
+}
+
+#[test]
+fn texts_are_kept_as_sent_and_bounded() {
+    let plain = |text: &str| (1..=255).contains(&text.chars().count()) && !text.chars().any(char::is_control);
+    field::<Text>(&["Ada Lovelace"], |read, value| *value == read.0 && plain(&read.0));
+    field::<Email>(&["ada@example.com"], |read, value| {
+        let parts = read.0.rsplit_once('@').is_some_and(|(local, domain)| !local.is_empty() && !domain.is_empty());
+        *value == read.0 && plain(&read.0) && parts && !read.0.contains(char::is_whitespace)
+    });
+    field::<Reference>(&["cus_1"], |read, value| *value == read.0);
+    field::<WebUrl>(&["https://shop.example/thanks?a=1"], |read, value| {
+        let web = url::Url::parse(&read.0).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+        *value == read.0 && read.0.len() <= 2048 && web && !read.0.contains(|c: char| c.is_control() || c == ' ')
+    });
+}
+
+#[test]
+fn a_body_of_any_bytes_is_read_or_refused() {
+    let types = proptest::option::of(prop_oneof![mutated("application/json; charset=utf-8"), texts()]);
+    check((types, testkit::fuzz::noise()), |(content_type, bytes)| {
+        let read = Body::<Value>::of(content_type.as_deref().map(str::as_bytes), &bytes);
+        let Err(refusal) = read else { return };
+        assert_eq!(refusal.status(), 422);
+        assert!(matches!(refusal.param(), None | Some("Content-Type")), "{refusal:?}");
+    });
+}
+
+/// A refusal would repeat the name, however long it is, and nobody reads such a field.
+#[test]
+fn nul_is_refused_by_the_name_of_its_field_and_nowhere_else() {
+    let read = |body: &Value| Body::<Value>::of(Some(b"application/json"), body.to_string().as_bytes());
+    for (body, param) in [
+        (json!({"name": "\0"}), "name"),
+        (json!({"items": [{}, {"description": "a\0b"}]}), "items[1].description"),
+        (json!({"note": ["\0"]}), "note[0]"),
+    ] {
+        assert_eq!(read(&body).err().and_then(|refusal| refusal.param().map(str::to_owned)).as_deref(), Some(param));
+    }
+    for key in [String::new(), "_".repeat(2_000), "a\0".to_owned(), "a b".to_owned(), "\u{e9}".to_owned()] {
+        assert!(read(&json!({key: "\0"})).is_ok());
+    }
+}
+
+#[test]
+fn an_address_to_return_to_is_read_alike_by_all() {
+    let read = |text: &str| serde_json::from_value::<WebUrl>(json!(text)).is_ok();
+    assert!(read("https://shop.example/thanks?a=1#top") && read("http://localhost:3000"));
+    for bad in
+        ["https://:shop.example/", "https://shop.example/#\n", "https://s#\0", "https://shop.example/# a", "/thanks"]
+    {
+        assert!(!read(bad), "{bad:?}");
+    }
+}

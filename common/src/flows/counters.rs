@@ -1,0 +1,39 @@
+//! Counters that are there before anything happens. Prometheus sees a rise only between two readings, so a counter that comes
+//! with its first event hides that event; and what was never counted would look like what is not watched.
+
+use super::reconcile;
+use crate::operations::Kind;
+use crate::providers::ProviderKind;
+
+/// What may come of asking a provider.
+const OUTCOMES: [&str; 6] = ["succeeded", "challenged", "declined", "failed", "pending", "unknown"];
+/// What may come of an attempt to collect an invoice.
+const COLLECTIONS: [&str; 5] = ["paid", "soft_decline", "hard_decline", "exhausted", "no_card"];
+
+/// Of who asks providers and reads their statements.
+pub fn count_payments_from_nought() {
+    for provider in ProviderKind::ALL.map(ProviderKind::name) {
+        for kind in Kind::ALL.map(Kind::name) {
+            for outcome in OUTCOMES {
+                let labels = [("provider", provider), ("kind", kind), ("outcome", outcome)];
+                metrics::counter!("payments_operations_total", &labels).increment(0);
+                metrics::counter!("payments_operations_recovered_total", &labels).increment(0);
+            }
+        }
+        for outcome in [reconcile::OK, reconcile::FAILED] {
+            metrics::counter!("payments_statements_total", "provider" => provider, "outcome" => outcome).increment(0);
+        }
+        metrics::counter!("payments_duplicate_charges_total", "provider" => provider).increment(0);
+        metrics::counter!("payments_late_changes_total", "provider" => provider).increment(0);
+    }
+    metrics::counter!("payments_reconciled_total").increment(0);
+    metrics::counter!("payments_orphans_total").increment(0);
+}
+
+/// Of who bills cycles and collects invoices.
+pub fn count_billing_from_nought() {
+    for outcome in COLLECTIONS {
+        metrics::counter!("invoices_collection_attempts_total", "outcome" => outcome).increment(0);
+    }
+    metrics::counter!("billing_cycles_failed_total", "work" => "subscriptions").increment(0);
+}

@@ -1,0 +1,114 @@
+//! A private Prometheus, for the tests of dashboards and alerts, and what any Prometheus is told to look at.
+
+use std::{
+    fs::{self, OpenOptions},
+    path::Path,
+    process::Stdio,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use reqwest::Url;
+use serde_json::Value;
+use tokio::time;
+
+use crate::{
+    Client,
+    child::{Child, Signal},
+    ports, tools,
+};
+
+const START_PATIENCE: Duration = Duration::from_secs(20);
+
+/// What a Prometheus is to look at and judge by: `job` and `host:port` of each process, and the file of rules.
+#[must_use]
+pub fn configuration(every_seconds: u32, targets: &[(String, String)], rules: &Path) -> String {
+    let rules = Value::from(rules.display().to_string());
+    let mut text = format!(
+        "global: {{scrape_interval: {every_seconds}s, scrape_timeout: {every_seconds}s, evaluation_interval: {every_seconds}s}}\n\
+         rule_files: [{rules}]\nscrape_configs:\n"
+    );
+    for (job, target) in targets {
+        text +=
+            &format!("  - {{job_name: {job}, static_configs: [{{targets: [{}]}}]}}\n", Value::from(target.as_str()));
+    }
+    text
+}
+
+/// A running Prometheus, killed when dropped and when the process that started it dies.
+#[derive(Debug)]
+pub struct Prometheus {
+    client: Client,
+    _child: Child,
+}
+
+impl Prometheus {
+    /// Starts one with its files in `directory` and waits until it answers.
+    ///
+    /// # Errors
+    /// When none is found, or it does not answer within 20 seconds.
+    pub async fn start(directory: &Path, configuration: &str) -> Result<Self> {
+        let tool = tools::prometheus_programs()?;
+        fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        fs::write(directory.join("prometheus.yml"), configuration)?;
+        let log = directory.join("prometheus.log");
+        let output = OpenOptions::new().create(true).append(true).open(&log).context("cannot write its log")?;
+        let address = format!("127.0.0.1:{}", ports::free()?);
+        let mut command = tool.program("prometheus");
+        command.args(["--config.file=prometheus.yml", "--storage.tsdb.path=data", "--log.level=warn"]);
+        command.arg(format!("--web.listen-address={address}")).current_dir(directory).stdin(Stdio::null());
+        command.stdout(output.try_clone()?).stderr(output);
+        let mut child = Child::spawn(&mut command, Signal::SIGKILL)?;
+        let client = Client::new(&format!("http://{address}"))?;
+        let ready = time::timeout(START_PATIENCE, async {
+            while !client.get("/-/ready").await.is_ok_and(|answer| answer.status == 200) {
+                if let Some(status) = child.ended()? {
+                    bail!("it ended ({status}): {}", fs::read_to_string(&log).unwrap_or_default());
+                }
+                time::sleep(Duration::from_millis(50)).await;
+            }
+            Ok(())
+        });
+        ready.await.context("Prometheus does not answer")??;
+        Ok(Self { client, _child: child })
+    }
+
+    /// What an expression comes to now: a list of `{metric, value}`.
+    ///
+    /// # Errors
+    /// When it is refused, with its reason.
+    pub async fn query(&self, expression: &str) -> Result<Vec<Value>> {
+        let mut url = Url::parse("http://prometheus/api/v1/query")?;
+        url.query_pairs_mut().append_pair("query", expression);
+        let path = format!("{}?{}", url.path(), url.query().unwrap_or_default());
+        let found = self.ask(&path).await.with_context(|| expression.to_owned())?;
+        Ok(found["result"].as_array().cloned().unwrap_or_default())
+    }
+
+    /// Every rule that it holds, as its own API shows them.
+    ///
+    /// # Errors
+    /// When it does not say.
+    pub async fn rules(&self) -> Result<Vec<Value>> {
+        let groups = self.ask("/api/v1/rules").await?;
+        let groups = groups["groups"].as_array().context("no groups")?;
+        Ok(groups.iter().filter_map(|group| group["rules"].as_array()).flatten().cloned().collect())
+    }
+
+    async fn ask(&self, path: &str) -> Result<Value> {
+        let answer = self.client.get(path).await?;
+        ensure!(answer.body["status"] == "success", "{}: {}", answer.status, answer.body);
+        Ok(answer.body["data"].clone())
+    }
+}
+
+/// Runs `promtool` in `directory`, and gives back what it printed.
+///
+/// # Errors
+/// When it is not found or finds fault; with what it printed.
+pub fn promtool(directory: &Path, arguments: &[&str]) -> Result<String> {
+    let output = tools::prometheus_programs()?.program("promtool").args(arguments).current_dir(directory).output()?;
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), "promtool {}: {text}", arguments.join(" "));
+    Ok(text)
+}

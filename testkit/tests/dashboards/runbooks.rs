@@ -1,0 +1,77 @@
+//! Alerts and runbooks belong together: none without the other, and each alert is tried in both ways.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
+
+use anyhow::{Context, Result};
+use testkit::prometheus::promtool;
+
+use crate::files::{dashboards_folder, root, runbook};
+
+/// The alerts by name, with the lines that make them.
+fn alerts() -> Result<BTreeMap<String, String>> {
+    let rules = fs::read_to_string(dashboards_folder().join("alerts.yml"))?;
+    let named = |part: &str| {
+        let name = part.lines().next().unwrap_or_default().trim();
+        (name.to_owned(), part.to_owned())
+    };
+    let alerts: BTreeMap<_, _> = rules.split("- alert: ").skip(1).map(named).collect();
+    assert!(alerts.len() > 20, "only {} alerts", alerts.len());
+    Ok(alerts)
+}
+
+/// The runbooks by name.
+pub(crate) fn runbooks() -> Result<BTreeMap<String, String>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(root().join("docs/runbooks"))? {
+        let path = entry?.path();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        found.insert(name, fs::read_to_string(path)?);
+    }
+    Ok(found)
+}
+
+#[test]
+fn every_alert_has_its_place_in_a_runbook_and_every_runbook_an_alert() -> Result<()> {
+    let (alerts, runbooks) = (alerts()?, runbooks()?);
+    let mut linked = BTreeSet::new();
+    for (name, alert) in &alerts {
+        let severity = alert.split("severity: ").nth(1).and_then(|rest| rest.split('}').next());
+        assert!(matches!(severity, Some("page" | "ticket")), "{name}: severity {severity:?}");
+        let line = alert.lines().find_map(|line| line.trim().strip_prefix("runbook: ")).context("no runbook")?;
+        let (_, anchor) = line.split_once('#').with_context(|| format!("{name}: no anchor"))?;
+        assert_eq!(anchor, name.to_lowercase(), "{name} leads to another's place");
+        let runbook = runbook(line).with_context(|| name.clone())?;
+        let page = runbooks.get(runbook).with_context(|| format!("{name}: there is no runbook {runbook}"))?;
+        assert!(page.lines().any(|line| line == format!("## {name}")), "{runbook} has no heading {name}");
+        linked.insert(runbook.to_owned());
+    }
+    assert_eq!(linked, runbooks.keys().cloned().collect(), "runbooks that alerts lead to, and those that are there");
+    let headings = runbooks.values().flat_map(|page| page.lines()).filter_map(|line| line.strip_prefix("## "));
+    for heading in headings.filter(|heading| !heading.contains(' ')) {
+        assert!(alerts.contains_key(heading), "a runbook speaks of {heading}, which is no alert");
+    }
+    Ok(())
+}
+
+#[test]
+fn every_alert_is_seen_firing_and_silent() -> Result<()> {
+    let tests = fs::read_to_string(dashboards_folder().join("alerts_test.yml"))?;
+    for name in alerts()?.keys() {
+        let of_it = || tests.split("  - name: ").skip(1).filter(|test| test.lines().next() == Some(name.as_str()));
+        assert!(of_it().any(|test| test.contains("exp_samples: []")), "{name} is never expected to be silent");
+        let fires = format!(r#"alertname="{name}""#);
+        assert!(of_it().any(|test| test.contains(&fires)), "{name} is never expected to fire");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_rules_and_the_example_of_a_configuration_are_well_formed_and_do_what_their_tests_say() -> Result<()> {
+    let folder = dashboards_folder();
+    promtool(&folder, &["check", "rules", "alerts.yml"])?;
+    promtool(&folder, &["check", "config", "prometheus.yml"])?;
+    promtool(&folder, &["test", "rules", "alerts_test.yml"]).map(drop)
+}

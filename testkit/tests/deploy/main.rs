@@ -1,0 +1,422 @@
+//! compose.yaml, deploy/ and the Dockerfile say again what the programs are. Here they are held to it: no container engine and no
+//! cluster is asked, so what is found is what has been forgotten, not what does not run.
+
+mod sources;
+mod yaml;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use sources::{known, programs, read, root, seconds};
+use yaml::{Entry, at, documents, entries, inline, list};
+
+const KUBERNETES: &str = "deploy/kubernetes/";
+/// Where pods are described.
+const MANIFESTS: [&str; 6] = [
+    "base/api.yaml",
+    "base/worker.yaml",
+    "base/scheduler.yaml",
+    "base/gateway.yaml",
+    "migrate/jobs.yaml",
+    "ctl/pod.yaml",
+];
+/// What must come by a file.
+const SECRET: [&str; 9] = [
+    "DATABASE_URL",
+    "REDIS_URL",
+    "KEY_PEPPER",
+    "ENCRYPTION_KEY",
+    "GATEWAY_CARD_KEY",
+    "GATEWAY_OLD_CARD_KEYS",
+    "GATEWAY_PEPPER",
+    "GATEWAY_SMTP_URL",
+    "POSTGRES_PASSWORD",
+];
+
+/// What somebody who starts programs does for one of them.
+struct Start {
+    /// Where it stands.
+    place: String,
+    /// `gateway migrate`, and so on.
+    program: String,
+    environment: BTreeMap<String, String>,
+    /// Names of the files in /run/secrets.
+    secrets: BTreeSet<String>,
+    image: String,
+    /// Seconds from SIGTERM to SIGKILL.
+    grace: u64,
+}
+
+fn command(value: &str) -> String {
+    list(value).join(" ")
+}
+
+fn compose() -> Vec<Entry> {
+    entries(&read("compose.yaml"))
+}
+
+fn services(compose: &[Entry]) -> BTreeSet<&str> {
+    compose.iter().filter_map(|entry| entry.path.strip_prefix("services.")?.split('.').next()).collect()
+}
+
+/// The keys and values right below a path.
+fn below(entries: &[Entry], path: &str) -> BTreeMap<String, String> {
+    let key = |entry: &Entry| {
+        let key = entry.path.strip_prefix(path)?.strip_prefix('.')?;
+        (!key.contains('.') && key != "<<").then(|| (key.to_owned(), entry.value.clone()))
+    };
+    entries.iter().filter_map(key).collect()
+}
+
+/// The services of compose.yaml that run a program of ours.
+fn of_compose() -> Vec<Start> {
+    let compose = compose();
+    let one = |path: &str| at(&compose, path).next().map(str::to_owned);
+    let mut starts = Vec::new();
+    for service in services(&compose) {
+        let place = format!("services.{service}");
+        if one(&format!("{place}.<<")).as_deref() != Some("*program") {
+            continue;
+        }
+        let mut environment = below(&compose, &format!("{place}.environment"));
+        let shared = [format!("{place}.environment"), format!("{place}.environment.<<")];
+        if shared.iter().any(|path| one(path).as_deref() == Some("*environment")) {
+            environment.extend(below(&compose, "x-environment"));
+        }
+        let entrypoint = one(&format!("{place}.entrypoint"));
+        let grace = one("x-program.stop_grace_period").expect("a grace period");
+        starts.push(Start {
+            program: command(&entrypoint.or_else(|| one(&format!("{place}.command"))).expect("a command")),
+            environment,
+            secrets: one(&format!("{place}.secrets"))
+                .map(|value| list(&value))
+                .unwrap_or_default()
+                .into_iter()
+                .collect(),
+            image: one("x-program.image").expect("an image"),
+            grace: grace.trim_end_matches('s').parse().expect("seconds"),
+            place: format!("compose.yaml, {service}"),
+        });
+    }
+    assert_eq!(starts.len(), 7, "services that run a program of ours");
+    starts
+}
+
+/// The pods, jobs and deployments. What program.yaml says is said of every deployment.
+fn of_kubernetes() -> Vec<Start> {
+    let common = entries(&read(&format!("{KUBERNETES}base/program.yaml")));
+    let mut starts = Vec::new();
+    for file in MANIFESTS {
+        for document in documents(&read(&format!("{KUBERNETES}{file}"))) {
+            let kind = at(&document, "kind").next().expect("a kind");
+            let spec = match kind {
+                "Deployment" | "Job" => "spec.template.spec",
+                "Pod" => "spec",
+                _ => continue,
+            };
+            let shared: &[Entry] = if kind == "Deployment" { &common } else { &[] };
+            let all = |path: &str| {
+                let path = format!("{spec}{path}");
+                let found =
+                    shared.iter().chain(&document).filter(|entry| entry.path == path && !entry.value.is_empty());
+                found.map(|entry| entry.value.clone()).collect::<Vec<_>>()
+            };
+            let variable = |value: &String| {
+                let given = inline(value, "value").first().map_or_else(|| value.clone(), |value| (*value).to_owned());
+                (inline(value, "name")[0].to_owned(), given)
+            };
+            assert!(
+                all(".containers.volumeMounts").iter().any(|mount| inline(mount, "mountPath") == ["/run/secrets"]),
+                "{file}"
+            );
+            let within = format!("{spec}.volumes.projected.sources");
+            let projected = document.iter().filter(|entry| entry.path.starts_with(&within));
+            let program = match command(&all(".containers.command")[0]).as_str() {
+                "sleep 3600" => "ctl".to_owned(),
+                program => program.to_owned(),
+            };
+            let grace =
+                all(".terminationGracePeriodSeconds").first().map_or(30, |value| value.parse().expect("seconds"));
+            starts.push(Start {
+                place: format!("{KUBERNETES}{file}, {program}"),
+                program,
+                environment: all(".containers.env").iter().map(variable).collect(),
+                secrets: projected.flat_map(|entry| inline(&entry.value, "path")).map(str::to_owned).collect(),
+                image: all(".containers.image")[0].clone(),
+                grace,
+            });
+        }
+    }
+    assert_eq!(starts.len(), 7, "pods that run a program of ours");
+    starts
+}
+
+fn starts() -> Vec<Start> {
+    of_compose().into_iter().chain(of_kubernetes()).collect()
+}
+
+fn variable(name: &str) -> &str {
+    name.strip_suffix("_FILE").unwrap_or(name)
+}
+
+fn verdict(what: &str, wrong: &[String]) {
+    assert!(wrong.is_empty(), "{what}:\n  {}", wrong.join("\n  "));
+}
+
+#[test]
+fn every_program_is_told_what_it_must_know_and_nothing_that_nobody_reads() {
+    let (programs, known) = (programs(), known());
+    let mut wrong = Vec::new();
+    for start in starts() {
+        let Some(variables) = programs.get(start.program.as_str()) else {
+            wrong.push(format!("{}: there is no program {}", start.place, start.program));
+            continue;
+        };
+        let given: BTreeSet<_> = start.environment.keys().map(|name| variable(name)).collect();
+        let missing = variables.required.iter().filter(|name| !given.contains(name.as_str()));
+        wrong.extend(missing.map(|name| format!("{}: {name} is not given", start.place)));
+        let unread = given.iter().filter(|name| !known.contains(**name));
+        wrong.extend(unread.map(|name| format!("{}: nobody reads {name}", start.place)));
+        let clear = start.environment.keys().filter(|name| SECRET.contains(&name.as_str()));
+        wrong.extend(clear.map(|name| format!("{}: {name} is no file", start.place)));
+    }
+    verdict("variables", &wrong);
+}
+
+#[test]
+fn every_secret_that_is_named_is_mounted_and_no_other() {
+    let mut wrong = Vec::new();
+    for start in starts() {
+        let files = start.environment.iter().filter(|(name, _)| name.ends_with("_FILE"));
+        let mut named = BTreeSet::new();
+        for (name, path) in files {
+            match path.strip_prefix("/run/secrets/") {
+                Some(file) if file == variable(name).to_lowercase() => _ = named.insert(file.to_owned()),
+                _ => wrong.push(format!("{}: {name} is {path}", start.place)),
+            }
+        }
+        if named != start.secrets {
+            wrong.push(format!("{}: names {named:?} and mounts {:?}", start.place, start.secrets));
+        }
+    }
+    verdict("secrets", &wrong);
+}
+
+#[test]
+fn the_script_makes_every_secret_of_compose_once() {
+    let compose = compose();
+    let defined = below(&compose, "secrets");
+    let used = |path: &str| path.starts_with("services.") && path.ends_with(".secrets");
+    let used: BTreeSet<_> =
+        compose.iter().filter(|entry| used(&entry.path)).flat_map(|entry| list(&entry.value)).collect();
+    assert_eq!(used, defined.keys().cloned().collect(), "secrets that are used, and those that are defined");
+
+    let folder = std::env::temp_dir().join(format!("secrets-{}", std::process::id()));
+    let run = || {
+        let done = Command::new(root().join("deploy/secrets.sh")).arg(&folder).status().expect("bash");
+        assert!(done.success());
+        let mode = |path: &std::path::Path| fs::metadata(path).expect("made").permissions().mode() & 0o777;
+        assert_eq!(mode(&folder), 0o700, "nobody else enters the folder");
+        let file = |name: &String| {
+            let path = folder.join(name);
+            assert_eq!(mode(&path), 0o444, "a container reads {name} as a user of its own");
+            fs::read_to_string(path).expect("readable")
+        };
+        defined.keys().map(|name| (name.clone(), file(name))).collect::<BTreeMap<_, _>>()
+    };
+    let made = run();
+    assert_eq!(run(), made, "a second time changes nothing");
+    fs::remove_dir_all(&folder).expect("it is ours");
+    for (name, file) in &defined {
+        assert_eq!(file, &format!("{{file: secrets/{name}}}"));
+    }
+    let keys: BTreeSet<_> =
+        ["key_pepper", "encryption_key", "gateway_card_key", "gateway_pepper"].map(|key| &made[key]).into();
+    assert_eq!(keys.len(), 4, "none twice");
+    for key in keys {
+        assert!(key.trim_end().len() == 64 && key.trim_end().bytes().all(|b| b.is_ascii_hexdigit()), "64 digits");
+    }
+    assert!(made["database_url"].contains(&format!(":{}@", made["postgres_password"].trim_end())));
+    let password = made["redis_conf"].trim_end().strip_prefix("requirepass ").expect("a password").to_owned();
+    assert_eq!(made["redis_url"].trim_end(), format!("redis://default:{password}@redis:6379"));
+    assert!(read(".gitignore").contains("/secrets*\n") && read(".dockerignore").contains("/secrets*\n"));
+}
+
+#[test]
+fn every_image_is_of_one_version_and_has_the_programs() {
+    let compose = compose();
+    let mut images: Vec<_> = starts().into_iter().map(|start| start.image).collect();
+    images.extend(compose.iter().filter(|entry| entry.path.ends_with(".image")).map(|entry| entry.value.clone()));
+    let dockerfile = read("Dockerfile");
+    let from = dockerfile.lines().filter_map(|line| line.strip_prefix("FROM ")?.split(' ').next());
+    images.extend(from.map(str::to_owned));
+    assert!(images.len() > 18, "{images:?}");
+    let loose = |image: &String| image.rsplit_once(':').is_none_or(|(_, tag)| tag == "latest" || tag.contains('/'));
+    let wrong: Vec<_> = images.into_iter().filter(loose).collect();
+    verdict("images without a version", &wrong);
+    for start in starts() {
+        let binary = start.program.split(' ').next().unwrap_or_default();
+        assert!(
+            dockerfile.contains(&format!("target/release/{binary} ")),
+            "the image has no {binary}: {}",
+            start.place
+        );
+    }
+    let version = read("Cargo.toml")
+        .split("version = \"")
+        .nth(1)
+        .map(|rest| rest.split('"').next().unwrap_or_default().to_owned());
+    for start in of_kubernetes() {
+        assert_eq!(start.image.strip_prefix("unified-payments:"), version.as_deref(), "{}", start.place);
+    }
+}
+
+fn port(address: &str) -> &str {
+    address.rsplit_once(':').expect("an address with a port").1
+}
+
+#[test]
+fn ports_agree() {
+    let compose = compose();
+    for start in starts() {
+        for (variable, expected) in [("METRICS_BIND", "9090"), ("API_BIND", "8080"), ("GATEWAY_BIND", "8090")] {
+            let given = start.environment.get(variable);
+            assert!(
+                given.is_none_or(|address| port(address) == expected && address.starts_with("0.0.0.0:")),
+                "{}",
+                start.place
+            );
+        }
+    }
+    for (service, expected) in [("api", "8080"), ("gateway", "8090"), ("prometheus", "9090"), ("grafana", "3000")] {
+        let path = format!("services.{service}.ports");
+        let published: Vec<_> = at(&compose, &path).collect();
+        assert_eq!(published.len(), 1, "{service}");
+        assert_eq!(port(published[0]), expected, "{service}");
+    }
+    let published = compose.iter().filter(|entry| entry.path.ends_with(".ports") && !entry.value.is_empty());
+    let published: Vec<_> = published.map(|entry| entry.value.as_str()).collect();
+    assert_eq!(published.len(), 4, "nothing else is reached from outside");
+    assert!(published.iter().all(|port| port.starts_with("127.0.0.1:")), "{published:?}");
+    assert!(
+        at(&compose, "x-program.healthcheck.test")
+            .any(|test| test.contains("127.0.0.1/9090") && test.contains("/readyz"))
+    );
+
+    for (program, expected) in [("api", "8080"), ("gateway", "8090")] {
+        let file = format!("{KUBERNETES}base/{program}.yaml");
+        let documents = documents(&read(&file));
+        let container = at(&documents[0], "spec.template.spec.containers.ports").next().expect("a port");
+        assert_eq!(inline(container, "containerPort"), [expected], "{file}");
+        let service = documents.iter().find(|document| at(document, "kind").eq(["Service"])).expect("a Service");
+        assert_eq!(at(service, "metadata.name").next(), Some(program));
+        let port = at(service, "spec.ports").next().expect("a port");
+        assert_eq!((inline(port, "port"), inline(port, "targetPort")), (vec![expected], inline(container, "name")));
+        let network = read(&format!("{KUBERNETES}base/network.yaml"));
+        assert!(network.contains(&format!("ports: [{{protocol: TCP, port: {expected}}}]")), "{program} is reached");
+    }
+    let gateway = "http://gateway:8090";
+    assert_eq!(at(&compose, "services.worker.environment.CARD_GATEWAY_URL").next(), Some(gateway));
+    assert!(read(&format!("{KUBERNETES}base/kustomization.yaml")).contains(&format!("- CARD_GATEWAY_URL={gateway}\n")));
+    assert!(read("dashboards/prometheus.yml").contains("port: 9090"));
+}
+
+#[test]
+fn each_has_the_time_to_stop_that_it_needs() {
+    let answers = seconds("common/src/server.rs", "STOP_TIMEOUT");
+    // And 2 s for Redis.
+    let works = seconds("worker/src/main.rs", "SHUTDOWN_TIMEOUT") + 2;
+    let mut seen = 0;
+    for start in starts() {
+        let needs = match start.program.as_str() {
+            "api" | "gateway" => start.environment["DRAIN_MS"].parse::<u64>().expect("a number") / 1_000 + answers,
+            "worker" => works,
+            "scheduler" => 15,
+            _ => continue,
+        };
+        seen += 1;
+        // A little is left for what comes after.
+        assert!(start.grace >= needs + 5, "{} has {} s and needs {needs} s", start.place, start.grace);
+    }
+    assert_eq!(seen, 8);
+}
+
+#[test]
+fn nothing_is_restarted_because_postgres_is_away() {
+    let program = entries(&read(&format!("{KUBERNETES}base/program.yaml")));
+    let path = |probe: &str| {
+        let entry = format!("spec.template.spec.containers.{probe}.httpGet");
+        at(&program, &entry).flat_map(|get| inline(get, "path")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(path("startupProbe"), ["/healthz"]);
+    assert_eq!(path("livenessProbe"), ["/healthz"]);
+    assert_eq!(path("readinessProbe"), ["/readyz"]);
+}
+
+#[test]
+fn what_the_autoscaler_counts_is_said_nowhere_else() {
+    for program in ["api", "worker", "scheduler", "gateway"] {
+        let documents = documents(&read(&format!("{KUBERNETES}base/{program}.yaml")));
+        let kinds: Vec<_> = documents.iter().flat_map(|document| at(document, "kind")).collect();
+        assert!(kinds.contains(&"PodDisruptionBudget"), "{program}");
+        let scaled = kinds.contains(&"HorizontalPodAutoscaler");
+        assert_eq!(at(&documents[0], "spec.replicas").next().is_none(), scaled, "{program}");
+    }
+    let name = "payments_queue_unread_age_seconds";
+    let rule = read(&format!("{KUBERNETES}monitoring/prometheus-adapter.yaml"));
+    assert!(rule.contains(&format!("as: {name}")) && read(&format!("{KUBERNETES}base/worker.yaml")).contains(name));
+    let scheduler = read("scheduler/src/schedule.rs");
+    for metric in ["queue_oldest_age_seconds", "queue_waiting"] {
+        assert!(rule.contains(metric) && scheduler.contains(&format!("\"{metric}\"")), "{metric}");
+    }
+}
+
+#[test]
+fn what_is_mounted_from_here_is_here() {
+    let compose = compose();
+    let mounts = compose.iter().filter(|entry| entry.path.ends_with(".volumes") && entry.value.starts_with("./"));
+    let mounts: Vec<_> = mounts.map(|entry| entry.value.as_str()).collect();
+    assert!(mounts.len() >= 4, "{mounts:?}");
+    for mount in mounts {
+        let (here, rest) = mount.split_once(':').expect("from and to");
+        assert!(root().join(here).is_dir() && rest.ends_with(":ro"), "{mount}");
+    }
+}
+
+#[test]
+fn settings_and_secrets_that_are_referred_to_are_made() {
+    let (settings, page) = (read(&format!("{KUBERNETES}base/kustomization.yaml")), read("docs/deploying.md"));
+    let (mut keys, mut files, mut wrong) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+    for file in MANIFESTS {
+        for Entry { path, value } in entries(&read(&format!("{KUBERNETES}{file}"))) {
+            if value.contains("configMapKeyRef") {
+                keys.extend(inline(&value, "key").into_iter().map(str::to_owned));
+            } else if path.contains(".projected.sources.") {
+                files.extend(inline(&value, "key").into_iter().map(str::to_owned));
+            }
+            if path.ends_with(".secret") || path.ends_with(".secret.name") {
+                let name = inline(&value, "name").first().map_or(value.clone(), |name| (*name).to_owned());
+                if !name.is_empty() && !page.contains(&format!("kubectl create secret generic {name} ")) {
+                    wrong.push(format!("docs/deploying.md makes no secret {name}, which {file} mounts"));
+                }
+            }
+        }
+    }
+    keys.insert("RUST_LOG".to_owned());
+    let unset = keys.iter().filter(|key| !settings.contains(&format!("- {key}=")));
+    wrong.extend(unset.map(|key| format!("{key} is no setting")));
+    let unmade = files.iter().filter(|file| !page.contains(&format!("--from-file={file}")));
+    wrong.extend(unmade.map(|file| format!("{file} is in no secret of docs/deploying.md")));
+    verdict("settings and secrets", &wrong);
+    assert!(keys.len() >= 7 && files.len() >= 8, "{keys:?} {files:?}");
+
+    let (compose, example) = (read("compose.yaml"), read(".env.example"));
+    let names = example.lines().filter_map(|line| line.trim_start_matches("# ").split_once('=')).map(|(name, _)| name);
+    let names: Vec<_> = names.filter(|name| name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')).collect();
+    assert!(names.len() >= 8, "{names:?}");
+    for name in names {
+        assert!(compose.contains(&format!("${{{name}:")), "compose.yaml asks for no {name}");
+    }
+}

@@ -1,0 +1,126 @@
+//! What the sources say of the variables that a program reads.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("testkit lies in the repository").to_owned()
+}
+
+pub(crate) fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The variables of a function in a config.rs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Variables {
+    pub(crate) all: BTreeSet<String>,
+    /// Without these the process does not start.
+    pub(crate) required: BTreeSet<String>,
+}
+
+impl Variables {
+    fn add(&mut self, other: &Self) {
+        self.all.extend(other.all.iter().cloned());
+        self.required.extend(other.required.iter().cloned());
+    }
+}
+
+fn is_variable(name: &str) -> bool {
+    name.len() > 3 && name.contains('_') && name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')
+}
+
+/// The functions of a config.rs by name, with what each reads.
+fn functions(path: &str) -> BTreeMap<String, Variables> {
+    let text = read(path);
+    let mut functions = BTreeMap::new();
+    for function in text.split("\npub fn ").skip(1) {
+        let name: String = function.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        let body = function.split("\n}\n").next().unwrap_or_default();
+        let mut variables = Variables::default();
+        // The odd pieces are what stands in quotes.
+        let pieces: Vec<_> = body.split('"').collect();
+        for pair in pieces.chunks_exact(2).filter(|pair| is_variable(pair[1])) {
+            variables.all.insert(pair[1].to_owned());
+            if ["required(", "parsed("].iter().any(|call| pair[0].trim_end().ends_with(call)) {
+                variables.required.insert(pair[1].to_owned());
+            }
+        }
+        functions.insert(name, variables);
+    }
+    functions
+}
+
+fn rust_files(path: &Path) -> Vec<PathBuf> {
+    if path.is_file() {
+        return vec![path.to_owned()];
+    }
+    let entries = fs::read_dir(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let paths = entries.map(|entry| entry.expect("an entry can be read").path());
+    paths
+        .filter(|path| path.is_dir() || path.extension().is_some_and(|end| end == "rs"))
+        .flat_map(|path| rust_files(&path))
+        .collect()
+}
+
+/// What the program in these files asks of a config.rs.
+fn asked(sources: &[&str]) -> Variables {
+    let (common, gateway) = (functions("common/src/config.rs"), functions("gateway/src/config.rs"));
+    let mut variables = Variables::default();
+    for file in sources.iter().flat_map(|source| rust_files(&root().join(source))) {
+        let text = fs::read_to_string(&file).expect("a source can be read");
+        let is_gateway = file.starts_with(root().join("gateway"));
+        for (at, mark) in text.match_indices("config::") {
+            let of_common = !is_gateway || text[..at].ends_with("common::");
+            let rest = &text[at + mark.len()..];
+            let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            if let Some(found) = if of_common { &common } else { &gateway }.get(&name) {
+                variables.add(found);
+            }
+        }
+    }
+    variables
+}
+
+/// The programs of the image and the variables that each reads.
+pub(crate) fn programs() -> BTreeMap<&'static str, Variables> {
+    let migrate = read("migrations/src/main.rs");
+    assert!(migrate.contains("\"DATABASE_URL\"") && migrate.contains("\"DATABASE_URL_FILE\""));
+    let database: BTreeSet<_> = ["DATABASE_URL".to_owned()].into();
+    let database = Variables { all: database.clone(), required: database };
+    let programs = BTreeMap::from([
+        ("api", asked(&["api/src"])),
+        ("worker", asked(&["worker/src"])),
+        ("scheduler", asked(&["scheduler/src"])),
+        ("gateway", asked(&["gateway/src"])),
+        ("migrate", database.clone()),
+        ("gateway migrate", database),
+        // It has the commands of the gateway's operator.
+        ("ctl", asked(&["ctl/src", "gateway/src/commands/mod.rs"])),
+    ]);
+    for (program, least) in [("api", 7), ("worker", 5), ("scheduler", 4), ("gateway", 6), ("ctl", 5)] {
+        let required = &programs[program].required;
+        assert!(required.len() >= least, "{program} seems to need {required:?} alone: this reader has lost its way");
+    }
+    programs
+}
+
+/// Every variable that any of them reads.
+pub(crate) fn known() -> BTreeSet<String> {
+    let mut known: BTreeSet<_> = ["LOG_FORMAT".to_owned(), "RUST_LOG".to_owned()].into();
+    for path in ["common/src/config.rs", "gateway/src/config.rs"] {
+        known.extend(functions(path).into_values().flat_map(|function| function.all));
+    }
+    // Read by a function that only config.rs itself calls.
+    known.insert("GATEWAY_MAIL_FROM".to_owned());
+    known
+}
+
+/// Whole seconds that a constant of a source says.
+pub(crate) fn seconds(path: &str, constant: &str) -> u64 {
+    let text = read(path);
+    let mark = format!("const {constant}: Duration = Duration::from_secs(");
+    let rest = text.split(&mark).nth(1).unwrap_or_else(|| panic!("{path} has no {constant} in seconds"));
+    rest.split(')').next().and_then(|number| number.parse().ok()).expect("a number")
+}

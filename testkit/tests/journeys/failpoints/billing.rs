@@ -1,0 +1,201 @@
+//! The stories of invoices, links and subscriptions.
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use testkit::Answer;
+
+use super::case::{Case, LONG_AGO};
+use super::table::Bill;
+use crate::recurring_invoices::{cadence, day, recurring, since};
+use crate::subscriptions::{begins, plan, wanted};
+use crate::support::{Payer, created, eventually, id, ids, ok, printed, with};
+
+const INVOICES: &str = "/v1/invoices";
+const LINKS: &str = "/v1/payment_links";
+const SUBSCRIPTIONS: &str = "/v1/subscriptions";
+/// Due when nobody reads this any more.
+const IN_A_LONG_TIME: &str = "2199-01-01";
+
+impl Case {
+    /// What is to be paid, or to fall due.
+    pub(super) async fn make_bill(&self, bill: Bill) -> Result<Value> {
+        let api = &self.merchant.api;
+        let customer = self.merchant.customer().await?;
+        if matches!(bill, Bill::Collection | Bill::Subscription | Bill::Cycle) {
+            created(&self.merchant.save_card(&customer, "tok_ok").await?);
+        }
+        let body = json!({"customerId": customer, "currency": "USD", "amount": 1500});
+        match bill {
+            Bill::Link | Bill::Part | Bill::PartBack => {
+                let link = api.post(LINKS, json!({"amount": 1500, "currency": "USD"})).await?;
+                let link = created(&link).clone();
+                if bill == Bill::PartBack {
+                    self.pay_a_part(&link).await?;
+                }
+                Ok(link)
+            }
+            Bill::Subscription => {
+                let plan = plan(&self.merchant, "month").await?;
+                Ok(json!({"id": plan, "body": wanted(&customer, &plan)}))
+            }
+            Bill::Cycle => {
+                let plan = plan(&self.merchant, "month").await?;
+                let body = with(wanted(&customer, &plan), "startAt", IN_A_LONG_TIME);
+                Ok(created(&api.post(SUBSCRIPTIONS, body).await?).clone())
+            }
+            Bill::Recurring => {
+                let body = with(recurring(&customer, cadence("monthly", 1)), "startDate", "2090-01-15");
+                Ok(created(&api.post("/v1/recurring_invoices", body).await?).clone())
+            }
+            Bill::Collection | Bill::NoCard => {
+                let invoice = created(&api.post(INVOICES, body).await?).clone();
+                let schedule = format!("{INVOICES}/{}/schedule", id(&invoice)?);
+                ok(&api.post(&schedule, json!({"collectAt": LONG_AGO})).await?);
+                Ok(invoice)
+            }
+            Bill::Page | Bill::VoidInvoice => Ok(created(&api.post(INVOICES, body).await?).clone()),
+        }
+    }
+
+    /// Half of it is authorized, and the provider would not give it back.
+    async fn pay_a_part(&self, link: &Value) -> Result<()> {
+        for statement in [
+            "CREATE FUNCTION refuse_from_now() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                 INSERT INTO mock.accounts (id, refuse) VALUES (NEW.account, true); RETURN NULL; END $$"
+                .to_owned(),
+            format!(
+                "CREATE TRIGGER refuse_from_now AFTER INSERT ON mock.transactions FOR EACH ROW
+                 WHEN (NEW.account = '{}' AND NEW.kind = 'sale') EXECUTE FUNCTION refuse_from_now()",
+                self.provider_account().await?
+            ),
+        ] {
+            sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&self.merchant.books.db).await?;
+        }
+        self.submit(&self.url, link, "tok_partial").await?;
+        let refused = "SELECT count(*) FROM operations WHERE account_id = $1 AND kind = 'void' AND state = 'failed'";
+        eventually("a void that failed", async || Ok((self.count(refused).await? == 1).then_some(()))).await?;
+        self.refuse(false).await
+    }
+
+    async fn submit(&self, url: &str, object: &Value, token: &str) -> Result<Answer> {
+        Payer::of(object, url)?.submit(token).await
+    }
+
+    pub(super) async fn drive_bill(&self, bill: Bill, url: &str) -> Result<()> {
+        let (there, subject) = (self.at(url)?, &self.subject);
+        let post = reqwest::Method::POST;
+        match bill {
+            Bill::Page | Bill::Link => self.submit(url, &self.object, "tok_ok").await.map(drop),
+            // It is asked about, and not asked for.
+            Bill::PartBack => Ok(()),
+            Bill::Part => self.submit(url, &self.object, "tok_partial").await.map(drop),
+            Bill::VoidInvoice => there.api.send(post, &format!("{INVOICES}/{subject}/void"), None).await.map(drop),
+            Bill::Subscription => there.api.post(SUBSCRIPTIONS, self.object["body"].clone()).await.map(drop),
+            Bill::Cycle => begins(&self.merchant, subject, "current_date - 1").await,
+            Bill::Recurring => since(&self.merchant, subject, &day(&self.merchant, 0).await?).await,
+            Bill::Collection | Bill::NoCard => {
+                there.api.send(post, &format!("{INVOICES}/scheduler/run"), None).await.map(drop)
+            }
+        }
+    }
+
+    /// The invoice or link as it stands.
+    async fn bill(&self) -> Result<Value> {
+        let kind = if self.object["object"] == "invoice" { INVOICES } else { LINKS };
+        Ok(ok(&self.merchant.api.get(&format!("{kind}/{}", self.subject)).await?).clone())
+    }
+
+    async fn bill_becomes(&self, status: &str) -> Result<Value> {
+        eventually(status, async || {
+            let bill = self.bill().await?;
+            Ok((bill["status"] == status).then_some(bill))
+        })
+        .await
+    }
+
+    /// Whether what was asked for has begun.
+    pub(super) async fn bill_is_there(&self, bill: Bill) -> Result<bool> {
+        Ok(match bill {
+            Bill::Page | Bill::Link => self.count("SELECT count(*) FROM payments WHERE account_id = $1").await? > 0,
+            Bill::Subscription => !ids(&self.merchant.api.get(SUBSCRIPTIONS).await?).is_empty(),
+            Bill::VoidInvoice => self.bill().await?["status"] == "voided",
+            Bill::Collection | Bill::NoCard | Bill::Part | Bill::PartBack | Bill::Cycle | Bill::Recurring => true,
+        })
+    }
+
+    pub(super) async fn check_bill(&self, bill: Bill) -> Result<()> {
+        let subject = &self.subject;
+        match bill {
+            Bill::Page | Bill::Collection => {
+                self.bill_becomes("paid").await?;
+                assert_eq!(self.told(subject, "invoice.paid").await?, 1);
+                self.ledgers_are(&["sale 1500"], "payment.captured").await
+            }
+            Bill::Link => {
+                self.bill_becomes("paid").await?;
+                assert_eq!(self.told(subject, "payment_link.paid").await?, 1);
+                self.ledgers_are(&["sale 1500"], "payment.captured").await
+            }
+            Bill::Part | Bill::PartBack => {
+                self.bill_becomes("open").await?;
+                let given_back = "SELECT count(*) FROM payments WHERE account_id = $1 AND status = 'cancelled'";
+                eventually("it given back", async || Ok((self.count(given_back).await? == 1).then_some(()))).await?;
+                self.ledgers_are(&["sale 750 voided, void 750"], "payment.cancelled").await
+            }
+            Bill::NoCard => {
+                let attempts = self.merchant.api.get(&format!("{INVOICES}/{subject}/attempts")).await?;
+                assert_eq!(ids(&attempts).len(), 1, "{}", attempts.body);
+                assert_eq!(attempts.body["data"][0]["declineCode"], "no_payment_method");
+                assert_eq!(self.told(subject, "invoice.payment_failed").await?, 1);
+                self.ledgers_are(&[], "").await
+            }
+            Bill::VoidInvoice => {
+                self.bill_becomes("voided").await?;
+                assert_eq!(self.told(subject, "invoice.voided").await?, 1);
+                self.ledgers_are(&[], "").await
+            }
+            Bill::Subscription | Bill::Cycle => {
+                let subscriptions = ids(&self.merchant.api.get(SUBSCRIPTIONS).await?);
+                assert_eq!(subscriptions.len(), 1, "{subscriptions:?}");
+                assert_eq!(self.told(&subscriptions[0], "subscription.created").await?, 1);
+                let invoice = self.only_invoice("paid").await?;
+                assert_eq!(invoice["subscriptionId"], subscriptions[0], "{invoice}");
+                assert_eq!(self.told(&id(&invoice)?, "invoice.issued").await?, 1);
+                assert_eq!(self.told(&id(&invoice)?, "invoice.paid").await?, 1);
+                self.ledgers_are(&["sale 2900"], "payment.captured").await
+            }
+            Bill::Recurring => {
+                let invoice = self.only_invoice("open").await?;
+                assert_eq!(invoice["recurringInvoiceId"].as_str(), Some(subject.as_str()), "{invoice}");
+                assert_eq!(self.told(&id(&invoice)?, "invoice.issued").await?, 1);
+                Ok(())
+            }
+        }
+    }
+
+    /// The only invoice of the account, once it is in this status.
+    async fn only_invoice(&self, status: &str) -> Result<Value> {
+        eventually(status, async || {
+            let page = self.merchant.api.get(INVOICES).await?;
+            let invoices = ok(&page)["data"].as_array().context("a list")?;
+            assert!(invoices.len() <= 1, "{}", page.body);
+            Ok(invoices.iter().find(|invoice| invoice["status"] == status).cloned())
+        })
+        .await
+    }
+
+    /// What the provider has approved for this merchant, by payment; and this event was written once of each.
+    async fn ledgers_are(&self, expected: &[&str], event: &str) -> Result<()> {
+        let books = &self.merchant.books;
+        let query = "SELECT id FROM payments WHERE account_id = $1 ORDER BY id";
+        let payments: Vec<uuid::Uuid> = sqlx::query_scalar(query).bind(books.account).fetch_all(&books.db).await?;
+        let mut ledgers = Vec::new();
+        for payment in payments {
+            let payment = printed("pay_", payment);
+            ledgers.push(books.ledger(&payment).await?);
+            assert_eq!(self.told(&payment, event).await?, 1, "{event} of {payment}");
+        }
+        assert_eq!(ledgers, expected);
+        books.audit().await
+    }
+}
