@@ -80,13 +80,23 @@ fn with_options(max_connections: u32, options: PgConnectOptions) -> PgPool {
 #[derive(Clone)]
 pub struct Db {
     pool: PgPool,
-    publisher: Publisher,
+    publisher: Option<Publisher>,
 }
 
 impl Db {
     /// A pool and the queue.
     pub const fn new(pool: PgPool, publisher: Publisher) -> Self {
-        Self { pool, publisher }
+        Self { pool, publisher: Some(publisher) }
+    }
+
+    /// A pool alone: nobody is woken, and the sweeps find what is to be done.
+    pub const fn without_queue(pool: PgPool) -> Self {
+        Self { pool, publisher: None }
+    }
+
+    /// The queue, where there is one.
+    pub const fn publisher(&self) -> Option<&Publisher> {
+        self.publisher.as_ref()
     }
 
     /// Begins a transaction that can tell others of what it writes, once it has been committed.
@@ -101,8 +111,14 @@ impl Db {
     /// Wakes those who are to look at rows which a statement of its own has committed. As with [`Tx::wake`].
     pub fn wake(&self, queue: Queue, ids: impl IntoIterator<Item = Uuid>) {
         for id in ids {
-            self.publisher.post(queue, Wake { id, request_id: None });
+            post(self.publisher.as_ref(), queue, id);
         }
+    }
+}
+
+fn post(publisher: Option<&Publisher>, queue: Queue, id: Uuid) {
+    if let Some(publisher) = publisher {
+        publisher.post(queue, Wake { id, request_id: None });
     }
 }
 
@@ -118,7 +134,7 @@ impl Deref for Db {
 /// when there would be nothing to see; after a rollback nobody is.
 pub struct Tx {
     inner: Transaction<'static, Postgres>,
-    publisher: Publisher,
+    publisher: Option<Publisher>,
     wakes: Vec<(Queue, Uuid)>,
 }
 
@@ -136,7 +152,7 @@ impl Tx {
     pub async fn commit(self) -> Result<(), sqlx::Error> {
         self.inner.commit().await?;
         for (queue, id) in self.wakes {
-            self.publisher.post(queue, Wake { id, request_id: None });
+            post(self.publisher.as_ref(), queue, id);
         }
         Ok(())
     }

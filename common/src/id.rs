@@ -111,6 +111,8 @@ ids! {
     WebhookEndpointId = "we_";
     /// One attempt to tell an endpoint of an event.
     WebhookDeliveryId = "whd_";
+    /// A record of what an operator did.
+    AuditId = "aud_";
     /// A request to the API, as `Request-Id` and every log line of it name it.
     RequestId = "req_";
 }

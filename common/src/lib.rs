@@ -24,6 +24,7 @@ pub mod time;
 
 // Mechanisms.
 pub mod accounts;
+pub mod audit;
 pub mod capabilities;
 pub mod egress;
 pub mod events;

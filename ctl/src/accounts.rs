@@ -9,8 +9,8 @@ use common::providers::ProviderKind;
 use common::providers::card_gateway::Credentials;
 use serde_json::{Value, json};
 
-use crate::Ctl;
 use crate::output::Output;
+use crate::{Ctl, entry};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -124,6 +124,26 @@ impl From<ProviderArg> for ProviderKind {
     }
 }
 
+impl Settings {
+    /// What is set by these, for the audit log.
+    fn detail(&self) -> Value {
+        let on = |switch: &Switch| matches!(switch, Switch::On);
+        let facts = [
+            ("name", json!(self.name)),
+            ("provider", json!(self.provider.map(|provider| ProviderKind::from(provider).name()))),
+            ("timezone", json!(self.timezone)),
+            ("partial_capture", json!(self.partial_capture.as_ref().map(on))),
+            ("partial_refund", json!(self.partial_refund.as_ref().map(on))),
+            ("modifiers", json!(self.modifiers)),
+            ("allowed_origins", json!(self.origin)),
+            ("rate_limit", json!(self.rate_limit)),
+            ("burst", json!(self.burst)),
+            ("email", json!(self.email)),
+        ];
+        Output::new(facts.into()).into_json()
+    }
+}
+
 impl From<Settings> for AccountSettings {
     fn from(args: Settings) -> Self {
         let on = |switch| matches!(switch, Switch::On);
@@ -145,7 +165,9 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
     match command {
         Command::Create(create) => self::create(ctl, create).await,
         Command::Set(set) => {
-            accounts::set(&ctl.db, ctl.clock.now(), set.id, &set.settings.into()).await?;
+            let (detail, mut act) = (set.settings.detail(), ctl.act().await?);
+            accounts::set(&mut **act, ctl.clock.now(), set.id, &set.settings.into()).await?;
+            act.commit(&entry("accounts.set", set.id, set.id, detail)).await?;
             one(ctl, set.id).await
         }
         Command::Connect(args) => connect(ctl, args).await,
@@ -163,9 +185,12 @@ async fn create(ctl: &Ctl, create: Create) -> Result<Output> {
         ModeArg::Live => Mode::Live,
     };
     let now = ctl.clock.now();
-    let id = accounts::create(&ctl.db, now, create.merchant, mode, &create.settings.into()).await?;
-    let secret = accounts::issue_secret(&ctl.db, &ctl.pepper, &ctl.encryption, now, id, None).await?;
-    let publishable = accounts::issue_publishable(&ctl.db, &ctl.pepper, now, id, None).await?;
+    let (set, mut act) = (create.settings.detail(), ctl.act().await?);
+    let id = accounts::create(&mut **act, now, create.merchant, mode, &create.settings.into()).await?;
+    let secret = accounts::issue_secret(&mut **act, &ctl.pepper, &ctl.encryption, now, id, None).await?;
+    let publishable = accounts::issue_publishable(&mut **act, &ctl.pepper, now, id, None).await?;
+    let detail = json!({"mode": mode, "set": set, "keys": [secret.id, publishable.id]});
+    act.commit(&entry("accounts.create", id, id, detail)).await?;
     Ok(Output::new(vec![
         ("id", json!(id)),
         ("secret_key", json!(secret.key.expose())),
@@ -181,7 +206,12 @@ async fn connect(ctl: &Ctl, args: Connect) -> Result<Output> {
         "standard input is not a JSON object {username, api_key, secret_key} with a secret_key of 16 characters",
     )?;
     let currencies = args.currencies.as_deref();
-    accounts::connect(&ctl.db, &ctl.encryption, ctl.clock.now(), args.id, &credentials, currencies).await?;
+    let mut act = ctl.act().await?;
+    accounts::connect(&mut **act, &ctl.encryption, ctl.clock.now(), args.id, &credentials, currencies).await?;
+    let codes = currencies.map(|list| list.iter().map(|currency| currency.code()).collect::<Vec<_>>());
+    // By which name, and by none of its keys.
+    let detail = json!({"username": credentials.username, "currencies": codes});
+    act.commit(&entry("accounts.connect", args.id, args.id, detail)).await?;
     one(ctl, args.id).await
 }
 

@@ -7,8 +7,8 @@ use common::capabilities::Operation;
 use common::id::{AccountId, KeyId};
 use serde_json::{Value, json};
 
-use crate::Ctl;
 use crate::output::Output;
+use crate::{Ctl, entry};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -55,7 +55,9 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
             Ok(Output::new(vec![("keys", Value::Array(rows))]))
         }
         Command::Revoke { id } => {
-            accounts::revoke(&ctl.db, id, ctl.clock.now()).await?;
+            let mut act = ctl.act().await?;
+            let account = accounts::revoke(&mut **act, id, ctl.clock.now()).await?;
+            act.commit(&entry("keys.revoke", account, id, json!({}))).await?;
             Ok(Output::new(vec![("id", json!(id)), ("revoked", json!(true))]))
         }
     }
@@ -63,12 +65,19 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
 
 async fn create(ctl: &Ctl, create: Create) -> Result<Output> {
     let (now, only) = (ctl.clock.now(), create.entitlement.as_deref());
-    let issued = match create.kind {
+    let mut act = ctl.act().await?;
+    let (kind, issued) = match create.kind {
         KindArg::Secret => {
-            accounts::issue_secret(&ctl.db, &ctl.pepper, &ctl.encryption, now, create.account, only).await?
+            let (pepper, encryption) = (&ctl.pepper, &ctl.encryption);
+            ("secret", accounts::issue_secret(&mut **act, pepper, encryption, now, create.account, only).await?)
         }
-        KindArg::Publishable => accounts::issue_publishable(&ctl.db, &ctl.pepper, now, create.account, only).await?,
+        KindArg::Publishable => {
+            ("publishable", accounts::issue_publishable(&mut **act, &ctl.pepper, now, create.account, only).await?)
+        }
     };
+    let names = only.map(|list| list.iter().map(|operation| operation.name()).collect::<Vec<_>>());
+    let detail = json!({"kind": kind, "entitlements": names});
+    act.commit(&entry("keys.create", create.account, issued.id, detail)).await?;
     Ok(Output::new(vec![
         ("id", json!(issued.id)),
         ("key", json!(issued.key.expose())),

@@ -2,19 +2,30 @@
 //! for people, or one JSON object with `--json`. It works on the database alone, so it can be run beside any number of processes.
 
 mod accounts;
+mod actor;
+mod audit;
+mod doctor;
+mod inspect;
 mod keys;
 mod mock;
+mod operations;
 mod output;
+mod reconcile;
 mod webhooks;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use common::audit::{Act, Actor, Entry};
 use common::clock::Clock;
 use common::crypto::{EncryptionKey, Pepper};
+use common::db::Db;
+use common::id::AccountId;
+use common::time::Timestamp;
 use common::{config, db};
-use sqlx::PgPool;
+use queue::Publisher;
+use serde_json::Value;
 
 #[derive(Parser)]
 #[command(
@@ -25,12 +36,24 @@ struct Cli {
     /// Print one JSON object instead of text for people.
     #[arg(long, global = true)]
     json: bool,
+    /// Who you are, for the audit log; your user name at this machine by default.
+    #[arg(long = "as", global = true, value_name = "NAME")]
+    actor: Option<String>,
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Subcommand)]
 enum Command {
+    #[command(flatten)]
+    Ours(Ours),
+    /// The card gateway: the commands of its own program, in its environment. Each prints one JSON object.
+    #[command(subcommand)]
+    Gateway(gateway::commands::Operate),
+}
+
+#[derive(Subcommand)]
+enum Ours {
     /// Merchants' accounts.
     #[command(subcommand)]
     Accounts(accounts::Command),
@@ -40,18 +63,32 @@ enum Command {
     /// Where merchants hear of events.
     #[command(subcommand)]
     Webhooks(webhooks::Command),
+    /// Payments: where one stands, and why.
+    #[command(subcommand)]
+    Payments(inspect::Payments),
+    /// Invoices: why one is not collected.
+    #[command(subcommand)]
+    Invoices(inspect::Invoices),
+    /// Requests to providers: what has not ended, and what a person has found out.
+    #[command(subcommand)]
+    Operations(operations::Command),
+    /// A provider's statement of a day beside our books, both ways. Changes nothing; ends with 0 if they agree.
+    Reconcile(reconcile::Reconcile),
+    /// Whether all is well: connections, migrations, clocks, stuck work, endpoints. Ends with 0 (ok), 1 (warn) or 2 (bad).
+    Doctor,
+    /// What operators did.
+    #[command(subcommand)]
+    Audit(audit::Command),
     /// The mock provider.
     #[command(subcommand)]
     Mock(mock::Command),
-    /// The card gateway: the commands of its own program, in its environment. Each prints one JSON object.
-    #[command(subcommand)]
-    Gateway(gateway::commands::Operate),
 }
 
 /// What the commands work with.
 struct Ctl {
-    db: PgPool,
+    db: Db,
     clock: Clock,
+    actor: Actor,
     pepper: Pepper,
     encryption: EncryptionKey,
 }
@@ -59,8 +96,8 @@ struct Ctl {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let cli = Cli::parse();
-    match run(cli.command, cli.json).await {
-        Ok(()) => ExitCode::SUCCESS,
+    match run(cli).await {
+        Ok(code) => code,
         Err(error) => {
             eprintln!("ctl: {error:#}");
             ExitCode::FAILURE
@@ -68,28 +105,61 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(command: Command, json: bool) -> Result<()> {
-    let output = match command {
-        Command::Accounts(command) => accounts::run(&Ctl::new()?, command).await,
-        Command::Keys(command) => keys::run(&Ctl::new()?, command).await,
-        Command::Webhooks(command) => webhooks::run(&Ctl::new()?, command).await,
-        Command::Mock(command) => mock::run(&Ctl::new()?, command).await,
+async fn run(cli: Cli) -> Result<ExitCode> {
+    let command = match cli.command {
+        Command::Ours(command) => command,
         Command::Gateway(command) => {
             println!("{}", gateway::commands::operate(command).await?);
-            return Ok(());
+            return Ok(ExitCode::SUCCESS);
         }
     };
-    output?.print(json);
-    Ok(())
+    let ctl = Ctl::new(cli.actor.as_deref())?;
+    let output = match command {
+        Ours::Accounts(command) => accounts::run(&ctl, command).await,
+        Ours::Keys(command) => keys::run(&ctl, command).await,
+        Ours::Webhooks(command) => webhooks::run(&ctl, command).await,
+        Ours::Payments(command) => inspect::payments(&ctl, command).await,
+        Ours::Invoices(command) => inspect::invoices(&ctl, command).await,
+        Ours::Operations(command) => operations::run(&ctl, command).await,
+        Ours::Reconcile(args) => reconcile::run(&ctl, args).await,
+        Ours::Doctor => doctor::run(&ctl).await,
+        Ours::Audit(command) => audit::run(&ctl, command).await,
+        Ours::Mock(command) => mock::run(&ctl, command).await,
+    };
+    // Whoever was woken hears of it before this process is gone.
+    if let Some(publisher) = ctl.db.publisher() {
+        publisher.flush().await;
+    }
+    Ok(output?.print(cli.json))
 }
 
 impl Ctl {
-    fn new() -> Result<Self> {
+    fn new(actor: Option<&str>) -> Result<Self> {
+        let pool = db::pool(&config::database_url()?, 2, "ctl")?;
         Ok(Self {
-            db: db::pool(&config::database_url()?, 2, "ctl")?,
+            db: match config::optional("REDIS_URL")? {
+                Some(url) => Db::new(pool, Publisher::connect(&url)?),
+                None => Db::without_queue(pool),
+            },
             clock: Clock::system(),
+            actor: actor::actor(actor)?,
             pepper: config::pepper()?,
             encryption: config::encryption_key()?,
         })
     }
+
+    /// A change, which is committed with its record in the audit log or not at all.
+    async fn act(&self) -> Result<Act> {
+        Ok(Act::begin(&self.db, &self.actor).await?)
+    }
+}
+
+/// The record of a change of something that an account has.
+fn entry(action: &'static str, account: AccountId, object: impl std::fmt::Display, detail: Value) -> Entry {
+    Entry { action, account: Some(account), object: Some(object.to_string()), detail }
+}
+
+/// An instant as the API prints it.
+fn instant(text: &str) -> Result<Timestamp, &'static str> {
+    Timestamp::parse(text).ok_or("not an instant such as 2026-11-21T00:00:00Z")
 }

@@ -9,8 +9,8 @@ use common::providers::mock::{Faults, set_faults};
 use common::providers::{ProviderKind, RecoveryClass};
 use serde_json::json;
 
-use crate::Ctl;
 use crate::output::Output;
+use crate::{Ctl, entry};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -50,8 +50,9 @@ enum Class {
 
 pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
     let Command::Set(set) = command;
+    let mut act = ctl.act().await?;
     let provider_account =
-        accounts::set_unsupported(&ctl.db, set.account, ProviderKind::Mock, Some(&set.without)).await?;
+        accounts::set_unsupported(&mut **act, set.account, ProviderKind::Mock, Some(&set.without)).await?;
     let recovery = set.class.map(|class| match class {
         Class::A => RecoveryClass::Idempotent,
         Class::B => RecoveryClass::Lookup,
@@ -59,7 +60,15 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
     });
     let faults =
         Faults { latency_ms: set.latency_ms, lose_answers: set.lose_answer, refuse: Some(set.refuse), recovery };
-    set_faults(&ctl.db, provider_account, &faults).await?;
+    set_faults(&mut **act, provider_account, &faults).await?;
+    let detail = json!({
+        "latency_ms": set.latency_ms,
+        "lose_answer": set.lose_answer,
+        "refuse": set.refuse,
+        "class": faults.recovery.map(RecoveryClass::letter),
+        "without": set.without.iter().map(|operation| operation.name()).collect::<Vec<_>>(),
+    });
+    act.commit(&entry("mock.set", set.account, provider_account, detail)).await?;
     Ok(Output::new(vec![
         ("account", json!(set.account)),
         ("provider_account", json!(provider_account)),

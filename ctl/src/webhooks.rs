@@ -1,13 +1,17 @@
 //! `ctl webhooks …`
 
-use anyhow::Result;
-use clap::Subcommand;
-use common::id::{AccountId, WebhookEndpointId};
-use common::webhooks::admin;
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use common::events::EventType;
+use common::id::{AccountId, WebhookDeliveryId, WebhookEndpointId};
+use common::queues;
+use common::time::Timestamp;
+use common::webhooks::replays::{Wanted, replayable};
+use common::webhooks::{admin, deliveries};
 use serde_json::{Value, json};
 
-use crate::Ctl;
 use crate::output::Output;
+use crate::{Ctl, entry, instant};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -22,6 +26,40 @@ pub(crate) enum Command {
         /// The endpoint (we_…).
         id: WebhookEndpointId,
     },
+    /// Send events to an endpoint once more: one delivery for each, beside the retries that go on.
+    Replay(Replay),
+}
+
+/// Deliveries that are written in one transaction.
+const BATCH: usize = 100;
+
+#[derive(Args)]
+pub(crate) struct Replay {
+    /// The endpoint (we_…).
+    #[arg(long)]
+    endpoint: WebhookEndpointId,
+    /// Events that happened then or later, such as 2026-11-21T00:00:00Z.
+    #[arg(long, value_parser = instant)]
+    since: Timestamp,
+    /// And before this.
+    #[arg(long, value_parser = instant)]
+    until: Option<Timestamp>,
+    /// Of these types alone, such as payment.captured,invoice.paid.
+    #[arg(long, value_delimiter = ',', value_parser = event_type)]
+    events: Vec<EventType>,
+    /// Those alone that the endpoint has never taken, and that are not tried any more.
+    #[arg(long)]
+    failed_only: bool,
+    /// Go on after this delivery (whd_…), where an earlier run was broken off.
+    #[arg(long)]
+    after: Option<WebhookDeliveryId>,
+    /// Count them, and send nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+fn event_type(text: &str) -> Result<EventType, String> {
+    EventType::ALL.iter().copied().find(|event| event.name() == text).ok_or_else(|| format!("{text} is no event"))
 }
 
 pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
@@ -31,11 +69,59 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
             let rows = rows.iter().map(|row| endpoint(row).into_json()).collect();
             Ok(Output::new(vec![("endpoints", Value::Array(rows))]))
         }
+        Command::Replay(args) => replay(ctl, args).await,
         Command::RotateSecret { id } => {
-            let made = admin::rotate_secret(&ctl.db, &ctl.encryption, id).await?;
+            let mut act = ctl.act().await?;
+            let (account, made) = admin::rotate_secret(&mut act, &ctl.encryption, id).await?;
+            act.commit(&entry("webhooks.rotate_secret", account, id, json!({}))).await?;
             Ok(Output::new(vec![("id", json!(id)), ("secret", json!(made.secret.expose()))]))
         }
     }
+}
+
+/// In batches, each with its record. What was written stays when a later batch fails; a second run goes on after it.
+async fn replay(ctl: &Ctl, args: Replay) -> Result<Output> {
+    let wanted = Wanted {
+        since: args.since,
+        until: args.until,
+        events: args.events,
+        failed_only: args.failed_only,
+        after: args.after,
+    };
+    let (account, found) = replayable(&ctl.db, args.endpoint, &wanted).await?;
+    let mut last = args.after;
+    let batches = found.chunks(if args.dry_run { usize::MAX } else { BATCH });
+    for batch in batches.filter(|_| !args.dry_run) {
+        replay_batch(ctl, account, args.endpoint, batch).await.with_context(|| match last {
+            Some(last) => format!("broken off; go on with --after {last}"),
+            None => "nothing was sent".to_owned(),
+        })?;
+        last = batch.last().copied();
+    }
+    Ok(Output::new(vec![
+        ("endpoint", json!(args.endpoint)),
+        ("account", json!(account)),
+        ("events", json!(found.len())),
+        ("replayed", json!(if args.dry_run { 0 } else { found.len() })),
+        ("first", json!(found.first())),
+        ("last", json!(found.last())),
+    ]))
+}
+
+async fn replay_batch(
+    ctl: &Ctl,
+    account: AccountId,
+    endpoint: WebhookEndpointId,
+    batch: &[WebhookDeliveryId],
+) -> Result<()> {
+    let mut act = ctl.act().await?;
+    for id in batch {
+        deliveries::replay(&mut **act, account, *id, ctl.clock.now()).await?;
+    }
+    act.wake(queues::WEBHOOKS, endpoint.uuid());
+    let detail = json!({"deliveries": batch.len(), "first": batch.first(), "last": batch.last()});
+    act.commit(&entry("webhooks.replay", account, endpoint, detail)).await?;
+    Ok(())
 }
 
 fn endpoint(row: &admin::EndpointRow) -> Output {

@@ -4,7 +4,9 @@
 //! a mistake is mended by the next migration.
 
 use anyhow::{Context, Result};
-use sqlx::{Connection, PgConnection, migrate::Migrator};
+use std::collections::BTreeMap;
+
+use sqlx::{Connection, PgConnection, PgPool, migrate::Migrator};
 
 static MIGRATOR: Migrator = sqlx::migrate!("./migrations");
 
@@ -17,4 +19,47 @@ pub async fn run(database_url: &str) -> Result<()> {
     let mut connection = PgConnection::connect(database_url).await.context("cannot connect to the database")?;
     MIGRATOR.run(&mut connection).await.context("cannot migrate the database")?;
     connection.close().await.context("cannot close the connection after migrating")
+}
+
+/// How a database stands beside the migrations that are built in; each by its version.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Built in and not applied.
+    pub missing: Vec<i64>,
+    /// Applied and not built in: the database is of a newer version.
+    pub unknown: Vec<i64>,
+    /// Applied with another text than is built in.
+    pub changed: Vec<i64>,
+    /// Begun, and never finished.
+    pub unfinished: Vec<i64>,
+}
+
+/// Compares them, and changes nothing.
+///
+/// # Errors
+/// When the database cannot be asked, or has never been migrated.
+pub async fn standing(db: &PgPool) -> Result<Standing> {
+    let applied: Vec<(i64, Vec<u8>, bool)> =
+        sqlx::query_as("SELECT version, checksum, success FROM _sqlx_migrations ORDER BY version")
+            .fetch_all(db)
+            .await?;
+    let built_in: BTreeMap<_, _> = MIGRATOR.iter().map(|one| (one.version, one.checksum.to_vec())).collect();
+    let mut standing = Standing {
+        missing: built_in
+            .keys()
+            .filter(|version| !applied.iter().any(|(known, ..)| known == *version))
+            .copied()
+            .collect(),
+        ..Standing::default()
+    };
+    for (version, checksum, success) in applied {
+        let list = match built_in.get(&version) {
+            _ if !success => &mut standing.unfinished,
+            None => &mut standing.unknown,
+            Some(known) if *known != checksum => &mut standing.changed,
+            Some(_) => continue,
+        };
+        list.push(version);
+    }
+    Ok(standing)
 }

@@ -106,6 +106,20 @@ impl Publisher {
         self.pusher.execute(redis::pipe().ping().ignore()).await
     }
 
+    /// What time it is for Redis, in milliseconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// [`PushError`], within a second.
+    pub async fn time(&self) -> Result<u64, PushError> {
+        let mut redis = self.pusher.redis.clone();
+        within_limit(async move {
+            let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(&mut redis).await?;
+            Ok(seconds * 1_000 + micros / 1_000)
+        })
+        .await
+    }
+
     /// How much lies in `queue`. A queue nobody has used yet is empty.
     ///
     /// # Errors

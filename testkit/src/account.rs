@@ -24,6 +24,37 @@ pub struct Account {
     pub signing_secret: Option<String>,
 }
 
+/// How a run of `ctl` ended.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// Its exit code.
+    pub code: i32,
+    /// What it printed.
+    pub printed: String,
+    /// What it complained about.
+    pub complaint: String,
+}
+
+impl Ended {
+    /// What it printed with `--json`; null if that is no JSON.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.printed).unwrap_or_default()
+    }
+}
+
+/// Runs `ctl` to its end, whatever that is.
+pub(crate) async fn ctl_to_its_end(program: &Path, environment: &Environment, arguments: &[&str]) -> Result<Ended> {
+    let mut command = Command::new(program);
+    command.args(arguments).envs(environment).stdin(Stdio::null());
+    let output = command.output().await.with_context(|| format!("cannot start {}", program.display()))?;
+    Ok(Ended {
+        code: output.status.code().context("ctl was killed")?,
+        printed: String::from_utf8(output.stdout).context("ctl prints text")?,
+        complaint: String::from_utf8(output.stderr).context("ctl complains in text")?,
+    })
+}
+
 /// Runs `ctl` with `--json` and gives back the one object it prints.
 pub(crate) async fn run_ctl(program: &Path, environment: &Environment, arguments: &[&str]) -> Result<Value> {
     let printed = run(program, environment, &[arguments, &["--json"]].concat()).await?;

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{
     Account, Client, Database, GatewayAccount, Kind, Postgres, Process, Redis, TempDir,
-    account::{run, run_ctl},
+    account::{Ended, ctl_to_its_end, run, run_ctl},
     files::random_hex,
     gateway_account::{self, run_gateway},
     ports, postgres,
@@ -329,6 +329,14 @@ impl Cluster {
     /// When it fails, with what it complained about.
     pub async fn ctl(&self, arguments: &[&str]) -> Result<Value> {
         run_ctl(&binary("ctl")?, &self.environment, arguments).await
+    }
+
+    /// Runs the operator's tool against this cluster to its end, whatever that is.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub async fn ctl_to_its_end(&self, arguments: &[&str]) -> Result<Ended> {
+        ctl_to_its_end(&binary("ctl")?, &self.environment, arguments).await
     }
 
     /// Runs the gateway's command line against this cluster and gives back the JSON it prints.

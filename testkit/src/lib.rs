@@ -26,7 +26,7 @@ pub mod prometheus;
 pub mod redis;
 pub mod sandbox;
 
-pub use account::Account;
+pub use account::{Account, Ended};
 pub use client::{Answer, Client};
 pub use cluster::{Builder, Cluster};
 pub use database::{Database, Shared, shared};

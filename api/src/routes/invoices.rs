@@ -115,7 +115,7 @@ pub(super) async fn retrieve(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let invoice = invoices::retrieve(&app.db, caller.account_id, invoice_id(&id)?).await?;
+    let invoice = invoices::retrieve(&*app.db, caller.account_id, invoice_id(&id)?).await?;
     Ok(ok(InvoiceView::new(&invoice)))
 }
 

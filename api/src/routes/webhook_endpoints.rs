@@ -82,7 +82,7 @@ pub(super) async fn rotate_secret(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let made = endpoints::rotate_secret(&app.db, &app.encryption, caller.account_id, endpoint_id(&id)?).await?;
+    let made = endpoints::rotate_secret(&*app.db, &app.encryption, caller.account_id, endpoint_id(&id)?).await?;
     Ok(ok(EndpointView::with_secret(&made, caller.livemode())))
 }
 

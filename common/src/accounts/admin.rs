@@ -1,6 +1,6 @@
 //! What an operator does to accounts. Only the operator's command line calls these.
 
-use sqlx::{PgPool, Postgres, Transaction};
+use sqlx::{Acquire, PgExecutor, PgPool, Postgres, Transaction};
 
 use super::{Mode, Settlement};
 use crate::calendar::TimeZone;
@@ -118,7 +118,7 @@ pub struct AccountRow {
 /// [`Error::Invalid`] for a bad setting, [`Error::NotFound`] for an unknown merchant, [`Error::Conflict`] if the merchant
 /// has an account in this mode.
 pub async fn create(
-    db: &PgPool,
+    db: impl Acquire<'_, Database = Postgres>,
     now: Timestamp,
     merchant: Option<MerchantId>,
     mode: Mode,
@@ -166,7 +166,12 @@ pub async fn create(
 ///
 /// # Errors
 /// [`Error::Invalid`] for a bad setting, [`Error::NotFound`] for an unknown account.
-pub async fn set(db: &PgPool, now: Timestamp, id: AccountId, settings: &AccountSettings) -> Result<()> {
+pub async fn set(
+    db: impl Acquire<'_, Database = Postgres>,
+    now: Timestamp,
+    id: AccountId,
+    settings: &AccountSettings,
+) -> Result<()> {
     settings.check()?;
     let mut tx = db.begin().await?;
     apply(&mut tx, id, settings).await?;
@@ -247,7 +252,7 @@ pub async fn list(db: &PgPool) -> Result<Vec<AccountRow>> {
 /// [`Error::Invalid`] for a currency that the gateway does not take, [`Error::NotFound`] for an unknown account,
 /// [`Error::Conflict`] for one that is known by another name there, and for a name that is another account's.
 pub async fn connect(
-    pool: &PgPool,
+    pool: impl Acquire<'_, Database = Postgres>,
     encryption: &EncryptionKey,
     now: Timestamp,
     account: AccountId,
@@ -313,7 +318,7 @@ async fn at_provider(
 /// # Errors
 /// [`Error::NotFound`] if the account has none at this provider.
 pub async fn set_unsupported(
-    db: &PgPool,
+    db: impl PgExecutor<'_>,
     account: AccountId,
     provider: ProviderKind,
     unsupported: Option<&[Operation]>,

@@ -1,6 +1,6 @@
 //! API keys: `svc_sk_test_` + the key's public id + 64 hexadecimal digits of secret. Looked up by the id, compared by hash.
 
-use sqlx::PgPool;
+use sqlx::{Acquire, PgConnection, PgExecutor, PgPool, Postgres};
 
 use super::{KeyKind, Mode};
 use crate::capabilities::Operation;
@@ -60,7 +60,7 @@ pub struct KeyRow {
     pub revoked_at: Option<Timestamp>,
 }
 
-async fn mode_of(db: &PgPool, account: AccountId) -> Result<Mode> {
+async fn mode_of(db: &mut PgConnection, account: AccountId) -> Result<Mode> {
     sqlx::query_scalar!("SELECT mode FROM accounts WHERE id = $1", account.uuid())
         .fetch_optional(db)
         .await?
@@ -76,14 +76,15 @@ fn names(entitlements: Option<&[Operation]>) -> Option<Vec<String>> {
 /// # Errors
 /// [`Error::NotFound`] for an unknown account.
 pub async fn issue_secret(
-    db: &PgPool,
+    db: impl Acquire<'_, Database = Postgres>,
     pepper: &Pepper,
     encryption: &EncryptionKey,
     now: Timestamp,
     account: AccountId,
     entitlements: Option<&[Operation]>,
 ) -> Result<IssuedKey> {
-    let mode = mode_of(db, account).await?;
+    let mut db = db.acquire().await?;
+    let mode = mode_of(&mut db, account).await?;
     let (id, key) = make(now, KeyKind::Secret, mode);
     let signing_secret = (mode == Mode::Live).then(|| format!("svc_ss_{}", random_hex(SECRET_BYTES)));
     let (hash, entitlements) = (pepper.hash(&key), names(entitlements));
@@ -98,7 +99,7 @@ pub async fn issue_secret(
         sealed,
         now,
     )
-    .execute(db)
+    .execute(&mut *db)
     .await?;
     Ok(IssuedKey { id, key: Secret::new(key), signing_secret: signing_secret.map(Secret::new) })
 }
@@ -108,13 +109,14 @@ pub async fn issue_secret(
 /// # Errors
 /// [`Error::NotFound`] for an unknown account.
 pub async fn issue_publishable(
-    db: &PgPool,
+    db: impl Acquire<'_, Database = Postgres>,
     pepper: &Pepper,
     now: Timestamp,
     account: AccountId,
     entitlements: Option<&[Operation]>,
 ) -> Result<IssuedKey> {
-    let (id, key) = make(now, KeyKind::Publishable, mode_of(db, account).await?);
+    let mut db = db.acquire().await?;
+    let (id, key) = make(now, KeyKind::Publishable, mode_of(&mut db, account).await?);
     let (hash, entitlements) = (pepper.hash(&key), names(entitlements));
     sqlx::query!(
         "INSERT INTO api_keys (id, account_id, kind, key_hash, key_text, entitlements, created_at)
@@ -126,7 +128,7 @@ pub async fn issue_publishable(
         entitlements.as_deref(),
         now,
     )
-    .execute(db)
+    .execute(&mut *db)
     .await?;
     Ok(IssuedKey { id, key: Secret::new(key), signing_secret: None })
 }
@@ -154,15 +156,17 @@ pub async fn list(db: &PgPool, account: Option<AccountId>) -> Result<Vec<KeyRow>
     Ok(rows)
 }
 
-/// Revokes a key; it is refused within a second (`KEY_CACHE_MS`). Revoking it again changes nothing.
+/// Revokes a key; it is refused within a second (`KEY_CACHE_MS`). Revoking it again changes nothing. Answers whose it is.
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown key.
-pub async fn revoke(db: &PgPool, key: KeyId, now: Timestamp) -> Result<()> {
-    let done = sqlx::query!("UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1", key.uuid(), now)
-        .execute(db)
-        .await?;
-    if done.rows_affected() == 0 { Err(Error::NotFound("key")) } else { Ok(()) }
+pub async fn revoke(db: impl PgExecutor<'_>, key: KeyId, now: Timestamp) -> Result<AccountId> {
+    let query = sqlx::query_scalar!(
+        "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1 RETURNING account_id",
+        key.uuid(),
+        now
+    );
+    query.fetch_optional(db).await?.ok_or(Error::NotFound("key"))
 }
 
 #[cfg(test)]

@@ -206,7 +206,7 @@ async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) 
 /// not so any more. The customer is locked: a first card that is saved at this moment comes before, or finds the invoice
 /// waiting for it.
 async fn fail_without_card(db: &Db, account: AccountId, id: InvoiceId, now: Timestamp) -> Result<bool> {
-    let owed = invoices::retrieve(db, account, id).await?;
+    let owed = invoices::retrieve(&**db, account, id).await?;
     let mut tx = db.begin().await?;
     let customer = customers::lock(&mut tx, account, owed.customer_id).await?;
     let mut subscription = subscriptions::lock_producer(&mut tx, &owed).await?;

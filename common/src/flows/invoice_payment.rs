@@ -1,6 +1,7 @@
 //! The outcome of a payment for an invoice: the invoice is locked first, and ends or goes on in the same transaction.
 
-use super::outcome::{conclude, finish, is_overtaken, late_charge, misfit};
+use super::late::{Recorded, too_late};
+use super::outcome::{conclude, finish};
 use super::reversal::reverse_partial;
 use super::straight::finish_collection;
 use crate::accounts::{self, Mode};
@@ -8,7 +9,7 @@ use crate::customers;
 use crate::db::{Db, Tx};
 use crate::error::Result;
 use crate::events::{self, EventType};
-use crate::id::{InvoiceId, PaymentMethodId};
+use crate::id::{InvoiceId, PaymentId, PaymentMethodId};
 use crate::invoices::{self, Circumstances, Failure, Invoice, InvoiceView, Next, Status as InvoiceStatus, attempts};
 use crate::operations::{self, Claimed};
 use crate::payments::{self, Payment, PaymentView, Status};
@@ -22,24 +23,20 @@ use crate::time::Timestamp;
 ///
 /// Locks: the customer if the card is dead, the subscription that is owed, the invoice, the payment, the operation.
 pub(super) async fn charge_for_invoice(
-    db: &Db,
+    tx: &mut Tx,
     claimed: &Claimed,
-    payment: &Payment,
+    payment: PaymentId,
     invoice: InvoiceId,
     answer: &Answer,
     now: Timestamp,
-) -> Result<()> {
-    let (account, id) = (claimed.account_id, payment.id);
-    let owed = invoices::retrieve(db, account, invoice).await?;
-    if pays_straight(db, claimed, payment, &owed, answer, now).await? {
-        return Ok(());
-    }
+) -> Result<Recorded> {
+    let account = claimed.account_id;
+    let owed = invoices::retrieve(&mut **tx, account, invoice).await?;
     let customer = owed.customer_id;
-    let mut tx = db.begin().await?;
     // Another default card comes before this outcome, which then sees it, or after, when it finds the invoice waiting.
     let customer = match answer {
         Answer::Declined { decline, .. } if decline.kind == DeclineType::Hard => {
-            Some(customers::lock(&mut tx, account, customer).await?)
+            Some(customers::lock(tx, account, customer).await?)
         }
         Answer::Declined { .. }
         | Answer::Charged { .. }
@@ -48,23 +45,15 @@ pub(super) async fn charge_for_invoice(
         | Answer::Done { .. }
         | Answer::Stored { .. } => None,
     };
-    let mut subscription = subscriptions::lock_producer(&mut tx, &owed).await?;
-    let mut invoice = invoices::lock(&mut tx, account, invoice).await?;
-    let mut payment = payments::lock(&mut tx, account, id).await?;
-    let operation = operations::lock(&mut tx, claimed.id).await?;
-    if is_overtaken(claimed, &operation, answer) {
-        return Ok(());
-    }
-    if operation.state.is_final() {
-        late_charge(&mut tx, claimed, &payment, &operation, answer, now).await?;
-        tx.commit().await?;
-        return Ok(());
-    }
-    if !payment.status.is_under_way() {
-        return Err(misfit(claimed, &format!("a charge of a payment that is {}", payment.status.name())));
+    let mut subscription = subscriptions::lock_producer(tx, &owed).await?;
+    let mut invoice = invoices::lock(tx, account, invoice).await?;
+    let mut payment = payments::lock(tx, account, payment).await?;
+    let operation = operations::lock(tx, claimed.id).await?;
+    if let Some(recorded) = too_late(tx, claimed, &payment, &operation, answer, now).await? {
+        return Ok(recorded);
     }
     conclude(&mut payment, claimed, answer, now)?;
-    finish(&mut tx, claimed, &payment, answer, now).await?;
+    finish(tx, claimed, &payment, answer, now).await?;
     let failure = match answer {
         Answer::Charged { amount, .. } if *amount >= payment.amount_requested => None,
         Answer::Charged { .. } => Some(Failure::PARTIAL),
@@ -75,46 +64,47 @@ pub(super) async fn charge_for_invoice(
     };
     match failure {
         None => {
-            paid(&mut tx, &mut invoice, &payment, now).await?;
+            paid(tx, &mut invoice, &payment, now).await?;
             if let Some(subscription) = &mut subscription {
-                subscriptions::invoice_paid(&mut tx, subscription).await?;
+                subscriptions::invoice_paid(tx, subscription).await?;
             }
         }
         Some(failure) => {
             if failure == Failure::PARTIAL {
-                reverse_partial(&mut tx, &mut payment, now).await?;
+                reverse_partial(tx, &mut payment, now).await?;
             }
             let default_now = customer.and_then(|customer| customer.default_payment_method_id);
-            if failed(&mut tx, &mut invoice, &payment, failure, default_now, subscription.as_ref(), now).await?
+            if failed(tx, &mut invoice, &payment, failure, default_now, subscription.as_ref(), now).await?
                 && let Some(subscription) = &mut subscription
             {
-                subscriptions::invoice_failed(&mut tx, subscription, now).await?;
+                subscriptions::invoice_failed(tx, subscription, now).await?;
             }
         }
     }
     failpoint("invoice_payment.written").await?;
-    tx.commit().await?;
-    Ok(())
+    Ok(Recorded::Written { fence: operation.fence })
 }
 
 /// Most collections are approved in full, and nothing else has become of their invoice meanwhile: that is one statement.
 /// `false`: it was not so, and nothing was written.
-async fn pays_straight(
+pub(super) async fn pays_straight(
     db: &Db,
     claimed: &Claimed,
     payment: &Payment,
-    invoice: &Invoice,
+    invoice: InvoiceId,
     answer: &Answer,
     now: Timestamp,
 ) -> Result<bool> {
     let in_full = matches!(answer, Answer::Charged { amount, .. } if *amount == payment.amount_requested);
     // A cardholder pays with a token, and a saved card is charged by an attempt of ours.
-    let collecting = payment.payment_method_id.is_some() && invoice.status == InvoiceStatus::Scheduled;
-    let news = payment.status == Status::Processing;
-    if !in_full || !collecting || !news || invoice.subscription_id.is_some() {
+    if !in_full || payment.payment_method_id.is_none() || payment.status != Status::Processing {
         return Ok(false);
     }
-    let (mut payment, mut invoice) = (payment.clone(), invoice.clone());
+    let mut invoice = invoices::retrieve(&**db, claimed.account_id, invoice).await?;
+    if invoice.status != InvoiceStatus::Scheduled || invoice.subscription_id.is_some() {
+        return Ok(false);
+    }
+    let mut payment = payment.clone();
     conclude(&mut payment, claimed, answer, now)?;
     invoice.pay(payment.id, payment.pays(), now)?;
     let livemode = invoice.mode == Mode::Live;

@@ -1,13 +1,14 @@
 //! The outcome of a payment for a link: the link is locked first, and is paid or open again in the same transaction.
 
-use super::outcome::{conclude, finish, is_overtaken, late_charge, misfit};
+use super::late::{Recorded, too_late};
+use super::outcome::{conclude, finish};
 use super::reversal::reverse_partial;
-use crate::db::Db;
+use crate::db::Tx;
 use crate::error::Result;
-use crate::id::PaymentLinkId;
+use crate::id::{PaymentId, PaymentLinkId};
 use crate::operations::{self, Claimed};
 use crate::payment_links;
-use crate::payments::{self, Payment};
+use crate::payments;
 use crate::proof::failpoint;
 use crate::providers::Answer;
 use crate::time::Timestamp;
@@ -16,47 +17,37 @@ use crate::time::Timestamp;
 ///
 /// Locks: the link, the payment, the operation.
 pub(super) async fn charge_for_link(
-    db: &Db,
+    tx: &mut Tx,
     claimed: &Claimed,
-    payment: &Payment,
+    payment: PaymentId,
     link: PaymentLinkId,
     answer: &Answer,
     now: Timestamp,
-) -> Result<()> {
-    let mut tx = db.begin().await?;
-    let mut link = payment_links::lock(&mut tx, claimed.account_id, link, now).await?;
-    let mut payment = payments::lock(&mut tx, claimed.account_id, payment.id).await?;
-    let operation = operations::lock(&mut tx, claimed.id).await?;
-    if is_overtaken(claimed, &operation, answer) {
-        return Ok(());
-    }
-    if operation.state.is_final() {
-        late_charge(&mut tx, claimed, &payment, &operation, answer, now).await?;
-        tx.commit().await?;
-        return Ok(());
-    }
-    if !payment.status.is_under_way() {
-        return Err(misfit(claimed, &format!("a charge of a payment that is {}", payment.status.name())));
+) -> Result<Recorded> {
+    let mut link = payment_links::lock(tx, claimed.account_id, link, now).await?;
+    let mut payment = payments::lock(tx, claimed.account_id, payment).await?;
+    let operation = operations::lock(tx, claimed.id).await?;
+    if let Some(recorded) = too_late(tx, claimed, &payment, &operation, answer, now).await? {
+        return Ok(recorded);
     }
     conclude(&mut payment, claimed, answer, now)?;
-    finish(&mut tx, claimed, &payment, answer, now).await?;
+    finish(tx, claimed, &payment, answer, now).await?;
     match answer {
         Answer::Charged { amount, .. } if *amount >= payment.amount_requested => {
-            payment_links::pay(&mut tx, &mut link, payment.id, now).await?;
+            payment_links::pay(tx, &mut link, payment.id, now).await?;
         }
         Answer::Charged { .. } => {
-            payment_links::payment_failed(&mut tx, &mut link).await?;
-            reverse_partial(&mut tx, &mut payment, now).await?;
+            payment_links::payment_failed(tx, &mut link).await?;
+            reverse_partial(tx, &mut payment, now).await?;
         }
         Answer::Declined { .. }
         | Answer::Challenged { .. }
         | Answer::Refused { .. }
         | Answer::Done { .. }
         | Answer::Stored { .. } => {
-            payment_links::payment_failed(&mut tx, &mut link).await?;
+            payment_links::payment_failed(tx, &mut link).await?;
         }
     }
     failpoint("link_payment.written").await?;
-    tx.commit().await?;
-    Ok(())
+    Ok(Recorded::Written { fence: operation.fence })
 }

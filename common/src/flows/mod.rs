@@ -17,13 +17,16 @@ mod create_subscription;
 mod default_address;
 mod doubt;
 mod inquire;
+mod inspect;
 mod invoice_payment;
+mod late;
 mod link_payment;
 mod outcome;
 mod pay_page;
 mod perform;
 mod reconcile;
 mod reschedule_recurring_invoice;
+mod resolve;
 mod reversal;
 mod run_recurring_invoices;
 mod run_subscriptions;
@@ -46,11 +49,16 @@ pub use create_recurring_invoice::create_recurring_invoice;
 pub use create_subscription::create_subscription;
 pub use default_address::set_default_address;
 pub use inquire::inquire;
+pub use inspect::{
+    Compared, Difference, Disagreement, Finding, Grade, Moment, Story, WhyInvoice, clock_off, compare_books, examine,
+    story_of_payment, why_invoice,
+};
 pub use outcome::record_outcome;
 pub use pay_page::{Offer, PageAddress, PageKind, PageState, PayPage, Payable, Paying, open_page, pay_page};
 pub use perform::{Performed, perform};
 pub use reconcile::{reconcile, take_due_reconciliations};
 pub use reschedule_recurring_invoice::{resume_recurring_invoice, update_recurring_invoice};
+pub use resolve::{Resolution, Resolved, resolve};
 pub use run_recurring_invoices::{RECURRING_BATCH, run_due_recurring_invoices};
 pub use run_subscriptions::run_due_subscriptions;
 pub use save_card::{NewCard, save_card, set_default};

@@ -1,7 +1,8 @@
 //! Recording what a provider said: state, sums, event and the kept answer in one transaction, matched by the operation and
 //! not by the fence. A charge that nobody wants is recorded and reversed, never dropped.
 
-use super::invoice_payment::charge_for_invoice;
+use super::invoice_payment::{charge_for_invoice, pays_straight};
+use super::late::{Recorded, is_empty_handed, is_overtaken, late_change, too_late};
 use super::link_payment::charge_for_link;
 use super::reversal::was_refused;
 use super::save_card::make_default;
@@ -17,12 +18,12 @@ use crate::customers;
 use crate::db::{Db, Tx};
 use crate::error::{Error, Result};
 use crate::events::{self, EventType};
-use crate::id::{AnomalyId, OperationId, PaymentId, PaymentMethodId};
-use crate::operations::{self, Claimed, Kind, Locked, NewOperation, Origin, Outcome, Retry, State, Subject};
+use crate::id::{PaymentId, PaymentMethodId};
+use crate::operations::{self, Claimed, Kind, Outcome, Retry, State, Subject};
 use crate::payment_methods::{self, PaymentMethodView};
 use crate::payments::{self, Payment, PaymentView, RefundStatus, Status, refunds};
 use crate::proof::{self, Rule, failpoint};
-use crate::providers::{Action, Answer, ProviderKind};
+use crate::providers::{Action, Answer};
 use crate::queues;
 use crate::time::Timestamp;
 
@@ -34,91 +35,98 @@ const LOOK_AT_CHALLENGE: Duration = Duration::from_secs(3);
 /// # Errors
 /// The database's; [`Error::Internal`] for an answer that does not fit the request, which a person must look at.
 pub async fn record_outcome(db: &Db, claimed: &Claimed, answer: &Answer, clock: &Clock) -> Result<()> {
-    if let (Kind::Sale | Kind::Authorize, Subject::Payment(id)) = (claimed.kind, claimed.subject) {
-        return charge(db, claimed, id, answer, clock).await;
-    }
-    let mut tx = db.begin().await?;
-    match (claimed.kind, claimed.subject) {
-        (Kind::Capture | Kind::Void, Subject::Payment(id)) => change(&mut tx, claimed, id, answer, clock).await?,
-        (Kind::Refund, Subject::Payment(id)) => refund(&mut tx, claimed, id, answer, clock).await?,
-        (Kind::Reverse, Subject::Payment(id)) => reversal(&mut tx, claimed, id, answer).await?,
-        (Kind::StoreCard, Subject::PaymentMethod(id)) => card(&mut tx, claimed, id, answer, clock).await?,
-        (Kind::Sale | Kind::Authorize, _)
-        | (Kind::Capture | Kind::Void | Kind::Refund | Kind::Reverse, Subject::PaymentMethod(_))
-        | (Kind::StoreCard, Subject::Payment(_)) => return Err(misfit(claimed, "its subject")),
-    }
-    failpoint("outcome.written").await?;
+    let tx = match (claimed.kind, claimed.subject) {
+        (Kind::Sale | Kind::Authorize, Subject::Payment(id)) => {
+            if let Answer::Challenged { url } = answer {
+                return challenge(db, claimed, id, url, clock).await;
+            }
+            let payment = payments::retrieve(db, claimed.account_id, id).await?;
+            let now = claimed.time.now(&**db, clock).await?;
+            if goes_straight(db, claimed, &payment, answer, now).await? {
+                return Ok(());
+            }
+            let mut tx = db.begin().await?;
+            charge(&mut tx, claimed, &payment, answer, now).await?;
+            tx
+        }
+        _ => {
+            let mut tx = db.begin().await?;
+            record_within(&mut tx, claimed, answer, clock).await?;
+            failpoint("outcome.written").await?;
+            tx
+        }
+    };
     tx.commit().await?;
     Ok(())
 }
 
-/// Whether this says only that this one request did nothing. That of an approval, or of a decline that the provider has in its
-/// books, is a fact about the operation, whoever tells it.
-fn is_empty_handed(claimed: &Claimed, answer: &Answer) -> bool {
-    match answer {
-        Answer::Refused { .. } => true,
-        // The card gateway enters nothing of what its limits decline, and leaves the reference free.
-        Answer::Declined { .. } => claimed.provider == ProviderKind::CardGateway,
-        Answer::Charged { .. } | Answer::Challenged { .. } | Answer::Done { .. } | Answer::Stored { .. } => false,
+/// Writes a known outcome the long way, in a transaction that may hold more than this. Whoever commits it writes it.
+pub(super) async fn record_within(tx: &mut Tx, claimed: &Claimed, answer: &Answer, clock: &Clock) -> Result<Recorded> {
+    match (claimed.kind, claimed.subject) {
+        (Kind::Sale | Kind::Authorize, Subject::Payment(id)) => {
+            let payment = payments::find(tx, claimed.account_id, id).await?.ok_or(Error::NotFound("payment"))?;
+            let now = claimed.time.now(&mut **tx, clock).await?;
+            charge(tx, claimed, &payment, answer, now).await
+        }
+        (Kind::Capture | Kind::Void, Subject::Payment(id)) => change(tx, claimed, id, answer, clock).await,
+        (Kind::Refund, Subject::Payment(id)) => refund(tx, claimed, id, answer, clock).await,
+        (Kind::Reverse, Subject::Payment(id)) => reversal(tx, claimed, id, answer).await,
+        (Kind::StoreCard, Subject::PaymentMethod(id)) => card(tx, claimed, id, answer, clock).await,
+        (Kind::Sale | Kind::Authorize | Kind::Capture | Kind::Void, Subject::PaymentMethod(_))
+        | (Kind::Refund | Kind::Reverse, Subject::PaymentMethod(_))
+        | (Kind::StoreCard, Subject::Payment(_)) => Err(misfit(claimed, "its subject")),
     }
-}
-
-/// Whether another worker has taken the operation over since, and this says nothing of what that one has sent.
-pub(super) fn is_overtaken(claimed: &Claimed, operation: &Locked, answer: &Answer) -> bool {
-    let overtaken = is_empty_handed(claimed, answer) && operation.fence != claimed.fence && proof::holds(Rule::Fence);
-    if overtaken {
-        tracing::info!(operation = %claimed.id, "a request did nothing, and another worker has the operation by now: its word counts");
-    }
-    overtaken
 }
 
 pub(super) fn misfit(claimed: &Claimed, what: &str) -> Error {
     Error::internal(format!("{}: {what} makes no sense", claimed.id))
 }
 
+/// Writes the outcome of a charge as one statement, where its payment still awaits it. `false`: it was not so, and nothing was
+/// written.
+async fn goes_straight(db: &Db, claimed: &Claimed, payment: &Payment, answer: &Answer, now: Timestamp) -> Result<bool> {
+    if let Some(invoice) = payment.invoice_id {
+        return pays_straight(db, claimed, payment, invoice, answer, now).await;
+    }
+    if payment.payment_link_id.is_some() || !payment.status.is_under_way() || is_empty_handed(claimed, answer) {
+        return Ok(false);
+    }
+    let mut payment = payment.clone();
+    conclude(&mut payment, claimed, answer, now)?;
+    let mut connection = db.acquire().await?;
+    let Some(endpoints) = write(&mut connection, claimed, &payment, answer, now).await? else { return Ok(false) };
+    failpoint("outcome.written_at_once").await?;
+    db.wake(queues::WEBHOOKS, endpoints);
+    Ok(true)
+}
+
 /// The outcome of a charge. Whoever takes the payment out of those states that await one has written it; whoever comes later
 /// has a late answer.
-async fn charge(db: &Db, claimed: &Claimed, id: PaymentId, answer: &Answer, clock: &Clock) -> Result<()> {
-    if let Answer::Challenged { url } = answer {
-        return challenge(db, claimed, id, url, clock).await;
-    }
-    let mut payment = payments::retrieve(db, claimed.account_id, id).await?;
-    let now = claimed.time.now(&**db, clock).await?;
+async fn charge(
+    tx: &mut Tx,
+    claimed: &Claimed,
+    payment: &Payment,
+    answer: &Answer,
+    now: Timestamp,
+) -> Result<Recorded> {
     if let Some(invoice) = payment.invoice_id {
-        return charge_for_invoice(db, claimed, &payment, invoice, answer, now).await;
+        return charge_for_invoice(tx, claimed, payment.id, invoice, answer, now).await;
     }
     if let Some(link) = payment.payment_link_id {
-        return charge_for_link(db, claimed, &payment, link, answer, now).await;
+        return charge_for_link(tx, claimed, payment.id, link, answer, now).await;
     }
-    if payment.status.is_under_way() && !is_empty_handed(claimed, answer) {
-        conclude(&mut payment, claimed, answer, now)?;
-        let mut connection = db.acquire().await?;
-        if let Some(endpoints) = write(&mut connection, claimed, &payment, answer, now).await? {
-            failpoint("outcome.written_at_once").await?;
-            db.wake(queues::WEBHOOKS, endpoints);
-            return Ok(());
+    let mut payment = payments::lock(tx, claimed.account_id, payment.id).await?;
+    let operation = operations::lock(tx, claimed.id).await?;
+    if let Some(recorded) = too_late(tx, claimed, &payment, &operation, answer, now).await? {
+        if recorded == Recorded::Late {
+            failpoint("outcome.written_late").await?;
         }
+        return Ok(recorded);
     }
-    let mut tx = db.begin().await?;
-    let mut payment = payments::lock(&mut tx, claimed.account_id, id).await?;
-    let operation = operations::lock(&mut tx, claimed.id).await?;
-    if is_overtaken(claimed, &operation, answer) {
-        return Ok(());
-    }
-    if !operation.state.is_final() && payment.status.is_under_way() {
-        conclude(&mut payment, claimed, answer, now)?;
-        finish(&mut tx, claimed, &payment, answer, now).await?;
-        failpoint("outcome.written_the_long_way").await?;
-        tx.commit().await?;
-        return Ok(());
-    }
-    if !operation.state.is_final() {
-        return Err(misfit(claimed, &format!("a charge of a payment that is {}", payment.status.name())));
-    }
-    late_charge(&mut tx, claimed, &payment, &operation, answer, now).await?;
-    failpoint("outcome.written_late").await?;
-    tx.commit().await?;
-    Ok(())
+    conclude(&mut payment, claimed, answer, now)?;
+    finish(tx, claimed, &payment, answer, now).await?;
+    failpoint("outcome.written_the_long_way").await?;
+    Ok(Recorded::Written { fence: operation.fence })
 }
 
 /// Writes the outcome of a charge that is locked with its operation, and wakes whoever is to hear of it.
@@ -226,15 +234,15 @@ fn event_of(payment: &Payment) -> Option<EventType> {
 }
 
 /// A capture or a void. If the provider would not, the payment is as it was.
-async fn change(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, clock: &Clock) -> Result<()> {
+async fn change(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, clock: &Clock) -> Result<Recorded> {
     let mut payment = payments::lock(tx, claimed.account_id, id).await?;
     let operation = operations::lock(tx, claimed.id).await?;
     if operation.state.is_final() {
         late_change(claimed, &operation, answer);
-        return Ok(());
+        return Ok(Recorded::Late);
     }
     if is_overtaken(claimed, &operation, answer) {
-        return Ok(());
+        return Ok(Recorded::Overtaken);
     }
     // After the lock: whoever waited for it comes later, and so does the event.
     let now = claimed.time.now(&mut **tx, clock).await?;
@@ -263,20 +271,20 @@ async fn change(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, 
     if let Some(event) = event {
         tell(tx, &payment, event, now).await?;
     }
-    Ok(())
+    Ok(Recorded::Written { fence: operation.fence })
 }
 
 /// A refund. What was reserved has gone back, or is free again.
-async fn refund(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, clock: &Clock) -> Result<()> {
+async fn refund(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, clock: &Clock) -> Result<Recorded> {
     let refund = claimed.refund_id.ok_or_else(|| misfit(claimed, "a refund of nothing"))?;
     let mut payment = payments::lock(tx, claimed.account_id, id).await?;
     let operation = operations::lock(tx, claimed.id).await?;
     if operation.state.is_final() {
         late_change(claimed, &operation, answer);
-        return Ok(());
+        return Ok(Recorded::Late);
     }
     if is_overtaken(claimed, &operation, answer) {
-        return Ok(());
+        return Ok(Recorded::Overtaken);
     }
     let now = claimed.time.now(&mut **tx, clock).await?;
     operations::finish(tx, claimed.id, &ended(answer)).await?;
@@ -306,7 +314,8 @@ async fn refund(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, 
     if let Some(next) = operations::next_refund(tx, claimed.account_id, id).await? {
         tx.wake(queues::MONEY, next.uuid());
     }
-    tell(tx, &payment, event, now).await
+    tell(tx, &payment, event, now).await?;
+    Ok(Recorded::Written { fence: operation.fence })
 }
 
 /// Writes an event about a payment with its refunds.
@@ -330,107 +339,14 @@ fn ended(answer: &Answer) -> Outcome<'_> {
     }
 }
 
-/// An answer to a capture, void or refund that has ended. Done once more, or after all, is for a person: it cannot be undone.
-fn late_change(claimed: &Claimed, operation: &Locked, answer: &Answer) {
-    if let Answer::Done { provider_ref } = answer
-        && operation.provider_ref.as_ref() != Some(provider_ref)
-    {
-        tracing::error!(
-            operation = %claimed.id, kind = claimed.kind.name(), recorded = operation.provider_ref, provider_ref,
-            "the provider did this although our books have another end of it: a person must put it right"
-        );
-        metrics::counter!("payments_late_changes_total", "provider" => claimed.provider.name()).increment(1);
-    }
-}
-
-/// An answer to an operation that has ended. The same charge again is no news; another one is reversed.
-pub(super) async fn late_charge(
-    tx: &mut Tx,
-    claimed: &Claimed,
-    payment: &Payment,
-    operation: &Locked,
-    answer: &Answer,
-    now: Timestamp,
-) -> Result<()> {
-    match answer {
-        Answer::Charged { provider_ref, amount, .. } if operation.provider_ref.as_ref() != Some(provider_ref) => {
-            reverse(tx, claimed, payment, provider_ref, *amount, now).await
-        }
-        Answer::Charged { .. }
-        | Answer::Challenged { .. }
-        | Answer::Declined { .. }
-        | Answer::Refused { .. }
-        | Answer::Done { .. }
-        | Answer::Stored { .. } => Ok(()),
-    }
-}
-
-async fn reverse(
-    tx: &mut Tx,
-    claimed: &Claimed,
-    payment: &Payment,
-    provider_ref: &str,
-    amount: i64,
-    now: Timestamp,
-) -> Result<()> {
-    let recorded = sqlx::query_scalar!(
-        r#"SELECT EXISTS (SELECT 1 FROM charge_anomalies WHERE operation_id = $1 AND provider_ref = $2) AS "recorded!""#,
-        claimed.id.uuid(),
-        provider_ref
-    )
-    .fetch_one(&mut **tx)
-    .await?;
-    if recorded {
-        return Ok(());
-    }
-    tracing::error!(
-        operation = %claimed.id, payment = %payment.id, provider_ref, amount,
-        "a second approved charge for one payment: recorded as an anomaly, and its reversal is on its way"
-    );
-    metrics::counter!("payments_duplicate_charges_total", "provider" => claimed.provider.name()).increment(1);
-    let reversal = OperationId::new(now);
-    let money = crate::money::Money { minor: amount, currency: payment.currency };
-    operations::insert(
-        tx,
-        &NewOperation {
-            id: reversal,
-            account_id: claimed.account_id,
-            provider_account_id: claimed.provider_account_id,
-            subject: Subject::Payment(payment.id),
-            refund_id: None,
-            kind: Kind::Reverse,
-            money: Some(money),
-            source: None,
-            target_ref: Some(provider_ref),
-            action_token: None,
-            origin: &Origin::default(),
-        },
-    )
-    .await?;
-    sqlx::query!(
-        "INSERT INTO charge_anomalies
-            (id, account_id, payment_id, operation_id, reversal_operation_id, provider_ref, amount, currency, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-        AnomalyId::new(now).uuid(),
-        claimed.account_id.uuid(),
-        payment.id.uuid(),
-        claimed.id.uuid(),
-        reversal.uuid(),
-        provider_ref,
-        amount,
-        payment.currency.code(),
-        now,
-    )
-    .execute(&mut **tx)
-    .await?;
-    Ok(())
-}
-
-async fn reversal(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer) -> Result<()> {
+async fn reversal(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer) -> Result<Recorded> {
     payments::lock(tx, claimed.account_id, id).await?;
     let operation = operations::lock(tx, claimed.id).await?;
-    if operation.state.is_final() || is_overtaken(claimed, &operation, answer) {
-        return Ok(());
+    if operation.state.is_final() {
+        return Ok(Recorded::Late);
+    }
+    if is_overtaken(claimed, &operation, answer) {
+        return Ok(Recorded::Overtaken);
     }
     if let Answer::Refused { reason } = answer {
         tracing::error!(
@@ -438,19 +354,25 @@ async fn reversal(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer
             "the provider would not reverse a second charge: the cardholder has paid twice until a person refunds it"
         );
     }
-    operations::finish(tx, claimed.id, &ended(answer)).await
+    operations::finish(tx, claimed.id, &ended(answer)).await?;
+    Ok(Recorded::Written { fence: operation.fence })
 }
 
-async fn card(tx: &mut Tx, claimed: &Claimed, id: PaymentMethodId, answer: &Answer, clock: &Clock) -> Result<()> {
+async fn card(tx: &mut Tx, claimed: &Claimed, id: PaymentMethodId, answer: &Answer, clock: &Clock) -> Result<Recorded> {
     let saved = payment_methods::retrieve(tx, claimed.account_id, id).await?;
     let customer = customers::lock(tx, claimed.account_id, saved.customer_id).await?;
     let operation = operations::lock(tx, claimed.id).await?;
-    if operation.state.is_final() || is_overtaken(claimed, &operation, answer) {
-        return Ok(());
+    if operation.state.is_final() {
+        return Ok(Recorded::Late);
     }
+    if is_overtaken(claimed, &operation, answer) {
+        return Ok(Recorded::Overtaken);
+    }
+    let written = Recorded::Written { fence: operation.fence };
     operations::finish(tx, claimed.id, &ended(answer)).await?;
     let Answer::Stored { provider_ref, card } = answer else {
-        return payment_methods::finish_saving(tx, id, None).await;
+        payment_methods::finish_saving(tx, id, None).await?;
+        return Ok(written);
     };
     payment_methods::finish_saving(tx, id, Some((provider_ref, card))).await?;
     let now = claimed.time.now(&mut **tx, clock).await?;
@@ -461,5 +383,5 @@ async fn card(tx: &mut Tx, claimed: &Claimed, id: PaymentMethodId, answer: &Answ
     let livemode = saved.mode == Mode::Live;
     let view = PaymentMethodView::new(&saved);
     events::append(tx, claimed.account_id, livemode, EventType::PaymentMethodCreated, &view, now).await?;
-    Ok(())
+    Ok(written)
 }

@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 /// [`Error::NotFound`]; [`Error::Conflict`] while a payment for it is under way.
 pub async fn void_invoice(db: &Db, caller: &Caller, id: InvoiceId, now: Timestamp) -> Result<Invoice> {
     // What produced an invoice never changes. A subscription is locked before its invoice.
-    let produced = invoices::retrieve(db, caller.account_id, id).await?;
+    let produced = invoices::retrieve(&**db, caller.account_id, id).await?;
     let mut tx = db.begin().await?;
     let mut subscription = subscriptions::lock_producer(&mut tx, &produced).await?;
     let mut invoice = invoices::lock(&mut tx, caller.account_id, id).await?;

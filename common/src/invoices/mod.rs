@@ -9,7 +9,7 @@ mod store;
 mod subscribed;
 mod view;
 
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 
 pub use attempts::{AttemptStatus, AttemptView};
 pub use collection::{Circumstances, Failure, Next, RETRY_AFTER_DAYS};
@@ -382,7 +382,7 @@ async fn announce(tx: &mut Tx, invoice: &Invoice, kind: EventType, now: Timestam
 ///
 /// # Errors
 /// [`Error::NotFound`], for another account's too.
-pub async fn retrieve(db: &PgPool, account: AccountId, id: InvoiceId) -> Result<Invoice> {
+pub async fn retrieve(db: impl PgExecutor<'_>, account: AccountId, id: InvoiceId) -> Result<Invoice> {
     store::find(db, account, id).await?.ok_or(Error::NotFound("invoice"))
 }
 

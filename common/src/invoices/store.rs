@@ -2,7 +2,7 @@
 
 pub(super) mod attempts;
 
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
 use super::{Invoice, Items, Number, Status};
@@ -164,7 +164,7 @@ pub(super) async fn is_produced(
     Ok(query.fetch_one(tx).await?)
 }
 
-pub(super) async fn find(db: &PgPool, account: AccountId, id: InvoiceId) -> Result<Option<Invoice>> {
+pub(super) async fn find(db: impl PgExecutor<'_>, account: AccountId, id: InvoiceId) -> Result<Option<Invoice>> {
     let query = select_invoices!("WHERE i.account_id = $1 AND i.id = $2", account.uuid(), id.uuid());
     Ok(query.fetch_optional(db).await?)
 }

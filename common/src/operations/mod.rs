@@ -4,6 +4,7 @@
 //! Leases go by `clock_timestamp()` of the database: never by `now()`, which stands still while a lock is waited for, and
 //! never by a process's own clock.
 
+pub mod admin;
 mod store;
 
 use std::collections::HashMap;

@@ -293,6 +293,17 @@ pub enum RecoveryClass {
     Neither,
 }
 
+impl RecoveryClass {
+    /// As people call it.
+    pub const fn letter(self) -> &'static str {
+        match self {
+            Self::Idempotent => "A",
+            Self::Lookup => "B",
+            Self::Neither => "C",
+        }
+    }
+}
+
 /// What a look-up by reference found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {

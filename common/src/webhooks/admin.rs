@@ -1,6 +1,6 @@
 //! What an operator sees of endpoints and does to them. Only the operator's command line calls these.
 
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 
 use super::endpoints::{self, WithSecret};
 use super::store::endpoints as store;
@@ -43,11 +43,15 @@ pub async fn list(db: &PgPool, account: Option<AccountId>) -> Result<Vec<Endpoin
     store::list_all(db, account).await
 }
 
-/// Gives an endpoint a new secret, as [`endpoints::rotate_secret`] does.
+/// Gives an endpoint a new secret, as [`endpoints::rotate_secret`] does. Answers whose it is.
 ///
 /// # Errors
 /// [`Error::NotFound`].
-pub async fn rotate_secret(db: &PgPool, encryption: &EncryptionKey, id: WebhookEndpointId) -> Result<WithSecret> {
-    let account = store::owner(db, id).await?.ok_or(Error::NotFound("webhook endpoint"))?;
-    endpoints::rotate_secret(db, encryption, account, id).await
+pub async fn rotate_secret(
+    tx: &mut PgConnection,
+    encryption: &EncryptionKey,
+    id: WebhookEndpointId,
+) -> Result<(AccountId, WithSecret)> {
+    let account = store::owner(&mut *tx, id).await?.ok_or(Error::NotFound("webhook endpoint"))?;
+    Ok((account, endpoints::rotate_secret(tx, encryption, account, id).await?))
 }

@@ -1,6 +1,6 @@
 //! Deliveries as the merchant sees them: one for each attempt, made or still to be made.
 
-use sqlx::PgPool;
+use sqlx::{Acquire, PgPool, Postgres};
 
 use super::store::{deliveries as store, endpoints};
 use super::{DeliveryStatus, EndpointStatus};
@@ -95,7 +95,12 @@ pub async fn list(
 /// # Errors
 /// [`Error::NotFound`]; [`Error::Conflict`] if the delivery has not been made yet, its endpoint is deleted or disabled, or
 /// its event is no longer kept.
-pub async fn replay(db: &PgPool, account: AccountId, id: WebhookDeliveryId, now: Timestamp) -> Result<Delivery> {
+pub async fn replay(
+    db: impl Acquire<'_, Database = Postgres>,
+    account: AccountId,
+    id: WebhookDeliveryId,
+    now: Timestamp,
+) -> Result<Delivery> {
     let mut tx = db.begin().await?;
     let first = store::find(&mut *tx, account, id).await?.ok_or(Error::NotFound("webhook delivery"))?;
     if first.status == DeliveryStatus::Pending {

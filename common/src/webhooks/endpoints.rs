@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sqlx::PgPool;
+use sqlx::{PgExecutor, PgPool};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::store::endpoints as store;
@@ -185,7 +185,7 @@ fn apply(endpoint: &mut Endpoint, change: EndpointChange) -> bool {
 /// # Errors
 /// [`Error::NotFound`].
 pub async fn rotate_secret(
-    db: &PgPool,
+    db: impl PgExecutor<'_>,
     encryption: &EncryptionKey,
     account: AccountId,
     id: WebhookEndpointId,

@@ -4,6 +4,7 @@ pub mod admin;
 pub mod deliveries;
 pub mod dispatch;
 pub mod endpoints;
+pub mod replays;
 mod schedule;
 mod secrets;
 pub mod signature;

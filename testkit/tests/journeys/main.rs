@@ -19,6 +19,7 @@ mod idempotency;
 mod invoices;
 mod keys;
 mod limits;
+mod operators;
 mod pages;
 mod payment_links;
 mod payment_methods;

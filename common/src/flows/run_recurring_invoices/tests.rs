@@ -44,7 +44,7 @@ impl Books {
             provider: Some(ProviderKind::Mock),
             ..AccountSettings::default()
         };
-        let account_id = accounts::create(&self.db, morning(), None, Mode::Test, &settings).await.expect("an account");
+        let account_id = accounts::create(&*self.db, morning(), None, Mode::Test, &settings).await.expect("an account");
         Caller {
             key_id: KeyId::new(morning()),
             key_kind: KeyKind::Secret,

@@ -1,6 +1,6 @@
 //! The faults that an operator may order of the mock, by provider account.
 
-use sqlx::PgPool;
+use sqlx::{PgExecutor, PgPool};
 
 use crate::id::ProviderAccountId;
 use crate::providers::RecoveryClass;
@@ -25,14 +25,6 @@ pub struct Faults {
     pub refuse: Option<bool>,
     /// What it offers to whoever lost an answer.
     pub recovery: Option<RecoveryClass>,
-}
-
-fn letter(class: RecoveryClass) -> &'static str {
-    match class {
-        RecoveryClass::Idempotent => "A",
-        RecoveryClass::Lookup => "B",
-        RecoveryClass::Neither => "C",
-    }
 }
 
 fn class(letter: &str) -> RecoveryClass {
@@ -76,7 +68,11 @@ pub(super) async fn lose_one_answer(db: &PgPool, account: ProviderAccountId) -> 
 ///
 /// # Errors
 /// Only the database's; a negative figure is refused by a constraint.
-pub async fn set_faults(db: &PgPool, account: ProviderAccountId, faults: &Faults) -> Result<(), sqlx::Error> {
+pub async fn set_faults(
+    db: impl PgExecutor<'_>,
+    account: ProviderAccountId,
+    faults: &Faults,
+) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO mock.accounts AS m (id, latency_ms, lose_answers, refuse, recovery_class)
          VALUES ($1, coalesce($2, 0), coalesce($3, 0), coalesce($4, false), coalesce($5, 'A'))
@@ -87,7 +83,7 @@ pub async fn set_faults(db: &PgPool, account: ProviderAccountId, faults: &Faults
         faults.latency_ms,
         faults.lose_answers,
         faults.refuse,
-        faults.recovery.map(letter),
+        faults.recovery.map(RecoveryClass::letter),
     )
     .execute(db)
     .await?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
 use crate::error::Result;
@@ -139,7 +139,7 @@ pub(in crate::webhooks) async fn save(
 
 /// Puts a new secret in the place of the present one, which becomes the former one for so long.
 pub(in crate::webhooks) async fn rotate(
-    db: &PgPool,
+    db: impl PgExecutor<'_>,
     account: AccountId,
     id: WebhookEndpointId,
     sealed: &[u8],
@@ -240,7 +240,7 @@ pub(in crate::webhooks) async fn list_all(db: &PgPool, account: Option<AccountId
 }
 
 /// Whose endpoint it is, for an operator.
-pub(in crate::webhooks) async fn owner(db: &PgPool, id: WebhookEndpointId) -> Result<Option<AccountId>> {
+pub(in crate::webhooks) async fn owner(db: impl PgExecutor<'_>, id: WebhookEndpointId) -> Result<Option<AccountId>> {
     let owner =
         sqlx::query_scalar!("SELECT account_id FROM webhook_endpoints WHERE id = $1 AND deleted_at IS NULL", id.uuid())
             .fetch_optional(db)

@@ -3,3 +3,4 @@
 pub(super) mod deliveries;
 pub(super) mod dispatch;
 pub(super) mod endpoints;
+pub(super) mod replays;

@@ -47,7 +47,7 @@ impl Shop {
             provider: Some(ProviderKind::Mock),
             ..AccountSettings::default()
         };
-        let account_id = accounts::create(&db, now, None, Mode::Test, &settings).await.expect("an account");
+        let account_id = accounts::create(&*db, now, None, Mode::Test, &settings).await.expect("an account");
         let caller = Caller {
             key_id: KeyId::new(now),
             key_kind: KeyKind::Secret,

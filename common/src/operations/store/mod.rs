@@ -1,5 +1,7 @@
 //! The SQL of operations.
 
+pub(super) mod admin;
+
 use std::collections::HashMap;
 use std::time::Duration;
 

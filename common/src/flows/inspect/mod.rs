@@ -1,0 +1,12 @@
+//! Inspecting: what an operator asks about one payment or invoice, and about the whole. Nothing here changes anything.
+
+mod books;
+mod doctor;
+mod invoice;
+mod payment;
+mod verdict;
+
+pub use books::{Compared, Difference, Disagreement, compare_books};
+pub use doctor::{Finding, Grade, clock_off, examine};
+pub use invoice::{WhyInvoice, why_invoice};
+pub use payment::{Moment, Story, story_of_payment};

@@ -1,0 +1,165 @@
+//! Outcomes that come late: the operation has ended, or another worker has it. A charge that nobody wants is recorded and
+//! reversed, never dropped; a request that did nothing counts only while its claim is the latest.
+
+use super::outcome::misfit;
+use crate::db::Tx;
+use crate::error::Result;
+use crate::id::{AnomalyId, OperationId};
+use crate::operations::{self, Claimed, Kind, Locked, NewOperation, Origin, Subject};
+use crate::payments::Payment;
+use crate::proof::{self, Rule};
+use crate::providers::{Answer, ProviderKind};
+use crate::time::Timestamp;
+
+/// What became of an outcome that was to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Recorded {
+    /// It is the end of its operation, whose latest claim had this fencing token.
+    Written {
+        /// The token.
+        fence: i64,
+    },
+    /// The operation had come to its end before.
+    Late,
+    /// It says that a request did nothing, and another worker has the operation.
+    Overtaken,
+}
+
+/// Whether this says only that this one request did nothing. That of an approval, or of a decline that the provider has in its
+/// books, is a fact about the operation, whoever tells it.
+pub(super) fn is_empty_handed(claimed: &Claimed, answer: &Answer) -> bool {
+    match answer {
+        Answer::Refused { .. } => true,
+        // The card gateway enters nothing of what its limits decline, and leaves the reference free.
+        Answer::Declined { .. } => claimed.provider == ProviderKind::CardGateway,
+        Answer::Charged { .. } | Answer::Challenged { .. } | Answer::Done { .. } | Answer::Stored { .. } => false,
+    }
+}
+
+/// Whether another worker has taken the operation over since, and this says nothing of what that one has sent.
+pub(super) fn is_overtaken(claimed: &Claimed, operation: &Locked, answer: &Answer) -> bool {
+    let overtaken = is_empty_handed(claimed, answer) && operation.fence != claimed.fence && proof::holds(Rule::Fence);
+    if overtaken {
+        tracing::info!(operation = %claimed.id, "a request did nothing, and another worker has the operation by now: its word counts");
+    }
+    overtaken
+}
+
+/// Whether a charge comes too late to be the outcome of its payment, which is locked with its operation; then what is to be
+/// done about it has been done.
+pub(super) async fn too_late(
+    tx: &mut Tx,
+    claimed: &Claimed,
+    payment: &Payment,
+    operation: &Locked,
+    answer: &Answer,
+    now: Timestamp,
+) -> Result<Option<Recorded>> {
+    if is_overtaken(claimed, operation, answer) {
+        return Ok(Some(Recorded::Overtaken));
+    }
+    if operation.state.is_final() {
+        late_charge(tx, claimed, payment, operation, answer, now).await?;
+        return Ok(Some(Recorded::Late));
+    }
+    if !payment.status.is_under_way() {
+        return Err(misfit(claimed, &format!("a charge of a payment that is {}", payment.status.name())));
+    }
+    Ok(None)
+}
+
+/// An answer to a capture, void or refund that has ended. Done once more, or after all, is for a person: it cannot be undone.
+pub(super) fn late_change(claimed: &Claimed, operation: &Locked, answer: &Answer) {
+    if let Answer::Done { provider_ref } = answer
+        && operation.provider_ref.as_ref() != Some(provider_ref)
+    {
+        tracing::error!(
+            operation = %claimed.id, kind = claimed.kind.name(), recorded = operation.provider_ref, provider_ref,
+            "the provider did this although our books have another end of it: a person must put it right"
+        );
+        metrics::counter!("payments_late_changes_total", "provider" => claimed.provider.name()).increment(1);
+    }
+}
+
+/// An answer to an operation that has ended. The same charge again is no news; another one is reversed.
+async fn late_charge(
+    tx: &mut Tx,
+    claimed: &Claimed,
+    payment: &Payment,
+    operation: &Locked,
+    answer: &Answer,
+    now: Timestamp,
+) -> Result<()> {
+    match answer {
+        Answer::Charged { provider_ref, amount, .. } if operation.provider_ref.as_ref() != Some(provider_ref) => {
+            reverse(tx, claimed, payment, provider_ref, *amount, now).await
+        }
+        Answer::Charged { .. }
+        | Answer::Challenged { .. }
+        | Answer::Declined { .. }
+        | Answer::Refused { .. }
+        | Answer::Done { .. }
+        | Answer::Stored { .. } => Ok(()),
+    }
+}
+
+async fn reverse(
+    tx: &mut Tx,
+    claimed: &Claimed,
+    payment: &Payment,
+    provider_ref: &str,
+    amount: i64,
+    now: Timestamp,
+) -> Result<()> {
+    let recorded = sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT 1 FROM charge_anomalies WHERE operation_id = $1 AND provider_ref = $2) AS "recorded!""#,
+        claimed.id.uuid(),
+        provider_ref
+    )
+    .fetch_one(&mut **tx)
+    .await?;
+    if recorded {
+        return Ok(());
+    }
+    tracing::error!(
+        operation = %claimed.id, payment = %payment.id, provider_ref, amount,
+        "a second approved charge for one payment: recorded as an anomaly, and its reversal is on its way"
+    );
+    metrics::counter!("payments_duplicate_charges_total", "provider" => claimed.provider.name()).increment(1);
+    let reversal = OperationId::new(now);
+    let money = crate::money::Money { minor: amount, currency: payment.currency };
+    operations::insert(
+        tx,
+        &NewOperation {
+            id: reversal,
+            account_id: claimed.account_id,
+            provider_account_id: claimed.provider_account_id,
+            subject: Subject::Payment(payment.id),
+            refund_id: None,
+            kind: Kind::Reverse,
+            money: Some(money),
+            source: None,
+            target_ref: Some(provider_ref),
+            action_token: None,
+            origin: &Origin::default(),
+        },
+    )
+    .await?;
+    sqlx::query!(
+        "INSERT INTO charge_anomalies
+            (id, account_id, payment_id, operation_id, reversal_operation_id, provider_ref, amount, currency, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        AnomalyId::new(now).uuid(),
+        claimed.account_id.uuid(),
+        payment.id.uuid(),
+        claimed.id.uuid(),
+        reversal.uuid(),
+        provider_ref,
+        amount,
+        payment.currency.code(),
+        now,
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,309 @@
+//! Resolving: an operator enters what a provider has said of an operation that only a person can find out about. It is written
+//! by the code that writes what a worker hears, under the same locks, and in one transaction with its record in the audit log.
+
+use serde_json::{Value, json};
+
+use super::late::Recorded;
+use super::outcome::record_within;
+use super::perform::Performed;
+use crate::audit::{Act, Actor, Entry};
+use crate::clock::Clock;
+use crate::db::{self, Db};
+use crate::error::{Error, Result};
+use crate::id::{AuditId, OperationId};
+use crate::operations::admin::{self, OperationRow};
+use crate::operations::{self, Kind, State};
+use crate::providers::{Answer, Decline, DeclineType};
+
+/// The longest that we keep of what an operator types.
+const MAX_TEXT: usize = 255;
+
+/// What the provider has said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resolution {
+    /// It charged the card.
+    Charged {
+        /// Its name for the charge.
+        provider_ref: String,
+        /// How much, if less than all.
+        amount: Option<i64>,
+    },
+    /// It did what followed a charge.
+    Done {
+        /// Its name for that.
+        provider_ref: String,
+    },
+    /// The issuer said no.
+    Declined {
+        /// Our word for the reason.
+        code: String,
+        /// Soft or hard, where the code is none that we know.
+        kind: Option<DeclineType>,
+    },
+    /// It certainly did nothing.
+    Failed {
+        /// How that is known.
+        reason: String,
+    },
+}
+
+/// What has come of it.
+#[derive(Debug)]
+pub struct Resolved {
+    /// The operation, as it stood before.
+    pub operation: OperationRow,
+    /// The record, if something was written: not if the operation had ended so before, nor if it was only tried.
+    pub record: Option<AuditId>,
+    /// Whether the operation had ended so before.
+    pub was_so: bool,
+    /// Who waits for it.
+    pub performed: Performed,
+}
+
+/// Enters it; `dry_run` does everything and takes it back.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Error::Invalid`] for what does not fit the operation; [`Error::Conflict`] if it does not wait for a
+/// person or has ended otherwise, and if something else has the provider's name.
+pub async fn resolve(
+    db: &Db,
+    clock: &Clock,
+    actor: &Actor,
+    id: OperationId,
+    resolution: &Resolution,
+    dry_run: bool,
+) -> Result<Resolved> {
+    let operation = admin::find(db, id).await?;
+    let claimed = operations::read(db, id, clock.now()).await?;
+    let performed = Performed { reply_to: claimed.origin.reply_to.clone(), reply_id: claimed.subject.reply_id() };
+    if ended_so(db, &operation, resolution).await? {
+        return Ok(Resolved { operation, record: None, was_so: true, performed });
+    }
+    waits(&operation)?;
+    let answer = answer_of(&operation, resolution)?;
+    is_free(db, &operation, resolution).await?;
+    let mut act = Act::begin(db, actor).await?;
+    let recorded = record_within(&mut act, &claimed, &answer, clock).await.map_err(taken)?;
+    // A claim raises the fence, so nobody has had it since it was looked at.
+    if recorded != (Recorded::Written { fence: operation.fence }) {
+        act.rollback().await?;
+        return Err(Error::conflict(format!(
+            "{id} has come to an end meanwhile, or a worker has it; look at it again"
+        )));
+    }
+    if dry_run {
+        act.rollback().await?;
+        return Ok(Resolved { operation, record: None, was_so: false, performed });
+    }
+    let entry = Entry {
+        action: "operations.resolve",
+        account: Some(operation.account_id),
+        object: Some(id.to_string()),
+        detail: detail(&operation, resolution),
+    };
+    let record = act.commit(&entry).await.map_err(taken)?;
+    Ok(Resolved { operation, record: Some(record), was_so: false, performed })
+}
+
+fn taken(error: Error) -> Error {
+    if let Error::Database(said) = &error
+        && db::violated(said) == Some("payments_provider_ref")
+    {
+        return Error::conflict("that charge of the provider's pays for another payment");
+    }
+    error
+}
+
+fn waits(operation: &OperationRow) -> Result<()> {
+    let id = operation.id;
+    if operation.waits_for_a_person() {
+        return Ok(());
+    }
+    if operation.state.is_final() {
+        let said = operation.provider_ref.as_deref().or(operation.failure.as_deref()).unwrap_or_default();
+        return Err(Error::conflict(format!("{id} has ended otherwise: {} {said}", operation.state.name())));
+    }
+    let next = operation.next_push_at.map(|at| format!(", at {at} at the latest")).unwrap_or_default();
+    let state = operation.state.name();
+    Err(Error::conflict(format!("{id} does not wait for a person: it is {state} and goes on by itself{next}")))
+}
+
+/// Whether it has come to this very end before.
+async fn ended_so(db: &Db, operation: &OperationRow, resolution: &Resolution) -> Result<bool> {
+    let (state, failure, named) = (operation.state, operation.failure.as_ref(), operation.provider_ref.as_ref());
+    Ok(match resolution {
+        Resolution::Charged { provider_ref, amount } => {
+            let same = state == State::Succeeded && named == Some(provider_ref);
+            same && charged(db, operation).await? == amount.or(operation.amount)
+        }
+        Resolution::Done { provider_ref } => state == State::Succeeded && named == Some(provider_ref),
+        Resolution::Declined { code, .. } => state == State::Declined && failure == Some(code),
+        Resolution::Failed { reason } => state == State::Failed && failure == Some(reason),
+    })
+}
+
+/// How much of a payment was approved.
+async fn charged(db: &Db, operation: &OperationRow) -> Result<Option<i64>> {
+    let Some(payment) = operation.payment_id else { return Ok(None) };
+    Ok(Some(crate::payments::retrieve(db, operation.account_id, payment).await?.amount))
+}
+
+/// What the provider would have answered, if that fits what was asked.
+fn answer_of(operation: &OperationRow, resolution: &Resolution) -> Result<Answer> {
+    let kind = operation.kind;
+    let is_charge = matches!(kind, Kind::Sale | Kind::Authorize);
+    let misfit = |outcome: &str, fits: &str| {
+        let (id, name) = (operation.id, kind.name());
+        Error::invalid("outcome", format!("{outcome} is no outcome of {id}, a {name}; give {fits}"))
+    };
+    match resolution {
+        Resolution::Charged { .. } if kind == Kind::StoreCard => Err(misfit("charged", "failed")),
+        Resolution::Charged { .. } if !is_charge => Err(misfit("charged", "done or failed")),
+        Resolution::Charged { provider_ref, amount } => {
+            let asked = operation.amount.unwrap_or_default();
+            let amount = amount.unwrap_or(asked);
+            if !(1..=asked).contains(&amount) {
+                return Err(Error::invalid("amount", format!("amount is from 1 to {asked}, in minor units")));
+            }
+            Ok(Answer::Charged { provider_ref: name(provider_ref)?, amount, card: None })
+        }
+        Resolution::Done { .. } if is_charge => Err(misfit("done", "charged, declined or failed")),
+        Resolution::Done { .. } if kind == Kind::StoreCard => Err(misfit("done", "failed")),
+        Resolution::Done { provider_ref } => Ok(Answer::Done { provider_ref: name(provider_ref)? }),
+        Resolution::Declined { .. } if !is_charge => Err(misfit("declined", "done or failed")),
+        Resolution::Declined { code, kind } => {
+            nothing_may_arrive(operation)?;
+            Ok(Answer::Declined { decline: decline(code, *kind)?, card: None })
+        }
+        Resolution::Failed { reason } => {
+            nothing_may_arrive(operation)?;
+            Ok(Answer::Refused { reason: text("reason", reason)? })
+        }
+    }
+}
+
+/// "It did nothing" is true only when nothing can arrive any more.
+fn nothing_may_arrive(operation: &OperationRow) -> Result<()> {
+    if operation.last_request_is_dead {
+        return Ok(());
+    }
+    Err(Error::conflict("the last request may still arrive; ask the provider again in half a minute"))
+}
+
+fn decline(code: &str, kind: Option<DeclineType>) -> Result<Decline> {
+    let is_word = !code.is_empty() && code.len() <= 64 && code.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+    if !is_word {
+        return Err(Error::invalid("code", "code is a word such as insufficient_funds"));
+    }
+    let known = match code {
+        "declined" | "insufficient_funds" | "authentication_failed" => Some(DeclineType::Soft),
+        "lost_card"
+        | "stolen_card"
+        | "expired_card"
+        | "incorrect_cvc"
+        | "authentication_required"
+        | "card_not_supported"
+        | "currency_not_supported" => Some(DeclineType::Hard),
+        _ => None,
+    };
+    let kind = kind.or(known).ok_or_else(|| {
+        Error::invalid("decline-type", format!("{code} is none of our codes: say whether it is soft or hard"))
+    })?;
+    Ok(Decline { code: code.to_owned(), kind })
+}
+
+fn name(provider_ref: &str) -> Result<String> {
+    let fits = provider_ref.chars().all(|c| c.is_ascii_graphic());
+    if fits {
+        text("provider-ref", provider_ref)
+    } else {
+        Err(Error::invalid("provider-ref", "provider-ref is one word"))
+    }
+}
+
+/// What an operator types is kept and shown, so it is short, and no card number.
+fn text(param: &'static str, text: &str) -> Result<String> {
+    if text.trim().is_empty() || text.len() > MAX_TEXT || text.contains(char::is_control) {
+        return Err(Error::invalid(param, format!("{param} is 1 to {MAX_TEXT} bytes on one line")));
+    }
+    if has_card_number(text) {
+        return Err(Error::invalid(param, format!("{param} holds a card number, which must not be kept")));
+    }
+    Ok(text.to_owned())
+}
+
+/// Whether 13 to 19 digits, with spaces and hyphens between them perhaps, end with the right check digit.
+fn has_card_number(text: &str) -> bool {
+    let mut run: Vec<u32> = Vec::new();
+    text.chars().chain(['.']).any(|c| match c.to_digit(10) {
+        Some(digit) => {
+            run.push(digit);
+            false
+        }
+        None if matches!(c, ' ' | '-') => false,
+        None => {
+            let found = (13..=19).contains(&run.len()) && has_check_digit(&run);
+            run.clear();
+            found
+        }
+    })
+}
+
+fn has_check_digit(digits: &[u32]) -> bool {
+    let doubled = |(i, digit): (usize, &u32)| if i % 2 == 1 { digit * 2 / 10 + digit * 2 % 10 } else { *digit };
+    digits.iter().rev().enumerate().map(doubled).sum::<u32>().is_multiple_of(10)
+}
+
+/// The provider's name is nobody else's.
+async fn is_free(db: &Db, operation: &OperationRow, resolution: &Resolution) -> Result<()> {
+    let provider_ref = match resolution {
+        Resolution::Charged { provider_ref, .. } | Resolution::Done { provider_ref } => provider_ref,
+        Resolution::Declined { .. } | Resolution::Failed { .. } => return Ok(()),
+    };
+    match admin::known_by(db, operation, provider_ref).await? {
+        None => Ok(()),
+        Some(other) => Err(Error::conflict(format!("{provider_ref} is {other}, and cannot be {} too", operation.id))),
+    }
+}
+
+fn detail(operation: &OperationRow, resolution: &Resolution) -> Value {
+    let said = match resolution {
+        Resolution::Charged { provider_ref, amount } => {
+            json!({"outcome": "charged", "provider_ref": provider_ref, "amount": amount.or(operation.amount)})
+        }
+        Resolution::Done { provider_ref } => json!({"outcome": "done", "provider_ref": provider_ref}),
+        Resolution::Declined { code, .. } => json!({"outcome": "declined", "code": code}),
+        Resolution::Failed { reason } => json!({"outcome": "failed", "reason": reason}),
+    };
+    let mut detail = said;
+    detail["kind"] = json!(operation.kind.name());
+    detail["reference"] = json!(operation.reference);
+    if let Some(payment) = operation.payment_id {
+        detail["payment"] = json!(payment);
+    }
+    detail
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_card_number_is_seen_however_it_is_written() {
+        for number in ["4242424242424242", "paid with 4242 4242 4242 4242.", "4242-4242-4242-4242", "x378282246310005x"]
+        {
+            assert!(has_card_number(number), "{number}");
+        }
+        for other in ["", "4242424242424241", "op_01JD", "called 555 0100 at 12:30", "42424242"] {
+            assert!(!has_card_number(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_decline_has_a_type() {
+        assert_eq!(decline("lost_card", None).expect("known").kind, DeclineType::Hard);
+        assert_eq!(decline("velocity", Some(DeclineType::Soft)).expect("said").kind, DeclineType::Soft);
+        decline("velocity", None).expect_err("neither known nor said");
+        decline("No Such", Some(DeclineType::Soft)).expect_err("no word");
+    }
+}

@@ -1,0 +1,87 @@
+//! The SQL of what operators see.
+
+use sqlx::PgPool;
+
+use crate::error::Result;
+use crate::id::{AccountId, OperationId, PaymentId};
+use crate::operations::admin::{Filter, OperationRow};
+use crate::operations::{PROVIDER_TIMEOUT, REQUEST_LIFETIME};
+
+/// Every reader reads the same of an operation, so the columns stand once.
+macro_rules! select_operations {
+    ($rest:literal, $($arg:expr),* $(,)?) => {
+        sqlx::query_as!(
+            OperationRow,
+            r#"SELECT o.id, o.account_id, o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, p.provider,
+                      o.kind, o.state, o.reference, o.amount, o.currency, o.fence, o.lease_until, o.next_push_at, o.first_sent_at,
+                      o.last_sent_at, o.provider_ref, o.failure, o.created_at, o.finished_at,
+                      extract(epoch FROM clock_timestamp() - o.created_at)::float8 AS "age_seconds!",
+                      coalesce(o.last_sent_at + make_interval(secs => $1) < clock_timestamp(), true) AS "last_request_is_dead!"
+               FROM operations o JOIN provider_accounts p ON p.id = o.provider_account_id "# + $rest,
+            (PROVIDER_TIMEOUT + REQUEST_LIFETIME).as_secs_f64(),
+            $($arg),*
+        )
+    };
+}
+
+pub(in crate::operations) async fn find(db: &PgPool, id: OperationId) -> Result<Option<OperationRow>> {
+    Ok(select_operations!("WHERE o.id = $2", id.uuid()).fetch_optional(db).await?)
+}
+
+pub(in crate::operations) async fn of_payment(
+    db: &PgPool,
+    account: AccountId,
+    payment: PaymentId,
+) -> Result<Vec<OperationRow>> {
+    let query = select_operations!(
+        "WHERE o.account_id = $2 AND o.payment_id = $3 ORDER BY o.account_id, o.payment_id, o.id LIMIT 1000",
+        account.uuid(),
+        payment.uuid()
+    );
+    Ok(query.fetch_all(db).await?)
+}
+
+/// What is unknown has an index of its own; what else has not ended is due some time.
+pub(in crate::operations) async fn list(db: &PgPool, filter: Filter) -> Result<Vec<OperationRow>> {
+    let account = filter.account.map(AccountId::uuid);
+    let unknown = select_operations!(
+        "WHERE o.state = 'unknown' AND ($2::uuid IS NULL OR o.account_id = $2) ORDER BY o.first_sent_at LIMIT $3",
+        account,
+        filter.limit
+    );
+    let mut rows = unknown.fetch_all(db).await?;
+    if !filter.unknown {
+        let others = select_operations!(
+            "WHERE o.next_push_at IS NOT NULL AND o.state <> 'unknown' AND ($2::uuid IS NULL OR o.account_id = $2)
+             ORDER BY o.next_push_at LIMIT $3",
+            account,
+            filter.limit
+        );
+        rows.extend(others.fetch_all(db).await?);
+        rows.sort_by_key(|row| row.id);
+    }
+    Ok(rows)
+}
+
+pub(in crate::operations) async fn known_by(
+    db: &PgPool,
+    operation: &OperationRow,
+    provider_ref: &str,
+) -> Result<Option<String>> {
+    let payment = sqlx::query_scalar!(
+        "SELECT id FROM payments WHERE provider_account_id = $1 AND provider_ref = $2",
+        operation.provider_account_id.uuid(),
+        provider_ref,
+    );
+    if let Some(id) = payment.fetch_optional(db).await? {
+        return Ok(Some(format!("the charge of {id}")));
+    }
+    let others = sqlx::query_scalar!(
+        "SELECT id FROM operations WHERE account_id = $1 AND payment_id = $2 AND provider_ref = $3 AND id <> $4 LIMIT 1",
+        operation.account_id.uuid(),
+        operation.payment_id.map(PaymentId::uuid),
+        provider_ref,
+        operation.id.uuid(),
+    );
+    Ok(others.fetch_optional(db).await?.map(|id| id.to_string()))
+}

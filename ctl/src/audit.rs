@@ -1,0 +1,49 @@
+//! `ctl audit …`: what operators did.
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use common::audit::{self, Filter};
+use common::id::AccountId;
+use common::time::Timestamp;
+use serde_json::{Value, json};
+
+use crate::output::Output;
+use crate::{Ctl, instant};
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// What operators did, newest first.
+    List(List),
+}
+
+#[derive(Args)]
+pub(crate) struct List {
+    /// None that is older, such as 2026-11-21T00:00:00Z.
+    #[arg(long, value_parser = instant)]
+    since: Option<Timestamp>,
+    /// Of this account alone (acct_…).
+    #[arg(long)]
+    account: Option<AccountId>,
+    /// So many at most.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(i64).range(1..=10_000))]
+    limit: i64,
+}
+
+pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
+    let Command::List(list) = command;
+    let filter = Filter { account: list.account, since: list.since, limit: list.limit };
+    let rows = audit::list(&ctl.db, filter).await?;
+    Ok(Output::new(vec![("audit", rows.iter().map(|row| record(row).into_json()).collect::<Value>())]))
+}
+
+pub(crate) fn record(row: &audit::Row) -> Output {
+    Output::new(vec![
+        ("at", json!(row.at)),
+        ("actor", json!(row.actor)),
+        ("action", json!(row.action)),
+        ("account", json!(row.account_id)),
+        ("object", json!(row.object)),
+        ("detail", row.detail.clone()),
+        ("id", json!(row.id)),
+    ])
+}

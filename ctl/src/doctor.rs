@@ -1,0 +1,109 @@
+//! `ctl doctor`: whether all is well. It ends with 0 if so, with 1 if something should be looked at, and with 2 if something
+//! must be done now.
+
+use anyhow::Result;
+use common::flows::{self, Finding, Grade, clock_off};
+use serde_json::{Value, json};
+
+use crate::Ctl;
+use crate::output::Output;
+
+pub(crate) async fn run(ctl: &Ctl) -> Result<Output> {
+    let mut found = Vec::new();
+    match migrations::standing(&ctl.db).await {
+        Ok(standing) => {
+            found.push(Finding::ok("postgres", "answers"));
+            found.push(schema(&standing));
+        }
+        Err(error) => found.push(Finding::of(
+            "postgres",
+            Grade::Bad,
+            format!("cannot be asked: {error:#}"),
+            "start it, or mend DATABASE_URL; if it is new, run migrate",
+        )),
+    }
+    redis(ctl, &mut found).await;
+    // Without the schema nothing else can be asked.
+    if found.iter().all(|finding| !matches!(finding.check, "postgres" | "migrations") || finding.grade != Grade::Bad) {
+        match flows::examine(&ctl.db, &ctl.clock).await {
+            Ok(findings) => found.extend(findings),
+            Err(error) => found.push(Finding::of(
+                "examination",
+                Grade::Bad,
+                format!("was broken off: {error}"),
+                "look at the log of Postgres",
+            )),
+        }
+    }
+    let worst = found.iter().map(|finding| finding.grade).max().unwrap_or(Grade::Ok);
+    let lines = found.iter().map(line).collect();
+    let output = Output::new(vec![
+        ("verdict", json!(worst.name())),
+        ("checks", found.iter().map(|finding| finding_of(finding).into_json()).collect::<Value>()),
+    ]);
+    Ok(output.lines(lines).exit(worst as u8))
+}
+
+fn schema(standing: &migrations::Standing) -> Finding {
+    let list = |versions: &[i64]| versions.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
+    let (check, bad) = ("migrations", Grade::Bad);
+    if !standing.unfinished.is_empty() {
+        let advice = "a migration broke off: restore, or mend it by hand, before anything else";
+        return Finding::of(check, bad, format!("unfinished: {}", list(&standing.unfinished)), advice);
+    }
+    if !standing.changed.is_empty() {
+        let advice = "the schema was made by another build: run the ctl of the version that runs";
+        return Finding::of(check, bad, format!("other text than ours: {}", list(&standing.changed)), advice);
+    }
+    if !standing.missing.is_empty() {
+        return Finding::of(check, bad, format!("not applied: {}", list(&standing.missing)), "run migrate");
+    }
+    if !standing.unknown.is_empty() {
+        let advice = "the database is of a newer version: run its ctl";
+        return Finding::of(
+            check,
+            Grade::Warn,
+            format!("not known to this build: {}", list(&standing.unknown)),
+            advice,
+        );
+    }
+    Finding::ok(check, "all are applied")
+}
+
+async fn redis(ctl: &Ctl, found: &mut Vec<Finding>) {
+    let Some(publisher) = ctl.db.publisher() else {
+        let advice = "set REDIS_URL to have it asked";
+        return found.push(Finding::of("redis", Grade::Ok, "not asked: REDIS_URL is not set", advice));
+    };
+    let before = ctl.clock.now().as_millisecond();
+    match publisher.time().await {
+        Ok(theirs) => {
+            let ours = i64::midpoint(before, ctl.clock.now().as_millisecond());
+            let theirs = i64::try_from(theirs).unwrap_or(i64::MAX);
+            found.push(Finding::ok("redis", "answers"));
+            found.push(clock_off("clock of redis", (ours - theirs) as f64 / 1000.0));
+        }
+        Err(error) => found.push(Finding::of(
+            "redis",
+            Grade::Bad,
+            format!("does not answer: {error}"),
+            "start it; payments go on without it, and take seconds",
+        )),
+    }
+}
+
+fn finding_of(finding: &Finding) -> Output {
+    let advice = (!finding.advice.is_empty()).then_some(finding.advice);
+    Output::new(vec![
+        ("check", json!(finding.check)),
+        ("grade", json!(finding.grade.name())),
+        ("says", json!(finding.says)),
+        ("advice", json!(advice)),
+    ])
+}
+
+fn line(finding: &Finding) -> String {
+    let (grade, check, says) = (finding.grade.name(), finding.check, &finding.says);
+    let advice = if finding.grade == Grade::Ok { String::new() } else { format!("\n{:31}→ {}", "", finding.advice) };
+    format!("{grade:<4}  {check:<23}  {says}{advice}")
+}

@@ -1,0 +1,175 @@
+//! `ctl operations …`: what has not come to its end, and what a person has found out at the provider.
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand, ValueEnum};
+use common::flows::{self, Resolution};
+use common::id::{AccountId, OperationId};
+use common::operations::admin::{self, Filter, OperationRow};
+use common::providers::DeclineType;
+use common::public_url;
+use serde_json::{Value, json};
+
+use crate::Ctl;
+use crate::output::Output;
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// What has not come to its end, oldest first.
+    List(List),
+    /// Enter what the provider has said of an operation that waits for a person. It is written as if a worker had heard it.
+    Resolve(Resolve),
+}
+
+#[derive(Args)]
+pub(crate) struct List {
+    /// Those alone whose outcome is unknown.
+    #[arg(long)]
+    unknown: bool,
+    /// Of this account alone (acct_…).
+    #[arg(long)]
+    account: Option<AccountId>,
+    /// So many at most.
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(i64).range(1..=10_000))]
+    limit: i64,
+}
+
+#[derive(Args)]
+pub(crate) struct Resolve {
+    /// The operation (op_…), which is its reference at the provider too.
+    id: OperationId,
+    /// What the provider has said.
+    #[arg(long, value_enum)]
+    outcome: Outcome,
+    /// The provider's name for what it did; of charged and done.
+    #[arg(long, required_if_eq_any([("outcome", "charged"), ("outcome", "done")]))]
+    provider_ref: Option<String>,
+    /// How much was approved, in minor units; of charged, all by default.
+    #[arg(long)]
+    amount: Option<i64>,
+    /// Why it was declined, such as insufficient_funds; of declined.
+    #[arg(long, required_if_eq("outcome", "declined"))]
+    code: Option<String>,
+    /// Whether a later try may succeed; of a code that is none of ours.
+    #[arg(long, value_enum)]
+    decline_type: Option<DeclineTypeArg>,
+    /// How it is known that nothing was done; of failed.
+    #[arg(long, required_if_eq("outcome", "failed"))]
+    reason: Option<String>,
+    /// Try it, and take it back.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Outcome {
+    /// The card was charged, or the money is held.
+    Charged,
+    /// The capture, void or refund was made.
+    Done,
+    /// The issuer said no.
+    Declined,
+    /// It certainly did nothing.
+    Failed,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum DeclineTypeArg {
+    Soft,
+    Hard,
+}
+
+pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
+    match command {
+        Command::List(list) => {
+            let filter = Filter { unknown: list.unknown, account: list.account, limit: list.limit };
+            let rows = admin::list(&ctl.db, filter).await?;
+            let rows = rows.iter().map(|row| operation(row).into_json()).collect::<Value>();
+            Ok(Output::new(vec![("operations", rows)]))
+        }
+        Command::Resolve(args) => resolve(ctl, args).await,
+    }
+}
+
+impl Resolve {
+    fn resolution(&self) -> Result<Resolution> {
+        let foreign = |given: bool, name: &str| -> Result<()> {
+            anyhow::ensure!(!given, "--{name} does not go with this outcome");
+            Ok(())
+        };
+        let (named, code) = (self.provider_ref.clone(), self.code.clone());
+        foreign(self.amount.is_some() && !matches!(self.outcome, Outcome::Charged), "amount")?;
+        foreign(self.reason.is_some() && !matches!(self.outcome, Outcome::Failed), "reason")?;
+        let is_decline = matches!(self.outcome, Outcome::Declined);
+        foreign((code.is_some() || self.decline_type.is_some()) && !is_decline, "code")?;
+        foreign(named.is_some() && !matches!(self.outcome, Outcome::Charged | Outcome::Done), "provider-ref")?;
+        let kind = self.decline_type.map(|kind| match kind {
+            DeclineTypeArg::Soft => DeclineType::Soft,
+            DeclineTypeArg::Hard => DeclineType::Hard,
+        });
+        Ok(match self.outcome {
+            Outcome::Charged => {
+                Resolution::Charged { provider_ref: named.context("--provider-ref")?, amount: self.amount }
+            }
+            Outcome::Done => Resolution::Done { provider_ref: named.context("--provider-ref")? },
+            Outcome::Declined => Resolution::Declined { code: code.context("--code")?, kind },
+            Outcome::Failed => Resolution::Failed { reason: self.reason.clone().context("--reason")? },
+        })
+    }
+}
+
+async fn resolve(ctl: &Ctl, args: Resolve) -> Result<Output> {
+    public_url::set(common::config::public_url()?);
+    let resolution = args.resolution()?;
+    let done = flows::resolve(&ctl.db, &ctl.clock, &ctl.actor, args.id, &resolution, args.dry_run).await?;
+    if let (Some(_), Some(publisher), Some(channel)) = (done.record, ctl.db.publisher(), &done.performed.reply_to) {
+        // Whoever does not hear it looks for itself.
+        let _ = publisher.reply(channel, done.performed.reply_id).await;
+    }
+    let result = match (done.was_so, done.record) {
+        (true, _) => "it had ended so before; nothing was changed",
+        (false, Some(_)) => "written",
+        (false, None) => "it would be written; nothing was changed",
+    };
+    Ok(Output::new(vec![
+        ("id", json!(args.id)),
+        ("result", json!(result)),
+        ("changed", json!(done.record.is_some())),
+        ("kind", json!(done.operation.kind.name())),
+        ("account", json!(done.operation.account_id)),
+        ("payment", json!(done.operation.payment_id)),
+        ("audit", json!(done.record)),
+    ]))
+}
+
+pub(crate) fn operation(row: &OperationRow) -> Output {
+    let waits = match (row.waits_for_a_person(), row.finished_at) {
+        (true, _) => Some("a person"),
+        (false, None) => Some("the next turn"),
+        (false, Some(_)) => None,
+    };
+    Output::new(vec![
+        ("id", json!(row.id)),
+        ("kind", json!(row.kind.name())),
+        ("state", json!(row.state.name())),
+        ("waits_for", json!(waits)),
+        ("age_seconds", json!(row.age_seconds.round() as i64)),
+        ("account", json!(row.account_id)),
+        ("provider", json!(row.provider)),
+        ("provider_account", json!(row.provider_account_id)),
+        ("reference", json!(row.reference)),
+        ("amount", json!(row.amount)),
+        ("currency", json!(row.currency.map(|currency| currency.code()))),
+        ("payment", json!(row.payment_id)),
+        ("payment_method", json!(row.payment_method_id)),
+        ("refund", json!(row.refund_id)),
+        ("fence", json!(row.fence)),
+        ("first_sent_at", json!(row.first_sent_at)),
+        ("last_sent_at", json!(row.last_sent_at)),
+        ("lease_until", json!(row.lease_until)),
+        ("next_push_at", json!(row.next_push_at)),
+        ("provider_ref", json!(row.provider_ref)),
+        ("failure", json!(row.failure)),
+        ("created_at", json!(row.created_at)),
+        ("finished_at", json!(row.finished_at)),
+    ])
+}

@@ -1,0 +1,87 @@
+//! The audit log: each change of an operator is there, nothing in it can be changed, and no secret is in it.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::{listening, refused, text};
+use crate::support::{cluster, merchant};
+
+async fn records(arguments: &[&str]) -> Result<Vec<Value>> {
+    let listed = cluster().await?.ctl(&[&["audit", "list"], arguments].concat()).await?;
+    Ok(listed["audit"].as_array().expect("a list").clone())
+}
+
+#[tokio::test]
+async fn every_change_is_recorded_with_whoever_made_it() -> Result<()> {
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
+    let account = merchant.account.id.as_str();
+    let (_receiver, endpoint) = listening(&merchant).await?;
+    let by = |name: &'static str| ["--as", name];
+    let key =
+        cluster.ctl(&[&by("ada")[..], &["keys", "create", "--account", account, "--kind", "secret"]].concat()).await?;
+    let key_id = text(&key, "id");
+    cluster.ctl(&[&by("bob")[..], &["keys", "revoke", &key_id]].concat()).await?;
+    cluster.ctl(&["accounts", "set", account, "--name", "Renamed", "--partial-refund", "off"]).await?;
+    let rotated = cluster.ctl(&["webhooks", "rotate-secret", &endpoint]).await?;
+    merchant.mock(cluster, &["--latency-ms", "1", "--class", "B"]).await?;
+
+    let records = records(&["--account", account]).await?;
+    let told: Vec<_> = records.iter().rev().map(|record| text(record, "action")).collect();
+    let expected =
+        ["accounts.create", "keys.create", "keys.revoke", "accounts.set", "webhooks.rotate_secret", "mock.set"];
+    assert_eq!(told, expected);
+    let newest_last: Vec<_> = records.iter().rev().collect();
+    assert_eq!((&newest_last[1]["actor"], &newest_last[1]["object"]), (&"ada".into(), &json!(key_id)));
+    assert_eq!(newest_last[2]["actor"], "bob");
+    assert!(text(newest_last[3], "actor").contains('@'), "user and machine by default: {}", newest_last[3]);
+    assert_eq!(newest_last[3]["detail"], json!({"name": "Renamed", "partial_refund": false}));
+    assert_eq!(newest_last[4]["object"], json!(endpoint));
+    assert_eq!(newest_last[5]["detail"]["class"], "B");
+    assert!(newest_last.iter().all(|record| record["account"] == json!(account)));
+
+    let whole = json!(records).to_string();
+    let secrets = [
+        merchant.account.secret_key.as_str(),
+        &merchant.account.publishable_key,
+        key["key"].as_str().expect("a key"),
+        rotated["secret"].as_str().expect("a secret"),
+    ];
+    for secret in secrets {
+        assert!(!whole.contains(secret), "a secret is in the audit log");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_command_refused_is_not_recorded() -> Result<()> {
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
+    let account = merchant.account.id.as_str();
+    refused(cluster, &["keys", "revoke", "key_00000000000000000000000000"]).await?;
+    refused(cluster, &["accounts", "set", account, "--timezone", "Nowhere/Here"]).await?;
+    refused(cluster, &["--as", "", "accounts", "set", account, "--name", "Nobody"]).await?;
+    refused(cluster, &["--as", "two\nlines", "accounts", "set", account, "--name", "Nobody"]).await?;
+    assert_eq!(records(&["--account", account]).await?.len(), 1, "its creation alone");
+    Ok(())
+}
+
+#[tokio::test]
+async fn records_can_be_added_and_nothing_else() -> Result<()> {
+    let merchant = merchant().await?;
+    let db = &merchant.books.db;
+    for statement in [
+        "UPDATE audit_log SET actor = 'nobody'",
+        "UPDATE audit_log SET actor = 'nobody' WHERE false",
+        "DELETE FROM audit_log",
+        "TRUNCATE audit_log",
+        "INSERT INTO audit_log (id, actor, action) SELECT id, 'nobody', 'x' FROM audit_log
+         ON CONFLICT (id) DO UPDATE SET actor = 'nobody'",
+    ] {
+        let refused = sqlx::query(statement).execute(db).await.expect_err(statement);
+        assert!(refused.to_string().contains("only added to"), "{statement}: {refused}");
+    }
+    let at = records(&["--account", &merchant.account.id]).await?[0]["at"].clone();
+    let since = at.as_str().expect("an instant");
+    assert_eq!(records(&["--account", &merchant.account.id, "--since", since]).await?.len(), 1);
+    assert_eq!(records(&["--account", &merchant.account.id, "--since", "2999-01-01T00:00:00Z"]).await?.len(), 0);
+    Ok(())
+}

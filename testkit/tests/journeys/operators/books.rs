@@ -1,0 +1,113 @@
+//! A provider's statement beside our books: each way to differ is seen, and nothing is changed.
+
+use anyhow::Result;
+use serde_json::Value;
+use testkit::Ended;
+
+use crate::support::{Merchant, Shop, accepted, cluster, created, id, merchant, ok, payment, uuid};
+
+async fn compared(merchant: &Merchant) -> Result<Ended> {
+    let today: String = sqlx::query_scalar("SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD')")
+        .fetch_one(&merchant.books.db)
+        .await?;
+    let arguments = ["reconcile", "--account", &merchant.account.id, "--day", &today, "--json"];
+    cluster().await?.ctl_to_its_end(&arguments).await
+}
+
+fn differences(ended: &Ended) -> Vec<(String, String)> {
+    let printed = ended.json();
+    let providers = printed["providers"].as_array().unwrap_or_else(|| panic!("{ended:?}"));
+    let rows = providers.iter().flat_map(|one| one["differences"].as_array().into_iter().flatten());
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    rows.map(|row| (text(&row["difference"]), text(&row["reference"]))).collect()
+}
+
+/// The operation of a payment's charge.
+async fn charge_of(merchant: &Merchant, payment: &str) -> Result<String> {
+    let reference = "SELECT reference FROM operations WHERE payment_id = $1 AND kind IN ('sale', 'authorize')";
+    Ok(sqlx::query_scalar(reference).bind(uuid(payment)?).fetch_one(&merchant.books.db).await?)
+}
+
+#[tokio::test]
+async fn the_mock_and_we_agree_until_somebody_changes_a_book() -> Result<()> {
+    let merchant = merchant().await?;
+    let (sold, held) = (merchant.sold(1000).await?, merchant.hold(1000).await?);
+    accepted(&merchant.refund(&sold, Some(300)).await?);
+    merchant.becomes(&sold, "partially_refunded").await?;
+    merchant.capture(&held, Some(400)).await?;
+    created(&merchant.api.post("/v1/payments", payment(900, "tok_insufficient")).await?);
+    created(&merchant.api.post("/v1/payments", payment(900, "tok_partial")).await?);
+    let agree = compared(&merchant).await?;
+    assert_eq!((agree.code, differences(&agree)), (0, vec![]), "{agree:?}");
+    assert_eq!(
+        (&agree.json()["providers"][0]["lines"], &agree.json()["providers"][0]["operations"]),
+        (&5.into(), &5.into())
+    );
+
+    let (gone, dearer) = (merchant.sold(501).await?, merchant.sold(502).await?);
+    let (gone, dearer) = (charge_of(&merchant, &gone).await?, charge_of(&merchant, &dearer).await?);
+    let book = async |statement: &'static str, reference: &str| {
+        sqlx::query(statement).bind(reference).execute(&merchant.books.db).await.map(drop)
+    };
+    book("DELETE FROM mock.transactions WHERE reference = $1", &gone).await?;
+    book("UPDATE mock.transactions SET amount = amount + 1 WHERE reference = $1", &dearer).await?;
+    book(
+        "INSERT INTO mock.transactions (id, account, kind, reference, approved, amount, currency, nature, occurred_at, unique_reference)
+         SELECT 'mock_stray', account, kind, 'stray', true, 5, currency, nature, occurred_at, 'stray'
+         FROM mock.transactions WHERE reference = $1",
+        &dearer,
+    )
+    .await?;
+    let renamed = charge_of(&merchant, &sold).await?;
+    book("UPDATE operations SET provider_ref = 'mock_other' WHERE reference = $1", &renamed).await?;
+    let differ = compared(&merchant).await?;
+    assert_eq!(differ.code, 1, "{differ:?}");
+    let mut expected = vec![
+        ("missing_at_provider".to_owned(), gone),
+        ("amount".to_owned(), dearer),
+        ("missing_with_us".to_owned(), "stray".to_owned()),
+        ("status".to_owned(), renamed),
+    ];
+    expected.sort_by(|a, b| a.1.cmp(&b.1));
+    assert_eq!(differences(&differ), expected);
+    assert_eq!(differences(&compared(&merchant).await?), expected, "it changes nothing");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_cannot_be_compared_is_said_to_be_so() -> Result<()> {
+    let merchant = merchant().await?;
+    merchant.mock(cluster().await?, &["--class", "C"]).await?;
+    let ended = compared(&merchant).await?;
+    assert_eq!(ended.code, 2, "{ended:?}");
+    assert!(ended.printed.contains("class C"), "{ended:?}");
+    for (account, day) in [("acct_00000000000000000000000000", "2026-11-21"), (&*merchant.account.id, "2026-02-30")] {
+        super::refused(cluster().await?, &["reconcile", "--account", account, "--day", day]).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_card_gateway_and_we_agree_until_somebody_changes_a_book() -> Result<()> {
+    let shop = Shop::new(cluster().await?, &[]).await?;
+    let merchant = &shop.merchant;
+    let sold = id(created(&shop.pay("4242424242424242", 1_234).await?))?;
+    let voided = id(created(&shop.pay("4242424242424242", 1_235).await?))?;
+    created(&shop.pay("4000000000000002", 500).await?);
+    accepted(&merchant.refund(&sold, Some(200)).await?);
+    merchant.becomes(&sold, "partially_refunded").await?;
+    ok(&merchant.void(&voided).await?);
+    let agree = compared(merchant).await?;
+    assert_eq!((agree.code, differences(&agree)), (0, vec![]), "{agree:?}");
+    assert_eq!(agree.json()["providers"][0]["lines"], 2, "{agree:?}");
+    // Our row says that nothing was done, and theirs that it was.
+    let operation = charge_of(merchant, &sold).await?;
+    sqlx::query("UPDATE operations SET state = 'failed', provider_ref = NULL WHERE reference = $1")
+        .bind(&operation)
+        .execute(&merchant.books.db)
+        .await?;
+    let differ = compared(merchant).await?;
+    assert_eq!((differ.code, differences(&differ)), (1, vec![("status".to_owned(), operation)]), "{differ:?}");
+    assert!(!differ.printed.contains("4242424242424242"), "no card number");
+    Ok(())
+}
