@@ -32,4 +32,5 @@ mod subscriptions;
 mod support;
 mod test_clock;
 mod tokens;
+mod walls;
 mod webhooks;
