@@ -41,9 +41,9 @@ async fn main() -> Result<()> {
     flows::count_billing_from_nought();
     routes::count_failures_from_nought();
     metrics::counter!("rate_limits_unshared_total").increment(0);
-    let redis_url = config::redis_url()?;
+    let redis = config::redis()?;
     let pool = db::pool(&config::database_url()?, config::database_pool(DATABASE_POOL)?, "api")?;
-    let publisher = Publisher::connect(redis_url.expose())?;
+    let publisher = Publisher::connect(&redis);
     let clock = Clock::system();
     let base = config::public_url()?;
     public_url::set(base.clone());
@@ -53,16 +53,16 @@ async fn main() -> Result<()> {
         clock,
         keys: Arc::new(Keys::new(pool.clone(), config::pepper()?, config::key_cache()?)),
         encryption: config::encryption_key()?,
-        limits: Limits::new(redis_url.expose(), config::page_rate_limit()?)?,
+        limits: Limits::new(&redis, config::page_rate_limit()?),
         public_url: base.into(),
         card_gateway_url: config::card_gateway_public_url()?.map(Into::into),
         webhook_loopback: config::webhook_loopback()?,
         publisher,
-        replies: Replies::start(redis_url.expose(), &reply_channel)?,
+        replies: Replies::start(&redis, &reply_channel),
         reply_channel: reply_channel.into(),
     };
 
-    let farewell = config::farewell()?;
+    let (farewell, listening) = (config::farewell()?, config::listening()?);
     let stop = telemetry::shutdown_signal();
     let internal = telemetry::Internal::new(pool, metrics);
     // Whoever is told that it is ready finds it listening.
@@ -78,7 +78,7 @@ async fn main() -> Result<()> {
         internal.drain();
     };
     let publisher = app.publisher.clone();
-    server::serve(listener, routes::router(app), draining, farewell).await;
+    server::serve(listener, routes::router(app), listening, draining, farewell).await;
     publisher.flush().await;
     tracing::info!("api has stopped");
     Ok(())

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::crypto::{EncryptionKey, Pepper, Secret};
+use crate::network::Proxies;
+use crate::server::Listening;
 
 /// A variable that is missing or unusable. It never repeats the value, which may be a secret.
 #[derive(Debug, thiserror::Error)]
@@ -68,12 +70,49 @@ pub fn database_url() -> Result<Secret<String>, ConfigError> {
     required("DATABASE_URL").map(Secret::new)
 }
 
-/// `REDIS_URL`: where Redis is.
+/// `REDIS_URL`: where Redis is, if it is set; and `REDIS_CA_FILE`: the certificates, as PEM, that vouch for it.
 ///
 /// # Errors
-/// It is not set.
-pub fn redis_url() -> Result<Secret<String>, ConfigError> {
-    required("REDIS_URL").map(Secret::new)
+/// It is no address of Redis, or there are certificates and it is not `rediss://`, or they cannot be read.
+pub fn redis_if_any() -> Result<Option<queue::Redis>, ConfigError> {
+    const CA: &str = "REDIS_CA";
+    let (Some(url), ca) = (optional("REDIS_URL")?, optional(CA)?) else { return Ok(None) };
+    let refuse = |problem| move |_| ConfigError { name: CA, problem };
+    let redis = match ca {
+        None => {
+            let problem = "is not an address such as redis://127.0.0.1:6379";
+            queue::Redis::new(&url).map_err(|_| ConfigError { name: "REDIS_URL", problem })?
+        }
+        Some(pem) => queue::Redis::vouched_for_by(&url, &pem)
+            .map_err(refuse("holds no certificates, or REDIS_URL is not rediss://"))?,
+    };
+    Ok(Some(redis))
+}
+
+/// The same where there must be one.
+///
+/// # Errors
+/// As for [`redis_if_any`], or `REDIS_URL` is not set.
+pub fn redis() -> Result<queue::Redis, ConfigError> {
+    redis_if_any()?.ok_or(ConfigError { name: "REDIS_URL", problem: "is not set" })
+}
+
+/// How the address that the outside reaches is listened at. `MAX_CONNECTIONS`: so many at once at most; if not set, 10,000, or
+/// what the limit of open files leaves. `TRUSTED_PROXIES`: networks, with commas between them, whose `X-Forwarded-For` is
+/// believed; none if not set.
+///
+/// # Errors
+/// One of them is malformed.
+pub fn listening() -> Result<Listening, ConfigError> {
+    const MAX: &str = "MAX_CONNECTIONS";
+    const PROXIES: &str = "TRUSTED_PROXIES";
+    let connections = match number_or(MAX, Listening::default_connections())? {
+        0 => return Err(ConfigError { name: MAX, problem: "is not at least 1" }),
+        connections => connections,
+    };
+    let problem = "is not networks such as 10.0.0.0/8 with commas between them";
+    let proxies = Proxies::parse(&optional(PROXIES)?.unwrap_or_default());
+    Ok(Listening::public(connections, proxies.ok_or(ConfigError { name: PROXIES, problem })?))
 }
 
 /// `DATABASE_POOL`: connections to Postgres at most, `default` if not set.

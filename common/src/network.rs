@@ -1,6 +1,10 @@
-//! Whom an address stands for, where strangers are counted.
+//! Whom a request comes from, and whom an address stands for, where strangers are counted.
+
+mod proxies;
 
 use std::net::{IpAddr, Ipv6Addr};
+
+pub use self::proxies::Proxies;
 
 /// What a provider gives to one customer at least: whoever has one address of IPv6 has all that begin with these bits.
 const NETWORK: u128 = !0 << 64;

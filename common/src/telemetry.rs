@@ -15,6 +15,7 @@ use tokio::net::TcpListener;
 use tracing_subscriber::EnvFilter;
 
 use crate::clock::Clock;
+use crate::server::{self, Listening};
 
 /// Buckets of every `_seconds` histogram: from the queue hop to a provider's time-out.
 const SECONDS_BUCKETS: &[f64] =
@@ -90,7 +91,7 @@ impl Internal {
             .route("/healthz", get(async || "ok\n"))
             .route("/readyz", get(async |State(internal): State<Self>| internal.ready().await))
             .with_state(self);
-        tokio::spawn(async move { axum::serve(listener, router).await });
+        tokio::spawn(server::serve(listener, router, Listening::internal(), std::future::pending(), Duration::ZERO));
         Ok(address)
     }
 

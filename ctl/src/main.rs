@@ -137,8 +137,8 @@ impl Ctl {
     fn new(actor: Option<&str>) -> Result<Self> {
         let pool = db::pool(&config::database_url()?, 2, "ctl")?;
         Ok(Self {
-            db: match config::optional("REDIS_URL")? {
-                Some(url) => Db::new(pool, Publisher::connect(&url)?),
+            db: match config::redis_if_any()? {
+                Some(redis) => Db::new(pool, Publisher::connect(&redis)),
                 None => Db::without_queue(pool),
             },
             clock: Clock::system(),

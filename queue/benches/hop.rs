@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use queue::{Pool, Publisher, Queue, Replies, Wake, run};
+use queue::{Pool, Publisher, Queue, Redis, Replies, Wake, run};
+use testkit::TempDir;
 use testkit::bench::hop;
-use testkit::{Redis, TempDir};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
@@ -31,7 +31,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 #[tokio::main]
 async fn main() -> Outcome<()> {
     let directory = TempDir::new()?;
-    let redis = Redis::start(directory.path(), testkit::redis::Options::default()).await?;
+    let redis = testkit::Redis::start(directory.path(), testkit::redis::Options::default()).await?;
     let url = redis.url();
 
     let hops = hop::milliseconds(&url).await?;
@@ -61,8 +61,8 @@ async fn main() -> Outcome<()> {
 /// Milliseconds from before the push until the waiter is woken: what the queue adds to a request.
 async fn round_trip(url: &str) -> Outcome<Vec<f64>> {
     const QUEUE: Queue = Queue::new("bench_trip");
-    let publisher = Publisher::connect(url)?;
-    let replies = Replies::start(url, CHANNEL)?;
+    let publisher = Publisher::connect(&Redis::new(url)?);
+    let replies = Replies::start(&Redis::new(url)?, CHANNEL);
     let replier = publisher.clone();
     let pool = Pool::new(QUEUE, CONCURRENCY, move |wake: Wake| {
         let replier = replier.clone();
@@ -92,7 +92,7 @@ async fn round_trip(url: &str) -> Outcome<Vec<f64>> {
 /// Jobs per second, from a queue that is full before the consumer starts.
 async fn throughput(url: &str) -> Outcome<f64> {
     const QUEUE: Queue = Queue::new("bench_rate");
-    let publisher = Publisher::connect(url)?;
+    let publisher = Publisher::connect(&Redis::new(url)?);
     let wakes: Vec<Wake> = (0..1_000).map(wake).collect();
     let mut rates = Vec::new();
     // A stream keeps about 100,000 entries, so the jobs come in rounds.
@@ -122,14 +122,14 @@ async fn throughput(url: &str) -> Outcome<f64> {
 /// Runs `work` while `pool` is consumed.
 async fn consuming<T>(url: &str, pool: Pool, work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
     let (stop, stopped) = oneshot::channel::<()>();
-    let url = url.to_owned();
+    let redis = Redis::new(url)?;
     let shutdown = async {
         let _ = stopped.await;
     };
-    let consumer = tokio::spawn(async move { run(&url, vec![pool], shutdown, Duration::from_secs(5)).await });
+    let consumer = tokio::spawn(async move { run(&redis, vec![pool], shutdown, Duration::from_secs(5)).await });
     let result = work.await;
     drop(stop);
-    consumer.await??;
+    consumer.await?;
     result
 }
 

@@ -1,12 +1,13 @@
-//! Where Redis is, and the three kinds of connection to it.
+//! Where Redis is, whom it is trusted by, and the kinds of connection to it.
 
 use std::io;
 use std::time::Duration;
 
 use redis::aio::{ConnectionManager, ConnectionManagerConfig, MultiplexedConnection, PubSub};
 use redis::io::tcp::TcpSettings;
-use redis::{AsyncConnectionConfig, Client, IntoConnectionInfo, RedisResult};
+use redis::{AsyncConnectionConfig, Client, IntoConnectionInfo, RedisResult, TlsCertificates};
 use tokio::time::timeout;
+use tokio_rustls::rustls::crypto::ring;
 
 /// A connection that is not there within this is not tried further.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -24,23 +25,54 @@ pub struct InvalidUrl(#[source] redis::RedisError);
 
 /// Opens connections; holds none.
 #[derive(Clone, Debug)]
-pub(crate) struct Redis {
+pub struct Redis {
     client: Client,
 }
 
 impl Redis {
-    pub(crate) fn new(url: &str) -> Result<Self, InvalidUrl> {
+    /// At `redis://…`, or at `rediss://…` by TLS, where an authority that the web trusts vouches for it.
+    ///
+    /// # Errors
+    ///
+    /// It is no address.
+    pub fn new(url: &str) -> Result<Self, InvalidUrl> {
+        choose_cryptography();
         let address = url.into_connection_info().map_err(InvalidUrl)?;
         let client = Client::open(address.set_tcp_settings(tcp_settings())).map_err(InvalidUrl)?;
         Ok(Self { client })
     }
 
+    /// At `rediss://…`, where these certificates vouch for it, and nobody else. They are PEM.
+    ///
+    /// # Errors
+    ///
+    /// It is no address of a Redis with TLS, or there is no certificate.
+    pub fn vouched_for_by(url: &str, pem: &str) -> Result<Self, InvalidUrl> {
+        choose_cryptography();
+        let address = url.into_connection_info().map_err(InvalidUrl)?.set_tcp_settings(tcp_settings());
+        if !pem.contains("-----BEGIN CERTIFICATE-----") {
+            return Err(InvalidUrl((redis::ErrorKind::InvalidClientConfig, "no certificates").into()));
+        }
+        let certificates = TlsCertificates { client_tls: None, root_cert: Some(pem.as_bytes().to_vec()) };
+        Ok(Self { client: Client::build_with_tls(address, certificates).map_err(InvalidUrl)? })
+    }
+
+    /// A connection for commands that are answered within `limit` or not at all, shared by all tasks of a process. It connects
+    /// when first used, and after each failure anew; must be called inside a Tokio runtime.
+    pub fn hasty(&self, limit: Duration) -> ConnectionManager {
+        self.managed(limit, limit)
+    }
+
     /// For commands that answer at once, shared by all tasks of a process: reconnects by itself, and fails fast while
     /// it cannot. Connects when first used; must be called inside a Tokio runtime.
     pub(crate) fn shared(&self) -> ConnectionManager {
+        self.managed(CONNECT_TIMEOUT, RESPONSE_TIMEOUT)
+    }
+
+    fn managed(&self, connect: Duration, respond: Duration) -> ConnectionManager {
         let config = ConnectionManagerConfig::new()
-            .set_connection_timeout(Some(CONNECT_TIMEOUT))
-            .set_response_timeout(Some(RESPONSE_TIMEOUT))
+            .set_connection_timeout(Some(connect))
+            .set_response_timeout(Some(respond))
             // Every command that finds the connection gone starts one attempt. Waiting between attempts is the caller's
             // business: a request of the API must not sleep, an acknowledgement may.
             .set_number_of_retries(0);
@@ -71,6 +103,11 @@ impl Redis {
 /// Gives up on `command` after `limit`.
 pub(crate) async fn within<T>(limit: Duration, command: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
     timeout(limit, command).await.map_err(io::Error::from)?
+}
+
+/// One source of cryptography for all: whoever has chosen it before has chosen the same.
+fn choose_cryptography() {
+    let _ = ring::default_provider().install_default();
 }
 
 fn tcp_settings() -> TcpSettings {

@@ -12,7 +12,7 @@
 //! Delays, retries and their backoff are not here: they are columns. Nor is there a result: a handler answers `()`, and
 //! the row says what happened.
 //!
-//! The parts: [`Publisher`] pushes, or posts where nobody waits, [`run`] consumes with one [`Pool`] per queue, [`Replies`] tells a waiting request
+//! The parts: [`Redis`] says where it is, [`Publisher`] pushes, or posts where nobody waits, [`run`] consumes with one [`Pool`] per queue, [`Replies`] tells a waiting request
 //! that its row has changed. Redis 7.0 or newer is needed.
 
 mod ack;
@@ -30,7 +30,7 @@ mod poster;
 mod publisher;
 mod replies;
 
-pub use connection::InvalidUrl;
+pub use connection::{InvalidUrl, Redis};
 pub use entry::Wake;
 pub use name::Queue;
 pub use pool::{Handler, Pool, Stopped, Timing, run};

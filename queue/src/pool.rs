@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, error, info_span};
 
 use crate::backend::StreamBackend;
-use crate::connection::{InvalidUrl, Redis};
+use crate::connection::Redis;
 use crate::{Queue, Wake};
 
 /// What is done with a wake-up. It answers nothing: the row says what happened.
@@ -84,20 +84,15 @@ pub struct Stopped {
 /// Redis may come and go meanwhile: it is waited for. Must be called inside a Tokio runtime, with the recorder of
 /// metrics installed.
 ///
-/// # Errors
-///
-/// [`InvalidUrl`] at once, if `redis_url` is none; afterwards nothing.
-///
 /// # Panics
 ///
 /// If a pool's concurrency or one of its times is 0: it could never do anything.
 pub async fn run(
-    redis_url: &str,
+    redis: &Redis,
     pools: Vec<Pool>,
     shutdown: impl Future<Output = ()> + Send,
     shutdown_timeout: Duration,
-) -> Result<Stopped, InvalidUrl> {
-    let redis = Redis::new(redis_url)?;
+) -> Stopped {
     let stop = CancellationToken::new();
     let mut monitor = Monitor::new()
         // The sleep is made when it is first polled: its time runs from the stop, not from now.
@@ -138,7 +133,7 @@ pub async fn run(
         error!(%error, "the workers did not stop in order");
     }
     let unfinished = context.workers().iter().map(|worker| worker.task_count()).sum();
-    Ok(Stopped { unfinished })
+    Stopped { unfinished }
 }
 
 #[expect(

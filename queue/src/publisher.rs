@@ -7,7 +7,7 @@ use redis::{Pipeline, RedisError, RedisResult};
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use crate::connection::{InvalidUrl, Redis};
+use crate::connection::Redis;
 use crate::entry::{self, ID, REQUEST_ID};
 use crate::name::GROUP;
 use crate::poster::Poster;
@@ -56,13 +56,9 @@ pub(crate) struct Pusher {
 
 impl Publisher {
     /// Connects when first used, so Redis may be away. Must be called inside a Tokio runtime.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidUrl`], if `redis_url` is none.
-    pub fn connect(redis_url: &str) -> Result<Self, InvalidUrl> {
-        let pusher = Pusher { redis: Redis::new(redis_url)?.shared() };
-        Ok(Self { poster: Poster::start(pusher.clone()), pusher })
+    pub fn connect(redis: &Redis) -> Self {
+        let pusher = Pusher { redis: redis.shared() };
+        Self { poster: Poster::start(pusher.clone()), pusher }
     }
 
     /// Puts a wake-up down to be pushed by and by, at once if nothing is on its way. It never fails and never waits; a

@@ -19,7 +19,7 @@ use tracing::{info, warn};
 use uuid::Uuid;
 
 use crate::backoff::Backoff;
-use crate::connection::{InvalidUrl, Redis, within};
+use crate::connection::{Redis, within};
 
 /// After this long without a message the connection is asked whether it is still one: a subscriber never writes, and so
 /// would never learn that the other side is gone.
@@ -42,16 +42,11 @@ pub struct Replies {
 impl Replies {
     /// Listens on `channel`, which is to be this process' own, and reconnects for ever. Must be called inside a Tokio
     /// runtime.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidUrl`], if `redis_url` is none.
-    pub fn start(redis_url: &str, channel: &str) -> Result<Self, InvalidUrl> {
-        let redis = Redis::new(redis_url)?;
+    pub fn start(redis: &Redis, channel: &str) -> Self {
         let waiting = Waiting::default();
         #[expect(clippy::disallowed_methods, reason = "replies are hints and may be lost")]
-        let listener = tokio::spawn(listen(redis, key(channel), waiting.clone()));
-        Ok(Self { waiting, _listener: Arc::new(AbortOnDropHandle::new(listener)) })
+        let listener = tokio::spawn(listen(redis.clone(), key(channel), waiting.clone()));
+        Self { waiting, _listener: Arc::new(AbortOnDropHandle::new(listener)) }
     }
 
     /// Waits for replies about `id`. Register before pushing: what is said before that is not heard. Several may wait

@@ -25,7 +25,7 @@ async fn main() -> Result<()> {
     let pool = db::pool(&config::database_url()?, config::database_pool(DATABASE_POOL)?, "scheduler")?;
     let internal = telemetry::Internal::new(pool.clone(), metrics);
     let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;
-    let publisher = Publisher::connect(config::redis_url()?.expose())?;
+    let publisher = Publisher::connect(&config::redis()?);
     tracing::info!(metrics = %metrics_address, "scheduler is running");
 
     let db = Db::new(pool, publisher.clone());

@@ -25,6 +25,7 @@ pub mod postgres;
 pub mod prometheus;
 pub mod redis;
 pub mod sandbox;
+pub mod tls;
 
 pub use account::{Account, Ended};
 pub use client::{Answer, Client};

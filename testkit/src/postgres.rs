@@ -14,7 +14,7 @@ use crate::{
     child::{Child, Signal},
     files,
     owner::Owner,
-    ports,
+    ports, tls,
     tools::{self, Tool},
 };
 
@@ -31,6 +31,8 @@ pub struct Options {
     pub durable: bool,
     /// The port to prefer if it is free; any free port otherwise.
     pub port: Option<u16>,
+    /// Take connections by TLS as well, with a certificate of [`tls::AUTHORITY`].
+    pub tls: bool,
 }
 
 /// A running Postgres, killed when dropped and when the process that started it dies.
@@ -48,6 +50,7 @@ struct Launch {
     home: PathBuf,
     durable: bool,
     port: u16,
+    tls: bool,
 }
 
 /// Where a Postgres asked for in `directory` really lives: as root it runs as another user, who must be able to get there.
@@ -70,8 +73,13 @@ impl Postgres {
         let tool = tools::postgres_programs()?;
         let password = files::password(&home)?;
         owner.give(&home.join("password"))?;
-        let mut launch = Launch { tool, owner, home, durable: options.durable, port: 0 };
+        let mut launch = Launch { tool, owner, home, durable: options.durable, port: 0, tls: options.tls };
         launch.initialise()?;
+        if launch.tls {
+            for file in tls::write_server(&launch.home)? {
+                launch.owner.give(&file)?;
+            }
+        }
         let mut failure = None;
         // Another process can take a port between our look at it and the server's start.
         for wanted in std::iter::once(options.port).chain([None; PORTS_TRIED]) {
@@ -215,6 +223,11 @@ impl Launch {
         .map(String::from)
         .to_vec();
         settings.push(format!("port={}", self.port));
+        if self.tls {
+            settings.push("ssl=on".to_owned());
+            settings.push(format!("ssl_cert_file={}", self.home.join("server.pem").display()));
+            settings.push(format!("ssl_key_file={}", self.home.join("server.key.pem").display()));
+        }
         if !self.durable {
             settings.extend(["fsync=off", "full_page_writes=off", "autovacuum_naptime=600"].map(String::from));
         }

@@ -16,7 +16,7 @@ use tokio::{
 
 use crate::{
     child::{Child, Signal},
-    files, ports,
+    files, ports, tls,
     tools::{self, Tool},
 };
 
@@ -31,6 +31,8 @@ pub struct Options {
     pub persistent: bool,
     /// The port to prefer if it is free; any free port otherwise.
     pub port: Option<u16>,
+    /// Listen by TLS as well, with a certificate of [`tls::AUTHORITY`].
+    pub tls: bool,
 }
 
 /// A running `redis-server`, killed when dropped and when the process that started it dies.
@@ -40,6 +42,7 @@ pub struct Redis {
     directory: PathBuf,
     password: String,
     port: u16,
+    tls_port: Option<u16>,
     child: Child,
 }
 
@@ -59,9 +62,12 @@ impl Redis {
                 Some(port) => port,
                 None => ports::free()?,
             };
-            configure(directory, &password, port, options.persistent)?;
+            let tls_port = options.tls.then(ports::free).transpose()?;
+            configure(directory, &password, port, options.persistent, tls_port)?;
             match launch(&tool, directory, &password, port).await {
-                Ok(child) => return Ok(Self { tool, directory: directory.to_path_buf(), password, port, child }),
+                Ok(child) => {
+                    return Ok(Self { tool, directory: directory.to_path_buf(), password, port, tls_port, child });
+                }
                 Err(error) => failure = Some(error),
             }
         }
@@ -72,6 +78,12 @@ impl Redis {
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://:{}@127.0.0.1:{}/", self.password, self.port)
+    }
+
+    /// `rediss://…` with the password, if it listens by TLS.
+    #[must_use]
+    pub fn tls_url(&self) -> Option<String> {
+        self.tls_port.map(|port| format!("rediss://:{}@127.0.0.1:{port}/", self.password))
     }
 
     /// The port on 127.0.0.1.
@@ -152,12 +164,17 @@ impl Redis {
 
 /// The password goes into a file, because the command line can be read by everyone. Paths are relative to the server's
 /// working directory, so that none has to be quoted.
-fn configure(directory: &Path, password: &str, port: u16, persistent: bool) -> Result<()> {
+fn configure(directory: &Path, password: &str, port: u16, persistent: bool, tls_port: Option<u16>) -> Result<()> {
     let save = if persistent { "60 1" } else { "\"\"" };
-    let text = format!(
+    let mut text = format!(
         "bind 127.0.0.1\nport {port}\nrequirepass {password}\ndir ./\ndaemonize no\nappendonly no\nsave {save}\n\
          maxclients 2000\n"
     );
+    if let Some(port) = tls_port {
+        tls::write_server(directory)?;
+        text += &format!("tls-port {port}\ntls-auth-clients no\n");
+        text += "tls-cert-file server.pem\ntls-key-file server.key.pem\ntls-ca-cert-file server.pem\n";
+    }
     files::write_private(&directory.join("redis.conf"), &text)
 }
 

@@ -57,7 +57,8 @@ async fn postgres_recovers_from_a_crash_on_the_same_port() -> Result<()> {
 async fn redis_keeps_its_data_only_when_told_to() -> Result<()> {
     for persistent in [false, true] {
         let directory = TempDir::new()?;
-        let mut redis = redis::Redis::start(directory.path(), redis::Options { persistent, port: None }).await?;
+        let mut redis =
+            redis::Redis::start(directory.path(), redis::Options { persistent, ..redis::Options::default() }).await?;
         let pid = redis.pid();
         redis.stop().await?;
         assert!(!runs(pid), "stop leaves no process");

@@ -54,9 +54,9 @@ async fn main() -> Result<()> {
     webhooks::count_from_nought();
     public_url::set(config::public_url()?);
     let database_url = config::database_url()?;
-    let redis_url = config::redis_url()?;
+    let redis = config::redis()?;
     let pool = db::pool(&database_url, config::database_pool(DATABASE_POOL)?, "worker")?;
-    let publisher = Publisher::connect(redis_url.expose())?;
+    let publisher = Publisher::connect(&redis);
     let db = Db::new(pool, publisher.clone());
     let encryption = config::encryption_key()?;
     let sender = webhooks::Sender {
@@ -113,11 +113,10 @@ async fn main() -> Result<()> {
         internal.drain();
     };
     let (stopped, (), ()) = tokio::join!(
-        queue::run(redis_url.expose(), pools, draining, SHUTDOWN_TIMEOUT),
+        queue::run(&redis, pools, draining, SHUTDOWN_TIMEOUT),
         work.take_what_is_due_while_redis_is_away(telemetry::shutdown_signal()),
         dispatcher.run(telemetry::shutdown_signal(), SHUTDOWN_TIMEOUT),
     );
-    let stopped = stopped?;
     tracing::info!(unfinished = stopped.unfinished, "worker has stopped; recovery takes up what is unfinished");
     Ok(())
 }

@@ -62,14 +62,14 @@ impl Policy {
 
 impl Limits {
     /// Payment pages take so many requests a second from one address.
-    pub(crate) fn new(redis_url: &str, payers_per_second: u32) -> Result<Self, redis::RedisError> {
-        Ok(Self {
-            shared: Shared::connect(redis_url)?,
+    pub(crate) fn new(redis: &queue::Redis, payers_per_second: u32) -> Self {
+        Self {
+            shared: Shared::connect(redis),
             local: Arc::default(),
             strangers: Arc::default(),
             payers: Arc::default(),
             of_payers: Rate { per_second: payers_per_second, burst: payers_per_second.saturating_mul(PAYERS_BURST) },
-        })
+        }
     }
 
     /// Takes one request of a key.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::accounts::Rate;
-use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use redis::{Client, Script};
+use redis::Script;
+use redis::aio::ConnectionManager;
 
 use super::{Policy, Verdict};
 
@@ -42,13 +42,9 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn connect(redis_url: &str) -> Result<Self, redis::RedisError> {
-        let config = ConnectionManagerConfig::new()
-            .set_connection_timeout(Some(TIMEOUT))
-            .set_response_timeout(Some(TIMEOUT))
-            .set_number_of_retries(0);
-        let redis = Client::open(redis_url)?.get_connection_manager_lazy(config)?;
-        Ok(Self { redis, script: Arc::new(Script::new(GCRA)), began: Instant::now(), rests_until: Arc::default() })
+    pub(super) fn connect(redis: &queue::Redis) -> Self {
+        let (redis, script) = (redis.hasty(TIMEOUT), Arc::new(Script::new(GCRA)));
+        Self { redis, script, began: Instant::now(), rests_until: Arc::default() }
     }
 
     /// `None`: Redis is away.

@@ -42,7 +42,7 @@ pub(super) async fn serve() -> Result<()> {
         pulse: Pulse::default(),
     };
 
-    let farewell = common::config::farewell()?;
+    let (farewell, listening) = (common::config::farewell()?, common::config::listening()?);
     let stopped = telemetry::shutdown_signal();
     let internal = telemetry::Internal::new(pool, metrics);
     let metrics_bind = common::config::metrics_bind()?;
@@ -65,7 +65,7 @@ pub(super) async fn serve() -> Result<()> {
         internal.drain();
     };
     let work = app.work.clone();
-    server::serve(listener, http::router(app), draining, farewell).await;
+    server::serve(listener, http::router(app), listening, draining, farewell).await;
     // Those whose callers have hung up.
     work.close();
     work.wait().await;

@@ -33,7 +33,7 @@ async fn child() {
         }
     };
     let pool = Pool { timing: QUICK, ..Pool::new(QUEUE, 5, handler) };
-    run(&address, vec![pool], std::future::pending(), Duration::ZERO).await.unwrap();
+    run(&queue::Redis::new(&address).unwrap(), vec![pool], std::future::pending(), Duration::ZERO).await;
 }
 
 /// A child that is killed when dropped, paused or not.

@@ -10,7 +10,7 @@ use crate::rig::{PATIENCE, Rig};
 
 /// Listens, and waits until the first subscription stands.
 async fn listening(rig: &Rig) -> Replies {
-    let replies = Replies::start(&rig.redis.url(), "here").unwrap();
+    let replies = Replies::start(&queue::Redis::new(&rig.redis.url()).unwrap(), "here");
     let mut waiter = replies.register(Uuid::nil());
     // The subscription itself wakes; it may also have been there before we registered.
     while timeout(Duration::from_millis(100), waiter.woken()).await.is_err() {

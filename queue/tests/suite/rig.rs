@@ -33,7 +33,7 @@ impl Rig {
     pub(crate) async fn start() -> Self {
         let directory = TempDir::new().unwrap();
         let redis = Redis::start(directory.path(), testkit::redis::Options::default()).await.unwrap();
-        let publisher = Publisher::connect(&redis.url()).unwrap();
+        let publisher = Publisher::connect(&queue::Redis::new(&redis.url()).unwrap());
         Self { redis, publisher, _directory: directory }
     }
 
@@ -80,8 +80,8 @@ impl Consumer {
         let shutdown = async {
             let _ = stopped.await;
         };
-        let running =
-            tokio::spawn(async move { run(&url, vec![pool], shutdown, Duration::from_secs(20)).await.unwrap() });
+        let redis = queue::Redis::new(&url).unwrap();
+        let running = tokio::spawn(async move { run(&redis, vec![pool], shutdown, Duration::from_secs(20)).await });
         Self { stop, running }
     }
 

@@ -74,8 +74,9 @@ async fn a_handler_that_does_not_end_does_not_stop_the_stop() {
     });
     rig.publisher.push(QUEUE, &wakes(&ids(1))).await.unwrap();
     let stop = begun.notified();
-    let stopped = run(&rig.redis.url(), vec![pool], stop, Duration::from_millis(300)).await;
-    assert_eq!(stopped.unwrap().unfinished, 1);
+    let redis = queue::Redis::new(&rig.redis.url()).unwrap();
+    let stopped = run(&redis, vec![pool], stop, Duration::from_millis(300)).await;
+    assert_eq!(stopped.unfinished, 1);
     assert_eq!(rig.publisher.depth(QUEUE).await.unwrap().pending, 1, "another process will take it over");
 }
 

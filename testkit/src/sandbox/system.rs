@@ -113,7 +113,8 @@ impl System {
             return Ok(url);
         }
         say("starting Postgres");
-        let options = postgres::Options { durable: true, port: self.place.last_port("postgres")? };
+        let options =
+            postgres::Options { durable: true, port: self.place.last_port("postgres")?, ..Default::default() };
         let started = Postgres::start(&self.place.postgres(), options).await?;
         self.place.keep_port("postgres", started.port())?;
         let watched = self.postgres.insert(Watched::new(started));
@@ -126,7 +127,7 @@ impl System {
             return Ok(url);
         }
         say("starting Redis");
-        let options = redis::Options { persistent: true, port: self.place.last_port("redis")? };
+        let options = redis::Options { persistent: true, port: self.place.last_port("redis")?, ..Default::default() };
         let started = Redis::start(&self.place.redis(), options).await?;
         self.place.keep_port("redis", started.port())?;
         let watched = self.redis.insert(Watched::new(started));

@@ -5,6 +5,7 @@
 //! No test asserts how long a thing takes: waits end when what is waited for is there, and only give up late.
 
 mod addresses;
+mod balancers;
 mod card_gateway;
 mod changes;
 mod collection;
@@ -32,5 +33,6 @@ mod subscriptions;
 mod support;
 mod test_clock;
 mod tokens;
+mod transport;
 mod walls;
 mod webhooks;

@@ -35,7 +35,10 @@ impl Books {
         let database = testkit::Database::create().await.expect("a database");
         let pool = db::pool(&Secret::new(database.url().to_owned()), 10, "recurring").expect("its address");
         let redis = testkit::shared().await.expect("a Redis").redis.url();
-        Self { db: Db::new(pool, Publisher::connect(&redis).expect("its address")), _database: database }
+        Self {
+            db: Db::new(pool, Publisher::connect(&queue::Redis::new(&redis).expect("its address"))),
+            _database: database,
+        }
     }
 
     async fn account(&self) -> Caller {

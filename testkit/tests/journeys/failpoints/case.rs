@@ -32,7 +32,7 @@ pub(super) struct World {
 impl World {
     pub(super) fn new(cluster: &Cluster) -> Result<Self> {
         let db = PgPoolOptions::new().max_connections(4).connect_lazy(cluster.database_url())?;
-        Ok(Self { db, queue: Publisher::connect(&cluster.redis.url())?, url: cluster.api_url(0) })
+        Ok(Self { db, queue: Publisher::connect(&queue::Redis::new(&cluster.redis.url())?), url: cluster.api_url(0) })
     }
 
     /// Nothing falls due by itself, however long it takes; and charges settle at these provider accounts alone.

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use testkit::Client;
+use testkit::{Client, Kind};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
     time::{sleep, timeout},
 };
 
-use crate::support::{Merchant, cluster, ids, merchant, ok};
+use crate::support::{Merchant, cluster, ids, merchant, ok, together};
 
 /// Longer than any limit for clients.
 const PATIENCE: Duration = Duration::from_secs(110);
@@ -88,20 +88,50 @@ async fn a_body_that_nobody_reads_is_not_waited_for() -> Result<()> {
     Ok(())
 }
 
+/// Of every listener: what merchants reach, what browsers reach of the gateway, and what watches a process.
+async fn listeners(api: &Client) -> Result<[Client; 3]> {
+    let cluster = cluster().await?;
+    Ok([api.clone(), Client::new(&cluster.gateway_url(0))?, Client::new(&cluster.metrics_url(Kind::Api, 0))?])
+}
+
 #[tokio::test]
 async fn a_head_that_never_ends_is_cut_off() -> Result<()> {
     let merchant = merchant().await?;
     let begun = "GET /v1/payments HTTP/1.1\r\nHost: api\r\nX-Slow: ";
-    let (silent, slow, ()) = tokio::try_join!(
-        trickle(&merchant.api, String::new(), b""),
-        trickle(&merchant.api, begun.to_owned(), b"x"),
-        async {
-            ok(&merchant.api.get("/v1/payments").await?);
-            Ok(())
-        }
-    )?;
-    for said in [silent, slow] {
+    let listeners = listeners(&merchant.api).await?;
+    let heads = together(6, async |i| match i % 2 {
+        0 => trickle(&listeners[i / 2], String::new(), b"").await,
+        _ => trickle(&listeners[i / 2], begun.to_owned(), b"x").await,
+    });
+    let (heads, ()) = tokio::try_join!(heads, async {
+        ok(&merchant.api.get("/v1/payments").await?);
+        Ok(())
+    })?;
+    for said in heads {
         assert!(!said.starts_with("HTTP/1.1 2"), "{said}");
     }
+    Ok(())
+}
+
+/// Asks and asks and reads nothing, until the server has enough of it.
+async fn never_reads(api: &Client, path: &str) -> Result<()> {
+    let address = api.base().strip_prefix("http://").context("an address")?.parse()?;
+    let socket = TcpSocket::new_v4()?;
+    socket.set_recv_buffer_size(4096)?;
+    let mut stream = socket.connect(address).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: api\r\n\r\n").repeat(16);
+    let asking = async { while stream.write_all(request.as_bytes()).await.is_ok() {} };
+    timeout(PATIENCE, asking).await.context("the answers were held for ever")
+}
+
+#[tokio::test]
+async fn whoever_never_reads_an_answer_is_cut_off() -> Result<()> {
+    let merchant = merchant().await?;
+    let [api, gateway, internal] = listeners(&merchant.api).await?;
+    let (_, _, _) = tokio::try_join!(
+        never_reads(&api, "/openapi.json"),
+        never_reads(&gateway, "/services/proxynization_api.js"),
+        never_reads(&internal, "/metrics"),
+    )?;
     Ok(())
 }

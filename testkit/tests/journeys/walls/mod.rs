@@ -63,7 +63,10 @@ impl Stranger<'_> {
     /// The same request with the stranger's own name is answered otherwise: so it was the name that counted.
     async fn is_let_to_its_own(&self, operations: &[Operation]) -> Result<()> {
         let mut dead = Vec::new();
-        for operation in operations {
+        // What is deleted is as good as nothing to those that come after.
+        let (last, first): (Vec<_>, Vec<_>) =
+            operations.iter().partition(|operation| operation.method == Method::DELETE);
+        for operation in first.into_iter().chain(last) {
             for (place, kind) in &operation.slots {
                 let (nothing, own) = (unknown(kind), self.own.own(kind));
                 let of_nothing = self.ask(operation, None, place, &nothing).await?;

@@ -40,7 +40,7 @@ impl Shop {
         let database = testkit::Database::create().await.expect("a database");
         let pool = db::pool(&Secret::new(database.url().to_owned()), 20, "subscriptions").expect("its address");
         let redis = testkit::shared().await.expect("a Redis").redis.url();
-        let db = Db::new(pool, queue::Publisher::connect(&redis).expect("its address"));
+        let db = Db::new(pool, queue::Publisher::connect(&queue::Redis::new(&redis).expect("its address")));
         let now = at("2020-01-01T00:00:00Z");
         let settings = AccountSettings {
             name: Some("Shop".into()),
