@@ -385,6 +385,37 @@ fn every_metric_is_documented() {
     documented("metrics of the gateway", &of_gateway, 6, "docs/gateway.md");
 }
 
+/// Whether a file has a test of this name: a function right below the attribute of one.
+fn is_a_test(text: &str, name: &str) -> bool {
+    text.split_once(&format!("fn {name}(")).is_some_and(|(before, _)| {
+        let above = before.rsplit("\n\n").next().unwrap_or_default();
+        above.contains("#[test]") || above.contains("#[tokio::test")
+    })
+}
+
+#[test]
+fn every_promise_of_security_has_a_test() {
+    const DOCUMENT: &str = "docs/security.md";
+    let (mut seen, mut wrong) = (0, Vec::new());
+    for line in read(DOCUMENT).lines().filter(|line| line.starts_with("| ") && *line != "| promise | proof |") {
+        let proofs = line.rsplit_once(" | ").map_or("", |(_, proofs)| proofs);
+        let named: Vec<_> = proofs.split('`').filter_map(|proof| proof.split_once("::")).collect();
+        if named.is_empty() {
+            wrong.push(format!("{DOCUMENT} promises without a proof: {line}"));
+        }
+        for (path, name) in named {
+            seen += 1;
+            let is_there = fs::read_to_string(root().join(path)).is_ok_and(|text| is_a_test(&text, name));
+            if !is_there {
+                wrong.push(format!("{DOCUMENT} names the test {name} in {path}, where it is not"));
+            }
+        }
+    }
+    verdict("proofs of security", seen, 70, &wrong);
+    let text = "#[test]\nfn a() {}\n\nfn b() {}\n\n#[tokio::test]\n#[ignore]\nasync fn c() {}";
+    assert_eq!(["a", "b", "c", "d"].map(|name| is_a_test(text, name)), [true, false, true, false]);
+}
+
 // --- what must agree ----------------------------------------------------------------------------------------------------
 
 #[test]
