@@ -113,7 +113,7 @@ pub async fn serve(
     let Listening { name, connections: limit, proxies, head_timeout, take_timeout } = listening;
     metrics::gauge!("http_connections_limit", "listener" => name).set(limit as f64);
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(head_timeout).max_buf_size(MAX_HEAD);
+    http.timer(TokioTimer::new()).header_read_timeout(head_timeout).max_header_size(MAX_HEAD).max_buf_size(MAX_HEAD);
     let (open, mut connections) = (GracefulShutdown::new(), JoinSet::new());
     let places = Arc::new(Semaphore::new(limit.min(Semaphore::MAX_PERMITS)));
     let leaving = Arc::new(AtomicBool::new(false));

@@ -111,7 +111,11 @@ async fn a_dump_a_redis_and_a_log_open_nothing() -> Result<()> {
     for (place, kept) in [("the dump", &dump), ("Redis", &heard), ("the logs", &logs)] {
         for secret in secrets {
             for form in written(secret) {
-                assert!(!kept.contains(&form), "{place} has a secret that begins with {}", &secret[..8.min(secret.len())]);
+                assert!(
+                    !kept.contains(&form),
+                    "{place} has a secret that begins with {}",
+                    &secret[..8.min(secret.len())]
+                );
             }
         }
     }
