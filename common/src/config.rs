@@ -70,31 +70,33 @@ pub fn database_url() -> Result<Secret<String>, ConfigError> {
     required("DATABASE_URL").map(Secret::new)
 }
 
-/// `REDIS_URL`: where Redis is, if it is set; and `REDIS_CA_FILE`: the certificates, as PEM, that vouch for it.
+/// `REDIS_URL`: where Redis is; and `REDIS_CA_FILE`: the certificates, as PEM, that vouch for it.
 ///
 /// # Errors
-/// It is no address of Redis, or there are certificates and it is not `rediss://`, or they cannot be read.
-pub fn redis_if_any() -> Result<Option<queue::Redis>, ConfigError> {
-    const CA: &str = "REDIS_CA";
-    let (Some(url), ca) = (optional("REDIS_URL")?, optional(CA)?) else { return Ok(None) };
-    let refuse = |problem| move |_| ConfigError { name: CA, problem };
-    let redis = match ca {
-        None => {
-            let problem = "is not an address such as redis://127.0.0.1:6379";
-            queue::Redis::new(&url).map_err(|_| ConfigError { name: "REDIS_URL", problem })?
-        }
-        Some(pem) => queue::Redis::vouched_for_by(&url, &pem)
-            .map_err(refuse("holds no certificates, or REDIS_URL is not rediss://"))?,
-    };
-    Ok(Some(redis))
+/// It is not set or no address of Redis, or there are certificates and it is not `rediss://`, or they cannot be read.
+pub fn redis() -> Result<queue::Redis, ConfigError> {
+    redis_at(&required("REDIS_URL")?, optional("REDIS_CA")?)
 }
 
-/// The same where there must be one.
+/// The same where it may be missing.
 ///
 /// # Errors
-/// As for [`redis_if_any`], or `REDIS_URL` is not set.
-pub fn redis() -> Result<queue::Redis, ConfigError> {
-    redis_if_any()?.ok_or(ConfigError { name: "REDIS_URL", problem: "is not set" })
+/// As for [`redis`], but for its absence.
+pub fn redis_if_any() -> Result<Option<queue::Redis>, ConfigError> {
+    match optional("REDIS_URL")? {
+        Some(url) => redis_at(&url, optional("REDIS_CA")?).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn redis_at(url: &str, authority: Option<String>) -> Result<queue::Redis, ConfigError> {
+    let wrong = |name, problem| move |_| ConfigError { name, problem };
+    match authority {
+        None => queue::Redis::new(url)
+            .map_err(wrong("REDIS_URL", "is not an address such as redis://127.0.0.1:6379 or rediss://127.0.0.1:6380")),
+        Some(pem) => queue::Redis::vouched_for_by(url, &pem)
+            .map_err(wrong("REDIS_CA", "holds no certificates, or REDIS_URL is not rediss://")),
+    }
 }
 
 /// How the address that the outside reaches is listened at. `MAX_CONNECTIONS`: so many at once at most; if not set, 10,000, or
