@@ -20,8 +20,8 @@ const WITHOUT_A_KEY: &[(&str, &str)] = &[
 /// Columns that end like a name and name no row of ours.
 const NO_ROWS: &[&str] = &["operations.request_id", "customers.external_id"];
 
-/// A foreign key: `(columns) → parent (columns)`.
-#[derive(Debug)]
+/// A foreign key: `(columns) → parent (parents)`.
+#[derive(Debug, sqlx::FromRow)]
 struct Key {
     name: String,
     child: String,
@@ -41,22 +41,18 @@ impl Key {
 }
 
 async fn keys(db: &mut PgConnection) -> Result<Vec<Key>> {
-    let rows: Vec<(String, String, Vec<String>, String, Vec<String>, bool)> = sqlx::query_as(
-        "SELECT c.conname::text, c.conrelid::regclass::text,
+    let query = sqlx::query_as(
+        "SELECT c.conname::text AS name, c.conrelid::regclass::text AS child,
              (SELECT array_agg(a.attname::text ORDER BY k.n) FROM unnest(c.conkey) WITH ORDINALITY k (num, n)
-              JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = k.num),
-             c.confrelid::regclass::text,
+              JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = k.num) AS columns,
+             c.confrelid::regclass::text AS parent,
              (SELECT array_agg(a.attname::text ORDER BY k.n) FROM unnest(c.confkey) WITH ORDINALITY k (num, n)
-              JOIN pg_attribute a ON a.attrelid = c.confrelid AND a.attnum = k.num),
-             c.convalidated
+              JOIN pg_attribute a ON a.attrelid = c.confrelid AND a.attnum = k.num) AS parents,
+             c.convalidated AS validated
          FROM pg_constraint c WHERE c.contype = 'f' AND c.conparentid = 0
            AND c.connamespace = 'public'::regnamespace ORDER BY 2, 1",
-    )
-    .fetch_all(db)
-    .await?;
-    let key =
-        |(name, child, columns, parent, parents, validated)| Key { name, child, columns, parent, parents, validated };
-    Ok(rows.into_iter().map(key).collect())
+    );
+    Ok(query.fetch_all(db).await?)
 }
 
 /// Every column of every table in this schema that has a column for its owner.
