@@ -19,7 +19,7 @@ export async function payOnce(body, name, tries = 5) {
     if (attempt) await pause(2 ** attempt);
     // No answer: it may have been charged, and the same name asks again.
     const said = await call("POST", "/v1/payments", body, name).catch(() => undefined);
-    if (said && said.status !== 429 && said.status < 500) return said;
+    if (said && ![408, 429].includes(said.status) && said.status < 500) return said;
   }
   throw new Error(`no answer for ${name}; do not take it as failed`);
 }

@@ -1,5 +1,6 @@
 """Asks the API, with the standard library alone."""
 
+import http.client
 import json
 import os
 import time
@@ -33,8 +34,8 @@ def pay_once(body, name, tries=5):
             time.sleep(2**attempt)
         try:
             status, answer = call("POST", "/v1/payments", body, idempotency_key=name)
-        except OSError:
+        except (OSError, http.client.HTTPException):
             continue  # No answer: it may have been charged, and the same name asks again.
-        if status != 429 and status < 500:
+        if status not in (408, 429) and status < 500:
             return status, answer
     raise RuntimeError(f"no answer for {name}; do not take it as failed")

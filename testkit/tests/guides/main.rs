@@ -5,6 +5,7 @@
 mod blocks;
 mod page;
 mod shapes;
+mod worked;
 
 use std::{collections::BTreeSet, env, fs, io::Write, process::Command};
 
@@ -69,7 +70,7 @@ async fn every_guide_does_what_it_says() -> Result<()> {
     }
     ensure!(!pages.is_empty(), "there is no page like GUIDE={wanted}");
     let runs = pages.iter().map(|(name, blocks)| {
-        let page = Page::new(name, blocks, &sandbox, &libraries);
+        let page = Page::new(name, blocks, &sandbox, libraries);
         async { page?.run().await }
     });
     let wrong: Vec<_> = join_all(runs).await.into_iter().filter_map(Result::err).collect();

@@ -20,7 +20,7 @@ use testkit::{
     examples::Example,
     sandbox::{Running, program},
 };
-use tokio::{process::Command, time::timeout};
+use tokio::{process::Command, sync::OnceCell, time::timeout};
 
 use crate::{
     blocks::{Block, Kind},
@@ -42,7 +42,12 @@ pub(crate) struct Libraries(Vec<(&'static str, PathBuf)>);
 
 impl Libraries {
     /// Installs them, once for all runs; none where the machine has no Python or Node to install them for.
-    pub(crate) async fn ready() -> Result<Option<Self>> {
+    pub(crate) async fn ready() -> Result<Option<&'static Self>> {
+        static READY: OnceCell<Option<Libraries>> = OnceCell::const_new();
+        Ok(READY.get_or_try_init(Self::install).await?.as_ref())
+    }
+
+    async fn install() -> Result<Option<Self>> {
         let mut found = Vec::new();
         for (name, python, node) in [("signing", "sign.py", "sign.mjs"), ("webhooks", "receive.py", "receive.mjs")] {
             let (Some(python), Some(node)) =
@@ -53,6 +58,12 @@ impl Libraries {
             found.extend([(name, python.folder().join("venv")), (name, node.folder().join("node_modules"))]);
         }
         Ok(Some(Self(found)))
+    }
+
+    /// Python with what the examples of this name need.
+    pub(crate) fn python(&self, name: &str) -> Option<PathBuf> {
+        let (_, venv) = self.0.iter().find(|(of, installed)| *of == name && installed.ends_with("venv"))?;
+        Some(venv.join("bin/python"))
     }
 
     fn put_into(&self, examples: &Path) -> Result<()> {

@@ -168,7 +168,8 @@ mod tests {
         }
         assert!(json("[1]", "[1, 2]").is_err(), "a list ends where it is shown to end");
         assert!(json("1", "1 1").is_err(), "two answers are not one");
-        for (shown, printed) in [("a\n", ""), ("a\n", "a\nb\n"), ("…\nb\n", "a\n"), ("a …\n", "a \n"), ("", "a\n")] {
+        for (shown, printed) in [("a\n", ""), ("a\n", "a\nb\n"), ("…\nb\n", "a\n"), ("a …\n", "a \n"), ("", "a\n")]
+        {
             assert!(text(shown, printed).is_err(), "{shown:?} {printed:?}");
         }
     }
