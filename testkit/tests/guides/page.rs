@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use nix::{
     sys::signal::{Signal, killpg},
     unistd::Pid,
@@ -159,8 +159,9 @@ impl<'a> Page<'a> {
                 continue;
             }
             let compare = if expected.language == "json" { shapes::json } else { shapes::text };
-            let compared = compare(&expected.text, &self.printed(run, "out"));
-            ensure!(compared.is_ok(), "{}", self.told(run, &format!("{:#}", compared.unwrap_err())));
+            if let Err(error) = compare(&expected.text, &self.printed(run, "out")) {
+                bail!("{}", self.told(run, &format!("{error:#}")));
+            }
         }
         Ok(())
     }
