@@ -34,3 +34,11 @@ until_is() {
     until [ "$(api "$1" | field "$2")" = "$3" ]; do sleep 1; done
     api "$1"
 }
+
+# days_ahead N: the instant that is so many days after the account's time, which a test clock may have moved.
+days_ahead() {
+    api /v1/test_clock | python3 -c '
+import datetime, json, sys
+now = datetime.datetime.fromisoformat(json.load(sys.stdin)["now"].replace("Z", "+00:00"))
+print((now + datetime.timedelta(days=int(sys.argv[1]))).isoformat())' "$1"
+}
