@@ -21,11 +21,11 @@ const PAGES: [(&str, usize); 8] = [
     ("README.md", 1),
     ("docs/guide/quick-start.md", 8),
     ("docs/guide/concepts.md", 6),
-    ("docs/guide/payments.md", 20),
-    ("docs/guide/cards.md", 6),
-    ("docs/guide/billing.md", 15),
-    ("docs/guide/webhooks.md", 10),
-    ("docs/guide/going-live.md", 5),
+    ("docs/guide/payments.md", 22),
+    ("docs/guide/cards.md", 7),
+    ("docs/guide/billing.md", 18),
+    ("docs/guide/webhooks.md", 13),
+    ("docs/guide/going-live.md", 8),
 ];
 
 fn read(page: &str) -> Result<Vec<Block>> {
