@@ -1,4 +1,4 @@
-//! The audit log: what operators did. It is only ever added to, in the transaction of the change.
+//! The SQL of the audit log.
 
 use common::actor::Actor;
 use common::time::Timestamp;
