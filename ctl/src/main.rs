@@ -2,7 +2,6 @@
 //! for people, or one JSON object with `--json`. It works on the database alone, so it can be run beside any number of processes.
 
 mod accounts;
-mod actor;
 mod audit;
 mod doctor;
 mod inspect;
@@ -17,7 +16,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use common::audit::{Act, Actor, Entry};
+use common::actor::Actor;
+use common::audit::{Act, Entry};
 use common::clock::Clock;
 use common::crypto::{EncryptionKey, Pepper};
 use common::db::Db;
@@ -109,7 +109,7 @@ async fn run(cli: Cli) -> Result<ExitCode> {
     let command = match cli.command {
         Command::Ours(command) => command,
         Command::Gateway(command) => {
-            println!("{}", gateway::commands::operate(command).await?);
+            println!("{}", gateway::commands::operate(command, &Actor::named(cli.actor.as_deref())?).await?);
             return Ok(ExitCode::SUCCESS);
         }
     };
@@ -142,7 +142,7 @@ impl Ctl {
                 None => Db::without_queue(pool),
             },
             clock: Clock::system(),
-            actor: actor::actor(actor)?,
+            actor: Actor::named(actor)?,
             pepper: config::pepper()?,
             encryption: config::encryption_key()?,
         })
