@@ -3,22 +3,23 @@
 //! Every `.sql` file beside this crate's manifest in `migrations/` is one of them. This crate refuses to undo:
 //! a mistake is mended by the next migration.
 
-use anyhow::{Context, Result};
+mod apply;
+
 use std::collections::BTreeMap;
 
-use sqlx::{Connection, PgConnection, PgPool, migrate::Migrator};
+use anyhow::Result;
+use sqlx::{PgPool, migrate::Migrator};
+
+pub use apply::apply;
 
 static MIGRATOR: Migrator = sqlx::migrate!("./migrations");
 
-/// Brings the database at `database_url` to the newest schema. Safe to run from several processes at once: each waits for
-/// the lock that sqlx takes, then finds the work done.
+/// Brings the database at `database_url` to the newest schema.
 ///
 /// # Errors
-/// When the database cannot be reached, a migration fails, or one that was applied has been changed since.
+/// As [`apply`].
 pub async fn run(database_url: &str) -> Result<()> {
-    let mut connection = PgConnection::connect(database_url).await.context("cannot connect to the database")?;
-    MIGRATOR.run(&mut connection).await.context("cannot migrate the database")?;
-    connection.close().await.context("cannot close the connection after migrating")
+    apply(&MIGRATOR, database_url).await
 }
 
 /// How a database stands beside the migrations that are built in; each by its version.

@@ -18,7 +18,7 @@ use crate::{
     files::random_hex,
     gateway_account::{self, run_gateway},
     ports, postgres,
-    process::{Environment, binary, profile_folder},
+    process::{Environment, Programs, profile_folder},
     redis,
 };
 
@@ -30,6 +30,7 @@ pub struct Builder {
     own_postgres: bool,
     durable: bool,
     postgres_in: Option<PathBuf>,
+    release: Option<PathBuf>,
 }
 
 impl Builder {
@@ -78,6 +79,13 @@ impl Builder {
         self.own_postgres()
     }
 
+    /// The programs of another release than this one, in this folder; the database, which is one of its own, gets their schema.
+    #[must_use]
+    pub fn release(mut self, folder: &Path) -> Self {
+        self.release = Some(folder.to_owned());
+        self.own_postgres()
+    }
+
     /// A variable of every process's environment; it wins over what the cluster sets.
     #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
@@ -91,10 +99,14 @@ impl Builder {
     /// When a server or a process does not get ready; with the end of its log.
     pub async fn start(self) -> Result<Cluster> {
         let directory = TempDir::new()?;
+        let programs = self.release.as_deref().map_or_else(Programs::own, |folder| Ok(Programs::within(folder)))?;
         let (database_url, postgres, database) = if self.own_postgres {
-            let (url, postgres) =
-                migrated_postgres(&self.postgres_in.unwrap_or_else(|| directory.path().join("postgres")), self.durable)
-                    .await?;
+            let folder = self.postgres_in.unwrap_or_else(|| directory.path().join("postgres"));
+            let (url, postgres) = new_postgres(&folder, self.durable).await?;
+            match &self.release {
+                None => migrations::run(&url).await?,
+                Some(_) => migrate(&programs, &Environment::from([("DATABASE_URL".to_owned(), url.clone())])).await?,
+            }
             (url, Some(postgres), None)
         } else {
             let database = Database::create().await?;
@@ -106,10 +118,11 @@ impl Builder {
         environment.insert("GATEWAY_MAIL_FOLDER".to_owned(), mail.display().to_string());
         environment.extend(self.environment);
         if self.counts[Kind::Gateway as usize] > 0 {
-            run(&binary(Kind::Gateway.name())?, &environment, &["migrate"]).await?;
+            run(&programs.path(Kind::Gateway.name())?, &environment, &["migrate"]).await?;
         }
         let mut cluster = Cluster {
             processes: Vec::new(),
+            programs,
             environment,
             mail,
             logs: logs_folder()?,
@@ -144,6 +157,7 @@ const KINDS: [Kind; 4] = [Kind::Gateway, Kind::Api, Kind::Worker, Kind::Schedule
 pub struct Cluster {
     // Fields are dropped in this order: nobody is left without what it leans on.
     processes: Vec<Process>,
+    programs: Programs,
     environment: Environment,
     mail: PathBuf,
     logs: PathBuf,
@@ -182,6 +196,19 @@ impl Cluster {
     /// A variable of the environment of processes that are started from now on, and of the operator's tool.
     pub fn set_env(&mut self, name: &str, value: &str) {
         self.environment.insert(name.to_owned(), value.to_owned());
+    }
+
+    /// Brings the schemas to those of this release, beside whatever runs; from now on its programs are started, and its tools used.
+    ///
+    /// # Errors
+    /// When a migration fails.
+    pub(crate) async fn migrate_to(&mut self, programs: &Programs) -> Result<()> {
+        migrate(programs, &self.environment).await?;
+        if self.of_kind(Kind::Gateway).count() > 0 {
+            run(&programs.path(Kind::Gateway.name())?, &self.environment, &["migrate"]).await?;
+        }
+        self.programs = programs.clone();
+        Ok(())
     }
 
     /// Where the processes write their logs.
@@ -321,7 +348,7 @@ impl Cluster {
     /// # Errors
     /// When `ctl` fails.
     pub async fn connect(&self, account: &Account, known: &GatewayAccount, options: &[&str]) -> Result<()> {
-        gateway_account::connect(&self.environment, &account.id, known, options).await
+        gateway_account::connect(&self.programs, &self.environment, &account.id, known, options).await
     }
 
     /// Runs the operator's tool against this cluster and gives back the JSON it prints.
@@ -329,7 +356,7 @@ impl Cluster {
     /// # Errors
     /// When it fails, with what it complained about.
     pub async fn ctl(&self, arguments: &[&str]) -> Result<Value> {
-        run_ctl(&binary("ctl")?, &self.environment, arguments).await
+        run_ctl(&self.programs.path("ctl")?, &self.environment, arguments).await
     }
 
     /// Runs the operator's tool against this cluster to its end, whatever that is.
@@ -337,7 +364,7 @@ impl Cluster {
     /// # Errors
     /// When it cannot be started.
     pub async fn ctl_to_its_end(&self, arguments: &[&str]) -> Result<Ended> {
-        ctl_to_its_end(&binary("ctl")?, &self.environment, arguments).await
+        ctl_to_its_end(&self.programs.path("ctl")?, &self.environment, arguments).await
     }
 
     /// Starts the operator's tool against this cluster and goes on; it is killed when it is dropped.
@@ -355,7 +382,7 @@ impl Cluster {
     /// # Errors
     /// When it fails, with what it complained about.
     pub async fn run_gateway(&self, arguments: &[&str]) -> Result<Value> {
-        run_gateway(&self.environment, arguments).await
+        run_gateway(&self.programs, &self.environment, arguments).await
     }
 
     /// An account of the gateway with these options of `gateway account create`. One that is there already gets new keys.
@@ -363,7 +390,7 @@ impl Cluster {
     /// # Errors
     /// When the gateway's command line fails.
     pub async fn gateway_account(&self, username: &str, options: &[&str]) -> Result<GatewayAccount> {
-        gateway_account::ensure(&self.environment, username, options).await
+        gateway_account::ensure(&self.programs, &self.environment, username, options).await
     }
 
     fn spawn(&mut self, kind: Kind) -> Result<()> {
@@ -383,7 +410,7 @@ impl Cluster {
         }
         environment.extend(self.environment.clone());
         environment.entry("PUBLIC_URL".to_owned()).or_insert_with(|| "http://127.0.0.1:9".to_owned());
-        self.processes.push(Process::spawn(kind, environment, self.logs.join(format!("{name}.log")))?);
+        self.processes.push(Process::spawn(&self.programs, kind, environment, self.logs.join(format!("{name}.log")))?);
         Ok(())
     }
 
@@ -407,13 +434,16 @@ impl Drop for Cluster {
     }
 }
 
-async fn migrated_postgres(folder: &Path, durable: bool) -> Result<(String, Postgres)> {
+/// Brings the schemas to those of these programs, as whoever deploys them does.
+async fn migrate(programs: &Programs, environment: &Environment) -> Result<()> {
+    run(&programs.path("migrate")?, environment, &[]).await.map(drop)
+}
+
+async fn new_postgres(folder: &Path, durable: bool) -> Result<(String, Postgres)> {
     let options = postgres::Options { durable, ..postgres::Options::default() };
     let postgres = Postgres::start(folder, options).await?;
     postgres.ensure_database("payments").await?;
-    let url = postgres.url("payments");
-    migrations::run(&url).await?;
-    Ok((url, postgres))
+    Ok((postgres.url("payments"), postgres))
 }
 
 fn common_environment(database_url: &str, redis: &Redis) -> Result<Environment> {

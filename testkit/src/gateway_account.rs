@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     account::{run, run_ctl_with},
-    process::{Environment, Kind, binary},
+    process::{Environment, Kind, Programs},
 };
 
 /// The name and the keys of an account, as `gateway account create` prints them once.
@@ -22,33 +22,40 @@ pub struct GatewayAccount {
 
 /// Makes an account with these options of `gateway account create`. One of this name that is there already, because whoever
 /// made it did not live to write its keys down, is set to the options and given new keys.
-pub(crate) async fn ensure(environment: &Environment, username: &str, options: &[&str]) -> Result<GatewayAccount> {
+pub(crate) async fn ensure(
+    programs: &Programs,
+    environment: &Environment,
+    username: &str,
+    options: &[&str],
+) -> Result<GatewayAccount> {
+    let gateway = async |arguments: &[&str]| run_gateway(programs, environment, arguments).await;
     let of_account = |command| [&["account", command, "--username", username], options].concat();
-    let listed = run_gateway(environment, &["account", "list"]).await?;
+    let listed = gateway(&["account", "list"]).await?;
     let mut accounts = listed["accounts"].as_array().into_iter().flatten();
     let made = if accounts.any(|account| account["username"] == username) {
-        run_gateway(environment, &of_account("set")).await?;
-        run_gateway(environment, &["account", "rotate-keys", "--username", username]).await?
+        gateway(&of_account("set")).await?;
+        gateway(&["account", "rotate-keys", "--username", username]).await?
     } else {
-        run_gateway(environment, &of_account("create")).await?
+        gateway(&of_account("create")).await?
     };
     serde_json::from_value(made).context("the gateway printed no account")
 }
 
 /// Runs the gateway's command line and gives back the JSON it prints.
-pub(crate) async fn run_gateway(environment: &Environment, arguments: &[&str]) -> Result<Value> {
-    let printed = run(&binary(Kind::Gateway.name())?, environment, arguments).await?;
+pub(crate) async fn run_gateway(programs: &Programs, environment: &Environment, arguments: &[&str]) -> Result<Value> {
+    let printed = run(&programs.path(Kind::Gateway.name())?, environment, arguments).await?;
     serde_json::from_slice(&printed).context("the gateway printed no JSON")
 }
 
 /// Tells by what the card gateway knows an account of the payments API.
 pub(crate) async fn connect(
+    programs: &Programs,
     environment: &Environment,
     account: &str,
     known: &GatewayAccount,
     options: &[&str],
 ) -> Result<()> {
     let arguments = [&["accounts", "connect", account], options].concat();
-    run_ctl_with(&binary("ctl")?, environment, &arguments, &serde_json::to_string(known)?).await?;
+    run_ctl_with(&programs.path("ctl")?, environment, &arguments, &serde_json::to_string(known)?).await?;
     Ok(())
 }

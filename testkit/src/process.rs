@@ -62,8 +62,8 @@ pub struct Process {
 
 impl Process {
     /// Starts it without waiting; `environment` holds `METRICS_BIND`, and `API_BIND` or `GATEWAY_BIND` for those that serve.
-    pub(crate) fn spawn(kind: Kind, environment: Environment, log: PathBuf) -> Result<Self> {
-        let program = binary(kind.name())?;
+    pub(crate) fn spawn(programs: &Programs, kind: Kind, environment: Environment, log: PathBuf) -> Result<Self> {
+        let program = programs.path(kind.name())?;
         let child = launch(&program, &environment, &log)?;
         Ok(Self { kind, program, environment, log, child })
     }
@@ -151,6 +151,15 @@ impl Process {
         Ok(())
     }
 
+    /// From its next start on it is the program of this release.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub(crate) fn take_release(&mut self, programs: &Programs) -> Result<()> {
+        self.program = programs.path(self.kind.name())?;
+        Ok(())
+    }
+
     /// Waits until `/readyz` says yes.
     ///
     /// # Errors
@@ -224,14 +233,34 @@ fn launch(program: &Path, environment: &Environment, log: &Path) -> Result<Child
     Child::spawn(&mut command, Signal::SIGKILL)
 }
 
-/// The binary `name` that was built with this program: beside it, or one folder up from a test's.
-pub(crate) fn binary(name: &str) -> Result<PathBuf> {
-    let folder = profile_folder()?;
-    let path = folder.join(name);
-    if !path.is_file() {
-        bail!("{} is missing; build it with cargo build --workspace --bins", path.display());
+/// The programs of one release, which lie in one folder.
+#[derive(Clone, Debug)]
+pub(crate) struct Programs(PathBuf);
+
+impl Programs {
+    /// Those that were built with this program: beside it, or one folder up from a test's.
+    pub(crate) fn own() -> Result<Self> {
+        profile_folder().map(Self)
     }
-    Ok(path)
+
+    /// Those of another release.
+    pub(crate) fn within(folder: &Path) -> Self {
+        Self(folder.to_owned())
+    }
+
+    /// The program of this name.
+    pub(crate) fn path(&self, name: &str) -> Result<PathBuf> {
+        let path = self.0.join(name);
+        if !path.is_file() {
+            bail!("{} is missing; build it with cargo build --workspace --bins", path.display());
+        }
+        Ok(path)
+    }
+}
+
+/// The program `name` that was built with this one.
+pub(crate) fn binary(name: &str) -> Result<PathBuf> {
+    Programs::own()?.path(name)
 }
 
 /// `target/debug` or its like.

@@ -1,6 +1,9 @@
 //! A client of the API as merchants write them: it waits, gives up, and asks again with the same key.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use anyhow::Result;
 use reqwest::Method;
@@ -53,6 +56,13 @@ impl Caller {
         &self.world.shops[self.shop]
     }
 
+    /// One of those that a balancer leads to, or any if there is none.
+    fn api(&mut self) -> usize {
+        let (any, ready) = (self.random.index(self.world.apis.len()), &self.world.ready);
+        let next = (any..ready.len()).chain(0..any).find(|api| ready[*api].load(Ordering::Relaxed));
+        next.unwrap_or(any)
+    }
+
     /// Waits as a client does between two things.
     pub(super) async fn pause(&mut self, first: u64, last: u64) {
         sleep(Duration::from_millis(self.random.between(first, last))).await;
@@ -60,7 +70,8 @@ impl Caller {
 
     /// One request, which is noted with its answer. Now and then the client hangs up early.
     pub(super) async fn call(&mut self, method: Method, path: &str, key: Option<&str>, body: Value) -> Option<Told> {
-        let client = self.clients[self.random.index(self.clients.len())].clone();
+        let api = self.api();
+        let client = self.clients[api].clone();
         let client = key.and_then(|key| client.header("idempotency-key", key).ok()).unwrap_or(client);
         let bytes = if body.is_null() { None } else { Some(body.to_string().into_bytes()) };
         self.note(client, method, path, key, body, bytes).await
@@ -68,7 +79,8 @@ impl Caller {
 
     /// What a page of the merchant asks for, with the key that all may see; none if that came to nothing.
     pub(super) async fn browse(&mut self, path: &str, body: Value) -> Option<Value> {
-        let client = self.browsers[self.random.index(self.browsers.len())].clone();
+        let api = self.api();
+        let client = self.browsers[api].clone();
         let bytes = Some(body.to_string().into_bytes());
         let told = self.note(client, Method::POST, path, None, body, bytes).await?;
         (told.status == 201).then_some(told.body)
@@ -76,7 +88,8 @@ impl Caller {
 
     /// A form that a browser posts to a page.
     pub(super) async fn submit(&mut self, path: &str, form: &str) -> Option<Told> {
-        let client = self.pages[self.random.index(self.pages.len())].clone();
+        let api = self.api();
+        let client = self.pages[api].clone();
         let bytes = Some(form.to_owned().into_bytes());
         self.note(client, Method::POST, path, None, Value::from(form), bytes).await
     }
@@ -90,7 +103,7 @@ impl Caller {
         body: Value,
         bytes: Option<Vec<u8>>,
     ) -> Option<Told> {
-        let hasty = method == Method::POST && self.random.percent(4);
+        let hasty = method == Method::POST && self.random.percent(4) && !self.world.calm.load(Ordering::Relaxed);
         let patience = if hasty { Duration::from_millis(self.random.between(20, 1500)) } else { PATIENCE };
         let request = format!("{method} {path}");
         let sent = self.world.clock.now();

@@ -17,7 +17,7 @@ use super::{
     setting::Size,
     world::{Line, Stage, World},
 };
-use crate::Kind;
+use crate::{Kind, process::Programs};
 
 /// So long after it goes on after a stop, what a worker sends is what it was about to send when it was stopped.
 const WAKING: Duration = Duration::from_millis(1500);
@@ -59,10 +59,12 @@ pub(super) struct Hand<'a> {
     crowd: Vec<PgConnection>,
     /// The mock is to be as quick as it was.
     slow: bool,
+    /// What a killed process comes back as, if not as what it was.
+    release: Option<Programs>,
 }
 
 impl<'a> Hand<'a> {
-    pub(super) fn new(stage: &'a mut Stage, world: &'a World) -> Self {
+    pub(super) fn new(stage: &'a mut Stage, world: &'a World, release: Option<Programs>) -> Self {
         Self {
             stage,
             world,
@@ -72,6 +74,7 @@ impl<'a> Hand<'a> {
             waiting: BTreeMap::new(),
             crowd: Vec::new(),
             slow: false,
+            release,
         }
     }
 
@@ -253,6 +256,9 @@ impl<'a> Hand<'a> {
     fn restart(&mut self, step: &Step) -> Result<()> {
         let place = self.place(step);
         self.down.remove(&(place.0 as usize, place.1));
+        if let Some(release) = self.release.clone() {
+            self.process(place).take_release(&release)?;
+        }
         self.process(place).relaunch()
     }
 

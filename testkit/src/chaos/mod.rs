@@ -18,12 +18,13 @@ mod schedule;
 mod setting;
 mod settle;
 mod time;
+mod upgrade;
 mod world;
 
 use std::{
     collections::BTreeSet,
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -40,7 +41,7 @@ use self::{
     settle::PATIENCE,
     world::{Stage, World},
 };
-use crate::process::profile_folder;
+use crate::process::{Programs, profile_folder};
 
 /// So many charges a minute at least have their answer lost, or the run does not count.
 const LOST_A_MINUTE: usize = 1;
@@ -60,6 +61,8 @@ struct Run {
     least: Least,
     faults: bool,
     patience: Duration,
+    /// Where the programs of the last release are, if it is to be upgraded from.
+    former: Option<PathBuf>,
 }
 
 /// What it has shown.
@@ -95,7 +98,8 @@ pub async fn command(arguments: &[String]) -> Result<()> {
 /// Holds a run, and keeps what tells of a finding.
 async fn hold(run: &Run, folder: &Path, name: &str) -> Result<Shown> {
     println!("seed {}, {} s of load", run.plan.seed, run.plan.load.as_secs());
-    let (mut stage, world) = world::raise(run.setting, &folder.join(format!("{name}.requests.jsonl"))).await?;
+    let (mut stage, world) =
+        world::raise(run.setting, run.former.as_deref(), &folder.join(format!("{name}.requests.jsonl"))).await?;
     let world = Arc::new(world);
     let outcome = play(run, &mut stage, &world, &folder.join(format!("{name}.json"))).await;
     if outcome.as_ref().map_or(true, |shown| shown.violations > 0) {
@@ -117,17 +121,28 @@ async fn play(run: &Run, stage: &mut Stage, world: &Arc<World>, report: &Path) -
         );
     }
     let mut clients = load::start(world, run.plan.seed)?;
-    let fired = Hand::new(stage, world).run(&steps, run.plan.load).await?;
+    let former = run.former.as_deref().map(Programs::within);
+    let upgraded = match &former {
+        Some(former) => Some(upgrade::act(stage, world, former).await?),
+        None => None,
+    };
+    // Who is killed comes back as this release's.
+    let release = former.map(|_| Programs::own()).transpose()?;
+    let fired = Hand::new(stage, world, release).run(&steps, run.plan.load).await?;
     world.over.store(true, Ordering::Relaxed);
     println!("the load ends");
     // A request is answered within half a minute; whoever repeats his is left where he is.
     let ending = async { while clients.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(Duration::from_secs(35), ending).await;
     clients.shutdown().await;
+    if upgraded.is_some() {
+        upgrade::finish(stage, world).await?;
+    }
     let quiet = settle::settle(stage, world, run.patience).await?;
     let mut evidence = evidence::gather(stage, world).await?;
     evidence.died.clone_from(&fired.died);
-    let findings = check::check(&evidence);
+    let mut findings = check::check(&evidence);
+    findings.extend(upgraded.as_ref().map(|seen| upgrade::check(seen, &evidence.requests)));
     let lost = charged_and_lost(stage, &evidence)?;
     let told = Report {
         plan: &run.plan,
@@ -138,6 +153,7 @@ async fn play(run: &Run, stage: &mut Stage, world: &Arc<World>, report: &Path) -
         quiet,
         evidence: &evidence,
         findings: &findings,
+        upgraded: upgraded.as_ref(),
     };
     told.print();
     told.write(report, world)?;
@@ -187,6 +203,7 @@ fn wanted(arguments: &[String]) -> Result<Wanted> {
         least: Least { lost: 0, late: 1 },
         faults: true,
         patience: PATIENCE,
+        former: None,
     };
     let (mut mutants, mut controls): (Vec<_>, _) = (mutants::ALL.iter().collect(), true);
     let mut arguments = arguments.iter();
@@ -196,6 +213,11 @@ fn wanted(arguments: &[String]) -> Result<Wanted> {
             "--minutes" => run.plan.load = Duration::from_secs(value()?.parse::<u64>()? * 60),
             "--seconds" => run.plan.load = Duration::from_secs(value()?.parse()?),
             "--seed" => run.plan.seed = value()?.parse()?,
+            "--upgrade" => {
+                run.former = Some(value()?.into());
+                run.plan = Plan { load: Duration::from_secs(90), gap: (2600, 3100), ..run.plan };
+                mutants.clear();
+            }
             "--no-faults" => run.faults = false,
             "--mutants" => mutants = mutants::named(value()?)?,
             "--short" => {
@@ -203,7 +225,7 @@ fn wanted(arguments: &[String]) -> Result<Wanted> {
                 (mutants, controls) = (mutants::named(mutants::SHORT)?, false);
             }
             other => bail!(
-                "chaos [--minutes N | --seconds N] [--seed S] [--short] [--no-faults] [--mutants all | none | a,b], and not {other}"
+                "chaos [--minutes N | --seconds N] [--seed S] [--short] [--upgrade FOLDER] [--no-faults] [--mutants all | none | a,b], and not {other}"
             ),
         }
     }

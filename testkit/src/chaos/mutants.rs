@@ -213,6 +213,7 @@ pub(super) async fn play(arguments: &[String], folder: &Path) -> Result<()> {
         (setting.environment, setting.without) = (&[], &[]);
     }
     let run = Run {
+        former: None,
         setting,
         plan: Plan { seed: seed.parse()?, load: LOAD, gap: mutant.gap, kinds: mutant.faults },
         least: Least { lost: 0, late: 0 },

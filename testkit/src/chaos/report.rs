@@ -10,6 +10,7 @@ use super::{
     evidence::Evidence,
     faults::Fired,
     schedule::{Fault, Plan},
+    upgrade::Seen,
     world::{World, described},
 };
 
@@ -33,6 +34,7 @@ pub(super) struct Report<'a> {
     pub(super) quiet: Duration,
     pub(super) evidence: &'a Evidence,
     pub(super) findings: &'a [Finding],
+    pub(super) upgraded: Option<&'a Seen>,
 }
 
 impl Report<'_> {
@@ -88,6 +90,12 @@ impl Report<'_> {
         for missing in self.vacuity().iter().filter(|_| !self.fired.counts.is_empty()) {
             println!("\nthis run proves nothing: {missing}");
         }
+        if let Some(upgraded) = self.upgraded {
+            println!(
+                "\nthe slowest answer beside the migrations took {} ms",
+                upgraded.slowest(&self.evidence.requests)
+            );
+        }
         let payments: usize = self.evidence.shown.iter().map(|shown| shown.payments.len()).sum();
         println!(
             "\n{} requests, {payments} payments, {} lines in the ledgers, {} deliveries; quiet after {:.0} s; seed {}: {} violations",
@@ -116,6 +124,9 @@ impl Report<'_> {
             "sent_late": self.fired.late, "invariants": invariants, "vacuity": self.vacuity(),
             "requests": self.evidence.requests.len(), "ledger_lines": self.evidence.ledger.len(),
             "deliveries": self.evidence.received.len(), "left": self.evidence.left,
+            "upgrade": self.upgraded.map(|seen| json!({
+                "timeline": seen.told, "slowest_beside_migrations_ms": seen.slowest(&self.evidence.requests),
+            })),
             "accounts": world.shops.iter().map(|shop| json!({"account": shop.account.id, "at": described(shop.line)})).collect::<Vec<_>>(),
         });
         fs::write(path, format!("{report:#}\n"))?;

@@ -19,6 +19,7 @@ use super::{
     schedule::Fault,
     setting::{Setting, Size},
     time::Clock,
+    upgrade,
 };
 use crate::{Account, Client, Cluster, Kind, TempDir};
 
@@ -54,6 +55,10 @@ pub(super) struct World {
     pub(super) journal: Journal,
     pub(super) clock: Clock,
     pub(super) over: AtomicBool,
+    /// Which of the apis a balancer leads to.
+    pub(super) ready: Vec<AtomicBool>,
+    /// Nobody hangs up early.
+    pub(super) calm: AtomicBool,
     pub(super) secrets: Vec<String>,
     amounts: AtomicI64,
 }
@@ -114,8 +119,8 @@ impl Drop for Disk {
     }
 }
 
-/// Starts everything.
-pub(super) async fn raise(setting: Setting, log: &Path) -> Result<(Stage, World)> {
+/// Starts everything; with the programs in `former` instead of those built with this one.
+pub(super) async fn raise(setting: Setting, former: Option<&Path>, log: &Path) -> Result<(Stage, World)> {
     let directory = TempDir::new()?;
     let mut left_out = BTreeMap::new();
     let place = directory.path().join("disk");
@@ -128,7 +133,10 @@ pub(super) async fn raise(setting: Setting, log: &Path) -> Result<(Stage, World)
     };
     let data = place.join("postgres");
     let size = setting.size;
-    let builder = Cluster::builder().durable().postgres_in(&data).gateway(size.gateways);
+    let mut builder = Cluster::builder().durable().postgres_in(&data).gateway(size.gateways);
+    if let Some(former) = former {
+        builder = builder.release(former).env("DRAIN_MS", upgrade::DRAIN_MS);
+    }
     let mut cluster = builder.env("RUST_LOG", "info").start().await?;
     let db = PgPoolOptions::new().max_connections(3).min_connections(2).connect(cluster.database_url()).await?;
     for statement in setting.without {
@@ -148,6 +156,8 @@ pub(super) async fn raise(setting: Setting, log: &Path) -> Result<(Stage, World)
         journal: Journal::create(log)?,
         clock: Clock::starting(now),
         over: AtomicBool::new(false),
+        ready: (0..size.apis).map(|_| AtomicBool::new(true)).collect(),
+        calm: AtomicBool::new(false),
         secrets: Vec::new(),
         amounts: AtomicI64::new(1_000_000),
     };

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     account::{Account, run_ctl},
     gateway_account,
-    process::{Environment, binary},
+    process::{Environment, Programs, binary},
 };
 
 const TIMEZONE: &str = "UTC";
@@ -78,7 +78,7 @@ pub(super) async fn ensure_gateway(place: &Place, secrets: &mut Secrets, environ
             // Of an option that comes twice the command line takes offence.
             let common = OF_GATEWAY.chunks_exact(2).filter(|pair| !wanted.options.contains(&pair[0]));
             let options = [&common.flatten().copied().collect::<Vec<_>>(), wanted.options].concat();
-            let made = gateway_account::ensure(environment, wanted.username, &options).await?;
+            let made = gateway_account::ensure(&Programs::own()?, environment, wanted.username, &options).await?;
             secrets.gateway_accounts.insert(wanted.name.to_owned(), made);
             place.write_secrets(secrets)?;
         }
@@ -105,7 +105,7 @@ async fn settle(wanted: &Wanted, secrets: &mut Secrets, environment: &Environmen
     let Some(name) = wanted.of_gateway else { return Ok(()) };
     let known = secrets.gateway_accounts.get(name).context("they are made first")?;
     let account = secrets.accounts.get_mut(wanted.name).context("it was just made")?;
-    gateway_account::connect(environment, &account.id, known, &[]).await?;
+    gateway_account::connect(&Programs::own()?, environment, &account.id, known, &[]).await?;
     if account.provider != wanted.provider {
         let arguments = ["accounts", "set", &account.id, "--provider", wanted.provider];
         run_ctl(&binary("ctl")?, environment, &arguments).await?;

@@ -15,7 +15,7 @@ use crate::{
     Kind, Postgres, Process, Redis,
     account::run,
     postgres,
-    process::{Environment, binary},
+    process::{Environment, Programs, binary},
     redis,
 };
 
@@ -165,7 +165,7 @@ impl System {
             );
             let log = self.place.new_log(kind.name())?;
             follow(kind.name(), colour, log.clone());
-            self.processes.push(Watched::new(Process::spawn(kind, environment, log)?));
+            self.processes.push(Watched::new(Process::spawn(&Programs::own()?, kind, environment, log)?));
         }
         for process in &mut self.processes {
             process.it.wait_until_ready().await?;

@@ -24,12 +24,12 @@ pub(super) struct Finding {
 }
 
 impl Finding {
-    fn of(invariant: &'static str) -> Self {
+    pub(super) fn of(invariant: &'static str) -> Self {
         Self { invariant, checked: 0, violations: Vec::new(), apart: 0 }
     }
 
     /// Asks once.
-    fn holds(&mut self, holds: bool, otherwise: impl FnOnce() -> String) {
+    pub(super) fn holds(&mut self, holds: bool, otherwise: impl FnOnce() -> String) {
         self.checked += 1;
         if !holds {
             self.violations.push(otherwise());

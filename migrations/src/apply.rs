@@ -1,0 +1,80 @@
+//! How migrations are applied beside processes that go on working.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use sqlx::{
+    AssertSqlSafe, Connection, PgConnection,
+    migrate::{MigrateError, Migrator},
+};
+use tokio::time::{Instant, sleep};
+
+/// A migration waits so long for a lock and no longer: whoever wants the same table next stands in line behind it.
+const LOCK_TIMEOUT: &str = "SET lock_timeout = '2s'";
+/// What changes no row and no table outside of a transaction waits for others as long as it takes: nobody stands behind it.
+const NO_LOCK_TIMEOUT: &str = "SET lock_timeout = 0";
+/// So long a table may be in use without a gap before this gives up.
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
+/// Between two attempts others have the tables to themselves.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Brings the database to the newest of these migrations. A lock that cannot be had soon is let go of and asked for again, so that
+/// no table stands still; see docs/upgrading.md. Safe to run from several processes at once: one applies them, and the others find
+/// the work done.
+///
+/// # Errors
+/// When the database cannot be reached, a migration fails, one that was applied has been changed since, the database is of a newer
+/// version, or a lock was not to be had for a quarter of an hour.
+pub async fn apply(migrator: &Migrator, database_url: &str) -> Result<()> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let mut connection = PgConnection::connect(database_url).await.context("cannot connect to the database")?;
+        match attempt(migrator, &mut connection).await {
+            Err(error) if must_wait(&error) && Instant::now() < until => {
+                println!("tables are in use, so this lets go and tries again: {error}");
+                // Its end frees the lock that keeps other migrators out.
+                let _ = connection.close().await;
+                sleep(PAUSE).await;
+            }
+            done => {
+                done.context("cannot migrate the database")?;
+                return connection.close().await.context("cannot close the connection after migrating");
+            }
+        }
+    }
+}
+
+async fn attempt(migrator: &Migrator, connection: &mut PgConnection) -> Result<(), MigrateError> {
+    for alone in migrator.iter().filter(|migration| migration.no_tx) {
+        sqlx::query(LOCK_TIMEOUT).execute(&mut *connection).await?;
+        migrator.run_to(alone.version - 1, &mut *connection).await?;
+        sqlx::query(NO_LOCK_TIMEOUT).execute(&mut *connection).await?;
+        drop_unfinished_indexes(connection).await?;
+        migrator.run_to(alone.version, &mut *connection).await?;
+    }
+    sqlx::query(LOCK_TIMEOUT).execute(&mut *connection).await?;
+    migrator.run(&mut *connection).await
+}
+
+/// What a `CREATE INDEX CONCURRENTLY` leaves that was cut off: it costs every write, and nothing may read it.
+async fn drop_unfinished_indexes(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    let unfinished: Vec<String> = sqlx::query_scalar(
+        "SELECT format('DROP INDEX CONCURRENTLY IF EXISTS %I.%I', n.nspname, c.relname)
+         FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+         WHERE NOT i.indisvalid AND c.relkind = 'i' AND n.nspname NOT LIKE 'pg\\_%'
+           AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index p WHERE p.index_relid = i.indexrelid)",
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    for statement in unfinished {
+        sqlx::query(AssertSqlSafe(statement)).execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+/// Whether it failed for nothing but a lock: `lock_not_available`, or `deadlock_detected` with another migrator that waits.
+fn must_wait(error: &MigrateError) -> bool {
+    let (MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _)) = error else { return false };
+    let code = cause.as_database_error().and_then(|said| said.code());
+    matches!(code.as_deref(), Some("55P03" | "40P01"))
+}

@@ -1,0 +1,179 @@
+//! The first act of `--upgrade`: under load and without faults the schema becomes this release's beside the processes of the
+//! former one, every process is replaced, and every process is put back. The faults come after it, half-way in a second try.
+
+use std::{
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use futures_util::future::join_all;
+use tokio::time::sleep;
+
+use super::{
+    check::Finding,
+    journal::Entry,
+    world::{Stage, World},
+};
+use crate::{Client, Kind, process::Programs};
+
+/// By then the clients have customers and cards.
+const WARM_UP: Duration = Duration::from_secs(10);
+/// So long the former release has the new schema to itself.
+const BETWEEN: Duration = Duration::from_secs(5);
+/// How often the balancer asks.
+const ASKED_EVERY: Duration = Duration::from_millis(100);
+/// `DRAIN_MS` of every process: the balancer has asked many times by then.
+pub(super) const DRAIN_MS: &str = "2000";
+
+/// What there was to see.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    /// From when until when nothing was broken, in milliseconds of the run's clock.
+    calm: (i64, i64),
+    /// From when until when the migrations ran.
+    migrating: (i64, i64),
+    /// What was done, and when.
+    pub(super) told: Vec<String>,
+}
+
+impl Seen {
+    fn note(&mut self, began: Instant, what: &str) {
+        let line = format!("{:7.1} s  {what}", began.elapsed().as_secs_f64());
+        println!("{line}");
+        self.told.push(line);
+    }
+
+    /// The slowest answer to whoever asked while the migrations ran, in milliseconds.
+    pub(super) fn slowest(&self, entries: &[Entry]) -> i64 {
+        let (from, to) = self.migrating;
+        let beside = entries.iter().filter(|entry| entry.sent <= to && entry.ended >= from);
+        beside.map(|entry| entry.ended - entry.sent).max().unwrap_or(0)
+    }
+}
+
+/// Plays it; afterwards every process is of the former release again, and the schema is this one's.
+pub(super) async fn act(stage: &mut Stage, world: &World, former: &Programs) -> Result<Seen> {
+    let (began, current, mut seen) = (Instant::now(), Programs::own()?, Seen::default());
+    let healths = healths(stage, world)?;
+    world.calm.store(true, Ordering::Relaxed);
+    let acting = async {
+        sleep(WARM_UP).await;
+        seen.calm.0 = world.clock.now();
+        seen.note(began, "the schema becomes this release's, beside the former one's processes");
+        seen.migrating.0 = world.clock.now();
+        stage.cluster.migrate_to(&current).await?;
+        seen.migrating.1 = world.clock.now();
+        seen.note(began, "the schema is this release's");
+        sleep(BETWEEN).await;
+        for (programs, name) in [(&current, "this release's"), (former, "the former release's again")] {
+            for index in 0..stage.cluster.processes().len() {
+                let what = replace(stage, world, index, programs).await?;
+                seen.note(began, &format!("{what} is {name}"));
+            }
+        }
+        seen.calm.1 = world.clock.now();
+        anyhow::Ok(())
+    };
+    tokio::select! {
+        done = acting => done?,
+        () = balance(world, &healths) => {}
+    }
+    world.calm.store(false, Ordering::Relaxed);
+    Ok(seen)
+}
+
+/// Those that are still of the former release are replaced.
+pub(super) async fn finish(stage: &mut Stage, world: &World) -> Result<()> {
+    let (current, healths) = (Programs::own()?, healths(stage, world)?);
+    let replacing = async {
+        for index in 0..stage.cluster.processes().len() {
+            let process = &mut stage.cluster.processes()[index];
+            process.resume()?;
+            process.wait_until_ready().await?;
+            replace(stage, world, index, &current).await?;
+        }
+        anyhow::Ok(())
+    };
+    tokio::select! {
+        done = replacing => done,
+        () = balance(world, &healths) => Ok(()),
+    }
+}
+
+/// It is asked to end, does, and comes back as another release's; answers which it was.
+async fn replace(stage: &mut Stage, world: &World, index: usize, programs: &Programs) -> Result<String> {
+    let before = stage.cluster.processes()[..index].iter().map(crate::Process::kind).collect::<Vec<_>>();
+    let process = &mut stage.cluster.processes()[index];
+    let kind = process.kind();
+    let place = before.into_iter().filter(|other| *other == kind).count();
+    let name = format!("{}-{place}", kind.name());
+    let status = process.terminate().await?;
+    ensure!(status.code() == Some(0), "{name} ends well when it is asked to, and not with {status}");
+    process.take_release(programs)?;
+    process.restart().await?;
+    while kind == Kind::Api && !world.ready[place].load(Ordering::Relaxed) {
+        sleep(ASKED_EVERY).await;
+    }
+    Ok(name)
+}
+
+/// The listeners at which a balancer asks.
+fn healths(stage: &Stage, world: &World) -> Result<Vec<Client>> {
+    let health = |api| Client::new(&stage.cluster.metrics_url(Kind::Api, api).replace("/metrics", ""));
+    (0..world.apis.len()).map(health).collect::<Result<_>>().context("a client")
+}
+
+/// Keeps the clients away from apis that are about to go: what any balancer does that asks `/readyz`.
+async fn balance(world: &World, healths: &[Client]) {
+    loop {
+        join_all(healths.iter().zip(&world.ready).map(async |(health, ready)| {
+            let answer = health.get("/readyz").await;
+            ready.store(answer.is_ok_and(|answer| answer.status == 200), Ordering::Relaxed);
+        }))
+        .await;
+        sleep(ASKED_EVERY).await;
+    }
+}
+
+/// While nothing was broken but everything replaced, every request was answered, and no payment failed.
+pub(super) fn check(seen: &Seen, entries: &[Entry]) -> Finding {
+    let mut finding = Finding::of("no request failed while the schema and every process changed");
+    let (from, to) = seen.calm;
+    for entry in entries.iter().filter(|entry| entry.sent >= from && entry.ended <= to) {
+        let failed = entry.request == "POST /v1/payments" && entry.said()["status"] == "failed";
+        let answered = entry.status.is_some_and(|status| status < 500);
+        finding.holds(answered && !failed, || {
+            format!("{} at {} ms: {:?} {}", entry.request, entry.sent - from, entry.status, entry.answer)
+        });
+    }
+    finding
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_in_the_calm_is_found_and_what_failed_outside_is_not() {
+        let seen = Seen { calm: (100, 200), ..Seen::default() };
+        let entry = |sent, ended, status, answer: &str| Entry {
+            sent,
+            ended,
+            status,
+            request: "POST /v1/payments".to_owned(),
+            answer: answer.to_owned(),
+            ..Entry::default()
+        };
+        let good = entry(110, 120, Some(201), r#"{"status":"settled"}"#);
+        let outside = [entry(90, 110, None, ""), entry(190, 210, Some(500), "")];
+        assert!(check(&seen, &[&outside[..], &[good]].concat()).violations.is_empty());
+        for bad in [
+            entry(110, 120, None, ""),
+            entry(110, 120, Some(503), ""),
+            entry(110, 120, Some(201), r#"{"status":"failed"}"#),
+        ] {
+            assert_eq!(check(&seen, &[bad]).violations.len(), 1);
+        }
+    }
+}
