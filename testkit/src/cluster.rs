@@ -372,7 +372,7 @@ impl Cluster {
     /// # Errors
     /// When it cannot be started.
     pub fn ctl_begun(&self, arguments: &[&str]) -> Result<tokio::process::Child> {
-        let mut command = tokio::process::Command::new(binary("ctl")?);
+        let mut command = tokio::process::Command::new(self.programs.path("ctl")?);
         command.args(arguments).envs(&self.environment).stdin(Stdio::null()).stdout(Stdio::null());
         command.kill_on_drop(true).spawn().context("cannot start ctl")
     }

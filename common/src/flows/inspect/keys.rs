@@ -15,7 +15,7 @@ const NAMED: usize = 5;
 /// A replaced key that ends so soon, in seconds.
 const ENDS_SOON: f64 = 3.0 * 3600.0;
 
-/// Asks everything about keys that can be known. It reads every secret.
+/// Asks everything about keys that can be known. It reads every secret and every key.
 ///
 /// # Errors
 /// The database's.
@@ -90,9 +90,9 @@ async fn hashed(db: &PgPool, peppers: &Peppers) -> Result<Finding> {
 
 async fn ending(db: &PgPool) -> Result<Finding> {
     let ids: Vec<KeyId> = sqlx::query_scalar!(
-        "SELECT id FROM api_keys WHERE revoked_at IS NULL AND expires_at IS NOT NULL
+        "SELECT id FROM api_keys WHERE revoked_at IS NULL
             AND expires_at BETWEEN clock_timestamp() AND clock_timestamp() + make_interval(secs => $1)
-         ORDER BY expires_at LIMIT 1000",
+         ORDER BY id LIMIT 1000",
         ENDS_SOON,
     )
     .fetch_all(db)
