@@ -27,8 +27,8 @@ random() {
 for name in postgres_password redis_password key_pepper encryption_key gateway_card_key gateway_pepper grafana_password; do
   random "$name"
 done
-# What may be empty: old keys of the card gateway with commas between them, and the server for receipts.
-for name in gateway_old_card_keys gateway_smtp_url; do
+# What may be empty: old keys, with commas between them, and the server for receipts.
+for name in old_key_peppers old_encryption_keys gateway_old_card_keys gateway_smtp_url; do
   [[ -e $folder/$name ]] || put "$name" < /dev/null
 done
 [[ -e $folder/database_url ]] ||

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use common::accounts::{Caller, Keys, Mode};
 use common::clock::Clock;
-use common::crypto::EncryptionKey;
+use common::crypto::KeyRing;
 use common::db::Db;
 use common::egress::Policy;
 use common::error::Error;
@@ -23,7 +23,7 @@ pub(crate) struct App {
     /// Everyone's time. What happens to an account happens at [`App::now`].
     pub(crate) clock: Clock,
     pub(crate) keys: Arc<Keys>,
-    pub(crate) encryption: EncryptionKey,
+    pub(crate) encryption: KeyRing,
     pub(crate) limits: Limits,
     pub(crate) public_url: Arc<str>,
     /// Where browsers reach the card gateway, if any account settles there.

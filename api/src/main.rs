@@ -17,6 +17,7 @@ mod routes;
 mod signing;
 mod waiting;
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -48,11 +49,14 @@ async fn main() -> Result<()> {
     let base = config::public_url()?;
     public_url::set(base.clone());
     let reply_channel = format!("api-{}", common::crypto::random_hex(8));
+    let (peppers, encryption) = (config::peppers()?, config::encryption_keys()?);
+    let keys = flows::Keys { encryption: encryption.clone(), peppers: Some(peppers.clone()) };
+    let unchecked = config::keys_unchecked()?;
     let app = App {
         db: Db::new(pool.clone(), publisher.clone()),
         clock,
-        keys: Arc::new(Keys::new(pool.clone(), config::pepper()?, config::key_cache()?)),
-        encryption: config::encryption_key()?,
+        keys: Arc::new(Keys::new(pool.clone(), peppers, config::key_cache()?)),
+        encryption,
         limits: Limits::new(&redis, config::page_rate_limit()?),
         public_url: base.into(),
         card_gateway_url: config::card_gateway_public_url()?.map(Into::into),
@@ -64,12 +68,20 @@ async fn main() -> Result<()> {
 
     let (farewell, listening) = (config::farewell()?, config::listening()?);
     let stop = telemetry::shutdown_signal();
-    let internal = telemetry::Internal::new(pool, metrics);
+    let internal = telemetry::Internal::new(pool.clone(), metrics).starting();
     // Whoever is told that it is ready finds it listening.
     let listener = TcpListener::bind(config::api_bind()?).await.context("API_BIND")?;
     let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;
     tracing::info!(address = %listener.local_addr()?, metrics = %metrics_address, "api is listening");
 
+    let ready = internal.clone();
+    let checking = async {
+        if !unchecked {
+            flows::keys_fit(&pool, &keys).await?;
+        }
+        ready.has_started();
+        anyhow::Ok(())
+    };
     let draining = async move {
         stop.await;
         tracing::info!(
@@ -78,7 +90,12 @@ async fn main() -> Result<()> {
         internal.drain();
     };
     let publisher = app.publisher.clone();
-    server::serve(listener, routes::router(app), listening, draining, farewell).await;
+    let mut serving = pin!(server::serve(listener, routes::router(app), listening, draining, farewell));
+    tokio::select! {
+        // Until it is known, requests that come are answered as well as they can be.
+        checked = checking => { checked?; serving.await }
+        () = &mut serving => {}
+    }
     publisher.flush().await;
     tracing::info!("api has stopped");
     Ok(())

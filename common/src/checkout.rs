@@ -10,7 +10,7 @@ pub use field::{FieldSession, field_session};
 use sqlx::{PgConnection, PgPool};
 
 use crate::accounts::{Caller, Mode, Payee};
-use crate::crypto::{EncryptionKey, Secret, random_hex, sha256};
+use crate::crypto::{KeyRing, Secret, random_hex, sha256};
 use crate::error::{Error, Result};
 use crate::id::{AccountId, ProviderAccountId};
 use crate::proof::{self, Rule};
@@ -92,7 +92,7 @@ pub async fn exchange(
     caller: &Caller,
     session: &str,
     upstream_token: &str,
-    encryption: &EncryptionKey,
+    encryption: &KeyRing,
     now: Timestamp,
 ) -> Result<Issued> {
     let session = sha256(session.as_bytes());
@@ -150,7 +150,7 @@ async fn field_token(
     db: &mut PgConnection,
     (provider, account): (ProviderKind, ProviderAccountId),
     text: &str,
-    encryption: &EncryptionKey,
+    encryption: &KeyRing,
 ) -> Result<Option<FieldToken>> {
     match provider {
         ProviderKind::Mock => Ok(None),
@@ -213,7 +213,7 @@ pub async fn spend(
     tx: &mut PgConnection,
     to: impl Into<Recipient>,
     token: &str,
-    encryption: &EncryptionKey,
+    encryption: &KeyRing,
 ) -> Result<Spent> {
     let to = to.into();
     if let Some(spent) = test_token(to, token) {

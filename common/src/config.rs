@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::crypto::{EncryptionKey, Pepper, Secret};
+use crate::crypto::{EncryptionKey, KeyRing, Pepper, Peppers, Secret};
 use crate::network::Proxies;
 use crate::server::Listening;
 
@@ -149,20 +149,50 @@ pub fn public_url() -> Result<String, ConfigError> {
     parsed("PUBLIC_URL", "is not an http(s) URL", http_url)
 }
 
-/// `KEY_PEPPER`: 64 hexadecimal digits under which API keys are hashed. All processes share it; changing it ends all keys.
+/// What each item of a list with commas reads as; nothing if the variable is not set.
 ///
 /// # Errors
-/// It is missing or malformed.
-pub fn pepper() -> Result<Pepper, ConfigError> {
-    parsed("KEY_PEPPER", "is not 64 hexadecimal digits", Pepper::from_hex)
+/// `parse` makes nothing of one of them.
+pub fn listed<T>(
+    name: &'static str,
+    problem: &'static str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<Vec<T>, ConfigError> {
+    let text = optional(name)?.unwrap_or_default();
+    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(parse);
+    items.collect::<Option<_>>().ok_or(ConfigError { name, problem })
 }
 
-/// `ENCRYPTION_KEY`: 64 hexadecimal digits that encrypt secrets at rest.
+const NO_KEY: &str = "is not 64 hexadecimal digits";
+const NO_KEYS: &str = "is not keys of 64 hexadecimal digits with commas between them";
+
+/// `KEY_PEPPER`: 64 hexadecimal digits under which API keys are hashed; and `OLD_KEY_PEPPERS`: others, with commas between
+/// them, under which keys are accepted too. All processes share them.
 ///
 /// # Errors
-/// It is missing or malformed.
-pub fn encryption_key() -> Result<EncryptionKey, ConfigError> {
-    parsed("ENCRYPTION_KEY", "is not 64 hexadecimal digits", EncryptionKey::from_hex)
+/// The first is missing, or any is malformed.
+pub fn peppers() -> Result<Peppers, ConfigError> {
+    let current = parsed("KEY_PEPPER", NO_KEY, Pepper::from_hex)?;
+    Ok(Peppers::new(current, listed("OLD_KEY_PEPPERS", NO_KEYS, Pepper::from_hex)?))
+}
+
+/// `ENCRYPTION_KEY`: 64 hexadecimal digits that encrypt secrets at rest; and `OLD_ENCRYPTION_KEYS`: others, with commas between
+/// them, that only decrypt. All processes share them.
+///
+/// # Errors
+/// The first is missing, or any is malformed.
+pub fn encryption_keys() -> Result<KeyRing, ConfigError> {
+    let current = parsed("ENCRYPTION_KEY", NO_KEY, EncryptionKey::from_hex)?;
+    Ok(KeyRing::new(current, listed("OLD_ENCRYPTION_KEYS", NO_KEYS, EncryptionKey::from_hex)?))
+}
+
+/// `KEYS_UNCHECKED`: whether a process works with keys that fit nothing of what is stored, since the right ones were lost; not
+/// by default.
+///
+/// # Errors
+/// It is neither `true` nor `false`.
+pub fn keys_unchecked() -> Result<bool, ConfigError> {
+    switch("KEYS_UNCHECKED")
 }
 
 /// `WORKER_MONEY_CONCURRENCY`: money operations at once in one worker, `default` if not set.
@@ -216,11 +246,14 @@ pub fn page_rate_limit() -> Result<u32, ConfigError> {
 /// # Errors
 /// It is neither `true` nor `false`.
 pub fn webhook_loopback() -> Result<bool, ConfigError> {
-    const NAME: &str = "WEBHOOK_ALLOW_LOOPBACK";
-    match optional(NAME)?.as_deref() {
+    switch("WEBHOOK_ALLOW_LOOPBACK")
+}
+
+fn switch(name: &'static str) -> Result<bool, ConfigError> {
+    match optional(name)?.as_deref() {
         Some("true") => Ok(true),
         Some("false") | None => Ok(false),
-        Some(_) => Err(ConfigError { name: NAME, problem: "is neither true nor false" }),
+        Some(_) => Err(ConfigError { name, problem: "is neither true nor false" }),
     }
 }
 

@@ -1,6 +1,10 @@
 //! Secrets: values that cannot be printed, random ones, their keyed hashes, and their encryption at rest.
 
+mod ring;
+
 use std::fmt;
+
+pub use ring::{KeyRing, Peppers, Ring, SealedUnder};
 
 use aes_gcm::aead::{Aead, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Nonce};
@@ -88,6 +92,12 @@ impl Pepper {
     /// From 64 hexadecimal digits; none if it is anything else.
     pub fn from_hex(text: &str) -> Option<Self> {
         key_bytes(text).map(|bytes| Self(Secret::new(bytes)))
+    }
+
+    /// By what a pepper is told from others without being told: the beginning of a hash of it.
+    pub fn id(&self) -> [u8; 4] {
+        let [a, b, c, d, ..] = self.hash("id of this pepper");
+        [a, b, c, d]
     }
 
     /// HMAC-SHA256 of the text.

@@ -56,13 +56,26 @@ pub fn init_metrics() -> Result<PrometheusHandle, metrics_exporter_prometheus::B
 pub struct Internal {
     db: PgPool,
     metrics: PrometheusHandle,
+    starting: Arc<AtomicBool>,
     draining: Arc<AtomicBool>,
 }
 
 impl Internal {
     /// For a process that needs this database.
     pub fn new(db: PgPool, metrics: PrometheusHandle) -> Self {
-        Self { db, metrics, draining: Arc::default() }
+        Self { db, metrics, starting: Arc::default(), draining: Arc::default() }
+    }
+
+    /// The same, but /readyz says no until [`Self::has_started`].
+    #[must_use]
+    pub fn starting(self) -> Self {
+        self.starting.store(true, Ordering::Relaxed);
+        self
+    }
+
+    /// From now on /readyz says yes if Postgres answers.
+    pub fn has_started(&self) {
+        self.starting.store(false, Ordering::Relaxed);
     }
 
     /// From now on /readyz says no, so that a balancer sends nothing new.
@@ -122,6 +135,7 @@ impl Internal {
         }
         let answered = sqlx::query("SELECT 1").execute(&self.db);
         match tokio::time::timeout(READY_TIMEOUT, answered).await {
+            Ok(Ok(_)) if self.starting.load(Ordering::Relaxed) => (StatusCode::SERVICE_UNAVAILABLE, "starting\n"),
             Ok(Ok(_)) => (StatusCode::OK, "ready\n"),
             Ok(Err(_)) | Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "no database\n"),
         }

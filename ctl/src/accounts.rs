@@ -10,7 +10,7 @@ use common::providers::card_gateway::Credentials;
 use serde_json::{Value, json};
 
 use crate::output::Output;
-use crate::{Ctl, entry};
+use crate::{Ctl, FittingKeys, entry};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -185,10 +185,11 @@ async fn create(ctl: &Ctl, create: Create) -> Result<Output> {
         ModeArg::Live => Mode::Live,
     };
     let now = ctl.clock.now();
+    let FittingKeys { peppers, encryption } = ctl.fitting_keys().await?;
     let (set, mut act) = (create.settings.detail(), ctl.act().await?);
     let id = accounts::create(&mut **act, now, create.merchant, mode, &create.settings.into()).await?;
-    let secret = accounts::issue_secret(&mut **act, &ctl.pepper, &ctl.encryption, now, id, None).await?;
-    let publishable = accounts::issue_publishable(&mut **act, &ctl.pepper, now, id, None).await?;
+    let secret = accounts::issue_secret(&mut **act, peppers, encryption, now, id, None).await?;
+    let publishable = accounts::issue_publishable(&mut **act, peppers, now, id, None).await?;
     let detail = json!({"mode": mode, "set": set, "keys": [secret.id, publishable.id]});
     act.commit(&entry("accounts.create", id, id, detail)).await?;
     Ok(Output::new(vec![
@@ -206,8 +207,9 @@ async fn connect(ctl: &Ctl, args: Connect) -> Result<Output> {
         "standard input is not a JSON object {username, api_key, secret_key} with a secret_key of 16 characters",
     )?;
     let currencies = args.currencies.as_deref();
+    let encryption = ctl.fitting_keys().await?.encryption;
     let mut act = ctl.act().await?;
-    accounts::connect(&mut **act, &ctl.encryption, ctl.clock.now(), args.id, &credentials, currencies).await?;
+    accounts::connect(&mut **act, encryption, ctl.clock.now(), args.id, &credentials, currencies).await?;
     let codes = currencies.map(|list| list.iter().map(|currency| currency.code()).collect::<Vec<_>>());
     // By which name, and by none of its keys.
     let detail = json!({"username": credentials.username, "currencies": codes});

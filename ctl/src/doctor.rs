@@ -25,7 +25,12 @@ pub(crate) async fn run(ctl: &Ctl) -> Result<Output> {
     redis(ctl, &mut found).await;
     // Without the schema nothing else can be asked.
     if found.iter().all(|finding| !matches!(finding.check, "postgres" | "migrations") || finding.grade != Grade::Bad) {
-        match flows::examine(&ctl.db, &ctl.clock).await {
+        let asked = async {
+            let mut findings = flows::examine(&ctl.db, &ctl.clock).await?;
+            findings.extend(flows::examine_keys(&ctl.db, &ctl.keys).await?);
+            Ok::<_, common::error::Error>(findings)
+        };
+        match asked.await {
             Ok(findings) => found.extend(findings),
             Err(error) => found.push(Finding::of(
                 "examination",

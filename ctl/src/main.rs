@@ -10,17 +10,19 @@ mod mock;
 mod operations;
 mod output;
 mod reconcile;
+mod reencrypt;
 mod webhooks;
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use common::actor::Actor;
 use common::audit::{Act, Entry};
 use common::clock::Clock;
-use common::crypto::{EncryptionKey, Pepper};
+use common::crypto::{KeyRing, Peppers};
 use common::db::Db;
+use common::flows::{self, Keys};
 use common::id::AccountId;
 use common::time::Timestamp;
 use common::{config, db};
@@ -74,6 +76,8 @@ enum Ours {
     Operations(operations::Command),
     /// A provider's statement of a day beside our books, both ways. Changes nothing; ends with 0 if they agree.
     Reconcile(reconcile::Reconcile),
+    /// Seal everything that an old key has sealed under the current one. Ends with 1 if something is left.
+    Reencrypt(reencrypt::Reencrypt),
     /// Whether all is well: connections, migrations, clocks, stuck work, endpoints. Ends with 0 (ok), 1 (warn) or 2 (bad).
     Doctor,
     /// What operators did.
@@ -89,8 +93,15 @@ struct Ctl {
     db: Db,
     clock: Clock,
     actor: Actor,
-    pepper: Pepper,
-    encryption: EncryptionKey,
+    keys: Keys,
+    /// Whether they may be used though they fit nothing.
+    keys_unchecked: bool,
+}
+
+/// Keys with which secrets and API keys can be made.
+struct FittingKeys<'a> {
+    encryption: &'a KeyRing,
+    peppers: &'a Peppers,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -122,6 +133,7 @@ async fn run(cli: Cli) -> Result<ExitCode> {
         Ours::Invoices(command) => inspect::invoices(&ctl, command).await,
         Ours::Operations(command) => operations::run(&ctl, command).await,
         Ours::Reconcile(args) => reconcile::run(&ctl, args).await,
+        Ours::Reencrypt(args) => reencrypt::run(&ctl, args).await,
         Ours::Doctor => doctor::run(&ctl).await,
         Ours::Audit(command) => audit::run(&ctl, command).await,
         Ours::Mock(command) => mock::run(&ctl, command).await,
@@ -143,9 +155,20 @@ impl Ctl {
             },
             clock: Clock::system(),
             actor: Actor::named(actor)?,
-            pepper: config::pepper()?,
-            encryption: config::encryption_key()?,
+            keys: Keys { encryption: config::encryption_keys()?, peppers: Some(config::peppers()?) },
+            keys_unchecked: config::keys_unchecked()?,
         })
+    }
+
+    /// The keys, once it is known that what is made with them can be read by the processes.
+    async fn fitting_keys(&self) -> Result<FittingKeys<'_>> {
+        if !self.keys_unchecked
+            && let Some(wrong) = flows::misfit(&self.db, &self.keys).await?
+        {
+            return Err(wrong.into());
+        }
+        let peppers = self.keys.peppers.as_ref().context("ctl has peppers")?;
+        Ok(FittingKeys { encryption: &self.keys.encryption, peppers })
     }
 
     /// A change, which is committed with its record in the audit log or not at all.

@@ -31,7 +31,7 @@ fn day(text: &str) -> Result<Date, &'static str> {
 pub(crate) async fn run(ctl: &Ctl, args: Reconcile) -> Result<Output> {
     let mock = Mock::new(db::pool(&config::database_url()?, 1, "ctl")?);
     let url = config::card_gateway_url()?;
-    let gateway = url.map(|url| CardGateway::new(url, (*ctl.db).clone(), ctl.encryption.clone()));
+    let gateway = url.map(|url| CardGateway::new(url, (*ctl.db).clone(), ctl.keys.encryption.clone()));
     let providers = Providers::new(mock, gateway);
     let compared = flows::compare_books(&ctl.db, &providers, args.account, args.day).await?;
     let (agree, all) = (

@@ -71,8 +71,9 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
         }
         Command::Replay(args) => replay(ctl, args).await,
         Command::RotateSecret { id } => {
+            let encryption = ctl.fitting_keys().await?.encryption;
             let mut act = ctl.act().await?;
-            let (account, made) = admin::rotate_secret(&mut act, &ctl.encryption, id).await?;
+            let (account, made) = admin::rotate_secret(&mut act, encryption, id).await?;
             act.commit(&entry("webhooks.rotate_secret", account, id, json!({}))).await?;
             Ok(Output::new(vec![("id", json!(id)), ("secret", json!(made.secret.expose()))]))
         }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use common::config::{ConfigError, number_or, optional, parsed};
+use common::config::{ConfigError, listed, number_or, optional, parsed};
 use common::crypto::{EncryptionKey, Pepper};
 use lettre::message::Mailbox;
 use url::Url;
@@ -37,13 +37,9 @@ pub fn public_url() -> Result<String, ConfigError> {
 /// # Errors
 /// The first is missing, or any is malformed.
 pub fn card_keys() -> Result<KeyRing, ConfigError> {
-    const OLD: &str = "GATEWAY_OLD_CARD_KEYS";
     let current = parsed("GATEWAY_CARD_KEY", "is not 64 hexadecimal digits", EncryptionKey::from_hex)?;
-    let others = optional(OLD)?.unwrap_or_default();
-    let others = others.split(',').map(str::trim).filter(|key| !key.is_empty()).map(EncryptionKey::from_hex);
-    let others = others.collect::<Option<Vec<_>>>();
     let problem = "is not keys of 64 hexadecimal digits with commas between them";
-    Ok(KeyRing::new(current, others.ok_or(ConfigError { name: OLD, problem })?))
+    Ok(KeyRing::new(current, listed("GATEWAY_OLD_CARD_KEYS", problem, EncryptionKey::from_hex)?))
 }
 
 /// `GATEWAY_PEPPER`: 64 hexadecimal digits under which API keys, proxy numbers and fingerprints of cards are hashed.

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
+    process::Stdio,
     sync::{Mutex, PoisonError},
     thread,
 };
@@ -364,6 +365,16 @@ impl Cluster {
     /// When it cannot be started.
     pub async fn ctl_to_its_end(&self, arguments: &[&str]) -> Result<Ended> {
         ctl_to_its_end(&self.programs.path("ctl")?, &self.environment, arguments).await
+    }
+
+    /// Starts the operator's tool against this cluster and goes on; it is killed when it is dropped.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn ctl_begun(&self, arguments: &[&str]) -> Result<tokio::process::Child> {
+        let mut command = tokio::process::Command::new(self.programs.path("ctl")?);
+        command.args(arguments).envs(&self.environment).stdin(Stdio::null()).stdout(Stdio::null());
+        command.kill_on_drop(true).spawn().context("cannot start ctl")
     }
 
     /// Runs the gateway's command line against this cluster and gives back the JSON it prints.

@@ -80,6 +80,11 @@ impl Process {
         self.child.pid()
     }
 
+    /// A variable of its environment, from its next start on; one that is empty is not set.
+    pub fn set_env(&mut self, name: &str, value: &str) {
+        self.environment.insert(name.to_owned(), value.to_owned());
+    }
+
     /// The exit status if it has ended.
     ///
     /// # Errors

@@ -58,7 +58,9 @@ async fn main() -> Result<()> {
     let pool = db::pool(&database_url, config::database_pool(DATABASE_POOL)?, "worker")?;
     let publisher = Publisher::connect(&redis);
     let db = Db::new(pool, publisher.clone());
-    let encryption = config::encryption_key()?;
+    let encryption = config::encryption_keys()?;
+    let keys = flows::Keys { encryption: encryption.clone(), peppers: None };
+    let unchecked = config::keys_unchecked()?;
     let sender = webhooks::Sender {
         egress: Egress::new(ATTEMPT_TIMEOUT, Clock::system()),
         encryption: encryption.clone(),
@@ -76,7 +78,7 @@ async fn main() -> Result<()> {
         publisher,
     });
 
-    let internal = telemetry::Internal::new((*work.db).clone(), metrics);
+    let internal = telemetry::Internal::new((*work.db).clone(), metrics).starting();
     let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;
     let pools = vec![
         Pool::new(queues::MONEY, config::money_concurrency(MONEY_CONCURRENCY)?, {
@@ -105,6 +107,14 @@ async fn main() -> Result<()> {
             async {}
         }),
     ];
+    if !unchecked {
+        // What it would deliver with others would not be signed.
+        tokio::select! {
+            fit = flows::keys_fit(&work.db, &keys) => fit?,
+            () = telemetry::shutdown_signal() => return Ok(()),
+        }
+    }
+    internal.has_started();
     tracing::info!(metrics = %metrics_address, "worker is waiting for work");
 
     let draining = async move {

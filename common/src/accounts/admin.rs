@@ -5,7 +5,7 @@ use sqlx::{Acquire, PgExecutor, PgPool, Postgres, Transaction};
 use super::{Mode, Settlement};
 use crate::calendar::TimeZone;
 use crate::capabilities::Operation;
-use crate::crypto::EncryptionKey;
+use crate::crypto::KeyRing;
 use crate::db;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, MerchantId, ProviderAccountId};
@@ -253,7 +253,7 @@ pub async fn list(db: &PgPool) -> Result<Vec<AccountRow>> {
 /// [`Error::Conflict`] for one that is known by another name there, and for a name that is another account's.
 pub async fn connect(
     pool: impl Acquire<'_, Database = Postgres>,
-    encryption: &EncryptionKey,
+    encryption: &KeyRing,
     now: Timestamp,
     account: AccountId,
     credentials: &Credentials,

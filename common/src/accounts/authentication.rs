@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use sqlx::PgPool;
 
 use super::keys::key_id;
+use super::rehash::{Tries, rehash};
 use super::{AccountTime, Caller, Mode, Rate};
 use crate::capabilities::{Grants, Operation};
-use crate::crypto::Pepper;
+use crate::crypto::Peppers;
 use crate::id::KeyId;
 
 /// Keys remembered at most; at that many the memory is begun anew.
@@ -30,24 +31,27 @@ pub enum AuthError {
 /// The keys of all accounts, as one process knows them.
 pub struct Keys {
     db: PgPool,
-    pepper: Pepper,
+    peppers: Peppers,
     /// How long what was read is believed.
     believed_for: Duration,
     known: Mutex<HashMap<KeyId, Known>>,
+    moves: Tries,
 }
 
 #[derive(Clone)]
 struct Known {
     read_at: Instant,
     hash: Arc<[u8]>,
+    /// Under which pepper; none if that is not known.
+    pepper_id: Option<[u8; 4]>,
     caller: Arc<Caller>,
 }
 
 impl Keys {
     /// Keys that are read anew when what is known of them is older than `believed_for`; so long after its revocation a key
     /// may still be accepted.
-    pub fn new(db: PgPool, pepper: Pepper, believed_for: Duration) -> Self {
-        Self { db, pepper, believed_for, known: Mutex::default() }
+    pub fn new(db: PgPool, peppers: Peppers, believed_for: Duration) -> Self {
+        Self { db, peppers, believed_for, known: Mutex::default(), moves: Tries::default() }
     }
 
     /// After so long no process believes any more what it has read before.
@@ -55,7 +59,7 @@ impl Keys {
         self.believed_for
     }
 
-    /// Finds who holds the key: one round trip at most.
+    /// Finds who holds the key: one round trip at most, and while a pepper is rotated sometimes one more.
     ///
     /// # Errors
     /// [`AuthError::Refused`], alike for a malformed, an unknown and a revoked key.
@@ -66,7 +70,32 @@ impl Keys {
             None => self.look_up(id).await?,
         };
         // The kind and mode that the key's text claims are covered by the hash.
-        if self.pepper.matches(text, &known.hash) { Ok(known.caller) } else { Err(AuthError::Refused) }
+        if !self.peppers.match_any(text, &known.hash) {
+            return Err(AuthError::Refused);
+        }
+        if self.peppers.is_rotating() && known.pepper_id != Some(self.peppers.current().id()) {
+            self.move_to_current(id, text, &known).await;
+        }
+        Ok(known.caller)
+    }
+
+    /// Puts the key under the current pepper, now that its text is here. The request goes on whatever comes of it.
+    async fn move_to_current(&self, id: KeyId, text: &str, known: &Known) {
+        if !self.moves.begin(id) {
+            return;
+        }
+        match rehash(&self.db, &self.peppers, id, text, &known.hash).await {
+            // Somebody else has, or it has gone.
+            Ok(false) => {}
+            Ok(true) => {
+                let mut remembered = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(entry) = remembered.get_mut(&id).filter(|entry| entry.hash == known.hash) {
+                    entry.hash = self.peppers.current().hash(text).as_slice().into();
+                    entry.pepper_id = Some(self.peppers.current().id());
+                }
+            }
+            Err(error) => tracing::warn!(key = %id, %error, "a key stays under a former pepper for now"),
+        }
     }
 
     fn remembered(&self, id: KeyId) -> Option<Known> {
@@ -79,11 +108,11 @@ impl Keys {
         let read_at = Instant::now();
         let found = read(&self.db, id).await?;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((hash, caller)) = found else {
+        let Some(Found { hash, pepper_id, caller }) = found else {
             known.remove(&id);
             return Err(AuthError::Refused);
         };
-        let found = Known { read_at, hash: hash.into(), caller: Arc::new(caller) };
+        let found = Known { read_at, hash: hash.into(), pepper_id, caller: Arc::new(caller) };
         if !self.believed_for.is_zero() {
             if known.len() >= MOST_KEYS {
                 known.clear();
@@ -94,16 +123,23 @@ impl Keys {
     }
 }
 
-/// The hash of a key that is not revoked, and who holds it.
-async fn read(db: &PgPool, id: KeyId) -> Result<Option<(Vec<u8>, Caller)>, sqlx::Error> {
+/// A key as its row has it.
+struct Found {
+    hash: Vec<u8>,
+    pepper_id: Option<[u8; 4]>,
+    caller: Caller,
+}
+
+/// The hash of a key that is neither revoked nor past its end, and who holds it.
+async fn read(db: &PgPool, id: KeyId) -> Result<Option<Found>, sqlx::Error> {
     let row = sqlx::query!(
-        r#"SELECT k.key_hash, k.kind, k.entitlements, k.signing_secret, k.account_id, a.mode, a.provider_account_id, a.allowed_origins,
+        r#"SELECT k.key_hash, k.pepper_id, k.kind, k.entitlements, k.signing_secret, k.account_id, a.mode, a.provider_account_id, a.allowed_origins,
                   a.modifiers, a.partial_capture, a.partial_refund, a.rate_limit, a.burst, p.provider, p.unsupported,
                   EXISTS (SELECT 1 FROM test_clocks c WHERE c.account_id = k.account_id) AS "has_clock!"
            FROM api_keys k
            JOIN accounts a ON a.id = k.account_id
            JOIN provider_accounts p ON p.id = a.provider_account_id
-           WHERE k.id = $1 AND k.revoked_at IS NULL"#,
+           WHERE k.id = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())"#,
         id.uuid(),
     )
     .fetch_optional(db)
@@ -135,5 +171,6 @@ async fn read(db: &PgPool, id: KeyId) -> Result<Option<(Vec<u8>, Caller)>, sqlx:
         signing_secret: row.signing_secret,
         modifiers: row.modifiers,
     };
-    Ok(Some((row.key_hash, caller)))
+    let pepper_id = row.pepper_id.and_then(|id| id.try_into().ok());
+    Ok(Some(Found { hash: row.key_hash, pepper_id, caller }))
 }

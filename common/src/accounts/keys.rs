@@ -1,10 +1,12 @@
 //! API keys: `svc_sk_test_` + the key's public id + 64 hexadecimal digits of secret. Looked up by the id, compared by hash.
 
+use std::time::Duration;
+
 use sqlx::{Acquire, PgConnection, PgExecutor, PgPool, Postgres};
 
 use super::{KeyKind, Mode};
 use crate::capabilities::Operation;
-use crate::crypto::{EncryptionKey, Pepper, Secret, random_hex};
+use crate::crypto::{KeyRing, Peppers, Secret, random_hex};
 use crate::error::{Error, Result};
 use crate::id::{AccountId, KeyId};
 use crate::time::Timestamp;
@@ -58,6 +60,10 @@ pub struct KeyRow {
     pub created_at: Timestamp,
     /// Since when it is refused.
     pub revoked_at: Option<Timestamp>,
+    /// From when on it is refused, since it was replaced.
+    pub expires_at: Option<Timestamp>,
+    /// Under which pepper it is hashed; none if that is not known.
+    pub pepper_id: Option<Vec<u8>>,
 }
 
 async fn mode_of(db: &mut PgConnection, account: AccountId) -> Result<Mode> {
@@ -77,8 +83,8 @@ fn names(entitlements: Option<&[Operation]>) -> Option<Vec<String>> {
 /// [`Error::NotFound`] for an unknown account.
 pub async fn issue_secret(
     db: impl Acquire<'_, Database = Postgres>,
-    pepper: &Pepper,
-    encryption: &EncryptionKey,
+    peppers: &Peppers,
+    encryption: &KeyRing,
     now: Timestamp,
     account: AccountId,
     entitlements: Option<&[Operation]>,
@@ -87,14 +93,15 @@ pub async fn issue_secret(
     let mode = mode_of(&mut db, account).await?;
     let (id, key) = make(now, KeyKind::Secret, mode);
     let signing_secret = (mode == Mode::Live).then(|| format!("svc_ss_{}", random_hex(SECRET_BYTES)));
-    let (hash, entitlements) = (pepper.hash(&key), names(entitlements));
+    let (pepper, entitlements) = (peppers.current(), names(entitlements));
     let sealed = signing_secret.as_deref().map(|secret| encryption.seal(secret, &id.to_string()));
     sqlx::query!(
-        "INSERT INTO api_keys (id, account_id, kind, key_hash, entitlements, signing_secret, created_at)
-         VALUES ($1, $2, 'secret', $3, $4, $5, $6)",
+        "INSERT INTO api_keys (id, account_id, kind, key_hash, pepper_id, entitlements, signing_secret, created_at)
+         VALUES ($1, $2, 'secret', $3, $4, $5, $6, $7)",
         id.uuid(),
         account.uuid(),
-        &hash[..],
+        &pepper.hash(&key)[..],
+        &pepper.id()[..],
         entitlements.as_deref(),
         sealed,
         now,
@@ -110,20 +117,21 @@ pub async fn issue_secret(
 /// [`Error::NotFound`] for an unknown account.
 pub async fn issue_publishable(
     db: impl Acquire<'_, Database = Postgres>,
-    pepper: &Pepper,
+    peppers: &Peppers,
     now: Timestamp,
     account: AccountId,
     entitlements: Option<&[Operation]>,
 ) -> Result<IssuedKey> {
     let mut db = db.acquire().await?;
     let (id, key) = make(now, KeyKind::Publishable, mode_of(&mut db, account).await?);
-    let (hash, entitlements) = (pepper.hash(&key), names(entitlements));
+    let (pepper, entitlements) = (peppers.current(), names(entitlements));
     sqlx::query!(
-        "INSERT INTO api_keys (id, account_id, kind, key_hash, key_text, entitlements, created_at)
-         VALUES ($1, $2, 'publishable', $3, $4, $5, $6)",
+        "INSERT INTO api_keys (id, account_id, kind, key_hash, pepper_id, key_text, entitlements, created_at)
+         VALUES ($1, $2, 'publishable', $3, $4, $5, $6, $7)",
         id.uuid(),
         account.uuid(),
-        &hash[..],
+        &pepper.hash(&key)[..],
+        &pepper.id()[..],
         key,
         entitlements.as_deref(),
         now,
@@ -140,16 +148,21 @@ fn make(now: Timestamp, kind: KeyKind, mode: Mode) -> (KeyId, String) {
     (id, format!("{}{ulid}{}", prefix(kind, mode), random_hex(SECRET_BYTES)))
 }
 
-/// Every key of an account, or of all accounts; newest first.
+/// Every key of an account, or of all accounts, newest first; or those alone that are in use and not known to be hashed under the
+/// pepper of this id.
 ///
 /// # Errors
 /// Only the database's.
-pub async fn list(db: &PgPool, account: Option<AccountId>) -> Result<Vec<KeyRow>> {
+pub async fn list(db: &PgPool, account: Option<AccountId>, not_under: Option<[u8; 4]>) -> Result<Vec<KeyRow>> {
     let rows = sqlx::query_as!(
         KeyRow,
-        "SELECT id, account_id, kind, key_text, entitlements, created_at, revoked_at FROM api_keys
-         WHERE $1::uuid IS NULL OR account_id = $1 ORDER BY id DESC",
+        "SELECT id, account_id, kind, key_text, entitlements, created_at, revoked_at, expires_at, pepper_id FROM api_keys
+         WHERE ($1::uuid IS NULL OR account_id = $1)
+           AND ($2::bytea IS NULL OR (pepper_id IS DISTINCT FROM $2 AND revoked_at IS NULL
+                AND (expires_at IS NULL OR expires_at > clock_timestamp())))
+         ORDER BY id DESC",
         account.map(AccountId::uuid),
+        not_under.as_ref().map(|id| &id[..]),
     )
     .fetch_all(db)
     .await?;
@@ -169,9 +182,46 @@ pub async fn revoke(db: impl PgExecutor<'_>, key: KeyId, now: Timestamp) -> Resu
     query.fetch_optional(db).await?.ok_or(Error::NotFound("key"))
 }
 
+/// Issues a key in the place of another: of the same account and kind, and good for the same. The former one ends after
+/// `grace`, or sooner if it was to. Answers the former's account, the new key, and when the former ends.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown key, [`Error::Conflict`] for one that is refused already.
+pub async fn rotate(
+    tx: &mut PgConnection,
+    peppers: &Peppers,
+    encryption: &KeyRing,
+    now: Timestamp,
+    key: KeyId,
+    grace: Duration,
+) -> Result<(AccountId, IssuedKey, Timestamp)> {
+    let former = sqlx::query!(
+        r#"UPDATE api_keys SET expires_at = least(expires_at, clock_timestamp() + make_interval(secs => $2))
+           WHERE id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())
+           RETURNING account_id, kind, entitlements, expires_at AS "expires_at!""#,
+        key.uuid(),
+        grace.as_secs_f64(),
+    );
+    let Some(former) = former.fetch_optional(&mut *tx).await? else {
+        let known = sqlx::query_scalar!("SELECT id FROM api_keys WHERE id = $1", key.uuid());
+        known.fetch_optional(&mut *tx).await?.ok_or(Error::NotFound("key"))?;
+        return Err(Error::conflict("the key was revoked, or has ended: issue another"));
+    };
+    // An operation that this version does not know can be kept by none of its keys.
+    let entitlements =
+        former.entitlements.map(|names| names.iter().filter_map(|name| name.parse().ok()).collect::<Vec<_>>());
+    let (account, only) = (former.account_id, entitlements.as_deref());
+    let issued = match former.kind {
+        KeyKind::Secret => issue_secret(tx, peppers, encryption, now, account, only).await?,
+        KeyKind::Publishable => issue_publishable(tx, peppers, now, account, only).await?,
+    };
+    Ok((account, issued, former.expires_at))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::crypto::Pepper;
     use proptest::prelude::*;
     use testkit::fuzz::{changed, check, texts};
 

@@ -4,14 +4,16 @@ mod admin;
 mod authentication;
 mod keys;
 mod payee;
+mod rehash;
 mod scope;
 mod settlement;
 mod time;
 
 pub use admin::{AccountRow, AccountSettings, connect, create, list, set, set_unsupported};
 pub use authentication::{AuthError, Keys};
-pub use keys::{IssuedKey, KeyRow, issue_publishable, issue_secret, list as list_keys, revoke};
+pub use keys::{IssuedKey, KeyRow, issue_publishable, issue_secret, list as list_keys, revoke, rotate};
 pub use payee::{Payee, payee};
+pub use rehash::{Elsewhere, hashed_elsewhere, rehash_publishable, samples as key_samples};
 pub use scope::Scope;
 pub use settlement::{Settlement, settlement};
 pub use time::AccountTime;

@@ -1,6 +1,6 @@
 //! Stories across slices: taking a payment, saving a card, choosing defaults, changing a payment, doing an operation,
 //! inquiring, collecting and voiding invoices, making a subscription, billing its cycles and cancelling it, producing
-//! the invoices of recurring ones, paying on a page, advancing a test clock.
+//! the invoices of recurring ones, paying on a page, advancing a test clock, sealing secrets under another key.
 //!
 //! A flow begins and commits its own transactions; state, event and follow-up work are written together or not at all.
 
@@ -19,12 +19,14 @@ mod doubt;
 mod inquire;
 mod inspect;
 mod invoice_payment;
+mod key_check;
 mod late;
 mod link_payment;
 mod outcome;
 mod pay_page;
 mod perform;
 mod reconcile;
+mod reencrypt;
 mod reschedule_recurring_invoice;
 mod resolve;
 mod reversal;
@@ -51,12 +53,14 @@ pub use default_address::set_default_address;
 pub use inquire::inquire;
 pub use inspect::{
     Compared, Difference, Disagreement, Finding, Grade, Moment, Story, WhyInvoice, clock_off, compare_books, examine,
-    story_of_payment, why_invoice,
+    examine_keys, story_of_payment, why_invoice,
 };
+pub use key_check::{Keys, keys_fit, misfit};
 pub use outcome::record_outcome;
 pub use pay_page::{Offer, PageAddress, PageKind, PageState, PayPage, Payable, Paying, open_page, pay_page};
 pub use perform::{Performed, perform};
 pub use reconcile::{reconcile, take_due_reconciliations};
+pub use reencrypt::{SealedSecrets, reencrypt, sealed_secrets};
 pub use reschedule_recurring_invoice::{resume_recurring_invoice, update_recurring_invoice};
 pub use resolve::{Resolution, Resolved, resolve};
 pub use run_recurring_invoices::{RECURRING_BATCH, run_due_recurring_invoices};

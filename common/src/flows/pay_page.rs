@@ -10,7 +10,7 @@ use super::straight;
 use crate::accounts::{self, Payee};
 use crate::capabilities::Operation;
 use crate::checkout::{self, Spent};
-use crate::crypto::EncryptionKey;
+use crate::crypto::KeyRing;
 use crate::db::{self, SNAPSHOT};
 use crate::error::{Error, Result};
 use crate::id::{AccountId, CustomerId, OperationId, PaymentId};
@@ -233,7 +233,7 @@ pub async fn pay_page(
     address: PageAddress<'_>,
     offer: Offer<'_>,
     origin: &Origin,
-    encryption: &EncryptionKey,
+    encryption: &KeyRing,
     at: Timestamp,
 ) -> Result<Paying> {
     let mut page = open_page(db, address, None, at).await?;
@@ -276,7 +276,7 @@ async fn write(
     offer: Offer<'_>,
     origin: &Origin,
     ids: (PaymentId, OperationId),
-    encryption: &EncryptionKey,
+    encryption: &KeyRing,
     doubt: &mut Doubt,
 ) -> Result<Option<Paying>> {
     let PayPage { payee, now, .. } = page;

@@ -5,7 +5,7 @@ use sqlx::PgPool;
 use super::doubt::Doubt;
 use crate::accounts::Caller;
 use crate::checkout;
-use crate::crypto::EncryptionKey;
+use crate::crypto::KeyRing;
 use crate::customers::{self, Customer};
 use crate::db::{Db, Tx};
 use crate::error::{Error, Result};
@@ -35,7 +35,7 @@ pub async fn save_card(
     caller: &Caller,
     new: &NewCard,
     origin: &Origin,
-    encryption: &EncryptionKey,
+    encryption: &KeyRing,
     now: Timestamp,
 ) -> Result<(PaymentMethodId, OperationId)> {
     let ids = (PaymentMethodId::new(now), OperationId::new(now));
@@ -63,7 +63,7 @@ async fn write(
     new: &NewCard,
     origin: &Origin,
     (card, operation): (PaymentMethodId, OperationId),
-    encryption: &EncryptionKey,
+    encryption: &KeyRing,
     now: Timestamp,
     doubt: &mut Doubt,
 ) -> Result<()> {

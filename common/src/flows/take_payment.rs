@@ -6,7 +6,7 @@ use super::doubt::Doubt;
 use super::straight;
 use crate::accounts::{self, Caller};
 use crate::checkout::{self, Spent};
-use crate::crypto::EncryptionKey;
+use crate::crypto::KeyRing;
 use crate::error::{Error, Result};
 use crate::id::{CustomerId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId};
 use crate::money::Money;
@@ -62,7 +62,7 @@ pub async fn take_payment(
     caller: &Caller,
     request: &PaymentRequest,
     origin: &Origin,
-    encryption: &EncryptionKey,
+    encryption: &KeyRing,
     now: Timestamp,
 ) -> Result<Taken> {
     let (payment, operation) = (PaymentId::new(now), OperationId::new(now));
@@ -93,7 +93,7 @@ async fn write(
     request: &PaymentRequest,
     origin: &Origin,
     (payment, operation): (PaymentId, OperationId),
-    encryption: &EncryptionKey,
+    encryption: &KeyRing,
     now: Timestamp,
     doubt: &mut Doubt,
 ) -> Result<Taken> {
@@ -193,12 +193,7 @@ impl Funds {
     }
 }
 
-async fn funds(
-    tx: &mut sqlx::PgConnection,
-    caller: &Caller,
-    funding: &Funding,
-    encryption: &EncryptionKey,
-) -> Result<Funds> {
+async fn funds(tx: &mut sqlx::PgConnection, caller: &Caller, funding: &Funding, encryption: &KeyRing) -> Result<Funds> {
     match funding {
         Funding::Token(token) => checkout::spend(tx, caller, token, encryption).await.map(Funds::of_token),
         Funding::PaymentMethod(id) => {

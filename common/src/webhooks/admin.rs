@@ -5,7 +5,7 @@ use sqlx::{PgConnection, PgPool};
 use super::endpoints::{self, WithSecret};
 use super::store::endpoints as store;
 use super::{DisabledReason, EndpointStatus};
-use crate::crypto::EncryptionKey;
+use crate::crypto::KeyRing;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, WebhookEndpointId};
 use crate::time::Timestamp;
@@ -49,7 +49,7 @@ pub async fn list(db: &PgPool, account: Option<AccountId>) -> Result<Vec<Endpoin
 /// [`Error::NotFound`].
 pub async fn rotate_secret(
     tx: &mut PgConnection,
-    encryption: &EncryptionKey,
+    encryption: &KeyRing,
     id: WebhookEndpointId,
 ) -> Result<(AccountId, WithSecret)> {
     let account = store::owner(&mut *tx, id).await?.ok_or(Error::NotFound("webhook endpoint"))?;

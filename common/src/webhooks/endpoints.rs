@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::store::endpoints as store;
 use super::{DisabledReason, EndpointStatus, EndpointView, START_WINDOW, secrets};
 use crate::accounts::{Caller, Mode};
-use crate::crypto::{EncryptionKey, Secret};
+use crate::crypto::{KeyRing, Secret};
 use crate::db::Db;
 use crate::egress::{Policy, Target};
 use crate::error::{Error, Result};
@@ -108,7 +108,7 @@ fn distinct(events: &[EventType]) -> Vec<String> {
 /// of them are the last one.
 pub async fn create(
     db: &PgPool,
-    encryption: &EncryptionKey,
+    encryption: &KeyRing,
     caller: &Caller,
     new: NewEndpoint,
     now: Timestamp,
@@ -186,7 +186,7 @@ fn apply(endpoint: &mut Endpoint, change: EndpointChange) -> bool {
 /// [`Error::NotFound`].
 pub async fn rotate_secret(
     db: impl PgExecutor<'_>,
-    encryption: &EncryptionKey,
+    encryption: &KeyRing,
     account: AccountId,
     id: WebhookEndpointId,
 ) -> Result<WithSecret> {

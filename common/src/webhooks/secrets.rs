@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::signature::SECRET_PREFIX;
-use crate::crypto::{EncryptionKey, Secret};
+use crate::crypto::{KeyRing, Secret};
 use crate::id::WebhookEndpointId;
 
 const BYTES: usize = 32;
@@ -17,6 +17,6 @@ pub(super) fn make() -> Secret<String> {
 }
 
 /// The secret as the endpoint's row has it.
-pub(super) fn seal(encryption: &EncryptionKey, secret: &Secret<String>, endpoint: WebhookEndpointId) -> Vec<u8> {
+pub(super) fn seal(encryption: &KeyRing, secret: &Secret<String>, endpoint: WebhookEndpointId) -> Vec<u8> {
     encryption.seal(secret.expose(), &endpoint.to_string())
 }

@@ -23,11 +23,13 @@ const MANIFESTS: [&str; 6] = [
     "ctl/pod.yaml",
 ];
 /// What must come by a file.
-const SECRET: [&str; 9] = [
+const SECRET: [&str; 11] = [
     "DATABASE_URL",
     "REDIS_URL",
     "KEY_PEPPER",
+    "OLD_KEY_PEPPERS",
     "ENCRYPTION_KEY",
+    "OLD_ENCRYPTION_KEYS",
     "GATEWAY_CARD_KEY",
     "GATEWAY_OLD_CARD_KEYS",
     "GATEWAY_PEPPER",

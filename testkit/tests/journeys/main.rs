@@ -28,6 +28,7 @@ mod payments;
 mod plans;
 mod recurring_invoices;
 mod rolling;
+mod rotation;
 mod signing;
 mod subscriptions;
 mod support;

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use crate::support::{Merchant, eventually};
 
-const APIS: usize = 2;
+pub(crate) const APIS: usize = 2;
 const CLIENTS: usize = 8;
 
 /// A backend as a balancer knows it.
@@ -22,17 +22,18 @@ struct Backend {
 }
 
 /// It sends each request to the next backend that said that it is ready, once, and repeats none.
-struct Balancer {
+pub(crate) struct Balancer {
     backends: Vec<Backend>,
     turn: AtomicUsize,
     over: AtomicBool,
 }
 
 impl Balancer {
-    fn new(cluster: &Cluster, merchant: &Merchant) -> Result<Self> {
+    /// In front of the first [`APIS`] of a cluster, for a holder of this key.
+    pub(crate) fn new(cluster: &Cluster, key: &str) -> Result<Self> {
         let backend = |index| {
             Ok(Backend {
-                api: Client::new(&cluster.api_url(index))?.bearer(&merchant.account.secret_key)?,
+                api: Client::new(&cluster.api_url(index))?.bearer(key)?,
                 health: Client::new(&cluster.metrics_url(Kind::Api, index).replace("/metrics", ""))?,
                 ready: AtomicBool::new(true),
             })
@@ -44,7 +45,8 @@ impl Balancer {
         })
     }
 
-    fn next(&self) -> Result<&Client> {
+    /// The next one that is ready.
+    pub(crate) fn next(&self) -> Result<&Client> {
         for _ in 0..APIS {
             let backend = &self.backends[self.turn.fetch_add(1, Ordering::Relaxed) % APIS];
             if backend.ready.load(Ordering::Relaxed) {
@@ -54,12 +56,22 @@ impl Balancer {
         anyhow::bail!("no backend is ready")
     }
 
-    fn all_ready(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    /// Ends the load.
+    pub(crate) fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn all_ready(&self) -> bool {
         self.backends.iter().all(|backend| backend.ready.load(Ordering::Relaxed))
     }
 
-    async fn look_after(&self) -> Result<()> {
-        while !self.over.load(Ordering::Relaxed) {
+    /// Asks who is ready, until it is over.
+    pub(crate) async fn look_after(&self) -> Result<()> {
+        while !self.is_over() {
             join_all(self.backends.iter().map(async |backend| {
                 let answer = backend.health.get("/readyz").await;
                 backend.ready.store(answer.is_ok_and(|answer| answer.status == 200), Ordering::Relaxed);
@@ -73,7 +85,7 @@ impl Balancer {
     /// Payments and reads, until it is over; answers how many.
     async fn load(&self, client: usize) -> Result<usize> {
         let mut done = 0;
-        while !self.over.load(Ordering::Relaxed) {
+        while !self.is_over() {
             let amount = 1000 * (client + 1) + done % 1000;
             let body = json!({"amount": amount, "currency": "USD", "paymentToken": "tok_ok"});
             let paid = self.next()?.post("/v1/payments", body).await.context("a payment")?;
@@ -103,11 +115,11 @@ async fn no_request_fails_while_every_process_is_replaced() -> Result<()> {
     let builder = Cluster::builder().api(APIS).worker(2).scheduler(2);
     let mut cluster = builder.env("DRAIN_MS", "4000").start().await?;
     let merchant = Merchant::new(&cluster).await?;
-    let balancer = Balancer::new(&cluster, &merchant)?;
+    let balancer = Balancer::new(&cluster, &merchant.account.secret_key)?;
     let loads = try_join_all((0..CLIENTS).map(|client| balancer.load(client)));
     let replacing = async {
         replace(&mut cluster, &balancer).await?;
-        balancer.over.store(true, Ordering::Relaxed);
+        balancer.end();
         anyhow::Ok(())
     };
     let (done, (), ()) = tokio::try_join!(loads, replacing, balancer.look_after())?;

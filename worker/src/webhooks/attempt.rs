@@ -1,7 +1,7 @@
 //! One attempt: signed, sent, and what came of it.
 
 use common::clock::Clock;
-use common::crypto::{EncryptionKey, Secret};
+use common::crypto::{KeyRing, Secret};
 use common::egress::{Bytes, Egress, FailureKind, HeaderMap, Target};
 use common::proof::{self, Rule};
 use common::webhooks::dispatch::{Attempted, Claimed, Failure};
@@ -11,7 +11,7 @@ use common::webhooks::{endpoints, signature};
 #[derive(Clone)]
 pub(crate) struct Sender {
     pub(crate) egress: Egress,
-    pub(crate) encryption: EncryptionKey,
+    pub(crate) encryption: KeyRing,
     pub(crate) clock: Clock,
     /// Whether test accounts may have endpoints on loopback.
     pub(crate) allow_loopback: bool,

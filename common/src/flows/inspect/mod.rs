@@ -3,10 +3,12 @@
 mod books;
 mod doctor;
 mod invoice;
+mod keys;
 mod payment;
 mod verdict;
 
 pub use books::{Compared, Difference, Disagreement, compare_books};
 pub use doctor::{Finding, Grade, clock_off, examine};
 pub use invoice::{WhyInvoice, why_invoice};
+pub use keys::examine_keys;
 pub use payment::{Moment, Story, story_of_payment};

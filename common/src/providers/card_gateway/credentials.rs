@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use sqlx::{PgExecutor, PgPool};
 
-use crate::crypto::{EncryptionKey, Secret};
+use crate::crypto::{KeyRing, Secret};
 use crate::error::{Error, Result};
 use crate::id::ProviderAccountId;
 use crate::providers::Fault;
@@ -44,7 +44,7 @@ impl Credentials {
     }
 
     /// Encrypted, in the context of the provider account.
-    pub fn seal(&self, key: &EncryptionKey, account: ProviderAccountId) -> Vec<u8> {
+    pub fn seal(&self, key: &KeyRing, account: ProviderAccountId) -> Vec<u8> {
         let json = serde_json::json!({
             "username": self.username, "api_key": self.api_key.expose(), "secret_key": self.secret_key.expose(),
         });
@@ -63,11 +63,7 @@ impl Credentials {
 ///
 /// # Errors
 /// The database's; [`Error::Internal`] for what cannot be decrypted.
-pub async fn read(
-    db: impl PgExecutor<'_>,
-    key: &EncryptionKey,
-    account: ProviderAccountId,
-) -> Result<Option<Credentials>> {
+pub async fn read(db: impl PgExecutor<'_>, key: &KeyRing, account: ProviderAccountId) -> Result<Option<Credentials>> {
     let sealed = sqlx::query_scalar!("SELECT credentials FROM provider_accounts WHERE id = $1", account.uuid())
         .fetch_optional(db)
         .await?
@@ -81,12 +77,12 @@ pub async fn read(
 /// Credentials as one process knows them.
 pub(super) struct Remembered {
     db: PgPool,
-    key: EncryptionKey,
+    key: KeyRing,
     known: Mutex<HashMap<ProviderAccountId, (Instant, Arc<Credentials>)>>,
 }
 
 impl Remembered {
-    pub(super) fn new(db: PgPool, key: EncryptionKey) -> Self {
+    pub(super) fn new(db: PgPool, key: KeyRing) -> Self {
         Self { db, key, known: Mutex::default() }
     }
 

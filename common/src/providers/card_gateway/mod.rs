@@ -32,7 +32,7 @@ use self::credentials::Remembered;
 use self::follow::Follow;
 use self::wire::Wire;
 use super::{Action, Answer, Card, Fault, Found, Inquired, Provider, RecoveryClass, Request, Standing, StatementLine};
-use crate::crypto::EncryptionKey;
+use crate::crypto::KeyRing;
 use crate::id::ProviderAccountId;
 use crate::operations::Kind;
 use crate::time::Timestamp;
@@ -53,7 +53,7 @@ pub struct CardGateway {
 impl CardGateway {
     /// The gateway at this address, `https://…` without a slash at the end. By what it knows our accounts stands in the
     /// database, under the key.
-    pub fn new(base: String, db: PgPool, encryption: EncryptionKey) -> Self {
+    pub fn new(base: String, db: PgPool, encryption: KeyRing) -> Self {
         Self { wire: Wire::new(base), accounts: Arc::new(Remembered::new(db, encryption)) }
     }
 

@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use super::{CardGateway, Credentials};
 use crate::accounts::{self, AccountSettings, Mode};
 use crate::clock::Clock;
-use crate::crypto::{EncryptionKey, Secret};
+use crate::crypto::{EncryptionKey, KeyRing, Secret};
 use crate::db;
 use crate::egress::Trusted;
 use crate::error::Error;
@@ -57,7 +57,7 @@ impl GatewayFixture {
     async fn new(options: &[&str]) -> Self {
         let cluster = cluster().await;
         let db = db::pool(&Secret::new(cluster.database_url().to_owned()), 4, "contract").expect("its address");
-        let key = EncryptionKey::from_hex(&"00".repeat(32)).expect("a key");
+        let key = KeyRing::new(EncryptionKey::from_hex(&"00".repeat(32)).expect("a key"), vec![]);
         let (account, known) = connected(cluster, &db, &key, options).await;
         let (other_account, _) = connected(cluster, &db, &key, options).await;
         let wire = Wire::to(&cluster.gateway_url(0)).await;
@@ -94,7 +94,7 @@ fn field_form(known: &GatewayAccount, number: &str) -> String {
 async fn connected(
     cluster: &Cluster,
     db: &PgPool,
-    key: &EncryptionKey,
+    key: &KeyRing,
     options: &[&str],
 ) -> (ProviderAccountId, GatewayAccount) {
     let now = Clock::system().now();
@@ -475,7 +475,7 @@ async fn an_address_that_the_gateway_takes_for_none_stops_no_payment() {
 async fn an_account_stays_the_one_that_it_is_at_the_gateway() {
     let fixture = GatewayFixture::new(&[]).await;
     let (cluster, now) = (cluster().await, Clock::system().now());
-    let key = EncryptionKey::from_hex(&"00".repeat(32)).expect("a key");
+    let key = KeyRing::new(EncryptionKey::from_hex(&"00".repeat(32)).expect("a key"), vec![]);
     let query = "SELECT account_id FROM provider_accounts WHERE id = $1";
     let account = sqlx::query_scalar(query).bind(fixture.account.uuid()).fetch_one(&fixture.db).await.expect("read");
     let account = crate::id::AccountId::from_uuid(account);

@@ -201,7 +201,7 @@ fn stories(deliveries: &[Value]) -> Vec<String> {
 }
 
 /// What a holder of the secret says of a body: the header `webhook-signature`, of one secret.
-fn signature(secret: &str, id: &str, timestamp: &str, body: &[u8]) -> Result<String> {
+pub(crate) fn signature(secret: &str, id: &str, timestamp: &str, body: &[u8]) -> Result<String> {
     let key = STANDARD.decode(secret.strip_prefix("whsec_").context("a secret begins with whsec_")?)?;
     let mut mac = Hmac::<Sha256>::new_from_slice(&key)?;
     mac.update(format!("{id}.{timestamp}.").as_bytes());

@@ -1,0 +1,163 @@
+//! Re-encryption: everything that is sealed under another key comes under the current one (docs/rotation.md).
+//!
+//! It runs beside serving processes. A ciphertext is replaced only if it is still the one that was read, so a secret that is
+//! rotated meanwhile stays as its owner has it. Each batch is a transaction with its record, so a run may be broken off at any
+//! point, begun again, and run twice at once.
+
+mod store;
+
+use serde_json::json;
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use crate::actor::Actor;
+use crate::audit::{Act, Entry};
+use crate::config::ConfigError;
+use crate::crypto::{KeyRing, SealedUnder, hex};
+use crate::db::Db;
+use crate::error::Result;
+use store::{Batch, Column, Sealed};
+
+/// What others changed meanwhile is looked at so often again.
+const ROUNDS: u32 = 10;
+/// Ciphertexts that are read at once where nothing is written.
+const PAGE: i64 = 1_000;
+
+/// Under which keys what is stored is sealed.
+#[derive(Debug, Default)]
+pub struct SealedSecrets {
+    /// Under the current one.
+    pub current: u64,
+    /// Under another one that is given.
+    pub other: u64,
+    /// The ids of rows in use whose secret no given key opens.
+    pub unreadable: Vec<String>,
+}
+
+/// Reads everything that is sealed, and says under which keys it is. What nobody will read again counts only if it can be opened.
+///
+/// # Errors
+/// Only the database's.
+pub async fn sealed_secrets(db: &PgPool, ring: &KeyRing) -> Result<SealedSecrets> {
+    let mut found = SealedSecrets::default();
+    for column in Column::ALL {
+        let mut after = Uuid::nil();
+        while let Some(rows) = next(*column, db, &mut after, PAGE).await? {
+            for row in rows {
+                let context = column.context(row.id);
+                match ring.sealed_under(&row.sealed, &context) {
+                    SealedUnder::Current => found.current += 1,
+                    SealedUnder::Other(_) => found.other += 1,
+                    SealedUnder::None if row.in_use => found.unreadable.push(context),
+                    SealedUnder::None => {}
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Seals anew whatever another of the keys has sealed, so many rows in a transaction. Answers how many.
+///
+/// # Errors
+/// Only the database's; what was done stays done.
+pub async fn reencrypt(db: &Db, actor: &Actor, ring: &KeyRing, batch: i64) -> Result<u64> {
+    let mut done = 0;
+    for _ in 0..ROUNDS {
+        let (mut replaced, mut wanted) = (0, 0);
+        for column in Column::ALL {
+            let mut after = Uuid::nil();
+            while let Some(rows) = next(*column, db, &mut after, batch).await? {
+                let batch = sealed_anew(*column, ring, rows);
+                if batch.len() > 0 {
+                    wanted += batch.len();
+                    replaced += replace(*column, db, actor, ring, &batch).await?;
+                }
+            }
+        }
+        done += replaced;
+        if replaced == wanted {
+            break;
+        }
+    }
+    Ok(done)
+}
+
+/// The rows after the last ones; none if there are no more.
+async fn next(column: Column, db: &PgPool, after: &mut Uuid, limit: i64) -> Result<Option<Vec<Sealed>>> {
+    let rows = column.page(db, *after, limit).await?;
+    let last = rows.last().map(|row| row.id);
+    *after = last.unwrap_or(*after);
+    Ok(last.map(|_| rows))
+}
+
+fn sealed_anew(column: Column, ring: &KeyRing, rows: Vec<Sealed>) -> Batch {
+    let mut batch = Batch::default();
+    for row in rows {
+        let context = column.context(row.id);
+        if let SealedUnder::Other(plain) = ring.sealed_under(&row.sealed, &context) {
+            batch.push(row, ring.seal(plain.expose(), &context));
+        }
+    }
+    batch
+}
+
+async fn replace(column: Column, db: &Db, actor: &Actor, ring: &KeyRing, batch: &Batch) -> Result<u64> {
+    let mut act = Act::begin(db, actor).await?;
+    let replaced = column.replace(&mut act, batch).await?;
+    if replaced == 0 {
+        act.rollback().await?;
+        return Ok(0);
+    }
+    let detail = json!({"reencrypted": replaced, "under": hex(&ring.current().id())});
+    let (action, object) = ("secrets.reencrypt", Some(column.name().to_owned()));
+    act.commit(&Entry { action, account: None, object, detail }).await?;
+    Ok(replaced)
+}
+
+/// Whether these are other keys than those that what is stored was sealed under: there is something, and they open nothing of
+/// what is looked at.
+///
+/// # Errors
+/// Only the database's.
+pub(super) async fn wrong_keys(db: &PgPool, ring: &KeyRing) -> Result<Option<ConfigError>> {
+    let samples = store::samples(db).await?;
+    let opens = |(column, id, sealed): &(Column, Uuid, Vec<u8>)| ring.open(sealed, &column.context(*id)).is_some();
+    let problem =
+        "opens nothing of what is stored, and neither does OLD_ENCRYPTION_KEYS (docs/rotation.md, Wrong keys)";
+    let wrong = !samples.is_empty() && !samples.iter().any(opens);
+    Ok(wrong.then_some(ConfigError { name: "ENCRYPTION_KEY", problem }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db;
+
+    /// Columns of bytes that hold no ciphertext end so, or are named here.
+    const HASH: &str = "_hash";
+    const NOT_SEALED: [&str; 1] = ["api_keys.pepper_id"];
+
+    #[tokio::test]
+    async fn every_column_of_bytes_is_reencrypted_or_holds_a_hash() {
+        let database = testkit::Database::create().await.expect("a database");
+        let url = crate::crypto::Secret::new(database.url().to_owned());
+        let db = db::pool(&url, 1, "test").expect("its address");
+        let columns: Vec<String> = sqlx::query_scalar(
+            "SELECT c.table_name || '.' || c.column_name FROM information_schema.columns c
+             JOIN information_schema.tables t USING (table_schema, table_name)
+             WHERE c.data_type = 'bytea' AND t.table_type = 'BASE TABLE'
+               AND c.table_schema NOT IN ('pg_catalog', 'information_schema', 'gateway')",
+        )
+        .fetch_all(&db)
+        .await
+        .expect("the catalog");
+        let sealed = |column: &&String| !column.ends_with(HASH) && !NOT_SEALED.contains(&column.as_str());
+        let mut found: Vec<_> = columns.iter().filter(sealed).map(String::as_str).collect();
+        let mut known: Vec<_> = Column::ALL.iter().map(|column| column.name()).collect();
+        found.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(found, known, "a column that holds what is sealed must be one of Column::ALL");
+        assert!(columns.len() > found.len() + 3, "the hashes were seen too: {columns:?}");
+    }
+}
