@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use sqlx::{
-    AssertSqlSafe, Connection, PgConnection,
+    AssertSqlSafe, Connection, PgConnection, SqlStr,
     migrate::{MigrateError, Migrator},
 };
 use tokio::time::{Instant, sleep};
@@ -48,22 +48,30 @@ async fn attempt(migrator: &Migrator, connection: &mut PgConnection) -> Result<(
     for alone in migrator.iter().filter(|migration| migration.no_tx) {
         sqlx::query(LOCK_TIMEOUT).execute(&mut *connection).await?;
         migrator.run_to(alone.version - 1, &mut *connection).await?;
-        sqlx::query(NO_LOCK_TIMEOUT).execute(&mut *connection).await?;
-        drop_unfinished_indexes(connection).await?;
-        migrator.run_to(alone.version, &mut *connection).await?;
+        if !is_applied(migrator, connection, alone.version).await? {
+            sqlx::query(NO_LOCK_TIMEOUT).execute(&mut *connection).await?;
+            drop_unfinished_indexes(connection, &alone.sql).await?;
+            migrator.run_to(alone.version, &mut *connection).await?;
+        }
     }
     sqlx::query(LOCK_TIMEOUT).execute(&mut *connection).await?;
     migrator.run(&mut *connection).await
 }
 
-/// What a `CREATE INDEX CONCURRENTLY` leaves that was cut off: it costs every write, and nothing may read it.
-async fn drop_unfinished_indexes(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+async fn is_applied(migrator: &Migrator, connection: &mut PgConnection, version: i64) -> Result<bool, sqlx::Error> {
+    let applied = format!("SELECT EXISTS (SELECT FROM {} WHERE version = $1)", migrator.table_name);
+    sqlx::query_scalar(AssertSqlSafe(applied)).bind(version).fetch_one(connection).await
+}
+
+/// What this `CREATE INDEX CONCURRENTLY IF NOT EXISTS` left when it was cut off: it costs every write, and nothing may read it.
+async fn drop_unfinished_indexes(connection: &mut PgConnection, migration: &SqlStr) -> Result<(), sqlx::Error> {
     let unfinished: Vec<String> = sqlx::query_scalar(
         "SELECT format('DROP INDEX CONCURRENTLY IF EXISTS %I.%I', n.nspname, c.relname)
          FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-         WHERE NOT i.indisvalid AND c.relkind = 'i' AND n.nspname NOT LIKE 'pg\\_%'
+         WHERE NOT i.indisvalid AND c.relkind = 'i' AND position(' ' || c.relname || ' ' IN $1) > 0
            AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index p WHERE p.index_relid = i.indexrelid)",
     )
+    .bind(migration.as_str())
     .fetch_all(&mut *connection)
     .await?;
     for statement in unfinished {
