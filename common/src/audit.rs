@@ -6,33 +6,11 @@ use std::ops::{Deref, DerefMut};
 use serde_json::Value;
 use sqlx::PgPool;
 
+use crate::actor::Actor;
 use crate::db::{Db, Tx};
 use crate::error::{Error, Result};
 use crate::id::{AccountId, AuditId};
 use crate::time::Timestamp;
-
-/// The longest name of an operator.
-const MAX_NAME: usize = 200;
-
-/// Who operates.
-#[derive(Clone, Debug)]
-pub struct Actor(String);
-
-impl Actor {
-    /// By this name.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for an empty or an overlong name, and for one that breaks the line.
-    pub fn new(name: &str) -> Result<Self> {
-        let name = name.trim();
-        let fits = (1..=MAX_NAME).contains(&name.chars().count()) && !name.contains(char::is_control);
-        if fits {
-            Ok(Self(name.to_owned()))
-        } else {
-            Err(Error::invalid("as", "as is 1 to 200 characters on one line"))
-        }
-    }
-}
 
 /// What was done, to whom and to what.
 #[derive(Debug)]
@@ -84,7 +62,7 @@ impl Act {
         let id = sqlx::query_scalar!(
             r#"INSERT INTO audit_log (actor, action, account_id, object, detail) VALUES ($1, $2, $3, $4, $5)
                RETURNING id AS "id: AuditId""#,
-            self.actor.0,
+            self.actor.name(),
             entry.action,
             entry.account.map(AccountId::uuid),
             entry.object,

@@ -3,6 +3,7 @@
 //! docs/architecture.md, Layout).
 
 // Foundation.
+pub mod actor;
 pub mod calendar;
 pub mod clock;
 pub mod config;

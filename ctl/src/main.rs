@@ -2,7 +2,6 @@
 //! for people, or one JSON object with `--json`. It works on the database alone, so it can be run beside any number of processes.
 
 mod accounts;
-mod actor;
 mod audit;
 mod doctor;
 mod inspect;
@@ -18,7 +17,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use common::audit::{Act, Actor, Entry};
+use common::actor::Actor;
+use common::audit::{Act, Entry};
 use common::clock::Clock;
 use common::crypto::{KeyRing, Peppers};
 use common::db::Db;
@@ -120,7 +120,7 @@ async fn run(cli: Cli) -> Result<ExitCode> {
     let command = match cli.command {
         Command::Ours(command) => command,
         Command::Gateway(command) => {
-            println!("{}", gateway::commands::operate(command).await?);
+            println!("{}", gateway::commands::operate(command, &Actor::named(cli.actor.as_deref())?).await?);
             return Ok(ExitCode::SUCCESS);
         }
     };
@@ -154,7 +154,7 @@ impl Ctl {
                 None => Db::without_queue(pool),
             },
             clock: Clock::system(),
-            actor: actor::actor(actor)?,
+            actor: Actor::named(actor)?,
             keys: Keys { encryption: config::encryption_keys()?, peppers: Some(config::peppers()?) },
             keys_unchecked: config::keys_unchecked()?,
         })

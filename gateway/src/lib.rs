@@ -7,6 +7,7 @@ pub mod acquirer;
 pub mod amount;
 pub mod ani;
 pub mod app;
+pub mod audit;
 pub mod cards;
 pub mod commands;
 pub mod config;

@@ -20,6 +20,7 @@ mod watchdog;
 pub mod bench;
 pub mod browser;
 pub mod chaos;
+pub mod examples;
 pub mod fuzz;
 pub mod postgres;
 pub mod prometheus;

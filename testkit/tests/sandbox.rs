@@ -1,100 +1,37 @@
 //! The sandbox program, as far as it can be tried beside a running one.
 
-use std::{
-    fs,
-    path::Path,
-    process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
-};
+use std::{fs, path::Path, process::Command};
 
-use anyhow::{Context, Result, ensure};
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use anyhow::{Context, Result};
 use serde_json::Value;
-use testkit::TempDir;
+use testkit::{
+    TempDir,
+    sandbox::{Running, program},
+};
 
-/// As long as a slow machine may take to start everything.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-fn sandbox(root: &TempDir, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sandbox"));
-    command.args(arguments).env("UNIFIED_PAYMENTS_ROOT", root.path());
-    command
+/// What of ctl is not about the gateway works without the gateway's environment.
+fn ctl_needs_no_gateway(running: &Running, told: &Value) -> Result<()> {
+    let secrets: Value = serde_json::from_str(&fs::read_to_string(running.root().join(".dev/secrets.json"))?)?;
+    let text = |value: &Value| value.as_str().map(str::to_owned).context("a text");
+    let environment = [
+        ("DATABASE_URL", text(&told["database_url"])?),
+        ("KEY_PEPPER", text(&secrets["key_pepper"])?),
+        ("ENCRYPTION_KEY", text(&secrets["encryption_key"])?),
+    ];
+    let ctl = |arguments: &[&str]| {
+        let mut command = Command::new(Path::new(env!("CARGO_BIN_EXE_sandbox")).with_file_name("ctl"));
+        command.env_clear().envs(environment.clone()).args(arguments).output()
+    };
+    assert!(ctl(&["accounts", "list"])?.status.success());
+    let refused = ctl(&["gateway", "account", "rotate-keys", "--username", "sandbox"])?;
+    let complaint = String::from_utf8(refused.stderr)?;
+    assert!(!refused.status.success() && complaint.contains("GATEWAY_"), "{complaint}");
+    Ok(())
 }
 
-/// A sandbox of its own that runs, killed with the test.
-struct Running {
-    child: Child,
-    root: TempDir,
-}
-
-impl Running {
-    /// Starts it in this folder and waits until it tells its addresses.
-    fn start(root: TempDir) -> Result<Self> {
-        let mut command = sandbox(&root, &["run"]);
-        command.env_remove("DATABASE_URL").env_remove("REDIS_URL").stdout(Stdio::null());
-        let mut running = Self { child: command.spawn()?, root };
-        let began = Instant::now();
-        while running.description().is_err() {
-            ensure!(running.child.try_wait()?.is_none(), "it has ended");
-            ensure!(began.elapsed() < PATIENCE, "it does not get ready");
-            thread::sleep(Duration::from_millis(100));
-        }
-        Ok(running)
-    }
-
-    fn description(&self) -> Result<Value> {
-        Ok(serde_json::from_str(&fs::read_to_string(self.root.path().join(".dev/sandbox.json"))?)?)
-    }
-
-    /// Runs an operator's tool against it.
-    fn operate(&self, arguments: &[&str]) -> Result<Value> {
-        let output = sandbox(&self.root, arguments).output()?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Ok(serde_json::from_slice(&output.stdout)?)
-    }
-
-    /// What of ctl is not about the gateway works without the gateway's environment.
-    fn ctl_needs_no_gateway(&self, told: &Value) -> Result<()> {
-        let secrets: Value = serde_json::from_str(&fs::read_to_string(self.root.path().join(".dev/secrets.json"))?)?;
-        let text = |value: &Value| value.as_str().map(str::to_owned).context("a text");
-        let environment = [
-            ("DATABASE_URL", text(&told["database_url"])?),
-            ("KEY_PEPPER", text(&secrets["key_pepper"])?),
-            ("ENCRYPTION_KEY", text(&secrets["encryption_key"])?),
-        ];
-        let ctl = |arguments: &[&str]| {
-            let mut command = Command::new(Path::new(env!("CARGO_BIN_EXE_sandbox")).with_file_name("ctl"));
-            command.env_clear().envs(environment.clone()).args(arguments).output()
-        };
-        assert!(ctl(&["accounts", "list"])?.status.success());
-        let refused = ctl(&["gateway", "account", "rotate-keys", "--username", "sandbox"])?;
-        let complaint = String::from_utf8(refused.stderr)?;
-        assert!(!refused.status.success() && complaint.contains("GATEWAY_"), "{complaint}");
-        Ok(())
-    }
-
-    fn stop(mut self) -> Result<()> {
-        kill(Pid::from_raw(self.child.id().try_into()?), Signal::SIGTERM)?;
-        ensure!(self.child.wait()?.success(), "it did not stop well");
-        Ok(())
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // What it has started ends with it.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-#[test]
-fn it_tells_its_addresses_and_the_keys_of_its_accounts() -> Result<()> {
-    let running = Running::start(TempDir::new()?)?;
+#[tokio::test]
+async fn it_tells_its_addresses_and_the_keys_of_its_accounts() -> Result<()> {
+    let running = Running::start()?;
     let told = running.description()?;
     for name in ["api_url", "gateway_url", "database_url", "redis_url"] {
         assert!(told[name].is_string(), "{name} in {told}");
@@ -111,7 +48,7 @@ fn it_tells_its_addresses_and_the_keys_of_its_accounts() -> Result<()> {
     let listed = running.operate(&["gateway", "account", "list"])?;
     assert_eq!(running.operate(&["ctl", "gateway", "account", "list"])?, listed, "the one tool does it too");
     assert!(running.operate(&["ctl", "gateway", "reencrypt"])?["remaining"] == 0);
-    running.ctl_needs_no_gateway(&told)?;
+    ctl_needs_no_gateway(&running, &told)?;
     let settings = |keys: &Value| -> Result<Value> {
         let fields = keys.as_object().context("keys")?;
         assert_eq!(fields.keys().collect::<Vec<_>>(), ["api_key", "secret_key", "username"], "{keys}");
@@ -129,7 +66,7 @@ fn it_tells_its_addresses_and_the_keys_of_its_accounts() -> Result<()> {
     assert_eq!(settings(&of_gateway["cvv_required"])?["cvv_required"], true);
     assert_eq!(settings(&of_gateway["cvv_optional"])?["cvv_required"], false);
     settings(&of_gateway["other"])?;
-    running.stop()
+    running.stop().await
 }
 
 #[test]
@@ -137,7 +74,7 @@ fn a_command_gets_a_migrated_database_and_its_exit_code_comes_back() -> Result<(
     let root = TempDir::new()?;
     let seen = root.path().join("seen");
     let script = format!("printf %s \"$DATABASE_URL\" > '{}'; exit 7", seen.display());
-    let status = sandbox(&root, &["database", "--", "sh", "-c", &script]).status()?;
+    let status = program(root.path())?.args(["database", "--", "sh", "-c", &script]).status()?;
     assert_eq!(status.code(), Some(7));
     assert!(fs::read_to_string(seen)?.starts_with("postgres://"));
     Ok(())
@@ -146,9 +83,9 @@ fn a_command_gets_a_migrated_database_and_its_exit_code_comes_back() -> Result<(
 #[test]
 fn without_a_running_sandbox_ctl_says_so_and_reset_succeeds() -> Result<()> {
     let root = TempDir::new()?;
-    let refused = sandbox(&root, &["ctl", "accounts", "list"]).output()?;
+    let refused = program(root.path())?.args(["ctl", "accounts", "list"]).output()?;
     assert_eq!(refused.status.code(), Some(1));
     assert!(String::from_utf8(refused.stderr)?.contains("does not run"));
-    assert!(sandbox(&root, &["reset"]).status()?.success());
+    assert!(program(root.path())?.arg("reset").status()?.success());
     Ok(())
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Lines of a file at most. A longer one is more than one idea.
 const MAX_LINES: usize = 500;
 /// Written by programs, or not ours to keep short.
-const NOT_OURS: [&str; 7] = ["target", ".dev", ".git", ".sqlx", "node_modules", "secrets", "Cargo.lock"];
+const NOT_OURS: [&str; 8] = ["target", ".dev", ".git", ".sqlx", ".venv", "node_modules", "secrets", "Cargo.lock"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("testkit lies in the repository").to_owned()

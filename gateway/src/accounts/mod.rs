@@ -7,7 +7,7 @@ use common::calendar::TimeZone;
 use common::crypto::{Pepper, Secret, random_hex, random_u32};
 use common::time::Timestamp;
 use md5::{Digest, Md5};
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 
 pub use fee::{Fee, WHOLE};
 
@@ -117,7 +117,7 @@ pub struct Vaulting {
 /// # Errors
 /// The user name is taken or malformed, and whatever the database says.
 pub async fn create(
-    db: &PgPool,
+    db: &mut PgConnection,
     vaulting: &Vaulting,
     username: &str,
     settings: &Settings,
@@ -127,10 +127,8 @@ pub async fn create(
     let keys = new_keys(username);
     let sealed = vaulting.card_keys.seal(keys.secret_key.expose(), &secret_key_context(id));
     let hash = vaulting.pepper.hash(keys.api_key.expose());
-    let mut tx = db.begin().await?;
-    store::insert(&mut tx, id, username, &hash, &sealed, &keys.app_key, now).await?;
-    store::set(&mut tx, username, settings).await?;
-    tx.commit().await?;
+    store::insert(db, id, username, &hash, &sealed, &keys.app_key, now).await?;
+    store::set(db, username, settings).await?;
     Ok(keys)
 }
 
@@ -138,20 +136,32 @@ pub async fn create(
 ///
 /// # Errors
 /// Only the database's.
-pub async fn set(db: &PgPool, username: &str, settings: &Settings) -> Result<bool, sqlx::Error> {
-    store::set(&mut *db.acquire().await?, username, settings).await
+pub async fn set(db: &mut PgConnection, username: &str, settings: &Settings) -> Result<bool, sqlx::Error> {
+    store::set(db, username, settings).await
 }
 
 /// Gives an account new keys; the former ones end at once. None if there is no account of this name.
 ///
 /// # Errors
 /// Only the database's.
-pub async fn rotate_keys(db: &PgPool, vaulting: &Vaulting, username: &str) -> Result<Option<Keys>, sqlx::Error> {
-    let Some(account) = store::find(db, username).await? else { return Ok(None) };
+pub async fn rotate_keys(
+    db: &mut PgConnection,
+    vaulting: &Vaulting,
+    username: &str,
+) -> Result<Option<Keys>, sqlx::Error> {
+    let Some(account) = store::find(&mut *db, username).await? else { return Ok(None) };
     let keys = new_keys(username);
     let sealed = vaulting.card_keys.seal(keys.secret_key.expose(), &secret_key_context(account.id));
     store::set_keys(db, account.id, &vaulting.pepper.hash(keys.api_key.expose()), &sealed, &keys.app_key).await?;
     Ok(Some(keys))
+}
+
+/// The account of this name.
+///
+/// # Errors
+/// Only the database's.
+pub async fn named(db: &mut PgConnection, username: &str) -> Result<Option<Account>, sqlx::Error> {
+    store::find(db, username).await
 }
 
 /// Every account, oldest first.

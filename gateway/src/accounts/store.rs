@@ -2,7 +2,7 @@
 
 use common::calendar::TimeZone;
 use common::time::Timestamp;
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 
 use super::{Account, CURRENCIES, Settings};
 use crate::id::AccountId;
@@ -91,7 +91,7 @@ pub(super) async fn set(db: &mut PgConnection, username: &str, set: &Settings) -
 }
 
 pub(super) async fn set_keys(
-    db: &PgPool,
+    db: &mut PgConnection,
     id: AccountId,
     api_key_hash: &[u8],
     secret_key_sealed: &[u8],
@@ -109,7 +109,7 @@ pub(super) async fn set_keys(
     Ok(())
 }
 
-pub(super) async fn find(db: &PgPool, username: &str) -> Result<Option<Account>, sqlx::Error> {
+pub(super) async fn find(db: impl PgExecutor<'_>, username: &str) -> Result<Option<Account>, sqlx::Error> {
     select_accounts!("WHERE username = $1", username).fetch_optional(db).await
 }
 

@@ -2,15 +2,16 @@
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
+use common::actor::Actor;
 use common::calendar::TimeZone;
 use common::clock::Clock;
-use common::db;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 
 use super::vaulting;
 use crate::accounts::{self, Account, CURRENCIES, Keys, Settings, WHOLE};
 use crate::amount::Amount;
+use crate::audit;
 use crate::cards::Brand;
 use crate::http::is_email;
 
@@ -131,33 +132,38 @@ impl Create {
     }
 }
 
-/// Does it.
-pub(super) async fn run(command: Command) -> Result<Value> {
-    let db = db::pool(&common::config::database_url()?, 2, "gateway")?;
-    Ok(match command {
+/// Does it; a change with its record, or not at all.
+pub(super) async fn run(db: &PgPool, command: Command, actor: &Actor) -> Result<Value> {
+    let mut tx = db.begin().await?;
+    let (action, username, printed) = match command {
         Command::Create(create) => {
             let now = Clock::system().now();
-            let keys = accounts::create(&db, &vaulting()?, &create.username, &create.settings(), now).await;
+            let keys = accounts::create(&mut tx, &vaulting()?, &create.username, &create.settings(), now).await;
             let keys = keys.context("cannot make the account; a user name is taken once")?;
-            keys_of(&create.username, &keys)
+            ("account.create", create.username.clone(), Some(keys_of(&create.username, &keys)))
         }
         Command::Set(set) => {
-            if !accounts::set(&db, &set.username, &set.settings()).await? {
+            if !accounts::set(&mut tx, &set.username, &set.settings()).await? {
                 bail!("there is no account {}", set.username);
             }
-            one(&db, &set.username).await?
+            ("account.set", set.username, None)
         }
         Command::RotateKeys { username } => {
-            let keys = accounts::rotate_keys(&db, &vaulting()?, &username).await?;
-            keys_of(&username, &keys.with_context(|| format!("there is no account {username}"))?)
+            let keys = accounts::rotate_keys(&mut tx, &vaulting()?, &username).await?;
+            let keys = keys.with_context(|| format!("there is no account {username}"))?;
+            ("account.rotate_keys", username.clone(), Some(keys_of(&username, &keys)))
         }
-        Command::List => json!({"accounts": accounts::list(&db).await?.iter().map(shown).collect::<Vec<_>>()}),
-    })
-}
-
-async fn one(db: &PgPool, username: &str) -> Result<Value> {
-    let all = accounts::list(db).await?;
-    all.iter().find(|account| account.username == username).map(shown).context("the account is gone")
+        Command::List => {
+            let all = accounts::list(db).await?;
+            return Ok(json!({"accounts": all.iter().map(shown).collect::<Vec<_>>()}));
+        }
+    };
+    // What is set afterwards, and no key.
+    let account =
+        accounts::named(&mut tx, &username).await?.map(|account| shown(&account)).context("the account is gone")?;
+    audit::record(&mut tx, actor, action, Some(&username), &account).await?;
+    tx.commit().await?;
+    Ok(printed.unwrap_or(account))
 }
 
 fn keys_of(username: &str, keys: &Keys) -> Value {

@@ -6,15 +6,20 @@ mod serve;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use common::actor::Actor;
 use common::db;
-use serde_json::Value;
+use serde_json::{Value, json};
+use sqlx::PgPool;
 
 use crate::accounts::Vaulting;
-use crate::{config, migrations, rekey};
+use crate::{audit, config, migrations, rekey};
 
 #[derive(Parser)]
 #[command(name = "gateway", about = "The card gateway")]
 struct Cli {
+    /// Who you are, for the audit log; your user name at this machine by default.
+    #[arg(long = "as", global = true, value_name = "NAME")]
+    actor: Option<String>,
     /// Without one it serves.
     #[command(subcommand)]
     command: Option<Command>,
@@ -36,8 +41,25 @@ pub enum Operate {
     /// Merchants' accounts.
     #[command(subcommand)]
     Account(account::Command),
+    /// What operators did.
+    #[command(subcommand)]
+    Audit(Audit),
     /// Encrypt under the current key what an old one has encrypted. It may be stopped and run beside serving processes.
     Reencrypt,
+}
+
+/// What is asked of the audit log.
+#[derive(Subcommand)]
+pub enum Audit {
+    /// What operators did, newest first.
+    List {
+        /// To this account alone.
+        #[arg(long)]
+        username: Option<String>,
+        /// So many at most.
+        #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(i64).range(1..=10_000))]
+        limit: i64,
+    },
 }
 
 /// Does what the arguments of the process say.
@@ -45,7 +67,8 @@ pub enum Operate {
 /// # Errors
 /// Whatever kept it from being done.
 pub async fn run() -> Result<()> {
-    match Cli::parse().command.unwrap_or(Command::Serve) {
+    let cli = Cli::parse();
+    match cli.command.unwrap_or(Command::Serve) {
         Command::Serve => serve::serve().await,
         Command::Migrate => {
             migrations::run(common::config::database_url()?.expose()).await?;
@@ -53,7 +76,7 @@ pub async fn run() -> Result<()> {
             Ok(())
         }
         Command::Operate(command) => {
-            println!("{}", operate(command).await?);
+            println!("{}", operate(command, &Actor::named(cli.actor.as_deref())?).await?);
             Ok(())
         }
     }
@@ -63,14 +86,26 @@ pub async fn run() -> Result<()> {
 ///
 /// # Errors
 /// Whatever kept it from being done.
-pub async fn operate(command: Operate) -> Result<Value> {
+pub async fn operate(command: Operate, actor: &Actor) -> Result<Value> {
+    let db = db::pool(&common::config::database_url()?, 2, "gateway")?;
     match command {
-        Operate::Account(command) => account::run(command).await,
+        Operate::Account(command) => account::run(&db, command, actor).await,
         Operate::Reencrypt => {
-            let db = db::pool(&common::config::database_url()?, 2, "gateway")?;
-            Ok(serde_json::to_value(rekey::run(&db, &config::card_keys()?).await?)?)
+            let ring = config::card_keys()?;
+            // It commits batch by batch, so that it was begun is written down before.
+            record(&db, actor, &json!({"state": "begun"})).await?;
+            let done = serde_json::to_value(rekey::run(&db, &ring).await?)?;
+            record(&db, actor, &json!({"state": "ended", "done": done})).await?;
+            Ok(done)
+        }
+        Operate::Audit(Audit::List { username, limit }) => {
+            Ok(json!({"audit": audit::list(&db, username.as_deref(), limit).await?}))
         }
     }
+}
+
+async fn record(db: &PgPool, actor: &Actor, detail: &Value) -> Result<()> {
+    Ok(audit::record(&mut *db.acquire().await?, actor, "reencrypt", None, detail).await?)
 }
 
 fn vaulting() -> Result<Vaulting> {

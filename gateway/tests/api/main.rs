@@ -1,5 +1,6 @@
 //! The gateway over HTTP: the real process, a real Postgres, and a merchant.
 
+mod audit;
 mod browsers;
 mod changes;
 mod codes;

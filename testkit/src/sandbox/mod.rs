@@ -3,6 +3,7 @@
 mod accounts;
 mod backoff;
 mod display;
+mod running;
 mod state;
 mod system;
 
@@ -23,6 +24,8 @@ use crate::{Postgres, TempDir, postgres, process::binary};
 use display::say;
 use state::Place;
 use system::System;
+
+pub use running::{Running, program};
 
 const USAGE: &str = "usage: sandbox run | reset | ctl ARGUMENTS… | gateway ARGUMENTS… | database -- COMMAND…";
 

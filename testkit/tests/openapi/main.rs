@@ -14,6 +14,8 @@ use uuid::Uuid;
 const ORIGIN: &str = "https://shop.example";
 /// What those links are for that are there to begin with.
 const FRESH: &str = "fresh";
+/// What merchants read.
+const DOCUMENTS: [&str; 5] = ["api", "customers", "billing", "webhooks", "elements"];
 const HOOK: &str = "https://hooks.example/fresh";
 
 fn entries(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
@@ -227,6 +229,9 @@ async fn the_api_answers_as_the_document_says() -> Result<()> {
     let customer = customer(&client).await?;
     let file = tools.folder().join("closed.json");
     std::fs::write(&file, closed(&document).to_string())?;
+    let documents = DOCUMENTS.map(|name| tools::here(&format!("../../../docs/{name}.md")));
+    let check = tools::here("check_documents.py");
+    run(tools.command("python").args([&check, &file]).args(documents)).await.context("a document shows what is not")?;
     let secret = format!("Authorization: Bearer {}", account.secret_key);
     let mut with_secret = tools.schemathesis(&file, &url, &secret, &["--exclude-tag", "Browser"]);
     with_secret.env("FRESH", fresh.to_string()).env("CUSTOMER", &customer).env("PLAN", plan(&client).await?);

@@ -10,7 +10,8 @@ use serde_json::json;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::audit::{Act, Actor, Entry};
+use crate::actor::Actor;
+use crate::audit::{Act, Entry};
 use crate::config::ConfigError;
 use crate::crypto::{KeyRing, SealedUnder, hex};
 use crate::db::Db;

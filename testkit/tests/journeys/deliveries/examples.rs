@@ -4,7 +4,7 @@ use std::{process::Stdio, time::Duration};
 
 use anyhow::{Context, Result};
 use serde_json::json;
-use testkit::Client;
+use testkit::{Client, examples::Example};
 use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines},
     process::{Child, ChildStdout},
@@ -12,7 +12,7 @@ use tokio::{
 };
 
 use super::{Endpoint, signature};
-use crate::support::{Example, Receiver, Reply, merchant};
+use crate::support::{Receiver, Reply, merchant};
 
 /// A secret, of somebody else.
 const OTHERS: &str = "whsec_q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=";

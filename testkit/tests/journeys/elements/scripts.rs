@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use anyhow::Result;
-use testkit::Client;
+use testkit::{Client, examples::run};
 use tokio::process::Command;
 
-use crate::support::{cluster, run};
+use crate::support::cluster;
 
 #[tokio::test]
 async fn each_script_is_served_to_whom_it_is_meant_for() -> Result<()> {

@@ -1,9 +1,10 @@
 //! The examples that merchants copy, with the public libraries they name, against a real api.
 
 use anyhow::{Context, Result};
+use testkit::examples::{Example, run};
 
 use super::{customers, live};
-use crate::support::{Example, cluster, run};
+use crate::support::cluster;
 
 /// Runs an example as a new live merchant, who has one customer more by it.
 async fn makes_a_customer(example: &Example) -> Result<()> {

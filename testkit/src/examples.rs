@@ -13,7 +13,8 @@ use anyhow::{Context, Result, ensure};
 use tokio::process::Command;
 
 /// A program of an example, with its libraries installed.
-pub(crate) struct Example {
+#[derive(Debug)]
+pub struct Example {
     folder: PathBuf,
     program: PathBuf,
     file: &'static str,
@@ -21,7 +22,10 @@ pub(crate) struct Example {
 
 impl Example {
     /// `examples/<name>/<file>` in Python, with what its `requirements.txt` names; none if this machine has no Python.
-    pub(crate) async fn in_python(name: &str, file: &'static str) -> Result<Option<Self>> {
+    ///
+    /// # Errors
+    /// When the libraries cannot be installed.
+    pub async fn in_python(name: &str, file: &'static str) -> Result<Option<Self>> {
         if !can("python3", &["-c", "import ensurepip, venv"]).await {
             return skipped(name, file, "python3 with venv");
         }
@@ -36,7 +40,10 @@ impl Example {
     }
 
     /// `examples/<name>/<file>` in Node, with what its `package.json` names; none if this machine has no Node.
-    pub(crate) async fn in_node(name: &str, file: &'static str) -> Result<Option<Self>> {
+    ///
+    /// # Errors
+    /// When the libraries cannot be installed.
+    pub async fn in_node(name: &str, file: &'static str) -> Result<Option<Self>> {
         if !can("node", &["--version"]).await || !can("npm", &["--version"]).await {
             return skipped(name, file, "node and npm");
         }
@@ -46,14 +53,24 @@ impl Example {
         Ok(Some(Self { program: "node".into(), folder, file }))
     }
 
+    /// Where its copy lies, beside the libraries: `venv` or `node_modules`.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// What runs it.
-    pub(crate) fn command(&self) -> Command {
+    #[must_use]
+    pub fn command(&self) -> Command {
         command(&self.program, &[self.file], &self.folder)
     }
 }
 
 /// Runs a command to its end and answers what it said.
-pub(crate) async fn run(mut command: Command) -> Result<String> {
+///
+/// # Errors
+/// When it fails; with what it said.
+pub async fn run(mut command: Command) -> Result<String> {
     let output = command.stdin(Stdio::null()).output().await.with_context(|| format!("{command:?}"))?;
     let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
     ensure!(output.status.success(), "{command:?} failed: {said}");

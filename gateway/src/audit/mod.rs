@@ -1,0 +1,5 @@
+//! The audit log: what operators did. It is only ever added to, in the transaction of the change.
+
+mod store;
+
+pub use store::{Row, list, record};
