@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use sqlx::{
     AssertSqlSafe, Connection, PgConnection, SqlStr,
     migrate::{MigrateError, Migrator},
@@ -29,19 +29,32 @@ pub async fn apply(migrator: &Migrator, database_url: &str) -> Result<()> {
     let until = Instant::now() + PATIENCE;
     loop {
         let mut connection = PgConnection::connect(database_url).await.context("cannot connect to the database")?;
-        match attempt(migrator, &mut connection).await {
-            Err(error) if must_wait(&error) && Instant::now() < until => {
-                println!("tables are in use, so this lets go and tries again: {error}");
-                // Its end frees the lock that keeps other migrators out.
-                let _ = connection.close().await;
-                sleep(PAUSE).await;
-            }
-            done => {
-                done.context("cannot migrate the database")?;
-                return connection.close().await.context("cannot close the connection after migrating");
-            }
+        let why = match only_one(&mut connection).await? {
+            false => "another one is at it".to_owned(),
+            true => match attempt(migrator, &mut connection).await {
+                Err(error) if must_wait(&error) => error.to_string(),
+                done => {
+                    done.context("cannot migrate the database")?;
+                    return connection.close().await.context("cannot close the connection after migrating");
+                }
+            },
+        };
+        if Instant::now() > until {
+            bail!("cannot migrate the database: {why}");
         }
+        println!("migrations let go, and are tried again in a second: {why}");
+        // Its end frees its locks.
+        let _ = connection.close().await;
+        sleep(PAUSE).await;
     }
+}
+
+/// Whether no other migrator is at work. It never waits: an index that another builds would wait for whoever waits here.
+async fn only_one(connection: &mut PgConnection) -> Result<bool> {
+    sqlx::query_scalar("SELECT pg_try_advisory_lock(hashtextextended('migrate', 0))")
+        .fetch_one(connection)
+        .await
+        .context("cannot ask whether another one migrates the database")
 }
 
 async fn attempt(migrator: &Migrator, connection: &mut PgConnection) -> Result<(), MigrateError> {
@@ -80,7 +93,7 @@ async fn drop_unfinished_indexes(connection: &mut PgConnection, migration: &SqlS
     Ok(())
 }
 
-/// Whether it failed for nothing but a lock: `lock_not_available`, or `deadlock_detected` with another migrator that waits.
+/// Whether it failed for nothing but a lock: `lock_not_available`, or `deadlock_detected`.
 fn must_wait(error: &MigrateError) -> bool {
     let (MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _)) = error else { return false };
     let code = cause.as_database_error().and_then(|said| said.code());
