@@ -47,7 +47,7 @@ pub(super) async fn list(
     limit: i64,
 ) -> Result<Vec<Payment>> {
     let query = select_payments!(
-        "WHERE p.account_id = $1 AND p.id < $2 ORDER BY p.id DESC LIMIT $3",
+        "WHERE (p.account_id, p.id) < ($1, $2) AND p.account_id >= $1 ORDER BY p.account_id DESC, p.id DESC LIMIT $3",
         account.uuid(),
         after.map_or(Uuid::max(), PaymentId::uuid),
         limit

@@ -368,12 +368,13 @@ pub(super) async fn finish(tx: &mut PgConnection, id: OperationId, outcome: &Out
 }
 
 pub(super) async fn take_due(db: &PgPool, batch: i64) -> Result<Vec<Due>> {
-    // The wait doubles from 2 s to 30 s: what nobody takes is not handed out at every tick.
+    // The wait doubles from 2 s to 30 s: what nobody takes is not handed out at every tick. The clock is asked in a query of
+    // its own: it is volatile, so that an index could not be bounded by it.
     let rows = sqlx::query_as!(
         Due,
         "UPDATE operations SET pushes = pushes + 1,
                 next_push_at = clock_timestamp() + make_interval(secs => least(30, 2 ^ least(pushes + 1, 5)))
-         WHERE id IN (SELECT id FROM operations WHERE next_push_at <= clock_timestamp()
+         WHERE id IN (SELECT id FROM operations WHERE next_push_at <= (SELECT clock_timestamp())
                       ORDER BY next_push_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED)
          RETURNING id, request_id, background",
         batch,
