@@ -27,6 +27,7 @@ mod payments;
 mod plans;
 mod recurring_invoices;
 mod rolling;
+mod scale;
 mod signing;
 mod subscriptions;
 mod support;
