@@ -16,10 +16,16 @@ pub(super) async fn per_second(database_url: &str, directory: &Path, clients: us
 }
 
 /// Look-ups of one payment per second of `clients`: what it takes from the tables, and nothing else.
-pub(super) async fn reads_per_second(database_url: &str, directory: &Path, clients: usize, seconds: u64) -> Result<f64> {
+pub(super) async fn reads_per_second(
+    database_url: &str,
+    directory: &Path,
+    clients: usize,
+    seconds: u64,
+) -> Result<f64> {
     let mut connection = PgConnection::connect(database_url).await?;
     let id: String = sqlx::query_scalar("SELECT max(id::text) FROM payments").fetch_one(&mut connection).await?;
-    let read = format!("SELECT p.*, a.mode FROM payments p JOIN accounts a ON a.id = p.account_id WHERE p.id = '{id}';\n");
+    let read =
+        format!("SELECT p.*, a.mode FROM payments p JOIN accounts a ON a.id = p.account_id WHERE p.id = '{id}';\n");
     pgbench(database_url, directory, &read, clients, seconds).await
 }
 

@@ -9,6 +9,7 @@ mod reads;
 mod receiver;
 mod report;
 mod scheduler;
+mod size;
 mod usage;
 mod webhooks;
 mod workers;
@@ -37,18 +38,28 @@ pub async fn command(arguments: &[String]) -> Result<()> {
         },
         None => bail!("bench all|payments|webhooks|workers|reads|scheduler [--seconds N] [--json]"),
     };
+    println!("{}", machine());
     let mut reports = Vec::new();
     for name in wanted {
         println!("--- {name}");
         reports.push(run(name, seconds).await?);
     }
     let found: Vec<Value> = reports.iter().map(report::Report::json).collect();
+    let below: String = reports.iter().map(|report| report.below.as_str()).collect();
     let rows: Vec<_> = reports.into_iter().flat_map(|report| report.rows).collect();
-    println!("--- all of it\n{}", report::table(&rows));
+    println!("--- all of it\n{}\n{below}", report::table(&rows));
     if json {
         println!("{}", json!({ "seconds": seconds, "benches": found }));
     }
     Ok(())
+}
+
+/// What the figures are of, and what else it had to do before.
+fn machine() -> String {
+    let processors = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load: Vec<&str> = load.split_whitespace().take(3).collect();
+    format!("{processors} processors; load before: {}", load.join(" "))
 }
 
 async fn run(name: &str, seconds: u64) -> Result<report::Report> {

@@ -9,6 +9,7 @@ use super::{
     floor, hop,
     load::{self, Exchange},
     report::{self, Goal, Report, Row},
+    size,
     usage::{self, Watched},
 };
 use crate::{Cluster, Kind, TempDir};
@@ -28,6 +29,7 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
     let pay = Exchange::post(&cluster.api_url(0), "/v1/payments", &account.secret_key, body, expected);
     let watched = watched(&mut cluster);
     load::closed_loop(COMPARED, WARM_UP, &pay).await?;
+    let size_before = size::of_tables(cluster.database_url()).await?;
 
     println!("clients  payments/s   p50 ms   p99 ms   CPU ms a payment");
     let (mut loads, mut at_32, mut cpu_at_32) = (Vec::new(), 0.0, std::collections::BTreeMap::new());
@@ -50,8 +52,10 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
             "cpu_seconds_per_payment": total, "cpu_seconds_per_payment_by_process": cpu,
         }));
     }
+    let bytes = size::a_payment(&size_before, &size::of_tables(cluster.database_url()).await?);
+    println!("bytes a payment, indexes included: {bytes:.0?}");
     let memory = usage::memory_mib(&watched);
-    print!("at {COMPARED} clients; memory at the end\n{}", report::processes(&cpu_at_32, &memory));
+    let below = format!("at {COMPARED} clients; memory at the end of the loads\n{}", report::processes(&cpu_at_32, &memory));
     let hops = hop::milliseconds(&cluster.redis.url()).await?;
     let (hop_p50, hop_p99) = (hop::percentile(&hops, 50), hop::percentile(&hops, 99));
     println!("queue alone, push to handler, one at a time: p50 {hop_p50:.3} ms, p99 {hop_p99:.3} ms");
@@ -64,14 +68,15 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
     let rows = vec![
         row(format!("payments/s of {COMPARED} clients, beside pgbench"), at_32, Some(floor), Goal::AtLeast(0.5)),
         row(format!("CPU ms a payment at {COMPARED} clients"), cpu_ms, None, Goal::None),
+        row("bytes a payment, indexes included".to_owned(), bytes.values().sum(), None, Goal::None),
         row("p50 ms of the queue's hop".to_owned(), hop_p50, None, Goal::AtMost(2.0)),
     ];
     let details = json!({
         "bench": "payments", "seconds": seconds, "loads": loads, "floor_per_second": floor, "ratio": ratio,
-        "cpu_seconds_per_payment_by_process": cpu_at_32, "memory_mib": memory, "queue_hop_p50_ms": hop_p50,
+        "cpu_seconds_per_payment_by_process": cpu_at_32, "memory_mib": memory, "bytes_a_payment": bytes, "queue_hop_p50_ms": hop_p50,
         "queue_hop_p99_ms": hop_p99,
     });
-    Ok(Report { rows, details })
+    Ok(Report { rows, below, details })
 }
 
 /// Every process whose use is measured.

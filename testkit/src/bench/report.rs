@@ -56,9 +56,11 @@ impl Row {
 }
 
 /// What one benchmark found.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) rows: Vec<Row>,
+    /// What stands below the table.
+    pub(super) below: String,
     pub(super) details: Value,
 }
 
@@ -71,7 +73,8 @@ impl Report {
 /// All lines, one below the other.
 pub(super) fn table(rows: &[Row]) -> String {
     let widest = rows.iter().map(|row| row.what.chars().count()).max().unwrap_or(0);
-    let mut text = format!("{:<10}{:<widest$}{:>10}{:>10}{:>8}  {:<9}met\n", "bench", "what", "ours", "floor", "ratio", "goal");
+    let mut text =
+        format!("{:<10}{:<widest$}{:>10}{:>10}{:>8}  {:<9}met\n", "bench", "what", "ours", "floor", "ratio", "goal");
     for row in rows {
         let floor = row.floor.map(short).unwrap_or_default();
         let ratio = row.floor.map(|floor| format!("{:.2}", row.ours / floor)).unwrap_or_default();
@@ -89,7 +92,13 @@ pub(super) fn processes(cpu: &BTreeMap<String, f64>, memory: &BTreeMap<String, f
         let mib = memory.get(name).map(|mib| format!("{mib:.0}")).unwrap_or_default();
         let _ = writeln!(text, "{name:<10}{:>17.2}{mib:>13}", seconds * 1000.0);
     }
-    let _ = writeln!(text, "{:<10}{:>17.2}{:>13.0}", "all", cpu.values().sum::<f64>() * 1000.0, memory.values().sum::<f64>());
+    let _ = writeln!(
+        text,
+        "{:<10}{:>17.2}{:>13.0}",
+        "all",
+        cpu.values().sum::<f64>() * 1000.0,
+        memory.values().sum::<f64>()
+    );
     text
 }
 

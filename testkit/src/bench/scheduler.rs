@@ -71,7 +71,7 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
         "bench": "scheduler", "tick_ms_of_10_thousand": few, "tick_ms_of_1_million": many, "tick_ratio": many / few,
         "invoices_per_second": collected, "floor_per_second": floor, "ratio": ratio,
     });
-    Ok(Report { rows, details })
+    Ok(Report { rows, details, ..Report::default() })
 }
 
 /// Customers of the account, each with a card that approves. The account's own id.

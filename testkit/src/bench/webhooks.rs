@@ -82,7 +82,7 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
     let details = json!({
         "bench": "webhooks", "seconds": seconds, "loads": loads, "bare_posts_per_second": bare, "memory_mib": memory,
     });
-    Ok(Report { rows, details })
+    Ok(Report { rows, details, ..Report::default() })
 }
 
 /// An account that so many endpoints of the receiver listen to.

@@ -40,7 +40,9 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
         "\"status\":\"pending_settlement\"",
     );
     let alone_at_most = f64::from(UNDER_WAY) / (f64::from(LATENCY_MS) / 1000.0);
-    println!("a provider of {LATENCY_MS} ms, {UNDER_WAY} payments under way in each worker: {alone_at_most:.0}/s at most");
+    println!(
+        "a provider of {LATENCY_MS} ms, {UNDER_WAY} payments under way in each worker: {alone_at_most:.0}/s at most"
+    );
     println!("workers  clients  payments/s   p50 ms   p99 ms  of one");
     let (mut rows, mut loads, mut alone) = (Vec::new(), Vec::new(), 0.0);
     for count in WORKERS {
@@ -72,5 +74,5 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
     let details = json!({
         "bench": "workers", "latency_ms": LATENCY_MS, "under_way": UNDER_WAY, "at_most_alone": alone_at_most, "loads": loads,
     });
-    Ok(Report { rows, details })
+    Ok(Report { rows, details, ..Report::default() })
 }

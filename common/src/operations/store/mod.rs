@@ -302,7 +302,7 @@ pub(super) async fn unfinished(db: &PgPool, account: AccountId) -> Result<Vec<Un
         r#"SELECT id, state, coalesce(payment_id, payment_method_id) AS "subject!"
            FROM operations o WHERE account_id = $1 AND next_push_at IS NOT NULL
              AND NOT (kind = 'refund' AND state = 'ready' AND EXISTS (
-                 SELECT FROM operations b WHERE b.account_id = $1 AND b.payment_id = o.payment_id AND b.state = 'unknown'
+                 SELECT FROM operations b WHERE b.account_id = $1 AND b.payment_id = o.payment_id AND b.state::text = 'unknown'
                      AND b.next_push_at IS NULL))"#,
         account.uuid(),
     )
@@ -322,6 +322,8 @@ pub(super) async fn state(db: &PgPool, account: AccountId, id: OperationId) -> R
     Ok(state)
 }
 
+/// The state is compared as text, as it is wherever one payment is asked about: a plan by the index of everyone's unknown
+/// outcomes, made while there were few, would be kept while a provider is away and there are very many.
 pub(super) async fn another_refund_is_unknown(
     tx: &mut PgConnection,
     account: AccountId,
@@ -330,7 +332,7 @@ pub(super) async fn another_refund_is_unknown(
 ) -> Result<bool> {
     let found = sqlx::query_scalar!(
         r#"SELECT EXISTS (SELECT 1 FROM operations WHERE account_id = $1 AND payment_id = $2 AND kind = 'refund'
-                         AND state = 'unknown' AND id <> $3) AS "found!""#,
+                         AND state::text = 'unknown' AND id <> $3) AS "found!""#,
         account.uuid(),
         payment.uuid(),
         this.uuid()

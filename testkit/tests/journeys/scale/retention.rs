@@ -33,7 +33,9 @@ async fn age(db: &PgPool) -> Result<()> {
 async fn past(db: &PgPool, table: &str) -> Result<Vec<(i32, i64)>> {
     let mut found = Vec::new();
     for back in 1..=MONTHS {
-        let name = format!("SELECT to_regclass('{table}' || to_char(now() AT TIME ZONE 'UTC' - make_interval(months => {back}), '_YYYY_MM'))::text");
+        let name = format!(
+            "SELECT to_regclass('{table}' || to_char(now() AT TIME ZONE 'UTC' - make_interval(months => {back}), '_YYYY_MM'))::text"
+        );
         let partition: Option<String> = sqlx::query_scalar(AssertSqlSafe(name)).fetch_one(db).await?;
         if let Some(partition) = partition {
             let count = format!("SELECT count(*) FROM {partition}");
