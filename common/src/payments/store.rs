@@ -201,7 +201,7 @@ pub(super) async fn postpone_inquiries(
     sqlx::query!(
         "UPDATE payments SET inquiry_at = $3::timestamptz
             + greatest(interval '30 seconds', ($3 - coalesce(captured_at, created_at + make_interval(secs => $4))) / 4)
-         WHERE account_id = $1 AND id = ANY($2) AND inquiry_at <= $3",
+         WHERE account_id = $1 AND id = ANY($2) AND (inquiry_at <= $3) IS TRUE",
         account.uuid(),
         &ids,
         now,

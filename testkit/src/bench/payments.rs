@@ -55,7 +55,8 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
     let bytes = size::a_payment(&size_before, &size::of_tables(cluster.database_url()).await?);
     println!("bytes a payment, indexes included: {bytes:.0?}");
     let memory = usage::memory_mib(&watched);
-    let below = format!("at {COMPARED} clients; memory at the end of the loads\n{}", report::processes(&cpu_at_32, &memory));
+    let below =
+        format!("at {COMPARED} clients; memory at the end of the loads\n{}", report::processes(&cpu_at_32, &memory));
     let hops = hop::milliseconds(&cluster.redis.url()).await?;
     let (hop_p50, hop_p99) = (hop::percentile(&hops, 50), hop::percentile(&hops, 99));
     println!("queue alone, push to handler, one at a time: p50 {hop_p50:.3} ms, p99 {hop_p99:.3} ms");

@@ -19,10 +19,14 @@ pub(super) async fn of_tables(database_url: &str) -> Result<(BTreeMap<String, i6
 }
 
 /// Bytes of each table that came with each payment, where that is one at least.
-pub(super) fn a_payment(before: &(BTreeMap<String, i64>, i64), after: &(BTreeMap<String, i64>, i64)) -> BTreeMap<String, f64> {
+pub(super) fn a_payment(
+    before: &(BTreeMap<String, i64>, i64),
+    after: &(BTreeMap<String, i64>, i64),
+) -> BTreeMap<String, f64> {
     let payments = (after.1 - before.1) as f64;
-    let grown = after.0.iter().map(|(table, bytes)| {
-        (table.clone(), (bytes - before.0.get(table).unwrap_or(&0)) as f64 / payments)
-    });
+    let grown = after
+        .0
+        .iter()
+        .map(|(table, bytes)| (table.clone(), (bytes - before.0.get(table).unwrap_or(&0)) as f64 / payments));
     grown.filter(|(_, bytes)| *bytes >= 1.0).collect()
 }

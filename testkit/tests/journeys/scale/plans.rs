@@ -1,20 +1,22 @@
-//! Every statement that the compiler has checked, planned for tables in which nearly all rows are one large account's: none
-//! may read a table past rows that it must not show. What is asserted is the plan, which no busy machine changes.
+//! Every statement that the compiler has checked, planned for tables in which all rows are one large account's, so that any
+//! index seems as good as the one that begins with the account. Such a plan is kept when there are other accounts: none may
+//! read past rows that it must not show. What is asserted is the plan, which no busy machine changes.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
 use anyhow::{Context, Result};
+use reqwest::Method;
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use testkit::Cluster;
 
-use crate::support::{Merchant, created, eventually, id, ok};
+use crate::support::{Merchant, created, eventually, id};
 
 /// Copies of each row.
-const ROWS: i64 = 3_000;
+const ROWS: i64 = 1_000;
 
 /// Each table that grows, and what of a copied row must be its own, by its number `n`.
-const TABLES: [(&str, &str); 16] = [
+const TABLES: [(&str, &str); 17] = [
     ("customers", ""),
     ("payment_methods", ""),
     ("addresses", ""),
@@ -31,6 +33,7 @@ const TABLES: [(&str, &str); 16] = [
     ("webhook_deliveries", ""),
     ("events", ""),
     ("audit_log", ""),
+    ("collection_attempts", "'invoice_id', new_ulid(now()), 'payment_id', new_ulid(now())"),
 ];
 
 /// One row at least of each table.
@@ -47,7 +50,10 @@ async fn live_a_little(merchant: &Merchant) -> Result<()> {
     .await?;
     make("/v1/subscriptions", json!({"customerId": customer, "planId": plan, "startAt": "2090-01-01"})).await?;
     let invoice = json!({"customerId": customer, "currency": "USD", "amount": 700});
-    make("/v1/invoices", invoice).await?;
+    let invoice = make("/v1/invoices", invoice).await?;
+    let now = json!({"collectAt": "2020-01-01T00:00:00Z"});
+    assert_eq!(merchant.api.post(&format!("/v1/invoices/{invoice}/schedule"), now).await?.status, 200);
+    assert_eq!(merchant.api.send(Method::POST, "/v1/invoices/scheduler/run", None).await?.status, 200);
     let monthly = json!({"customerId": customer, "cadence": {"unit": "monthly", "interval": 1}, "startDate": "2090-01-01",
         "template": {"currency": "USD", "items": [{"description": "Rent", "quantity": 1, "unitAmount": 700}]}});
     make("/v1/recurring_invoices", monthly).await?;
@@ -63,7 +69,7 @@ async fn multiply(db: &mut PgConnection, account: uuid::Uuid) -> Result<()> {
     for (table, own) in TABLES {
         let own = if own.is_empty() { String::new() } else { format!(", {own}") };
         let copy = format!(
-            "INSERT INTO {table} SELECT (jsonb_populate_record(NULL::{table}, to_jsonb(t) || jsonb_build_object('id', new_ulid(now()){own}))).*
+            "INSERT INTO {table} SELECT (jsonb_populate_record(NULL::{table}, to_jsonb(t) || jsonb_build_object('id', new_ulid(now() + n * interval '1 millisecond'){own}))).*
              FROM (SELECT * FROM {table} WHERE account_id = $1 LIMIT 1) t, generate_series(1, $2) n"
         );
         let copied =
@@ -99,7 +105,8 @@ fn wrong(node: &Value) -> Option<String> {
         return None;
     }
     // One row, whoever's it is.
-    let by_id = bound.contains("(id = ") || bound.contains("_id = ");
+    let others = bound.replace("account_id = ", "");
+    let by_id = others.contains("(id = ") || others.contains("_id = ");
     // Operators list everyone's, and may keep that to an account.
     let everyones = filter.contains("IS NULL) OR (account_id = ");
     let past_others = filter.contains("account_id = ") && !by_id && !everyones;
@@ -124,10 +131,8 @@ fn all_wrong(node: &Value, found: &mut Vec<String>) {
 #[tokio::test]
 async fn no_statement_reads_past_rows_that_it_must_not_show() -> Result<()> {
     let cluster = Cluster::builder().api(1).worker(1).start().await?;
-    let (large, small) = (Merchant::new(&cluster).await?, Merchant::new(&cluster).await?);
+    let large = Merchant::new(&cluster).await?;
     live_a_little(&large).await?;
-    live_a_little(&small).await?;
-    ok(&small.api.get("/v1/payments").await?);
     let mut db = PgConnection::connect(cluster.database_url()).await?;
     multiply(&mut db, large.books.account).await?;
 
