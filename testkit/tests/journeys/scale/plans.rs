@@ -25,7 +25,7 @@ const TABLES: [(&str, &str); 17] = [
     ("recurring_invoices", ""),
     ("invoices", "'number', n + 100000, 'page_token', repeat('x', 32) || n"),
     ("payment_links", "'page_token', repeat('y', 32) || n"),
-    ("payments", "'provider_ref', 'copy-' || n"),
+    ("payments", "'provider_ref', 'copy-' || n, 'invoice_id', null"),
     ("refunds", "'payment_id', new_ulid(now())"),
     ("operations", "'payment_id', new_ulid(now()), 'reference', 'copy-' || n, 'kind', 'sale', 'refund_id', null"),
     ("webhook_endpoints", ""),
