@@ -173,7 +173,7 @@ async fn due_operations(db: &PgPool) -> Result<Finding> {
         r#"SELECT count(*) AS "count!", count(*) FILTER (WHERE lease_until < due) AS "leases!",
                   coalesce(max(extract(epoch FROM clock_timestamp() - due)), 0)::float8 AS "oldest!"
            FROM (SELECT next_push_at AS due, lease_until FROM operations
-                 WHERE next_push_at < clock_timestamp() ORDER BY next_push_at LIMIT $1) AS looked_at"#,
+                 WHERE next_push_at < (SELECT clock_timestamp()) ORDER BY next_push_at LIMIT $1) AS looked_at"#,
         LOOKED_AT
     );
     let row = row.fetch_one(db).await?;
