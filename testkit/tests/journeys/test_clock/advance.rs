@@ -29,7 +29,9 @@ async fn whoever_asks_for_the_same_joins_and_for_something_else_has_to_wait() ->
         try_join(first, second).await
     };
     let (slow, (first, second)) = try_join(merchant.pay(500), asked).await?;
-    assert_eq!(created(&slow)["status"], "pending_settlement");
+    // It may be read after the clock has moved.
+    let status = &created(&slow)["status"];
+    assert!(status == "pending_settlement" || status == "settled", "{status}");
     for answer in [first, second] {
         assert!(ok(&answer)["now"].as_str() >= Some(&to) && answer.body.get("pending").is_none(), "{}", answer.body);
     }
