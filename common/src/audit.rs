@@ -130,7 +130,8 @@ pub async fn list(db: &PgPool, filter: Filter) -> Result<Vec<Row>> {
             sqlx::query_as!(
                 Row,
                 "SELECT id, at, actor, action, account_id, object, detail FROM audit_log
-                 WHERE account_id = $1 AND id >= ulid_floor($2) ORDER BY account_id DESC, id DESC LIMIT $3",
+                 WHERE (account_id, id) >= ($1, ulid_floor($2)) AND account_id <= $1
+                 ORDER BY account_id DESC, id DESC LIMIT $3",
                 account.uuid(),
                 since,
                 filter.limit,

@@ -289,25 +289,36 @@ async fn why_not(tx: &mut PgConnection, account: AccountId, hash: &[u8]) -> Resu
     })
 }
 
-/// Forgets sessions and tokens that ended long ago, a bounded number at a time; answers how many.
+/// Forgets sessions that ended long ago; so many at most, and answers how many.
 ///
 /// # Errors
 /// Only the database's.
-pub async fn forget_ended(db: &PgPool) -> Result<u64> {
-    let kept = KEPT_AFTER_EXPIRY.as_secs_f64();
-    let sessions = sqlx::query!(
-        "DELETE FROM checkout_sessions WHERE id_hash IN (SELECT id_hash FROM checkout_sessions
-            WHERE expires_at < clock_timestamp() - make_interval(secs => $1) LIMIT 1000 FOR UPDATE SKIP LOCKED)",
-        kept
+pub async fn forget_sessions(db: &PgPool, batch: i64) -> Result<u64> {
+    let done = sqlx::query!(
+        "DELETE FROM checkout_sessions WHERE ctid = ANY (ARRAY(SELECT ctid FROM checkout_sessions
+            WHERE expires_at < (SELECT clock_timestamp()) - make_interval(secs => $1)
+            ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
+        KEPT_AFTER_EXPIRY.as_secs_f64(),
+        batch,
     )
     .execute(db)
     .await?;
-    let tokens = sqlx::query!(
-        "DELETE FROM payment_tokens WHERE token_hash IN (SELECT token_hash FROM payment_tokens
-            WHERE expires_at < clock_timestamp() - make_interval(secs => $1) LIMIT 1000 FOR UPDATE SKIP LOCKED)",
-        kept
+    Ok(done.rows_affected())
+}
+
+/// Forgets tokens that ended long ago. As [`forget_sessions`].
+///
+/// # Errors
+/// Only the database's.
+pub async fn forget_tokens(db: &PgPool, batch: i64) -> Result<u64> {
+    let done = sqlx::query!(
+        "DELETE FROM payment_tokens WHERE ctid = ANY (ARRAY(SELECT ctid FROM payment_tokens
+            WHERE expires_at < (SELECT clock_timestamp()) - make_interval(secs => $1)
+            ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
+        KEPT_AFTER_EXPIRY.as_secs_f64(),
+        batch,
     )
     .execute(db)
     .await?;
-    Ok(sessions.rows_affected() + tokens.rows_affected())
+    Ok(done.rows_affected())
 }

@@ -1,10 +1,13 @@
 //! Events: what happened, written in the transaction that makes it true, as the bytes that every delivery will send.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use sqlx::PgPool;
+use tokio::time::sleep;
 
 use crate::clock::Clock;
-use crate::db::Tx;
+use crate::db::{Tx, worth_repeating};
 use crate::error::{Error, Result};
 use crate::id::{AccountId, EventId};
 use crate::queues;
@@ -141,18 +144,35 @@ const BY_MONTH: [&str; 2] = ["events", "webhook_deliveries"];
 /// the beginning of each month.
 const MONTHS: i32 = 4;
 
+/// How often the lock on a whole table is tried for. It is waited for a moment, for everybody waits behind whoever waits for
+/// it, and in between everybody goes on.
+const TRIES: usize = 5;
+const BETWEEN_TRIES: Duration = Duration::from_millis(500);
+
 /// Makes the partitions of the coming months where they are missing; answers how many were made.
 ///
 /// # Errors
-/// Only the database's: where a table is busy, the lock is not waited for. The others are looked after all the same.
+/// Only the database's: where a table is busy for long, its lock is not had. The others are looked after all the same.
 pub async fn ensure_partitions(db: &PgPool, now: Timestamp) -> Result<i32> {
     let mut made = Ok(0);
     for table in BY_MONTH {
-        let query =
-            sqlx::query_scalar!("SELECT ensure_monthly_partitions($1::text::regclass, $2, $3)", table, now, MONTHS);
-        made = both(made, query.fetch_one(db).await);
+        let make = || {
+            sqlx::query_scalar!("SELECT ensure_monthly_partitions($1::text::regclass, $2, $3)", table, now, MONTHS)
+                .fetch_one(db)
+        };
+        made = both(made, try_for_lock(make).await);
     }
     made
+}
+
+async fn try_for_lock<T>(change: impl AsyncFn() -> Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
+    for _ in 1..TRIES {
+        match change().await {
+            Err(error) if worth_repeating(&error) => sleep(BETWEEN_TRIES).await,
+            done => return done,
+        }
+    }
+    change().await
 }
 
 /// What was done to one table more, or the first failure.
@@ -168,13 +188,16 @@ fn both(done: Result<i32>, more: Result<Option<i32>, sqlx::Error>) -> Result<i32
 pub async fn drop_partitions(db: &PgPool, now: Timestamp, months: i32) -> Result<i32> {
     let mut dropped = Ok(0);
     for table in BY_MONTH {
-        let query = sqlx::query_scalar!(
-            "SELECT drop_monthly_partitions($1::text::regclass, $2::timestamptz - make_interval(months => $3))",
-            table,
-            now,
-            months,
-        );
-        dropped = both(dropped, query.fetch_one(db).await);
+        let drop = || {
+            sqlx::query_scalar!(
+                "SELECT drop_monthly_partitions($1::text::regclass, $2::timestamptz - make_interval(months => $3))",
+                table,
+                now,
+                months,
+            )
+            .fetch_one(db)
+        };
+        dropped = both(dropped, try_for_lock(drop).await);
     }
     dropped
 }

@@ -28,14 +28,15 @@ pub async fn use_once(db: &PgPool, account: AccountId, key: KeyId, nonce: &str) 
     Ok(done.rows_affected() == 1)
 }
 
-/// Forgets nonces whose signatures are long refused for their age; a bounded number at a time, and answers how many.
+/// Forgets nonces whose signatures are long refused for their age; so many at most, and answers how many.
 ///
 /// # Errors
 /// Only the database's.
-pub async fn forget_expired(db: &PgPool) -> Result<u64> {
+pub async fn forget_expired(db: &PgPool, batch: i64) -> Result<u64> {
     let done = sqlx::query!(
-        "DELETE FROM request_nonces WHERE (key_id, nonce) IN (SELECT key_id, nonce FROM request_nonces
-            WHERE expires_at < clock_timestamp() LIMIT 10000 FOR UPDATE SKIP LOCKED)"
+        "DELETE FROM request_nonces WHERE ctid = ANY (ARRAY(SELECT ctid FROM request_nonces
+            WHERE expires_at < (SELECT clock_timestamp()) ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED))",
+        batch,
     )
     .execute(db)
     .await?;

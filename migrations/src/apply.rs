@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use sqlx::{
-    AssertSqlSafe, Connection, PgConnection,
+    AssertSqlSafe, Connection, PgConnection, SqlStr,
     migrate::{MigrateError, Migrator},
 };
 use tokio::time::{Instant, sleep};
@@ -29,41 +29,62 @@ pub async fn apply(migrator: &Migrator, database_url: &str) -> Result<()> {
     let until = Instant::now() + PATIENCE;
     loop {
         let mut connection = PgConnection::connect(database_url).await.context("cannot connect to the database")?;
-        match attempt(migrator, &mut connection).await {
-            Err(error) if must_wait(&error) && Instant::now() < until => {
-                println!("tables are in use, so this lets go and tries again: {error}");
-                // Its end frees the lock that keeps other migrators out.
-                let _ = connection.close().await;
-                sleep(PAUSE).await;
-            }
-            done => {
-                done.context("cannot migrate the database")?;
-                return connection.close().await.context("cannot close the connection after migrating");
-            }
+        let why = match only_one(&mut connection).await? {
+            false => "another one is at it".to_owned(),
+            true => match attempt(migrator, &mut connection).await {
+                Err(error) if must_wait(&error) => error.to_string(),
+                done => {
+                    done.context("cannot migrate the database")?;
+                    return connection.close().await.context("cannot close the connection after migrating");
+                }
+            },
+        };
+        if Instant::now() > until {
+            bail!("cannot migrate the database: {why}");
         }
+        println!("migrations let go, and are tried again in a second: {why}");
+        // Its end frees its locks.
+        let _ = connection.close().await;
+        sleep(PAUSE).await;
     }
+}
+
+/// Whether no other migrator is at work. It never waits: an index that another builds would wait for whoever waits here.
+async fn only_one(connection: &mut PgConnection) -> Result<bool> {
+    sqlx::query_scalar("SELECT pg_try_advisory_lock(hashtextextended('migrate', 0))")
+        .fetch_one(connection)
+        .await
+        .context("cannot ask whether another one migrates the database")
 }
 
 async fn attempt(migrator: &Migrator, connection: &mut PgConnection) -> Result<(), MigrateError> {
     for alone in migrator.iter().filter(|migration| migration.no_tx) {
         sqlx::query(LOCK_TIMEOUT).execute(&mut *connection).await?;
         migrator.run_to(alone.version - 1, &mut *connection).await?;
-        sqlx::query(NO_LOCK_TIMEOUT).execute(&mut *connection).await?;
-        drop_unfinished_indexes(connection).await?;
-        migrator.run_to(alone.version, &mut *connection).await?;
+        if !is_applied(migrator, connection, alone.version).await? {
+            sqlx::query(NO_LOCK_TIMEOUT).execute(&mut *connection).await?;
+            drop_unfinished_indexes(connection, &alone.sql).await?;
+            migrator.run_to(alone.version, &mut *connection).await?;
+        }
     }
     sqlx::query(LOCK_TIMEOUT).execute(&mut *connection).await?;
     migrator.run(&mut *connection).await
 }
 
-/// What a `CREATE INDEX CONCURRENTLY` leaves that was cut off: it costs every write, and nothing may read it.
-async fn drop_unfinished_indexes(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+async fn is_applied(migrator: &Migrator, connection: &mut PgConnection, version: i64) -> Result<bool, sqlx::Error> {
+    let applied = format!("SELECT EXISTS (SELECT FROM {} WHERE version = $1)", migrator.table_name);
+    sqlx::query_scalar(AssertSqlSafe(applied)).bind(version).fetch_one(connection).await
+}
+
+/// What this `CREATE INDEX CONCURRENTLY IF NOT EXISTS` left when it was cut off: it costs every write, and nothing may read it.
+async fn drop_unfinished_indexes(connection: &mut PgConnection, migration: &SqlStr) -> Result<(), sqlx::Error> {
     let unfinished: Vec<String> = sqlx::query_scalar(
         "SELECT format('DROP INDEX CONCURRENTLY IF EXISTS %I.%I', n.nspname, c.relname)
          FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-         WHERE NOT i.indisvalid AND c.relkind = 'i' AND n.nspname NOT LIKE 'pg\\_%'
+         WHERE NOT i.indisvalid AND c.relkind = 'i' AND position(' ' || c.relname || ' ' IN $1) > 0
            AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index p WHERE p.index_relid = i.indexrelid)",
     )
+    .bind(migration.as_str())
     .fetch_all(&mut *connection)
     .await?;
     for statement in unfinished {
@@ -72,7 +93,7 @@ async fn drop_unfinished_indexes(connection: &mut PgConnection) -> Result<(), sq
     Ok(())
 }
 
-/// Whether it failed for nothing but a lock: `lock_not_available`, or `deadlock_detected` with another migrator that waits.
+/// Whether it failed for nothing but a lock: `lock_not_available`, or `deadlock_detected`.
 fn must_wait(error: &MigrateError) -> bool {
     let (MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _)) = error else { return false };
     let code = cause.as_database_error().and_then(|said| said.code());

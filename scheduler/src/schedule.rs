@@ -13,9 +13,9 @@
 //! | endpoints with webhooks to deliver | 1 s | `webhook_pending_due` | the worker's, row by row |
 //! | webhooks nobody wants any more | 5 s | `webhook_pending_due` | `SKIP LOCKED`, recorded as failed |
 //! | statements to compare with our books | 5 s | `provider_accounts_reconciliation_due` | `reconcile_at` moved on by 60 s |
-//! | partitions of the coming months, and of those that nobody needs any more | 1 h | – | `CREATE TABLE IF NOT EXISTS` |
-//! | sessions and tokens that ended a day ago | 1 min | `checkout_sessions_expiry`, `payment_tokens_expiry` | `SKIP LOCKED`, deleted |
-//! | nonces whose signatures are too old by now | 1 min | `request_nonces_expiry` | `SKIP LOCKED`, deleted |
+//! | partitions of the coming months, and of those that nobody needs any more | 1 h | – | `CREATE TABLE IF NOT EXISTS`, `DROP TABLE` |
+//! | sessions and tokens that ended a day ago | 5 s | `checkout_sessions_expiry`, `payment_tokens_expiry` | `SKIP LOCKED`, deleted |
+//! | nonces whose signatures are too old by now | 5 s | `request_nonces_expiry` | `SKIP LOCKED`, deleted |
 //! | figures for dashboards | 5 s | `operations_due`, `operations_unknown`, what is due of billing, the webhooks' backlog | none needed |
 //!
 //! Each scan costs what is due, never the size of the table. A tick that found a whole batch runs again at once.
@@ -44,6 +44,11 @@ const CLOSINGS_A_TICK: usize = 20;
 const BILLING_BATCH: i64 = 100;
 /// Batches of one kind of billing in one tick, so that a backlog of one kind does not hold up the others.
 const BILLINGS_A_TICK: usize = 20;
+
+/// Rows forgotten by one statement.
+const FORGET_BATCH: i64 = 5_000;
+/// Batches of each kind forgotten in one tick: 10,000 rows a second at most, for other ticks wait meanwhile.
+const FORGETTINGS_A_TICK: usize = 10;
 
 /// Collections under way at once, of everyone together. Those that are due beyond that wait in Postgres.
 const COLLECTIONS_UNDER_WAY: i64 = 1000;
@@ -178,14 +183,14 @@ impl Scheduler {
     }
 
     async fn tick_the_rest(&self, stopping: &CancellationToken) {
-        let [mut every_5_seconds, mut every_minute, mut every_hour] = every([5, 60, 3600]);
+        let [mut every_5_seconds, mut every_hour] = every([5, 3600]);
         loop {
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => return,
                 _ = every_hour.tick() => self.attempt("partitions", self.make_partitions()).await,
-                _ = every_minute.tick() => self.attempt("forget", self.forget()).await,
                 _ = every_5_seconds.tick() => {
+                    self.attempt("forget", self.forget()).await;
                     self.attempt("figures", self.publish_figures()).await;
                     self.attempt("billing_figures", self.publish_billing_figures()).await;
                     self.attempt("webhook_figures", self.publish_webhook_figures()).await;
@@ -379,8 +384,9 @@ impl Scheduler {
     }
 
     async fn forget(&self) -> Result<()> {
-        checkout::forget_ended(&self.db).await?;
-        nonces::forget_expired(&self.db).await.map(|_| ())
+        forget_batches(|| checkout::forget_sessions(&self.db, FORGET_BATCH)).await?;
+        forget_batches(|| checkout::forget_tokens(&self.db, FORGET_BATCH)).await?;
+        forget_batches(|| nonces::forget_expired(&self.db, FORGET_BATCH)).await
     }
 
     async fn publish_figures(&self) -> Result<()> {
@@ -435,6 +441,16 @@ impl Scheduler {
         }
         Ok(())
     }
+}
+
+/// Forgets batch after batch for as long as they are whole ones; the next tick goes on.
+async fn forget_batches(forget: impl AsyncFn() -> Result<u64>) -> Result<()> {
+    for _ in 0..FORGETTINGS_A_TICK {
+        if forget().await? < FORGET_BATCH.unsigned_abs() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Timers that skip the ticks they missed.

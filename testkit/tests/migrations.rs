@@ -59,7 +59,7 @@ async fn nobody_stands_behind_a_migration_that_waits_for_a_table() -> Result<()>
 
 #[tokio::test]
 async fn an_index_that_was_cut_off_is_built_again() -> Result<()> {
-    let statement = "CREATE UNIQUE INDEX CONCURRENTLY busy_name ON busy (name)";
+    let statement = "CREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS busy_name ON busy (name)";
     let file = format!("-- no-transaction\n{statement}");
     let (database, _folder, migrator) = prepared(&[("1_name.sql", &file)]).await?;
     let mut connection = PgConnection::connect(database.url()).await?;
@@ -74,6 +74,11 @@ async fn an_index_that_was_cut_off_is_built_again() -> Result<()> {
     let (first, second) = (migrations::apply(&migrator, database.url()), migrations::apply(&migrator, database.url()));
     tokio::try_join!(first, second)?;
     assert_eq!(sqlx::query_scalar::<_, bool>(valid).fetch_all(&mut connection).await?, [true]);
+
+    // The connection broke between the index and its note.
+    sqlx::query("DELETE FROM _sqlx_migrations").execute(&mut connection).await?;
+    migrations::apply(&migrator, database.url()).await?;
+    assert_eq!(sqlx::query_scalar::<_, bool>(valid).fetch_all(&mut connection).await?, [true]);
     Ok(())
 }
 
@@ -86,22 +91,27 @@ fn is_harmless(statement: &str, made_here: &[String]) -> bool {
         ["CREATE", "OR", "REPLACE", "FUNCTION" | "VIEW", ..] => true,
         ["CREATE", "INDEX" | "UNIQUE", ..] => {
             let on = words.iter().position(|word| *word == "ON").and_then(|at| words.get(at + 1));
-            words.contains(&"CONCURRENTLY")
+            // A unique one refuses what the former release may write.
+            words.starts_with(&["CREATE", "INDEX", "CONCURRENTLY", "IF", "NOT", "EXISTS"])
                 || on.is_some_and(|table| names_new(table.split('(').next().unwrap_or(table)))
         }
         ["CREATE", "TRIGGER", rest @ ..] => rest.windows(2).any(|pair| pair[0] == "ON" && names_new(pair[1])),
         ["ALTER", "TABLE", table, ..] if names_new(table) => true,
-        ["ALTER", "TABLE", _, "SET", ..] | ["ALTER", "TABLE", _, "VALIDATE", "CONSTRAINT", ..] => true,
+        ["ALTER", "TABLE", _, "SET", set, ..] => set.starts_with('('),
+        ["ALTER", "TABLE", _, "VALIDATE", "CONSTRAINT", _] => true,
         ["ALTER", "TABLE", _, "ADD", "CONSTRAINT", rest @ ..] => rest.ends_with(&["NOT", "VALID"]),
         ["ALTER", "TABLE", _, "ADD", "COLUMN", rest @ ..] => {
             // Each column may be null or has a default that is no question: the former release does not name it.
-            let text = rest.join(" ");
-            text.split("ADD COLUMN").all(|column| !column.contains("NOT NULL") || column.contains(" DEFAULT "))
-                && !text.contains("REFERENCES")
-                && !text.contains("UNIQUE")
+            let harmless = |column: &str| {
+                let default = column.split(" DEFAULT ").nth(1).and_then(|text| text.split([' ', ',']).next());
+                let constant = default.is_none_or(|text| !text.contains('('));
+                constant && (!column.contains("NOT NULL") || default.is_some())
+            };
+            let more = ["DROP", "RENAME", "ALTER", "REFERENCES", "UNIQUE", "PRIMARY", "GENERATED", "CONSTRAINT"];
+            rest.join(" ").split("ADD COLUMN").all(harmless) && !rest.iter().any(|word| more.contains(word))
         }
         ["INSERT", "INTO", table, ..] | ["COMMENT", "ON", _, table, ..] => names_new(table),
-        ["REVOKE" | "GRANT", ..] => true,
+        ["GRANT", ..] => true,
         _ => false,
     }
 }
@@ -112,15 +122,17 @@ fn statements(text: &str) -> Vec<(String, bool)> {
     for line in text.lines() {
         excused |= line.trim_start().starts_with("-- upgrade: ");
         let line = line.split("--").next().unwrap_or_default().trim();
-        // The body of a function is one statement with its head.
-        body ^= line.matches("$$").count() % 2 == 1;
-        statement.push_str(line);
-        statement.push(' ');
-        if !body && line.ends_with(';') {
-            let whole = statement.split_whitespace().collect::<Vec<_>>().join(" ");
-            found.push((whole.trim_end_matches(';').to_owned(), excused));
-            (statement, excused) = (String::new(), false);
+        for part in line.split_inclusive(';') {
+            // The body of a function is one statement with its head.
+            body ^= part.matches("$$").count() % 2 == 1;
+            statement.push_str(part);
+            if !body && part.ends_with(';') {
+                let whole = statement.split_whitespace().collect::<Vec<_>>().join(" ");
+                found.push((whole.trim_end_matches(';').to_owned(), excused));
+                (statement, excused) = (String::new(), false);
+            }
         }
+        statement.push(' ');
     }
     found
 }
@@ -174,7 +186,15 @@ fn what_would_stop_the_former_release_is_seen() {
         "ALTER TABLE payments ADD CONSTRAINT short CHECK (length(note) < 9);",
         "CREATE INDEX payments_note ON payments (note);",
         "CREATE INDEX CONCURRENTLY payments_note ON payments (note);",
-        "-- no-transaction\nCREATE INDEX CONCURRENTLY a ON b (c);\nCREATE INDEX CONCURRENTLY d ON e (f);",
+        "-- no-transaction\nCREATE INDEX CONCURRENTLY payments_note ON payments (note);",
+        "-- no-transaction\nCREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS payments_note ON payments (note);",
+        "ALTER TABLE payments ADD COLUMN a text, DROP COLUMN b;",
+        "ALTER TABLE payments ADD COLUMN a text; DROP TABLE payments;",
+        "ALTER TABLE payments ADD COLUMN a timestamptz DEFAULT clock_timestamp();",
+        "ALTER TABLE payments ADD COLUMN a text GENERATED ALWAYS AS (note) STORED;",
+        "ALTER TABLE payments SET UNLOGGED;",
+        "REVOKE ALL ON payments FROM public;",
+        "-- no-transaction\nCREATE INDEX CONCURRENTLY IF NOT EXISTS a ON b (c);\nCREATE INDEX CONCURRENTLY IF NOT EXISTS d ON e (f);",
         "DROP TABLE payments;",
         "UPDATE payments SET note = '';",
         "CREATE TABLE notes (id uuid);\nDROP TABLE payments;",
@@ -186,7 +206,8 @@ fn what_would_stop_the_former_release_is_seen() {
         "ALTER TABLE payments ADD COLUMN note text NOT NULL DEFAULT '';",
         "ALTER TABLE payments ADD CONSTRAINT short CHECK (length(note) < 9) NOT VALID;",
         "ALTER TABLE payments VALIDATE CONSTRAINT short;",
-        "-- no-transaction\nCREATE INDEX CONCURRENTLY payments_note ON payments (note);",
+        "-- no-transaction\nCREATE INDEX CONCURRENTLY IF NOT EXISTS payments_note ON payments (note);",
+        "ALTER TABLE payments SET (fillfactor = 80);",
         "CREATE TABLE notes (id uuid PRIMARY KEY);\nCREATE INDEX notes_id ON notes (id);\nINSERT INTO notes VALUES (1);",
         "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$\nBEGIN\n    DROP TABLE x;\nEND\n$$;",
         "-- upgrade: nobody has read it since 0.3.\nALTER TABLE payments DROP COLUMN note;",

@@ -4,7 +4,6 @@
 mod webhooks;
 
 use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +18,8 @@ use common::webhooks::dispatch::{self, ATTEMPT_TIMEOUT};
 use common::{config, db, operations, public_url, queues, telemetry};
 use futures_util::{StreamExt, stream};
 use queue::{Pool, Publisher, Wake};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 /// Money operations at once: each waits for its provider most of the time, and holds no connection meanwhile.
@@ -163,12 +164,16 @@ impl Work {
     /// Without Redis nobody hands out ids, so the worker looks for what is due by itself: payments then take seconds, not
     /// for ever. The claims are the scheduler's, so nothing is done twice.
     async fn take_what_is_due_while_redis_is_away(self: &Arc<Self>, stop: impl Future<Output = ()>) {
-        let mut stop = pin!(stop);
-        loop {
-            tokio::select! {
-                () = &mut stop => return,
-                () = tokio::time::sleep(LOOK_FOR_REDIS) => {}
-            }
+        let stopping = CancellationToken::new();
+        let stopped = async {
+            stop.await;
+            stopping.cancel();
+        };
+        tokio::join!(stopped, self.look_for_redis(&stopping));
+    }
+
+    async fn look_for_redis(self: &Arc<Self>, stopping: &CancellationToken) {
+        while stopping.run_until_cancelled(sleep(LOOK_FOR_REDIS)).await.is_some() {
             let redis = self.publisher.ping().await;
             metrics::gauge!("redis_up").set(if redis.is_ok() { 1.0 } else { 0.0 });
             if redis.is_ok() {
@@ -181,7 +186,9 @@ impl Work {
             match operations::take_due(&self.db).await {
                 Ok(due) => {
                     let wakes = due.into_iter().map(|due| Wake { id: due.id.uuid(), request_id: due.request_id });
+                    // Of a long list the rest is left to others once this process is to stop.
                     stream::iter(wakes)
+                        .take_until(stopping.cancelled())
                         .for_each_concurrent(MONEY_CONCURRENCY, |wake| Arc::clone(self).perform(wake))
                         .await;
                 }

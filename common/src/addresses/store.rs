@@ -1,6 +1,7 @@
 //! The SQL of addresses.
 
 use sqlx::{PgConnection, PgExecutor, PgPool};
+use uuid::Uuid;
 
 use super::Address;
 use crate::error::Result;
@@ -88,11 +89,11 @@ pub(super) async fn list(
     limit: i64,
 ) -> Result<Vec<Address>> {
     let query = select_addresses!(
-        "WHERE a.account_id = $1 AND a.customer_id = $2 AND ($3::uuid IS NULL OR a.id < $3)
-         ORDER BY a.id DESC LIMIT $4",
+        "WHERE (a.account_id, a.customer_id, a.id) < ($1, $2, $3) AND (a.account_id, a.customer_id) >= ($1, $2)
+         ORDER BY a.account_id DESC, a.customer_id DESC, a.id DESC LIMIT $4",
         account.uuid(),
         customer.uuid(),
-        after.map(AddressId::uuid),
+        after.map_or(Uuid::max(), AddressId::uuid),
         limit,
     );
     Ok(query.fetch_all(db).await?)

@@ -91,7 +91,7 @@ pub(super) async fn list(
         Customer,
         "SELECT id, email, name, phone, external_id, custom_fields, default_payment_method_id, created_at
          FROM customers
-         WHERE account_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3",
+         WHERE (account_id, id) < ($1, $2) AND account_id >= $1 ORDER BY account_id DESC, id DESC LIMIT $3",
         account.uuid(),
         after.map_or(Uuid::max(), CustomerId::uuid),
         limit,

@@ -35,7 +35,7 @@ pub(super) const FAILED: &str = "failed";
 pub async fn take_due_reconciliations(db: &PgPool) -> Result<Vec<ProviderAccountId>> {
     let rows = sqlx::query_scalar!(
         "UPDATE provider_accounts SET reconcile_at = clock_timestamp() + make_interval(secs => $1)
-         WHERE id IN (SELECT id FROM provider_accounts WHERE reconcile_at <= clock_timestamp()
+         WHERE id IN (SELECT id FROM provider_accounts WHERE reconcile_at <= (SELECT clock_timestamp())
                       ORDER BY reconcile_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)
          RETURNING id",
         RECONCILE_EVERY.as_secs_f64(),

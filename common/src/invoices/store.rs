@@ -196,7 +196,7 @@ pub(super) async fn list(
     limit: i64,
 ) -> Result<Vec<Invoice>> {
     let query = select_invoices!(
-        "WHERE i.account_id = $1 AND i.id < $2 ORDER BY i.id DESC LIMIT $3",
+        "WHERE (i.account_id, i.id) < ($1, $2) AND i.account_id >= $1 ORDER BY i.account_id DESC, i.id DESC LIMIT $3",
         account.uuid(),
         after.map_or(Uuid::max(), InvoiceId::uuid),
         limit,

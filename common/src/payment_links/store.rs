@@ -119,7 +119,7 @@ pub(super) async fn list(
 ) -> Result<Vec<PaymentLink>> {
     let query = select_links!(
         "$1::timestamptz",
-        "WHERE l.account_id = $2 AND l.id < $3 ORDER BY l.id DESC LIMIT $4",
+        "WHERE (l.account_id, l.id) < ($2, $3) AND l.account_id >= $2 ORDER BY l.account_id DESC, l.id DESC LIMIT $4",
         now,
         account.uuid(),
         after.map_or(Uuid::max(), PaymentLinkId::uuid),

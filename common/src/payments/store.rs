@@ -47,7 +47,7 @@ pub(super) async fn list(
     limit: i64,
 ) -> Result<Vec<Payment>> {
     let query = select_payments!(
-        "WHERE p.account_id = $1 AND p.id < $2 ORDER BY p.id DESC LIMIT $3",
+        "WHERE (p.account_id, p.id) < ($1, $2) AND p.account_id >= $1 ORDER BY p.account_id DESC, p.id DESC LIMIT $3",
         account.uuid(),
         after.map_or(Uuid::max(), PaymentId::uuid),
         limit
@@ -201,7 +201,7 @@ pub(super) async fn postpone_inquiries(
     sqlx::query!(
         "UPDATE payments SET inquiry_at = $3::timestamptz
             + greatest(interval '30 seconds', ($3 - coalesce(captured_at, created_at + make_interval(secs => $4))) / 4)
-         WHERE account_id = $1 AND id = ANY($2) AND inquiry_at <= $3",
+         WHERE account_id = $1 AND id = ANY($2) AND (inquiry_at <= $3) IS TRUE",
         account.uuid(),
         &ids,
         now,

@@ -1,6 +1,7 @@
 //! The SQL of plans.
 
 use sqlx::PgPool;
+use uuid::Uuid;
 
 use super::{Interval, Plan};
 use crate::error::Result;
@@ -56,9 +57,9 @@ pub(super) async fn find(db: &PgPool, account: AccountId, id: PlanId) -> Result<
 
 pub(super) async fn list(db: &PgPool, account: AccountId, after: Option<PlanId>, limit: i64) -> Result<Vec<Plan>> {
     let query = select_plans!(
-        "WHERE account_id = $1 AND ($2::uuid IS NULL OR id < $2) ORDER BY id DESC LIMIT $3",
+        "WHERE (account_id, id) < ($1, $2) AND account_id >= $1 ORDER BY account_id DESC, id DESC LIMIT $3",
         account.uuid(),
-        after.map(PlanId::uuid),
+        after.map_or(Uuid::max(), PlanId::uuid),
         limit,
     );
     Ok(query.fetch_all(db).await?)

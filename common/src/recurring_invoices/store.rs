@@ -240,7 +240,7 @@ pub(super) async fn list(
     limit: i64,
 ) -> Result<Vec<RecurringInvoice>> {
     let query = select_recurring_invoices!(
-        "WHERE r.account_id = $1 AND r.id < $2 ORDER BY r.id DESC LIMIT $3",
+        "WHERE (r.account_id, r.id) < ($1, $2) AND r.account_id >= $1 ORDER BY r.account_id DESC, r.id DESC LIMIT $3",
         account.uuid(),
         after.map_or(Uuid::max(), RecurringInvoiceId::uuid),
         limit,

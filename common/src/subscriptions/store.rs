@@ -107,7 +107,7 @@ pub(super) async fn list(
     limit: i64,
 ) -> Result<Vec<Subscription>> {
     let query = select_subscriptions!(
-        "WHERE s.account_id = $1 AND s.id < $2 ORDER BY s.id DESC LIMIT $3",
+        "WHERE (s.account_id, s.id) < ($1, $2) AND s.account_id >= $1 ORDER BY s.account_id DESC, s.id DESC LIMIT $3",
         account.uuid(),
         after.map_or(Uuid::max(), SubscriptionId::uuid),
         limit,

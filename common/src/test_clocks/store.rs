@@ -66,7 +66,7 @@ pub(super) async fn take_due(db: &PgPool, push_after: Duration, batch: i64) -> R
     let rows = sqlx::query_scalar!(
         "UPDATE test_clocks SET next_push_at = clock_timestamp() + make_interval(secs => $1)
          WHERE account_id IN (SELECT account_id FROM test_clocks
-                              WHERE next_push_at <= clock_timestamp()
+                              WHERE next_push_at <= (SELECT clock_timestamp())
                                 AND (lease_until IS NULL OR lease_until < clock_timestamp())
                               ORDER BY next_push_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)
          RETURNING account_id",

@@ -11,13 +11,32 @@ use crate::tools;
 
 /// Payments per second of `clients`.
 pub(super) async fn per_second(database_url: &str, directory: &Path, clients: usize, seconds: u64) -> Result<f64> {
-    let script = directory.join("floor.sql");
     let (account, provider_account) = any_account(database_url).await?;
-    fs::write(&script, payment(&account, &provider_account))?;
+    pgbench(database_url, directory, &payment(&account, &provider_account), clients, seconds).await
+}
+
+/// Look-ups of one payment per second of `clients`: what it takes from the tables, and nothing else.
+pub(super) async fn reads_per_second(
+    database_url: &str,
+    directory: &Path,
+    clients: usize,
+    seconds: u64,
+) -> Result<f64> {
+    let mut connection = PgConnection::connect(database_url).await?;
+    let id: String = sqlx::query_scalar("SELECT max(id::text) FROM payments").fetch_one(&mut connection).await?;
+    let read =
+        format!("SELECT p.*, a.mode FROM payments p JOIN accounts a ON a.id = p.account_id WHERE p.id = '{id}';\n");
+    pgbench(database_url, directory, &read, clients, seconds).await
+}
+
+/// How often a second `clients` run a script.
+async fn pgbench(database_url: &str, directory: &Path, script: &str, clients: usize, seconds: u64) -> Result<f64> {
+    let file = directory.join("floor.sql");
+    fs::write(&file, script)?;
     let output = Command::from(tools::postgres_programs()?.program("pgbench"))
         .args(["--no-vacuum", "--protocol=prepared", "--jobs=2"])
         .args([format!("--client={clients}"), format!("--time={seconds}"), format!("--define=n={}", start())])
-        .arg(format!("--file={}", script.display()))
+        .arg(format!("--file={}", file.display()))
         .arg(database_url)
         .output()
         .await

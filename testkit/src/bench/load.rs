@@ -49,6 +49,13 @@ impl Exchange {
         Self { address, request: request.into_bytes(), expected }
     }
 
+    /// A GET.
+    pub(super) fn get(url: &str, path: &str, key: &str, expected: &'static str) -> Self {
+        let address = url.trim_start_matches("http://").to_owned();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {key}\r\n\r\n");
+        Self { address, request: request.into_bytes(), expected }
+    }
+
     async fn once<'a>(&self, stream: &mut TcpStream, buffer: &'a mut Vec<u8>) -> Result<&'a str> {
         stream.write_all(&self.request).await?;
         buffer.clear();

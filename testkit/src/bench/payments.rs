@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
     floor, hop,
     load::{self, Exchange},
+    report::{self, Goal, Report, Row},
+    size,
     usage::{self, Watched},
 };
 use crate::{Cluster, Kind, TempDir};
@@ -18,7 +20,7 @@ const COMPARED: usize = 32;
 const WARM_UP: Duration = Duration::from_secs(2);
 
 /// Runs the loads and prints a table; answers the report.
-pub(super) async fn run(seconds: u64) -> Result<Value> {
+pub(super) async fn run(seconds: u64) -> Result<Report> {
     let directory = TempDir::new()?;
     let mut cluster = super::cluster().await?;
     let account = cluster.account_with(&super::NO_LIMIT).await?;
@@ -27,9 +29,10 @@ pub(super) async fn run(seconds: u64) -> Result<Value> {
     let pay = Exchange::post(&cluster.api_url(0), "/v1/payments", &account.secret_key, body, expected);
     let watched = watched(&mut cluster);
     load::closed_loop(COMPARED, WARM_UP, &pay).await?;
+    let size_before = size::of_tables(cluster.database_url()).await?;
 
     println!("clients  payments/s   p50 ms   p99 ms   CPU ms a payment");
-    let (mut rows, mut at_32) = (Vec::new(), 0.0);
+    let (mut loads, mut at_32, mut cpu_at_32) = (Vec::new(), 0.0, std::collections::BTreeMap::new());
     for clients in CLIENTS {
         let before = usage::cpu_seconds(&watched);
         let measured = load::closed_loop(clients, Duration::from_secs(seconds), &pay).await?;
@@ -42,15 +45,18 @@ pub(super) async fn run(seconds: u64) -> Result<Value> {
         let (p50, p99) = (measured.percentile(50), measured.percentile(99));
         println!("{clients:>7} {:>11.0} {p50:>8.2} {p99:>8.2} {:>18.2}", measured.per_second, total * 1000.0);
         if clients == COMPARED {
-            at_32 = measured.per_second;
+            (at_32, cpu_at_32) = (measured.per_second, cpu.clone());
         }
-        rows.push(json!({
+        loads.push(json!({
             "clients": clients, "payments_per_second": measured.per_second, "p50_ms": p50, "p99_ms": p99,
             "cpu_seconds_per_payment": total, "cpu_seconds_per_payment_by_process": cpu,
         }));
     }
+    let bytes = size::a_payment(&size_before, &size::of_tables(cluster.database_url()).await?);
+    println!("bytes a payment, indexes included: {bytes:.0?}");
     let memory = usage::memory_mib(&watched);
-    println!("memory MiB: {memory:.0?}");
+    let below =
+        format!("at {COMPARED} clients; memory at the end of the loads\n{}", report::processes(&cpu_at_32, &memory));
     let hops = hop::milliseconds(&cluster.redis.url()).await?;
     let (hop_p50, hop_p99) = (hop::percentile(&hops, 50), hop::percentile(&hops, 99));
     println!("queue alone, push to handler, one at a time: p50 {hop_p50:.3} ms, p99 {hop_p99:.3} ms");
@@ -58,10 +64,20 @@ pub(super) async fn run(seconds: u64) -> Result<Value> {
     let ratio = at_32 / floor;
     println!("floor: pgbench writes the same rows in the same commits {floor:.0} times a second at {COMPARED} clients");
     println!("ratio at {COMPARED} clients: {ratio:.2}");
-    Ok(json!({
-        "bench": "payments", "seconds": seconds, "loads": rows, "floor_per_second": floor, "ratio": ratio,
-        "memory_mib": memory, "queue_hop_p50_ms": hop_p50, "queue_hop_p99_ms": hop_p99,
-    }))
+    let cpu_ms = cpu_at_32.values().sum::<f64>() * 1000.0;
+    let row = |what: String, ours, floor, goal| Row { bench: "payments", what, ours, floor, goal };
+    let rows = vec![
+        row(format!("payments/s of {COMPARED} clients, beside pgbench"), at_32, Some(floor), Goal::AtLeast(0.5)),
+        row(format!("CPU ms a payment at {COMPARED} clients"), cpu_ms, None, Goal::None),
+        row("bytes a payment, indexes included".to_owned(), bytes.values().sum(), None, Goal::None),
+        row("p50 ms of the queue's hop".to_owned(), hop_p50, None, Goal::AtMost(2.0)),
+    ];
+    let details = json!({
+        "bench": "payments", "seconds": seconds, "loads": loads, "floor_per_second": floor, "ratio": ratio,
+        "cpu_seconds_per_payment_by_process": cpu_at_32, "memory_mib": memory, "bytes_a_payment": bytes, "queue_hop_p50_ms": hop_p50,
+        "queue_hop_p99_ms": hop_p99,
+    });
+    Ok(Report { rows, below, details })
 }
 
 /// Every process whose use is measured.

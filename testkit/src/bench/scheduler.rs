@@ -4,11 +4,12 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use serde_json::{Value, json};
+use serde_json::json;
 use sqlx::{Connection, PgConnection};
 use tokio::time::sleep;
 
 use super::floor;
+use super::report::{Goal, Report, Row};
 use crate::{Cluster, Kind, TempDir};
 
 /// Schedulers whose ticks are counted together: each ticks once a second.
@@ -19,10 +20,13 @@ const DUE: i64 = 100_000;
 /// Clients of the floor, as in `bench payments`.
 const COMPARED: usize = 32;
 /// For how long ticks are counted.
-const TICKING: Duration = Duration::from_secs(20);
+const TICKING: Duration = Duration::from_secs(10);
+/// What looks for due work every second.
+const TICKS: [&str; 6] =
+    ["operations", "inquiries", "collections", "recurring_invoices", "subscriptions", "payment_links"];
 
 /// Measures, prints a table, and answers the report.
-pub(super) async fn run(seconds: u64) -> Result<Value> {
+pub(super) async fn run(seconds: u64) -> Result<Report> {
     let directory = TempDir::new()?;
     let cluster = Cluster::builder().api(1).worker(1).scheduler(SCHEDULERS);
     let mut cluster = cluster.durable().env("RUST_LOG", "warn").start().await?;
@@ -58,10 +62,16 @@ pub(super) async fn run(seconds: u64) -> Result<Value> {
     let floor = floor::per_second(cluster.database_url(), directory.path(), COMPARED, seconds).await?;
     let ratio = collected / floor;
     println!("collected {collected:.0} invoices/s of {DUE} due; floor of payments {floor:.0}/s; ratio {ratio:.2}");
-    Ok(json!({
+    let row = |what: String, ours, floor, goal| Row { bench: "scheduler", what, ours, floor: Some(floor), goal };
+    let rows = vec![
+        row(format!("ms a tick beside {MANY} invoices, beside {FEW}"), many, few, Goal::AtMost(1.5)),
+        row("invoices/s collected, beside pgbench".to_owned(), collected, floor, Goal::None),
+    ];
+    let details = json!({
         "bench": "scheduler", "tick_ms_of_10_thousand": few, "tick_ms_of_1_million": many, "tick_ratio": many / few,
         "invoices_per_second": collected, "floor_per_second": floor, "ratio": ratio,
-    }))
+    });
+    Ok(Report { rows, details, ..Report::default() })
 }
 
 /// Customers of the account, each with a card that approves. The account's own id.
@@ -119,7 +129,7 @@ async fn tick(cluster: &Cluster) -> Result<f64> {
     sleep(TICKING).await;
     let after = figures(cluster).await?;
     let mut milliseconds = 0.0;
-    for tick in ["operations", "inquiries", "collections", "billing"] {
+    for tick in TICKS {
         let of = |figures: &str, what: &str| -> f64 {
             let name = format!("scheduler_tick_seconds_{what}{{tick=\"{tick}\"}} ");
             figures.lines().filter_map(|line| line.strip_prefix(name.as_str())?.parse::<f64>().ok()).sum()

@@ -15,25 +15,38 @@ pub(super) fn cpu_seconds(watched: &[Watched]) -> BTreeMap<String, f64> {
     let children = children();
     let mut used = BTreeMap::new();
     for Watched { name, pid } in watched {
-        let mut pids = vec![*pid];
-        let mut ticks = 0.0;
-        while let Some(pid) = pids.pop() {
-            pids.extend(children.get(&pid).into_iter().flatten());
-            ticks += ticks_of(pid).unwrap_or(0.0);
-        }
+        let ticks: f64 = family(*pid, &children).into_iter().filter_map(ticks_of).sum();
         *used.entry(name.clone()).or_insert(0.0) += ticks / ticks_per_second;
     }
     used
 }
 
-/// Resident memory of each process itself, in MiB.
+/// Resident memory of each and all that it has started, in MiB. What several share counts once: Postgres' buffers.
 pub(super) fn memory_mib(watched: &[Watched]) -> BTreeMap<String, f64> {
-    let resident = |pid: u32| {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-        line.trim().trim_end_matches(" kB").parse::<f64>().ok()
-    };
-    watched.iter().filter_map(|one| Some((one.name.clone(), resident(one.pid)? / 1024.0))).collect()
+    let children = children();
+    let mut used = BTreeMap::new();
+    for Watched { name, pid } in watched {
+        let kib: f64 = family(*pid, &children).into_iter().filter_map(resident_kib).sum();
+        *used.entry(name.clone()).or_insert(0.0) += kib / 1024.0;
+    }
+    used
+}
+
+/// Its share of what it holds together with others.
+fn resident_kib(pid: u32) -> Option<f64> {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    line.trim().trim_end_matches(" kB").parse().ok()
+}
+
+/// A process and all that it has started.
+fn family(pid: u32, children: &BTreeMap<u32, Vec<u32>>) -> Vec<u32> {
+    let (mut open, mut found) = (vec![pid], Vec::new());
+    while let Some(pid) = open.pop() {
+        open.extend(children.get(&pid).into_iter().flatten());
+        found.push(pid);
+    }
+    found
 }
 
 fn clock_ticks() -> f64 {

@@ -14,10 +14,13 @@ use super::hop::percentile;
 use super::load::{self, Exchange};
 use super::payments::watched;
 use super::receiver::Receiver;
+use super::report::{Goal, Report, Row};
 use super::usage;
 use crate::{Account, Client, Cluster};
 
 const CLIENTS: usize = 32;
+/// Endpoints that hear of each event.
+const MANY: usize = 20;
 const WARM_UP: Duration = Duration::from_secs(2);
 /// How long all that was accepted may take to arrive once the load has ended.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -45,7 +48,7 @@ fn customer(message: &str) -> Option<String> {
 }
 
 /// Runs the loads and prints a table; answers the report.
-pub(super) async fn run(seconds: u64) -> Result<Value> {
+pub(super) async fn run(seconds: u64) -> Result<Report> {
     let mut cluster = super::cluster().await?;
     let diary = Shared::default();
     let receiver = {
@@ -60,18 +63,25 @@ pub(super) async fn run(seconds: u64) -> Result<Value> {
     println!(
         "endpoints  clients  events/s  deliveries/s  p50 ms  p99 ms  from the answer p50 ms  p99 ms  CPU ms a delivery"
     );
-    let mut rows = Vec::new();
-    for (endpoints, clients) in [(1, 1), (1, CLIENTS), (20, CLIENTS)] {
+    let mut loads = Vec::new();
+    for (endpoints, clients) in [(1, 1), (1, CLIENTS), (MANY, CLIENTS)] {
         let account = account(&cluster, &receiver.url, endpoints).await?;
-        rows.push(load(&mut cluster, &account, &diary, endpoints, clients, seconds).await?);
+        loads.push(load(&mut cluster, &account, &diary, endpoints, clients, seconds).await?);
     }
     let memory = usage::memory_mib(&watched(&mut cluster));
     println!("memory MiB: {memory:.0?}");
     let bare = bare(&receiver.url, seconds).await?;
     println!("a bare reqwest loop posts {bare:.0} times a second to the same receiver, {CLIENTS} at a time");
-    Ok(json!({
-        "bench": "webhooks", "seconds": seconds, "loads": rows, "bare_posts_per_second": bare, "memory_mib": memory,
-    }))
+    let rows = loads.iter().filter(|load| load["clients"] == CLIENTS).map(|load| {
+        let what = format!("webhooks/s, {} endpoints, beside a bare client", load["endpoints"]);
+        let ours = load["deliveries_per_second"].as_f64().unwrap_or(f64::NAN);
+        Row { bench: "webhooks", what, ours, floor: Some(bare), goal: Goal::None }
+    });
+    let rows = rows.collect();
+    let details = json!({
+        "bench": "webhooks", "seconds": seconds, "loads": loads, "bare_posts_per_second": bare, "memory_mib": memory,
+    });
+    Ok(Report { rows, details, ..Report::default() })
 }
 
 /// An account that so many endpoints of the receiver listen to.

@@ -1,7 +1,10 @@
 //! A client of the API as merchants write them: it waits, gives up, and asks again with the same key.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -18,7 +21,7 @@ use super::{
 use crate::Client;
 
 /// Longer than the API waits for a worker.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// So often a request that may be repeated is repeated.
 const TRIES: usize = 12;
 
@@ -40,6 +43,12 @@ pub(super) struct Caller {
     browsers: Vec<Client>,
 }
 
+/// The first from here on that is ready.
+fn ready(all: &[AtomicBool], from: usize) -> usize {
+    let next = (from..all.len()).chain(0..from).find(|index| all[*index].load(Ordering::Relaxed));
+    next.unwrap_or(from)
+}
+
 impl Caller {
     pub(super) fn new(world: &Arc<World>, shop: usize, random: Random) -> Result<Self> {
         let bearer = |api: &String| Client::new(api)?.bearer(&world.shops[shop].account.secret_key);
@@ -56,11 +65,16 @@ impl Caller {
         &self.world.shops[self.shop]
     }
 
-    /// One of those that a balancer leads to, or any if there is none.
+    /// One of the apis that a balancer leads to, or any if there is none.
     fn api(&mut self) -> usize {
-        let (any, ready) = (self.random.index(self.world.apis.len()), &self.world.ready);
-        let next = (any..ready.len()).chain(0..any).find(|api| ready[*api].load(Ordering::Relaxed));
-        next.unwrap_or(any)
+        let any = self.random.index(self.world.apis.len());
+        ready(&self.world.ready, any)
+    }
+
+    /// Likewise of the gateways.
+    pub(super) fn gateway(&mut self) -> String {
+        let any = self.random.index(self.world.gateways.len());
+        self.world.gateways[ready(&self.world.ready_gateways, any)].clone()
     }
 
     /// Waits as a client does between two things.

@@ -57,6 +57,8 @@ pub(super) struct World {
     pub(super) over: AtomicBool,
     /// Which of the apis a balancer leads to.
     pub(super) ready: Vec<AtomicBool>,
+    /// Which of the gateways.
+    pub(super) ready_gateways: Vec<AtomicBool>,
     /// Nobody hangs up early.
     pub(super) calm: AtomicBool,
     pub(super) secrets: Vec<String>,
@@ -157,6 +159,7 @@ pub(super) async fn raise(setting: Setting, former: Option<&Path>, log: &Path) -
         clock: Clock::starting(now),
         over: AtomicBool::new(false),
         ready: (0..size.apis).map(|_| AtomicBool::new(true)).collect(),
+        ready_gateways: (0..size.gateways).map(|_| AtomicBool::new(true)).collect(),
         calm: AtomicBool::new(false),
         secrets: Vec::new(),
         amounts: AtomicI64::new(1_000_000),

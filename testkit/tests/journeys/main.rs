@@ -29,6 +29,7 @@ mod plans;
 mod recurring_invoices;
 mod rolling;
 mod rotation;
+mod scale;
 mod signing;
 mod subscriptions;
 mod support;

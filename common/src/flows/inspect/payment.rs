@@ -192,7 +192,8 @@ async fn events(db: &PgPool, account: AccountId, payment: PaymentId, began: Time
         Told,
         r#"SELECT e.id AS "id!: EventId", e.type AS "kind!", e.created_at AS "created_at!" FROM (
                SELECT id, type, payload, created_at FROM events
-               WHERE account_id = $1 AND id >= ulid_floor($2) ORDER BY account_id, id LIMIT $3) e
+               WHERE (account_id, id) >= ($1, ulid_floor($2)) AND account_id <= $1 AND id >= ulid_floor($2)
+               ORDER BY account_id, id LIMIT $3) e
            WHERE strpos(e.payload, $4) > 0"#,
         account.uuid(),
         began,
@@ -202,7 +203,8 @@ async fn events(db: &PgPool, account: AccountId, payment: PaymentId, began: Time
     let found = rows.fetch_all(db).await?;
     let searched = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM (
-               SELECT FROM events WHERE account_id = $1 AND id >= ulid_floor($2) LIMIT $3) e"#,
+               SELECT FROM events WHERE (account_id, id) >= ($1, ulid_floor($2)) AND account_id <= $1 AND id >= ulid_floor($2)
+               ORDER BY account_id, id LIMIT $3) e"#,
         account.uuid(),
         began,
         SEARCHED,

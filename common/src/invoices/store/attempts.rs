@@ -119,7 +119,7 @@ pub(in crate::invoices) async fn list(
         r#"SELECT t.id, a.mode, t.number, t.status, t.amount, t.payment_id, t.decline_code, t.decline_type, t.attempted_at,
                   t.next_attempt_at,
                   EXISTS (SELECT 1 FROM operations o WHERE o.account_id = t.account_id AND o.payment_id = t.payment_id
-                          AND o.kind IN ('sale', 'authorize') AND o.state = 'unknown') AS "unknown!"
+                          AND o.kind IN ('sale', 'authorize') AND o.state::text = 'unknown') AS "unknown!"
            FROM collection_attempts t JOIN accounts a ON a.id = t.account_id
            WHERE t.account_id = $1 AND t.invoice_id = $2 AND t.number > $3 ORDER BY t.number LIMIT $4"#,
         account.uuid(),

@@ -302,7 +302,7 @@ pub(super) async fn unfinished(db: &PgPool, account: AccountId) -> Result<Vec<Un
         r#"SELECT id, state, coalesce(payment_id, payment_method_id) AS "subject!"
            FROM operations o WHERE account_id = $1 AND next_push_at IS NOT NULL
              AND NOT (kind = 'refund' AND state = 'ready' AND EXISTS (
-                 SELECT FROM operations b WHERE b.account_id = $1 AND b.payment_id = o.payment_id AND b.state = 'unknown'
+                 SELECT FROM operations b WHERE b.account_id = $1 AND b.payment_id = o.payment_id AND b.state::text = 'unknown'
                      AND b.next_push_at IS NULL))"#,
         account.uuid(),
     )
@@ -322,6 +322,8 @@ pub(super) async fn state(db: &PgPool, account: AccountId, id: OperationId) -> R
     Ok(state)
 }
 
+/// The state is compared as text, as it is wherever one payment is asked about: a plan by the index of everyone's unknown
+/// outcomes, made while there were few, would be kept while a provider is away and there are very many.
 pub(super) async fn another_refund_is_unknown(
     tx: &mut PgConnection,
     account: AccountId,
@@ -330,7 +332,7 @@ pub(super) async fn another_refund_is_unknown(
 ) -> Result<bool> {
     let found = sqlx::query_scalar!(
         r#"SELECT EXISTS (SELECT 1 FROM operations WHERE account_id = $1 AND payment_id = $2 AND kind = 'refund'
-                         AND state = 'unknown' AND id <> $3) AS "found!""#,
+                         AND state::text = 'unknown' AND id <> $3) AS "found!""#,
         account.uuid(),
         payment.uuid(),
         this.uuid()
@@ -368,12 +370,13 @@ pub(super) async fn finish(tx: &mut PgConnection, id: OperationId, outcome: &Out
 }
 
 pub(super) async fn take_due(db: &PgPool, batch: i64) -> Result<Vec<Due>> {
-    // The wait doubles from 2 s to 30 s: what nobody takes is not handed out at every tick.
+    // The wait doubles from 2 s to 30 s: what nobody takes is not handed out at every tick. The clock is asked in a query of
+    // its own: it is volatile, so that an index could not be bounded by it.
     let rows = sqlx::query_as!(
         Due,
         "UPDATE operations SET pushes = pushes + 1,
                 next_push_at = clock_timestamp() + make_interval(secs => least(30, 2 ^ least(pushes + 1, 5)))
-         WHERE id IN (SELECT id FROM operations WHERE next_push_at <= clock_timestamp()
+         WHERE id IN (SELECT id FROM operations WHERE next_push_at <= (SELECT clock_timestamp())
                       ORDER BY next_push_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED)
          RETURNING id, request_id, background",
         batch,

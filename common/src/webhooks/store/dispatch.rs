@@ -32,7 +32,7 @@ pub(in crate::webhooks) async fn claim(
                SET lease_until = clock_timestamp() + make_interval(secs => $3), fence = p.fence + 1
                FROM endpoint e CROSS JOIN LATERAL (
                    SELECT q.account_id, q.id FROM webhook_pending q
-                   WHERE q.endpoint_id = e.id AND q.due_at <= clock_timestamp()
+                   WHERE q.endpoint_id = e.id AND q.due_at <= (SELECT clock_timestamp())
                      AND (q.lease_until IS NULL OR q.lease_until < clock_timestamp())
                    ORDER BY q.due_at LIMIT e.free FOR NO KEY UPDATE SKIP LOCKED) due
                WHERE p.account_id = due.account_id AND p.id = due.id
@@ -231,7 +231,8 @@ pub(in crate::webhooks) async fn endpoints_due(db: &PgPool) -> Result<Vec<Webhoo
            SELECT e.id FROM backlog b JOIN webhook_endpoints e ON e.id = b.endpoint_id
            WHERE e.deleted_at IS NULL AND e.status = 'enabled'
              AND (e.paused_until IS NULL OR e.paused_until <= clock_timestamp())
-             AND EXISTS (SELECT 1 FROM webhook_pending p WHERE p.endpoint_id = e.id AND p.due_at <= clock_timestamp()
+             AND EXISTS (SELECT 1 FROM webhook_pending p
+                         WHERE p.endpoint_id = e.id AND p.due_at <= (SELECT clock_timestamp())
                          AND (p.lease_until IS NULL OR p.lease_until < clock_timestamp()))"#
     )
     .fetch_all(db)

@@ -198,7 +198,7 @@ pub(in crate::webhooks) async fn delete(
 pub(in crate::webhooks) async fn has_leases(db: &PgPool, account: AccountId, id: WebhookEndpointId) -> Result<bool> {
     let found = sqlx::query_scalar!(
         r#"SELECT EXISTS (SELECT FROM webhook_pending WHERE account_id = $1 AND endpoint_id = $2
-                          AND due_at <= clock_timestamp() AND lease_until > clock_timestamp()) AS "found!""#,
+                          AND due_at <= (SELECT clock_timestamp()) AND lease_until > clock_timestamp()) AS "found!""#,
         account.uuid(),
         id.uuid()
     )
@@ -216,7 +216,8 @@ pub(in crate::webhooks) async fn list(
     let rows = sqlx::query_as!(
         Endpoint,
         "SELECT id, url, enabled_events, status, disabled_reason, created_at FROM webhook_endpoints
-         WHERE account_id = $1 AND id < $2 AND deleted_at IS NULL ORDER BY id DESC LIMIT $3",
+         WHERE (account_id, id) < ($1, $2) AND account_id >= $1 AND deleted_at IS NULL
+         ORDER BY account_id DESC, id DESC LIMIT $3",
         account.uuid(),
         after.map_or(Uuid::max(), WebhookEndpointId::uuid),
         limit,

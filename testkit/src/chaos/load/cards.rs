@@ -98,22 +98,23 @@ async fn field_token(caller: &mut Caller, nature: Nature) -> Option<String> {
         canary::CVV
     );
     for _ in 0..8 {
-        let gateway = caller.world.gateways[caller.random.index(caller.world.gateways.len())].clone();
+        let gateway = caller.gateway();
         let client = Client::new(&gateway).and_then(|c| c.header("content-type", "application/x-www-form-urlencoded"));
-        let sent = client.ok()?;
-        let sent = sent.send(Method::POST, "/services/field_token", Some(form.clone().into_bytes()));
-        let answer = tokio::time::timeout(std::time::Duration::from_secs(5), sent).await;
-        if let Ok(Ok(answer)) = &answer {
-            // Without what was asked for, which is a card.
-            caller.world.journal.add(Entry {
-                shop: caller.shop,
-                request: "POST /services/field_token".to_owned(),
-                status: Some(answer.status),
-                answer: String::from_utf8_lossy(&answer.bytes).into_owned(),
-                ..Entry::default()
-            });
-        }
-        if let Ok(Ok(answer)) = answer
+        let (client, sent) = (client.ok()?, caller.world.clock.now());
+        let asking = client.send(Method::POST, "/services/field_token", Some(form.clone().into_bytes()));
+        let answer = tokio::time::timeout(std::time::Duration::from_secs(5), asking).await.ok().and_then(Result::ok);
+        let text = answer.as_ref().map(|answer| String::from_utf8_lossy(&answer.bytes).into_owned());
+        // Without what was asked for, which is a card.
+        caller.world.journal.add(Entry {
+            sent,
+            ended: caller.world.clock.now(),
+            shop: caller.shop,
+            request: "POST /services/field_token".to_owned(),
+            status: answer.as_ref().map(|answer| answer.status),
+            answer: text.unwrap_or_default(),
+            ..Entry::default()
+        });
+        if let Some(answer) = answer
             && let Value::String(token) = &answer.body["response"]["card_token"]
         {
             return Some(token.clone());

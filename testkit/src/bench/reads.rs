@@ -1,0 +1,187 @@
+//! `bench reads`: what a merchant reads, beside few rows and beside very many; and what a small merchant's list costs whose
+//! rows lie among a large one's. What is compared is processor time, for the time by the clock is the neighbours' too.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use sqlx::{Connection, PgConnection};
+use ulid::Ulid;
+use uuid::Uuid;
+
+use super::{
+    floor,
+    load::{self, Exchange},
+    payments::watched,
+    report::{Goal, Report, Row},
+    usage,
+};
+use crate::{Account, Cluster, TempDir};
+
+const FEW: i64 = 10_000;
+const MANY: i64 = 1_000_000;
+/// Payments of the small merchant, whose rows lie among the others.
+const NEIGHBOUR: i64 = 100;
+const CLIENTS: usize = 8;
+const WARM_UP: Duration = Duration::from_millis(300);
+/// A read beside many rows may cost so many times what it costs beside few.
+const FLAT: f64 = 1.5;
+
+/// What one read costs.
+#[derive(Clone, Copy)]
+struct Cost {
+    per_second: f64,
+    cpu_ms: f64,
+    p50_ms: f64,
+}
+
+/// Runs the loads and prints a table; answers the report.
+pub(super) async fn run(seconds: u64) -> Result<Report> {
+    let directory = TempDir::new()?;
+    let cluster = Cluster::builder().api(1).own_postgres().env("RUST_LOG", "warn").env("KEY_CACHE_MS", "1000");
+    let mut cluster = cluster.start().await?;
+    let large = Merchant::create(&cluster).await?;
+    let small = Merchant::create(&cluster).await?;
+    let mut db = PgConnection::connect(cluster.database_url()).await?;
+    // Foreign keys are checked by triggers; what is written here in bulk keeps them anyway.
+    sqlx::query("SET session_replication_role = replica").execute(&mut db).await?;
+
+    large.write(&mut db, 0, FEW).await?;
+    small.write(&mut db, MANY, NEIGHBOUR).await?;
+    let few = large.measure(&mut cluster, &mut db, seconds).await?;
+    large.write(&mut db, FEW, MANY - FEW).await?;
+    let many = large.measure(&mut cluster, &mut db, seconds).await?;
+    let beside = small.measure(&mut cluster, &mut db, seconds).await?;
+    let floor = floor::reads_per_second(cluster.database_url(), directory.path(), CLIENTS, seconds).await?;
+
+    println!("{:<40}{:>10}{:>10}{:>11}{:>11}{:>11}", "CPU ms a read", FEW, MANY, "a small's", "reads/s", "p50 ms");
+    let (mut rows, mut reads) = (Vec::new(), Vec::new());
+    let mut row =
+        |what: String, ours, floor, goal| rows.push(Row { bench: "reads", what, ours, floor: Some(floor), goal });
+    for (((what, few), (_, many)), (_, beside)) in few.iter().zip(&many).zip(&beside) {
+        let (of_few, of_many, small) = (few.cpu_ms, many.cpu_ms, beside.cpu_ms);
+        println!("{what:<40}{of_few:>10.3}{of_many:>10.3}{small:>11.3}{:>11.0}{:>11.2}", many.per_second, many.p50_ms);
+        row(format!("CPU ms: {what}, of {MANY} beside {FEW}"), of_many, of_few, Goal::AtMost(FLAT));
+        row("  a small account's, beside it".to_owned(), small, of_few, Goal::AtMost(FLAT));
+        reads.push(json!({
+            "read": what, "cpu_ms_of_10_thousand": of_few, "cpu_ms_of_1_million": of_many, "cpu_ms_of_a_small_account": small,
+            "per_second": many.per_second, "p50_ms": many.p50_ms,
+        }));
+    }
+    let retrieved = many.first().context("no read")?.1.per_second;
+    row(format!("GET a payment/s of {CLIENTS} clients, beside pgbench"), retrieved, floor, Goal::None);
+    let details = json!({ "bench": "reads", "seconds": seconds, "reads": reads, "floor_per_second": floor });
+    Ok(Report { rows, details, ..Report::default() })
+}
+
+/// An account with an endpoint.
+struct Merchant {
+    account: Account,
+    id: Uuid,
+    endpoint: (Uuid, String),
+}
+
+impl Merchant {
+    async fn create(cluster: &Cluster) -> Result<Self> {
+        let account = cluster.account_with(&super::NO_LIMIT).await?;
+        let made =
+            cluster.client(&account)?.post("/v1/webhook_endpoints", json!({"url": "http://127.0.0.1:9/"})).await?;
+        ensure!(made.status == 201, "an endpoint was not made: {}", made.body);
+        let name = made.body["id"].as_str().context("no id")?.to_owned();
+        Ok(Self { id: uuid(&account.id)?, endpoint: (uuid(&name)?, name), account })
+    }
+
+    /// Payments, a tenth of them with a refund, and as many deliveries, a tenth of them failed.
+    async fn write(&self, db: &mut PgConnection, first: i64, count: i64) -> Result<()> {
+        let payments = "WITH p AS (
+                 INSERT INTO payments (id, account_id, provider_account_id, status, settled, capture, currency, amount_requested,
+                     amount, amount_captured, amount_refunded, has_refunds, card_brand, card_last4, card_exp_month,
+                     card_exp_year, provider_ref, created_at, captured_at, settled_at)
+                 SELECT new_ulid(at), a.id, a.provider_account_id,
+                     CASE WHEN refunded THEN 'partially_refunded' ELSE 'settled' END::payment_status, true, true, 'USD', 1250,
+                     1250, 1250, CASE WHEN refunded THEN 100 ELSE 0 END, refunded, 'visa', '4242', 12, 2034, 'bench-' || n, at,
+                     at, at
+                 FROM accounts a, LATERAL (SELECT n, now() - n * interval '1 millisecond' AS at, n % 10 = 0 AS refunded
+                     FROM generate_series($2::bigint, $2 + $3 - 1) n) made
+                 WHERE a.id = $1
+                 RETURNING id, account_id, created_at, has_refunds)
+             INSERT INTO refunds (id, account_id, payment_id, amount, status, created_at, finished_at)
+             SELECT new_ulid(created_at), account_id, id, 100, 'succeeded', created_at, created_at FROM p WHERE has_refunds";
+        let deliveries = "WITH e AS (
+                 INSERT INTO events (id, account_id, type, payload, created_at)
+                 SELECT new_ulid(at), $1, 'payment.captured', repeat('x', 600), at
+                 FROM (SELECT now() - n * interval '10 milliseconds' AS at
+                     FROM generate_series($2::bigint / 10, ($2 + $3) / 10 - 1) n) made
+                 RETURNING id, account_id, created_at)
+             INSERT INTO webhook_deliveries (id, account_id, endpoint_id, event_id, attempt, status, failure, response_status,
+                 response_body, duration_ms, attempted_at, created_at)
+             SELECT new_ulid(created_at + attempt * interval '1 millisecond'), account_id, $4, id, attempt,
+                 CASE attempt WHEN 1 THEN 'failed' ELSE 'succeeded' END::webhook_delivery_status,
+                 CASE attempt WHEN 1 THEN 'status' END, CASE attempt WHEN 1 THEN 500 ELSE 200 END, 'ok', 12, created_at, created_at
+             FROM e, generate_series(1, 10) attempt";
+        sqlx::query(payments).bind(self.id).bind(first).bind(count).execute(&mut *db).await.context("payments")?;
+        let query = sqlx::query(deliveries).bind(self.id).bind(first).bind(count).bind(self.endpoint.0);
+        query.execute(&mut *db).await.context("deliveries")?;
+        sqlx::query("VACUUM ANALYZE payments, refunds, events, webhook_deliveries").execute(db).await?;
+        Ok(())
+    }
+
+    /// Each read by its name.
+    async fn measure(
+        &self,
+        cluster: &mut Cluster,
+        db: &mut PgConnection,
+        seconds: u64,
+    ) -> Result<Vec<(&'static str, Cost)>> {
+        let in_the_middle = sqlx::query_scalar(
+            "SELECT id FROM payments WHERE account_id = $1 ORDER BY account_id, id
+             OFFSET (SELECT count(*) / 2 FROM payments WHERE account_id = $1) LIMIT 1",
+        );
+        let payment: Uuid = in_the_middle.bind(self.id).fetch_one(&mut *db).await?;
+        let payment = format!("pay_{}", Ulid::from(payment.as_u128()));
+        let endpoint = &self.endpoint.1;
+        let reads = [
+            ("GET a payment", format!("/v1/payments/{payment}"), "\"object\":\"payment\""),
+            ("20 payments", "/v1/payments?limit=20".to_owned(), "\"hasMore\":true"),
+            ("100 payments", "/v1/payments?limit=100".to_owned(), "\"object\":\"list\""),
+            (
+                "20 payments from the middle on",
+                format!("/v1/payments?limit=20&startingAfter={payment}"),
+                "\"hasMore\":true",
+            ),
+            ("20 deliveries", "/v1/webhook_deliveries?limit=20".to_owned(), "\"hasMore\":true"),
+            (
+                "20 deliveries to an endpoint",
+                format!("/v1/webhook_deliveries?limit=20&endpointId={endpoint}"),
+                "\"hasMore\":true",
+            ),
+            ("5 that failed", "/v1/webhook_deliveries?limit=5&status=failed".to_owned(), "\"hasMore\":true"),
+        ];
+        let mut found = Vec::new();
+        for (what, path, expected) in reads {
+            let read = Exchange::get(&cluster.api_url(0), &path, &self.account.secret_key, expected);
+            found.push((what, cost(cluster, &read, seconds).await.with_context(|| path)?));
+        }
+        Ok(found)
+    }
+}
+
+async fn cost(cluster: &mut Cluster, read: &Exchange, seconds: u64) -> Result<Cost> {
+    // Long enough for every connection to have made the plan that it keeps.
+    load::closed_loop(CLIENTS, WARM_UP, read).await?;
+    let watched = watched(cluster);
+    let before: f64 = usage::cpu_seconds(&watched).values().sum();
+    let measured = load::closed_loop(CLIENTS, Duration::from_millis((seconds * 400).max(500)), read).await?;
+    let used = usage::cpu_seconds(&watched).values().sum::<f64>() - before;
+    Ok(Cost {
+        per_second: measured.per_second,
+        cpu_ms: used * 1000.0 / measured.count as f64,
+        p50_ms: measured.percentile(50),
+    })
+}
+
+/// The id in the database of what is called `acct_…`.
+fn uuid(id: &str) -> Result<Uuid> {
+    let ulid = id.split_once('_').and_then(|(_, text)| Ulid::from_string(text).ok());
+    ulid.map(|ulid| Uuid::from_u128(ulid.0)).with_context(|| format!("no id: {id}"))
+}

@@ -1,0 +1,112 @@
+//! What benchmarks found, as one table: ours beside the floor of the same run, and whether a goal is met.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use serde_json::{Value, json};
+
+/// What a ratio, or a figure without a floor, should be.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Goal {
+    AtLeast(f64),
+    AtMost(f64),
+    /// It is told, and nothing is asked of it.
+    None,
+}
+
+impl Goal {
+    fn met(self, value: f64) -> Option<bool> {
+        match self {
+            Self::AtLeast(least) => Some(value >= least),
+            Self::AtMost(most) => Some(value <= most),
+            Self::None => None,
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Self::AtLeast(least) => format!(">= {least:.2}"),
+            Self::AtMost(most) => format!("<= {most:.2}"),
+            Self::None => String::new(),
+        }
+    }
+}
+
+/// One line of the table.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) bench: &'static str,
+    pub(super) what: String,
+    pub(super) ours: f64,
+    /// What the goal is about is the ratio to this, or `ours` itself where there is none.
+    pub(super) floor: Option<f64>,
+    pub(super) goal: Goal,
+}
+
+impl Row {
+    fn judged(&self) -> f64 {
+        self.floor.map_or(self.ours, |floor| self.ours / floor)
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "bench": self.bench, "what": self.what, "ours": self.ours, "floor": self.floor,
+            "ratio": self.floor.map(|floor| self.ours / floor), "goal": self.goal.text(), "met": self.goal.met(self.judged()),
+        })
+    }
+}
+
+/// What one benchmark found.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    pub(super) rows: Vec<Row>,
+    /// What stands below the table.
+    pub(super) below: String,
+    pub(super) details: Value,
+}
+
+impl Report {
+    pub(super) fn json(&self) -> Value {
+        json!({ "rows": self.rows.iter().map(Row::json).collect::<Vec<_>>(), "details": self.details })
+    }
+}
+
+/// All lines, one below the other.
+pub(super) fn table(rows: &[Row]) -> String {
+    let widest = rows.iter().map(|row| row.what.chars().count()).max().unwrap_or(0);
+    let mut text =
+        format!("{:<10}{:<widest$}{:>10}{:>10}{:>8}  {:<9}met\n", "bench", "what", "ours", "floor", "ratio", "goal");
+    for row in rows {
+        let floor = row.floor.map(short).unwrap_or_default();
+        let ratio = row.floor.map(|floor| format!("{:.2}", row.ours / floor)).unwrap_or_default();
+        let met = row.goal.met(row.judged()).map_or("", |met| if met { "yes" } else { "NO" });
+        let (bench, what, ours, goal) = (row.bench, &row.what, short(row.ours), row.goal.text());
+        let _ = writeln!(text, "{bench:<10}{what:<widest$}{ours:>10}{floor:>10}{ratio:>8}  {goal:<9}{met}");
+    }
+    text
+}
+
+/// What each process took for a payment, and how much memory it had at the end.
+pub(super) fn processes(cpu: &BTreeMap<String, f64>, memory: &BTreeMap<String, f64>) -> String {
+    let mut text = format!("{:<10}{:>17}{:>13}\n", "process", "CPU ms a payment", "memory MiB");
+    for (name, seconds) in cpu {
+        let mib = memory.get(name).map(|mib| format!("{mib:.0}")).unwrap_or_default();
+        let _ = writeln!(text, "{name:<10}{:>17.2}{mib:>13}", seconds * 1000.0);
+    }
+    let _ = writeln!(
+        text,
+        "{:<10}{:>17.2}{:>13.0}",
+        "all",
+        cpu.values().sum::<f64>() * 1000.0,
+        memory.values().sum::<f64>()
+    );
+    text
+}
+
+/// With as many digits as mean something.
+fn short(value: f64) -> String {
+    match value {
+        large if large >= 100.0 => format!("{large:.0}"),
+        middle if middle >= 10.0 => format!("{middle:.1}"),
+        small => format!("{small:.2}"),
+    }
+}

@@ -1,0 +1,171 @@
+//! Every statement that the compiler has checked, planned for tables in which all rows are one large account's, so that any
+//! index seems as good as the one that begins with the account. Such a plan is kept when there are other accounts: none may
+//! read past rows that it must not show. What is asserted is the plan, which no busy machine changes.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use anyhow::{Context, Result};
+use reqwest::Method;
+use serde_json::{Value, json};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use testkit::Cluster;
+
+use crate::support::{Merchant, created, eventually, id};
+
+/// Copies of each row.
+const ROWS: i64 = 1_000;
+
+/// Each table that grows, and what of a copied row must be its own, by its number `n`.
+const TABLES: [(&str, &str); 17] = [
+    ("customers", ""),
+    ("payment_methods", ""),
+    ("addresses", ""),
+    ("plans", "'amount', n + 100000"),
+    ("subscriptions", ""),
+    ("recurring_invoices", ""),
+    ("invoices", "'number', n + 100000, 'page_token', repeat('x', 32) || n"),
+    ("payment_links", "'page_token', repeat('y', 32) || n"),
+    ("payments", "'provider_ref', 'copy-' || n, 'invoice_id', null"),
+    ("refunds", "'payment_id', new_ulid(now())"),
+    ("operations", "'payment_id', new_ulid(now()), 'reference', 'copy-' || n, 'kind', 'sale', 'refund_id', null"),
+    ("webhook_endpoints", ""),
+    ("webhook_pending", ""),
+    ("webhook_deliveries", ""),
+    ("events", ""),
+    ("audit_log", ""),
+    ("collection_attempts", "'invoice_id', new_ulid(now()), 'payment_id', new_ulid(now())"),
+];
+
+/// One row at least of each table.
+async fn live_a_little(merchant: &Merchant) -> Result<()> {
+    let make = async |path: &str, body: Value| -> Result<String> { id(created(&merchant.api.post(path, body).await?)) };
+    make("/v1/webhook_endpoints", json!({"url": "http://127.0.0.1:9/"})).await?;
+    let customer = merchant.customer().await?;
+    created(&merchant.save_card(&customer, "tok_ok").await?);
+    make("/v1/addresses", json!({"customerId": customer, "line1": "1 Main St", "country": "US"})).await?;
+    let plan = make(
+        "/v1/plans",
+        json!({"name": "Gold", "amount": 2900, "currency": "USD", "interval": "month", "intervalCount": 1}),
+    )
+    .await?;
+    make("/v1/subscriptions", json!({"customerId": customer, "planId": plan, "startAt": "2090-01-01"})).await?;
+    let invoice = json!({"customerId": customer, "currency": "USD", "amount": 700});
+    let invoice = make("/v1/invoices", invoice).await?;
+    let now = json!({"collectAt": "2020-01-01T00:00:00Z"});
+    assert_eq!(merchant.api.post(&format!("/v1/invoices/{invoice}/schedule"), now).await?.status, 200);
+    assert_eq!(merchant.api.send(Method::POST, "/v1/invoices/scheduler/run", None).await?.status, 200);
+    let monthly = json!({"customerId": customer, "cadence": {"unit": "monthly", "interval": 1}, "startDate": "2090-01-01",
+        "template": {"currency": "USD", "items": [{"description": "Rent", "quantity": 1, "unitAmount": 700}]}});
+    make("/v1/recurring_invoices", monthly).await?;
+    make("/v1/payment_links", json!({"amount": 700, "currency": "USD"})).await?;
+    let payment = merchant.sold(500).await?;
+    assert_eq!(merchant.refund(&payment, Some(100)).await?.status, 202);
+    eventually("the refund", async || Ok((merchant.payment(&payment).await?["amountRefunded"] == 100).then_some(())))
+        .await
+}
+
+async fn multiply(db: &mut PgConnection, account: uuid::Uuid) -> Result<()> {
+    sqlx::query("SET session_replication_role = replica").execute(&mut *db).await?;
+    for (table, own) in TABLES {
+        let own = if own.is_empty() { String::new() } else { format!(", {own}") };
+        let copy = format!(
+            "INSERT INTO {table} SELECT (jsonb_populate_record(NULL::{table}, to_jsonb(t) || jsonb_build_object('id', new_ulid(now() + n * interval '1 millisecond'){own}))).*
+             FROM (SELECT * FROM {table} WHERE account_id = $1 LIMIT 1) t, generate_series(1, $2) n"
+        );
+        let copied =
+            sqlx::query(AssertSqlSafe(copy)).bind(account).bind(ROWS).execute(&mut *db).await.context(table)?;
+        assert_eq!(i64::try_from(copied.rows_affected())?, ROWS, "{table} had a row");
+    }
+    sqlx::query("ANALYZE").execute(db).await?;
+    Ok(())
+}
+
+/// Every statement of the processes, with the number of its parameters; the card gateway's and the mock's own left out.
+fn statements() -> Result<Vec<(String, usize)>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("no parent")?.join(".sqlx");
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let described: Value = serde_json::from_slice(&fs::read(entry?.path())?)?;
+        let text = described["query"].as_str().context("no query")?;
+        if !text.contains("gateway.") && !text.contains("mock.") {
+            let parameters = described["describe"]["parameters"]["Left"].as_array().map_or(0, Vec::len);
+            found.push((text.to_owned(), parameters));
+        }
+    }
+    assert!(found.len() > 200, "only {} statements", found.len());
+    Ok(found)
+}
+
+/// What is wrong with a part of a plan.
+fn wrong(node: &Value) -> Option<String> {
+    let text = |name: &str| node[name].as_str().unwrap_or_default();
+    let (kind, table, bound, filter) = (text("Node Type"), text("Relation Name"), text("Index Cond"), text("Filter"));
+    let grows = TABLES.iter().any(|(grows, _)| table.starts_with(grows));
+    if !grows {
+        return None;
+    }
+    // One row, whoever's it is.
+    let others = bound.replace("account_id = ", "");
+    let by_id = others.contains("(id = ") || others.contains("_id = ");
+    // Operators list everyone's, and may keep that to an account.
+    let everyones = filter.contains("IS NULL) OR (account_id = ");
+    let past_others = filter.contains("account_id = ") && !by_id && !everyones;
+    let past_its_own = filter.contains("= ANY ($") && !by_id;
+    // A clock that is asked anew for each row bounds no index.
+    let due = ["next_push_at", "due_at", "next_attempt_at", "expires_at", "reconcile_at"];
+    let past_what_is_not_due = due.iter().any(|due| {
+        filter.contains(&format!("{due} <= clock_timestamp()"))
+            || filter.contains(&format!("{due} < clock_timestamp()"))
+    });
+    (kind == "Seq Scan" || past_others || past_its_own || past_what_is_not_due)
+        .then(|| format!("{kind} of {table} by {} ({bound}), past what is not {filter}", text("Index Name")))
+}
+
+fn all_wrong(node: &Value, found: &mut Vec<String>) {
+    found.extend(wrong(node));
+    for part in node["Plans"].as_array().into_iter().flatten() {
+        all_wrong(part, found);
+    }
+}
+
+#[tokio::test]
+async fn no_statement_reads_past_rows_that_it_must_not_show() -> Result<()> {
+    let cluster = Cluster::builder().api(1).worker(1).start().await?;
+    let large = Merchant::new(&cluster).await?;
+    live_a_little(&large).await?;
+    let mut db = PgConnection::connect(cluster.database_url()).await?;
+    multiply(&mut db, large.books.account).await?;
+
+    // As every connection of the processes is (common/src/db.rs), and with the plan that serves any parameters.
+    for setting in ["seqscan", "bitmapscan", "hashjoin", "mergejoin", "sort"] {
+        sqlx::query(AssertSqlSafe(format!("SET enable_{setting} = off"))).execute(&mut db).await?;
+    }
+    sqlx::query("SET plan_cache_mode = force_generic_plan").execute(&mut db).await?;
+    let mut bad = BTreeMap::new();
+    for (statement, parameters) in statements()? {
+        let words = ["SELECT", "WITH", "INSERT", "UPDATE", "DELETE"];
+        if !words.iter().any(|word| statement.trim_start().starts_with(word)) {
+            continue;
+        }
+        sqlx::raw_sql(AssertSqlSafe(format!("PREPARE looked_at AS {statement}")))
+            .execute(&mut db)
+            .await
+            .context(statement.clone())?;
+        let nulls = vec!["NULL"; parameters].join(", ");
+        let arguments = if parameters == 0 { String::new() } else { format!("({nulls})") };
+        let explain = format!("EXPLAIN (FORMAT JSON) EXECUTE looked_at{arguments}");
+        let plan: Value = sqlx::query_scalar(AssertSqlSafe(explain))
+            .persistent(false)
+            .fetch_one(&mut db)
+            .await
+            .context(statement.clone())?;
+        let mut found = Vec::new();
+        all_wrong(&plan[0]["Plan"], &mut found);
+        if !found.is_empty() {
+            bad.insert(statement, found);
+        }
+        sqlx::raw_sql("DEALLOCATE looked_at").execute(&mut db).await?;
+    }
+    assert!(bad.is_empty(), "{} statements:\n{bad:#?}", bad.len());
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! Months that nobody needs any more are dropped while merchants write and read, and nobody notices; while somebody holds
+//! the table for long, they stay.
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use sqlx::{AssertSqlSafe, PgPool};
+use testkit::{Client, Cluster, Kind};
+
+use crate::support::{Load, Merchant, created, eventually, ok};
+
+/// Months that are written in the past.
+const MONTHS: i32 = 5;
+/// Nobody listens there.
+const NOWHERE: &str = "http://127.0.0.1:9/";
+const TABLES: [&str; 2] = ["events", "webhook_deliveries"];
+
+/// Writes what there is once more into each of the past months.
+async fn age(db: &PgPool) -> Result<()> {
+    for table in TABLES {
+        let make = "SELECT ensure_monthly_partitions($1::text::regclass, now() - make_interval(months => $2), $2)";
+        sqlx::query(make).bind(table).bind(MONTHS).execute(db).await?;
+        let copy = format!(
+            "INSERT INTO {table} SELECT (jsonb_populate_record(NULL::{table}, to_jsonb(t) || jsonb_build_object('id',
+                 new_ulid(date_trunc('month', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' - make_interval(months => n) + interval '3 days')))).*
+             FROM (SELECT * FROM {table} LIMIT 10) t, generate_series(1, {MONTHS}) n"
+        );
+        sqlx::query(AssertSqlSafe(copy)).execute(db).await?;
+    }
+    Ok(())
+}
+
+/// How many rows each month's partition has, the present month's and later ones' left out.
+async fn past(db: &PgPool, table: &str) -> Result<Vec<(i32, i64)>> {
+    let mut found = Vec::new();
+    for back in 1..=MONTHS {
+        let name = format!(
+            "SELECT to_regclass('{table}' || to_char(now() AT TIME ZONE 'UTC' - make_interval(months => {back}), '_YYYY_MM'))::text"
+        );
+        let partition: Option<String> = sqlx::query_scalar(AssertSqlSafe(name)).fetch_one(db).await?;
+        if let Some(partition) = partition {
+            let count = format!("SELECT count(*) FROM {partition}");
+            found.push((back, sqlx::query_scalar(AssertSqlSafe(count)).fetch_one(db).await?));
+        }
+    }
+    Ok(found)
+}
+
+async fn ticks(cluster: &Cluster, outcome: &str) -> Result<f64> {
+    let metrics = Client::new(&cluster.metrics_url(Kind::Scheduler, 0))?.get("/metrics").await?;
+    let text = String::from_utf8(metrics.bytes)?;
+    let of = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+    of(&format!("scheduler_ticks_total{{tick=\"partitions\",outcome=\"{outcome}\"}} ")).context("no figure")
+}
+
+#[tokio::test]
+async fn old_months_are_dropped_under_load_and_nobody_notices() -> Result<()> {
+    let mut cluster = Cluster::builder().api(1).worker(1).own_postgres().env("RETENTION_MONTHS", "2").start().await?;
+    let merchant = Merchant::new(&cluster).await?;
+    created(&merchant.api.post("/v1/webhook_endpoints", json!({"url": NOWHERE})).await?);
+    created(&merchant.pay(500).await?);
+    let db = merchant.books.db.clone();
+    eventually("a delivery", async || {
+        let made: i64 = sqlx::query_scalar("SELECT count(*) FROM webhook_deliveries").fetch_one(&db).await?;
+        Ok((made > 0).then_some(()))
+    })
+    .await?;
+    age(&db).await?;
+    for table in TABLES {
+        let past = past(&db, table).await?;
+        assert!(past.len() == 5 && past.iter().all(|(_, rows)| *rows > 0), "{table}: {past:?}");
+    }
+
+    // A copy of the database is being made, say: the table is read for a long time.
+    let mut reader = db.begin().await?;
+    sqlx::query("LOCK TABLE events, webhook_deliveries IN ACCESS SHARE MODE").execute(&mut *reader).await?;
+    cluster.add(Kind::Scheduler).await?;
+    under_load(&cluster, async || Ok((ticks(&cluster, "failed").await? > 0.0).then_some(()))).await?;
+    assert_eq!(past(&db, "events").await?.len(), 5, "what is being read is not dropped");
+    reader.rollback().await?;
+
+    cluster.scheduler(0).restart().await?;
+    under_load(&cluster, async || Ok((ticks(&cluster, "ok").await? > 0.0).then_some(()))).await?;
+    for table in TABLES {
+        let months: Vec<_> = past(&db, table).await?.into_iter().map(|(back, _)| back).collect();
+        assert_eq!(months, [1, 2], "{table}: two whole months are kept, and no more");
+    }
+    assert!(past(&db, "events").await?.iter().all(|(_, rows)| *rows > 0), "what is kept is whole");
+    merchant.books.audit().await
+}
+
+/// Payments are taken and lists read, all without a failure, until it has happened.
+async fn under_load(cluster: &Cluster, mut happened: impl AsyncFnMut() -> Result<Option<()>>) -> Result<()> {
+    loop {
+        let merchant = Merchant::new(cluster).await?;
+        created(&merchant.api.post("/v1/webhook_endpoints", json!({"url": NOWHERE})).await?);
+        let load = Load::new(&merchant, 4, 10);
+        let reading = async {
+            for _ in 0..10 {
+                ok(&merchant.api.get("/v1/webhook_deliveries?limit=100").await?);
+                ok(&merchant.api.get("/v1/payments?limit=100").await?);
+            }
+            Ok(())
+        };
+        tokio::try_join!(load.run(), reading)?;
+        assert!(!load.was_refused(), "no payment was refused");
+        if happened().await?.is_some() {
+            return Ok(());
+        }
+    }
+}
