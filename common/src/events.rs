@@ -140,6 +140,10 @@ pub async fn append(
 /// Tables that grow for ever, cut by month: what happened, and every attempt to tell of it.
 const BY_MONTH: [&str; 2] = ["events", "webhook_deliveries"];
 
+/// Months that have a partition, this one included: one more than `ctl doctor` asks for, which would find the last one missing at
+/// the beginning of each month.
+const MONTHS: i32 = 4;
+
 /// How often the lock on a whole table is tried for. It is waited for a moment, for everybody waits behind whoever waits for
 /// it, and in between everybody goes on.
 const TRIES: usize = 5;
@@ -153,7 +157,8 @@ pub async fn ensure_partitions(db: &PgPool, now: Timestamp) -> Result<i32> {
     let mut made = Ok(0);
     for table in BY_MONTH {
         let make = || {
-            sqlx::query_scalar!("SELECT ensure_monthly_partitions($1::text::regclass, $2, 3)", table, now).fetch_one(db)
+            sqlx::query_scalar!("SELECT ensure_monthly_partitions($1::text::regclass, $2, $3)", table, now, MONTHS)
+                .fetch_one(db)
         };
         made = both(made, try_for_lock(make).await);
     }

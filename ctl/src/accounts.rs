@@ -168,7 +168,7 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
             let (detail, mut act) = (set.settings.detail(), ctl.act().await?);
             accounts::set(&mut **act, ctl.clock.now(), set.id, &set.settings.into()).await?;
             act.commit(&entry("accounts.set", set.id, set.id, detail)).await?;
-            one(ctl, set.id).await
+            Ok(one(ctl, set.id).await)
         }
         Command::Connect(args) => connect(ctl, args).await,
         Command::List => {
@@ -214,12 +214,16 @@ async fn connect(ctl: &Ctl, args: Connect) -> Result<Output> {
     // By which name, and by none of its keys.
     let detail = json!({"username": credentials.username, "currencies": codes});
     act.commit(&entry("accounts.connect", args.id, args.id, detail)).await?;
-    one(ctl, args.id).await
+    Ok(one(ctl, args.id).await)
 }
 
-async fn one(ctl: &Ctl, id: AccountId) -> Result<Output> {
-    let rows = accounts::list(&ctl.db).await?;
-    rows.iter().find(|row| row.id == id).map(account).context("the account is gone")
+/// What was just changed. The change stands, whether or not it can be read again.
+async fn one(ctl: &Ctl, id: AccountId) -> Output {
+    let rows = accounts::list(&ctl.db).await.unwrap_or_else(|error| {
+        eprintln!("ctl: {id} was changed, and could not be read again: {error}");
+        vec![]
+    });
+    rows.iter().find(|row| row.id == id).map_or_else(|| Output::new(vec![("id", json!(id))]), account)
 }
 
 fn account(row: &accounts::AccountRow) -> Output {

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use common::audit::{self, Filter};
-use common::id::AccountId;
+use common::id::{AccountId, AuditId};
 use common::time::Timestamp;
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::{Ctl, instant};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// What operators did, newest first.
+    /// What operators did, newest first; or oldest first after a record. "more" says that the limit left some out.
     List(List),
 }
 
@@ -21,6 +21,10 @@ pub(crate) struct List {
     /// None that is older, such as 2026-11-21T00:00:00Z.
     #[arg(long, value_parser = instant)]
     since: Option<Timestamp>,
+    /// After this record (aud_…), oldest first, without those of the last minute: for copies. aud_00000000000000000000000000 is from
+    /// the beginning.
+    #[arg(long, conflicts_with = "since")]
+    after: Option<AuditId>,
     /// Of this account alone (acct_…).
     #[arg(long)]
     account: Option<AccountId>,
@@ -31,9 +35,17 @@ pub(crate) struct List {
 
 pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
     let Command::List(list) = command;
-    let filter = Filter { account: list.account, since: list.since, limit: list.limit };
-    let rows = audit::list(&ctl.db, filter).await?;
-    Ok(Output::new(vec![("audit", rows.iter().map(|row| record(row).into_json()).collect::<Value>())]))
+    let one_more = list.limit + 1;
+    let mut rows = match list.after {
+        Some(after) => audit::after(&ctl.db, after, list.account, one_more).await?,
+        None => audit::list(&ctl.db, Filter { account: list.account, since: list.since, limit: one_more }).await?,
+    };
+    let all = rows.len();
+    rows.truncate(usize::try_from(list.limit)?);
+    Ok(Output::new(vec![
+        ("audit", rows.iter().map(|row| record(row).into_json()).collect::<Value>()),
+        ("more", json!(rows.len() < all)),
+    ]))
 }
 
 pub(crate) fn record(row: &audit::Row) -> Output {

@@ -107,11 +107,13 @@ struct FittingKeys<'a> {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let cli = Cli::parse();
+    // Where 1 has a meaning of its own, a failure is told apart from it.
+    let failure = if matches!(cli.command, Command::Ours(Ours::Reconcile(_))) { 2 } else { 1 };
     match run(cli).await {
         Ok(code) => code,
         Err(error) => {
             eprintln!("ctl: {error:#}");
-            ExitCode::FAILURE
+            ExitCode::from(failure)
         }
     }
 }

@@ -27,7 +27,7 @@ use common::accounts::Scope;
 use common::clock::Clock;
 use common::db::Db;
 use common::error::Result;
-use common::flows::{COLLECTION_BATCH, RECURRING_BATCH};
+use common::flows::{COLLECTION_BATCH, RECONCILIATION_BATCH, RECURRING_BATCH};
 use common::operations::{self, Origin, SWEEP_BATCH, State};
 use common::payment_links::{self, EXPIRY_BATCH};
 use common::payments::{self, INQUIRY_BATCH};
@@ -297,9 +297,14 @@ impl Scheduler {
     }
 
     async fn hand_out_reconciliations(&self) -> Result<()> {
-        let due = flows::take_due_reconciliations(&self.db).await?;
-        let wakes: Vec<_> = due.into_iter().map(|id| Wake { id: id.uuid(), request_id: None }).collect();
-        self.push(queues::RECONCILIATIONS, &wakes).await
+        loop {
+            let due = flows::take_due_reconciliations(&self.db).await?;
+            let wakes: Vec<_> = due.into_iter().map(|id| Wake { id: id.uuid(), request_id: None }).collect();
+            self.push(queues::RECONCILIATIONS, &wakes).await?;
+            if i64::try_from(wakes.len()).is_ok_and(|n| n < RECONCILIATION_BATCH) {
+                return Ok(());
+            }
+        }
     }
 
     async fn bill_subscriptions(&self, stopping: &CancellationToken) -> Result<()> {

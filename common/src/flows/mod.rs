@@ -59,7 +59,7 @@ pub use key_check::{Keys, keys_fit, misfit};
 pub use outcome::record_outcome;
 pub use pay_page::{Offer, PageAddress, PageKind, PageState, PayPage, Payable, Paying, open_page, pay_page};
 pub use perform::{Performed, perform};
-pub use reconcile::{reconcile, take_due_reconciliations};
+pub use reconcile::{RECONCILIATION_BATCH, reconcile, take_due_reconciliations};
 pub use reencrypt::{SealedSecrets, reencrypt, sealed_secrets};
 pub use reschedule_recurring_invoice::{resume_recurring_invoice, update_recurring_invoice};
 pub use resolve::{Resolution, Resolved, resolve};

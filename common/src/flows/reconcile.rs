@@ -20,6 +20,8 @@ use crate::time::Timestamp;
 const RECONCILE_EVERY: Duration = Duration::from_secs(60);
 /// Lines younger than this are left to the charge protocol, which is at work on them; so is what came late before that.
 const UNDER_WAY: Duration = Duration::from_secs(120);
+/// Provider accounts that are handed out together.
+pub const RECONCILIATION_BATCH: i64 = 200;
 /// Lines of one reading.
 const LINES: i64 = 1000;
 /// What came of a reading, as it is counted: read and compared, or not told.
@@ -34,9 +36,10 @@ pub async fn take_due_reconciliations(db: &PgPool) -> Result<Vec<ProviderAccount
     let rows = sqlx::query_scalar!(
         "UPDATE provider_accounts SET reconcile_at = clock_timestamp() + make_interval(secs => $1)
          WHERE id IN (SELECT id FROM provider_accounts WHERE reconcile_at <= (SELECT clock_timestamp())
-                      ORDER BY reconcile_at LIMIT 200 FOR NO KEY UPDATE SKIP LOCKED)
+                      ORDER BY reconcile_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)
          RETURNING id",
         RECONCILE_EVERY.as_secs_f64(),
+        RECONCILIATION_BATCH,
     )
     .fetch_all(db)
     .await?;

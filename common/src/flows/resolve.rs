@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::id::{AuditId, OperationId};
 use crate::operations::admin::{self, OperationRow};
 use crate::operations::{self, Kind, State};
-use crate::providers::{Answer, Decline, DeclineType};
+use crate::providers::{Answer, Decline, DeclineType, ProviderKind};
 
 /// The longest that we keep of what an operator types.
 const MAX_TEXT: usize = 255;
@@ -166,11 +166,11 @@ fn answer_of(operation: &OperationRow, resolution: &Resolution) -> Result<Answer
             if !(1..=asked).contains(&amount) {
                 return Err(Error::invalid("amount", format!("amount is from 1 to {asked}, in minor units")));
             }
-            Ok(Answer::Charged { provider_ref: name(provider_ref)?, amount, card: None })
+            Ok(Answer::Charged { provider_ref: name(operation.provider, provider_ref)?, amount, card: None })
         }
         Resolution::Done { .. } if is_charge => Err(misfit("done", "charged, declined or failed")),
         Resolution::Done { .. } if kind == Kind::StoreCard => Err(misfit("done", "failed")),
-        Resolution::Done { provider_ref } => Ok(Answer::Done { provider_ref: name(provider_ref)? }),
+        Resolution::Done { provider_ref } => Ok(Answer::Done { provider_ref: name(operation.provider, provider_ref)? }),
         Resolution::Declined { .. } if !is_charge => Err(misfit("declined", "done or failed")),
         Resolution::Declined { code, kind } => {
             nothing_may_arrive(operation)?;
@@ -196,7 +196,15 @@ fn decline(code: &str, kind: Option<DeclineType>) -> Result<Decline> {
     if !is_word {
         return Err(Error::invalid("code", "code is a word such as insufficient_funds"));
     }
-    let known = match code {
+    let kind = decline_type(code, kind).ok_or_else(|| {
+        Error::invalid("decline-type", format!("{code} is none of our codes: say whether it is soft or hard"))
+    })?;
+    Ok(Decline { code: code.to_owned(), kind })
+}
+
+/// What is said, or else what our code means.
+fn decline_type(code: &str, said: Option<DeclineType>) -> Option<DeclineType> {
+    said.or(match code {
         "declined" | "insufficient_funds" | "authentication_failed" => Some(DeclineType::Soft),
         "lost_card"
         | "stolen_card"
@@ -206,48 +214,65 @@ fn decline(code: &str, kind: Option<DeclineType>) -> Result<Decline> {
         | "card_not_supported"
         | "currency_not_supported" => Some(DeclineType::Hard),
         _ => None,
-    };
-    let kind = kind.or(known).ok_or_else(|| {
-        Error::invalid("decline-type", format!("{code} is none of our codes: say whether it is soft or hard"))
-    })?;
-    Ok(Decline { code: code.to_owned(), kind })
+    })
 }
 
-fn name(provider_ref: &str) -> Result<String> {
-    let fits = provider_ref.chars().all(|c| c.is_ascii_graphic());
-    if fits {
-        text("provider-ref", provider_ref)
-    } else {
-        Err(Error::invalid("provider-ref", "provider-ref is one word"))
+/// What a provider names its own way is taken as it is. Of another name each run of digits is looked at as a whole: an operator may
+/// have taken the wrong number from a screen.
+fn name(provider: ProviderKind, provider_ref: &str) -> Result<String> {
+    let param = "provider-ref";
+    if !provider_ref.chars().all(|c| c.is_ascii_graphic()) {
+        return Err(Error::invalid(param, "provider-ref is one word"));
     }
+    let fits = short(param, provider_ref)?;
+    if !provider.names(provider_ref) && runs_of_digits(provider_ref).iter().any(|run| is_card_number(run)) {
+        return Err(card_number(param));
+    }
+    Ok(fits)
 }
 
-/// What an operator types is kept and shown, so it is short, and no card number.
+/// What an operator types is kept and shown, so it is short, and no card number stands in it, whatever digits stand beside it.
 fn text(param: &'static str, text: &str) -> Result<String> {
+    let fits = short(param, text)?;
+    if has_card_number(text) {
+        return Err(card_number(param));
+    }
+    Ok(fits)
+}
+
+fn short(param: &'static str, text: &str) -> Result<String> {
     if text.trim().is_empty() || text.len() > MAX_TEXT || text.contains(char::is_control) {
         return Err(Error::invalid(param, format!("{param} is 1 to {MAX_TEXT} bytes on one line")));
-    }
-    if has_card_number(text) {
-        return Err(Error::invalid(param, format!("{param} holds a card number, which must not be kept")));
     }
     Ok(text.to_owned())
 }
 
-/// Whether 13 to 19 digits, with spaces and hyphens between them perhaps, end with the right check digit.
+fn card_number(param: &'static str) -> Error {
+    let message =
+        format!("{param} holds what may be a card number, which must not be kept; put words between other digits");
+    Error::invalid(param, message)
+}
+
 fn has_card_number(text: &str) -> bool {
-    let mut run: Vec<u32> = Vec::new();
-    text.chars().chain(['.']).any(|c| match c.to_digit(10) {
-        Some(digit) => {
-            run.push(digit);
-            false
+    let any_part = |run: &Vec<u32>| (13..=19).any(|length| run.windows(length).any(is_card_number));
+    runs_of_digits(text).iter().any(any_part)
+}
+
+/// Digits, with spaces and hyphens between them perhaps.
+fn runs_of_digits(text: &str) -> Vec<Vec<u32>> {
+    let mut runs = vec![Vec::new()];
+    for c in text.chars().filter(|c| !matches!(c, ' ' | '-')) {
+        match (c.to_digit(10), runs.last_mut()) {
+            (Some(digit), Some(run)) => run.push(digit),
+            _ => runs.push(Vec::new()),
         }
-        None if matches!(c, ' ' | '-') => false,
-        None => {
-            let found = (13..=19).contains(&run.len()) && has_check_digit(&run);
-            run.clear();
-            found
-        }
-    })
+    }
+    runs
+}
+
+/// Whether these are 13 to 19 digits that end with the right check digit. No card's number begins with 0.
+fn is_card_number(digits: &[u32]) -> bool {
+    (13..=19).contains(&digits.len()) && digits.first() != Some(&0) && has_check_digit(digits)
 }
 
 fn has_check_digit(digits: &[u32]) -> bool {
@@ -273,7 +298,9 @@ fn detail(operation: &OperationRow, resolution: &Resolution) -> Value {
             json!({"outcome": "charged", "provider_ref": provider_ref, "amount": amount.or(operation.amount)})
         }
         Resolution::Done { provider_ref } => json!({"outcome": "done", "provider_ref": provider_ref}),
-        Resolution::Declined { code, .. } => json!({"outcome": "declined", "code": code}),
+        Resolution::Declined { code, kind } => {
+            json!({"outcome": "declined", "code": code, "decline_type": decline_type(code, *kind)})
+        }
         Resolution::Failed { reason } => json!({"outcome": "failed", "reason": reason}),
     };
     let mut detail = said;
@@ -291,13 +318,29 @@ mod tests {
 
     #[test]
     fn a_card_number_is_seen_however_it_is_written() {
-        for number in ["4242424242424242", "paid with 4242 4242 4242 4242.", "4242-4242-4242-4242", "x378282246310005x"]
-        {
+        for number in [
+            "4242424242424242",
+            "paid with 4242 4242 4242 4242.",
+            "4242-4242-4242-4242",
+            "x378282246310005x",
+            "ticket 123 4242 4242 4242 4242",
+            "4242 4242 4242 4242 12/30",
+            "on 2026-11-21 4242424242424242",
+        ] {
             assert!(has_card_number(number), "{number}");
         }
-        for other in ["", "4242424242424241", "op_01JD", "called 555 0100 at 12:30", "42424242"] {
+        for other in ["", "4452783221795149", "op_01JD", "called 555 0100 at 12:30", "42424242"] {
             assert!(!has_card_number(other), "{other}");
         }
+    }
+
+    #[test]
+    fn what_a_provider_names_its_own_way_is_no_card_number() {
+        let taken = |provider, named| name(provider, named).is_ok();
+        use ProviderKind::{CardGateway, Mock};
+        assert!(taken(Mock, "mock_4242424242424242abcdef01") && taken(CardGateway, "01KAM4242424242424242XYZ01"));
+        assert!(taken(CardGateway, "4242424242424241") && taken(CardGateway, "42424242"));
+        assert!(!taken(CardGateway, "4242424242424242") && !taken(Mock, "mock_4242424242424242"));
     }
 
     #[test]

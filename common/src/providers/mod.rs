@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde::Serialize;
+use ulid::Ulid;
 
 use crate::capabilities::Operation;
 use crate::crypto::Secret;
@@ -43,6 +44,16 @@ impl ProviderKind {
         match self {
             Self::Mock => "mock",
             Self::CardGateway => "card_gateway",
+        }
+    }
+
+    /// Whether this is exactly what it calls a transaction of its own: `mock_` and 24 hexadecimal digits, or the gateway's ULID.
+    pub fn names(self, provider_ref: &str) -> bool {
+        match self {
+            Self::Mock => provider_ref
+                .strip_prefix("mock_")
+                .is_some_and(|hex| hex.len() == 24 && hex.bytes().all(|b| b.is_ascii_hexdigit())),
+            Self::CardGateway => provider_ref.len() == 26 && Ulid::from_string(provider_ref).is_ok(),
         }
     }
 

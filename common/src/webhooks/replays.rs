@@ -1,8 +1,9 @@
 //! Which deliveries an operator replays: one for each event that an endpoint was to hear of within some time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use sqlx::PgPool;
+use uuid::Uuid;
 
 use super::DeliveryStatus;
 use super::store::{endpoints, replays as store};
@@ -11,8 +12,10 @@ use crate::events::EventType;
 use crate::id::{AccountId, EventId, WebhookDeliveryId, WebhookEndpointId};
 use crate::time::Timestamp;
 
-/// Deliveries that are looked at; for more, the time is to be cut in two.
-const LOOKED_AT: i64 = 200_000;
+/// Events within the time; for more, it is to be cut in two.
+const EVENTS: usize = 200_000;
+/// Deliveries that one statement reads.
+const PAGE: i64 = 5_000;
 
 /// Which are wanted.
 #[derive(Debug)]
@@ -38,12 +41,11 @@ pub(super) struct Row {
     pub(super) is_first: bool,
 }
 
-#[derive(Default)]
+/// What has become of an event that was first to be delivered within the time.
 struct Story {
-    first: Option<WebhookDeliveryId>,
-    kind: Option<String>,
+    first: WebhookDeliveryId,
+    kind: String,
     taken: bool,
-    pending: bool,
 }
 
 /// The first delivery of each event that is wanted, oldest first, and whose endpoint it is. Events that are no longer kept are
@@ -57,35 +59,78 @@ pub async fn replayable(
     wanted: &Wanted,
 ) -> Result<(AccountId, Vec<WebhookDeliveryId>)> {
     let account = endpoints::owner(db, endpoint).await?.ok_or(Error::NotFound("webhook endpoint"))?;
-    let rows = store::since(db, account, endpoint, wanted.since, LOOKED_AT).await?;
-    if i64::try_from(rows.len()).is_ok_and(|count| count >= LOOKED_AT) {
-        let message = format!("since {} there are {LOOKED_AT} deliveries or more; begin later", wanted.since);
-        return Err(Error::invalid("since", message));
-    }
-    let mut stories: BTreeMap<EventId, Story> = BTreeMap::new();
-    for row in rows {
-        let story = stories.entry(row.event_id).or_default();
-        match row.status {
-            DeliveryStatus::Pending => story.pending = true,
-            DeliveryStatus::Succeeded => story.taken = true,
-            DeliveryStatus::Failed => {}
-        }
-        if row.is_first && row.status != DeliveryStatus::Pending {
-            story.first = Some(row.id);
-        }
-        story.kind = story.kind.take().or(row.event_type);
-    }
+    // First what is to come: what is made meanwhile is seen at least once.
+    let pending = if wanted.failed_only { pending(db, endpoint, wanted.since).await? } else { HashSet::new() };
+    let stories = stories(db, account, endpoint, wanted).await?;
     let names: Vec<_> = wanted.events.iter().map(|event| event.name()).collect();
-    let until = wanted.until.map(|until| WebhookDeliveryId::new(until).uuid().as_u128() >> 80);
     let mut found: Vec<_> = stories
-        .into_values()
-        .filter(|story| !(wanted.failed_only && (story.taken || story.pending)))
-        .filter_map(|story| {
-            story.kind.filter(|kind| names.is_empty() || names.contains(&kind.as_str())).and(story.first)
-        })
-        .filter(|id| until.is_none_or(|until| id.uuid().as_u128() >> 80 < until))
+        .into_iter()
+        .filter(|(event, story)| !(wanted.failed_only && (story.taken || pending.contains(event))))
+        .filter(|(_, story)| names.is_empty() || names.contains(&story.kind.as_str()))
+        .map(|(_, story)| story.first)
         .filter(|id| wanted.after.is_none_or(|after| *id > after))
         .collect();
     found.sort();
     Ok((account, found))
+}
+
+async fn pending(db: &PgPool, endpoint: WebhookEndpointId, since: Timestamp) -> Result<HashSet<EventId>> {
+    let (mut events, mut from) = (HashSet::new(), floor(since));
+    loop {
+        let page = store::pending(db, endpoint, from, PAGE).await?;
+        events.extend(page.iter().map(|(_, event)| *event));
+        match page.last() {
+            Some((last, _)) if is_full(page.len()) => from = next(*last),
+            _ => return Ok(events),
+        }
+    }
+}
+
+/// Whether an endpoint has ever taken an event is known by all that was sent since, replays of this day included. Otherwise
+/// what came after the time is of no matter.
+async fn stories(
+    db: &PgPool,
+    account: AccountId,
+    endpoint: WebhookEndpointId,
+    wanted: &Wanted,
+) -> Result<BTreeMap<EventId, Story>> {
+    let until = wanted.until.map_or(Uuid::max(), floor);
+    let before = if wanted.failed_only { Uuid::max() } else { until };
+    let (mut stories, mut from) = (BTreeMap::<EventId, Story>::new(), floor(wanted.since));
+    loop {
+        let page = store::made(db, account, endpoint, (from, before), PAGE).await?;
+        let last = page.last().map(|row| row.id).filter(|_| is_full(page.len()));
+        for row in page {
+            let taken = row.status == DeliveryStatus::Succeeded;
+            if let Some(story) = stories.get_mut(&row.event_id) {
+                story.taken |= taken;
+            } else if let Some(kind) = row.event_type
+                && row.is_first
+                && row.id.uuid() < until
+            {
+                stories.insert(row.event_id, Story { first: row.id, kind, taken });
+            }
+        }
+        if stories.len() > EVENTS {
+            let message = format!("there are more than {EVENTS} events since then; name a shorter time, with --until");
+            return Err(Error::invalid("until", message));
+        }
+        match last {
+            Some(last) => from = next(last),
+            None => return Ok(stories),
+        }
+    }
+}
+
+fn is_full(len: usize) -> bool {
+    i64::try_from(len).is_ok_and(|len| len >= PAGE)
+}
+
+/// The smallest id of an instant.
+fn floor(at: Timestamp) -> Uuid {
+    Uuid::from_u128(WebhookDeliveryId::new(at).uuid().as_u128() >> 80 << 80)
+}
+
+fn next(id: WebhookDeliveryId) -> Uuid {
+    Uuid::from_u128(id.uuid().as_u128().saturating_add(1))
 }

@@ -51,8 +51,11 @@ pub enum Operate {
 /// What is asked of the audit log.
 #[derive(Subcommand)]
 pub enum Audit {
-    /// What operators did, newest first.
+    /// What operators did, newest first; or oldest first after a record. "more" says that the limit left some out.
     List {
+        /// After the record of this id, oldest first, without those of the last minute: for copies. 0 is from the beginning.
+        #[arg(long)]
+        after: Option<i64>,
         /// To this account alone.
         #[arg(long)]
         username: Option<String>,
@@ -98,8 +101,15 @@ pub async fn operate(command: Operate, actor: &Actor) -> Result<Value> {
             record(&db, actor, &json!({"state": "ended", "done": done})).await?;
             Ok(done)
         }
-        Operate::Audit(Audit::List { username, limit }) => {
-            Ok(json!({"audit": audit::list(&db, username.as_deref(), limit).await?}))
+        Operate::Audit(Audit::List { after, username, limit }) => {
+            let username = username.as_deref();
+            let mut rows = match after {
+                Some(after) => audit::after(&db, after, username, limit + 1).await?,
+                None => audit::list(&db, username, limit + 1).await?,
+            };
+            let all = rows.len();
+            rows.truncate(usize::try_from(limit)?);
+            Ok(json!({"more": rows.len() < all, "audit": rows}))
         }
     }
 }

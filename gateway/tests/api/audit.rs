@@ -35,6 +35,17 @@ async fn every_change_is_recorded_with_who_made_it_and_no_key() {
         (recorded(&cluster, &["--limit", "1"]).await.len(), recorded(&cluster, &["--username", "x"]).await.len()),
         (1, 0)
     );
+    let mut db = PgConnection::connect(cluster.database_url()).await.expect("a connection");
+    let older =
+        "INSERT INTO gateway.audit_log (at, actor, action) SELECT now() - interval '1 hour', 'Bob', 'tried.' || n
+                 FROM generate_series(1, 3) AS n";
+    sqlx::query(older).execute(&mut db).await.expect("older records");
+    let first = cluster.run_gateway(&["audit", "list", "--after", "0", "--limit", "2"]).await.expect("a list");
+    assert_eq!((&first["audit"][0]["action"], &first["more"]), (&"tried.1".into(), &true.into()), "{first}");
+    let last = first["audit"][1]["id"].to_string();
+    let rest = cluster.run_gateway(&["audit", "list", "--after", &last]).await.expect("a list");
+    assert_eq!((&rest["audit"][0]["action"], &rest["more"]), (&"tried.3".into(), &false.into()), "{rest}");
+
     let text = Value::from(all).to_string();
     for keys in [&made, &rotated] {
         for secret in ["api_key", "secret_key"] {
@@ -42,7 +53,6 @@ async fn every_change_is_recorded_with_who_made_it_and_no_key() {
         }
     }
 
-    let mut db = PgConnection::connect(cluster.database_url()).await.expect("a connection");
     for change in
         ["UPDATE gateway.audit_log SET actor = 'Eve'", "DELETE FROM gateway.audit_log", "TRUNCATE gateway.audit_log"]
     {

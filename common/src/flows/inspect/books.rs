@@ -21,8 +21,9 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Lines of one reading, and readings of one day.
 const LINES: i64 = 1000;
 const READINGS: usize = 500;
-/// Operations of a provider account that are compared at most.
-const OURS: i64 = 500_000;
+/// Operations of a provider account that are looked at, at most, and in one statement.
+const OURS: usize = 500_000;
+const PAGE: i64 = 10_000;
 
 /// How the two sides differ about one reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,14 +123,17 @@ async fn compare(db: &PgPool, providers: &Providers, at: &Account, began: Timest
         compared.not_compared = Some("CARD_GATEWAY_URL is not set".to_owned());
         return Ok(compared);
     };
-    let lines = match statement(provider, at.id, began).await {
+    let lines = match lines_of_day(provider, at.id, began).await {
         Ok(lines) => lines,
         Err(reason) => {
             compared.not_compared = Some(reason);
             return Ok(compared);
         }
     };
-    let mut ours = ours(db, at, began).await?;
+    let Some(mut ours) = ours(db, at, began).await? else {
+        compared.not_compared = Some(format!("there are more than {OURS} operations of ours around that day"));
+        return Ok(compared);
+    };
     // What was sent on another day and booked on this one.
     let missing: Vec<_> =
         lines.iter().map(|line| &line.reference).filter(|reference| !ours.contains_key(*reference)).cloned().collect();
@@ -145,27 +149,50 @@ async fn compare(db: &PgPool, providers: &Providers, at: &Account, began: Timest
             compared.disagreements.extend(of_line(line, known));
         }
     }
+    let mut untold = Vec::new();
     for (reference, row) in &ours {
         let is_told = at.provider == ProviderKind::Mock || matches!(row.kind, Kind::Sale | Kind::Authorize);
         let is_done = row.state == State::Succeeded && row.kind != Kind::StoreCard;
         if is_told && is_done && row.first_sent_at.is_some_and(within) {
             compared.operations += 1;
             if !seen.contains(reference.as_str()) {
-                compared.disagreements.push(Disagreement {
-                    difference: Difference::MissingAtProvider,
-                    reference: reference.clone(),
-                    theirs: Value::Null,
-                    ours: row.shown(),
-                });
+                untold.push(row);
             }
         }
+    }
+    match missing_at_provider(provider, at.id, end, untold).await {
+        Ok(missing) => compared.disagreements.extend(missing),
+        Err(reason) => compared.not_compared = Some(reason),
     }
     compared.disagreements.sort_by(|a, b| a.reference.cmp(&b.reference));
     Ok(compared)
 }
 
+/// Those of ours that the statement does not tell of later either: what was sent within the day may have been booked when its
+/// outcome was found, days later.
+async fn missing_at_provider(
+    provider: &dyn Provider,
+    account: ProviderAccountId,
+    end: Timestamp,
+    mut untold: Vec<&Row>,
+) -> std::result::Result<Vec<Disagreement>, String> {
+    let latest = untold.iter().filter_map(|row| row.settled_at).max().map(|at| at.plus(MARGIN));
+    if let Some(until) = latest.filter(|until| *until > end) {
+        let later = statement(provider, account, end, until).await?;
+        let told: HashSet<_> = later.iter().map(|line| line.reference.as_str()).collect();
+        untold.retain(|row| !told.contains(row.reference.as_str()));
+    }
+    let missing = untold.into_iter().map(|row| Disagreement {
+        difference: Difference::MissingAtProvider,
+        reference: row.reference.clone(),
+        theirs: Value::Null,
+        ours: row.shown(),
+    });
+    Ok(missing.collect())
+}
+
 /// The statement of the day with its margins, or why there is none.
-async fn statement(
+async fn lines_of_day(
     provider: &dyn Provider,
     account: ProviderAccountId,
     began: Timestamp,
@@ -174,9 +201,18 @@ async fn statement(
     if class == RecoveryClass::Neither {
         return Err("the provider keeps no references (class C): compare its own report by hand".to_owned());
     }
-    let end = began.plus(DAY + MARGIN);
     let before = began.as_millisecond() - i64::try_from(MARGIN.as_millis()).unwrap_or_default();
-    let mut since = Timestamp::from_millisecond(before).unwrap_or(began);
+    let since = Timestamp::from_millisecond(before).unwrap_or(began);
+    statement(provider, account, since, began.plus(DAY + MARGIN)).await
+}
+
+/// All lines between two instants.
+async fn statement(
+    provider: &dyn Provider,
+    account: ProviderAccountId,
+    mut since: Timestamp,
+    end: Timestamp,
+) -> std::result::Result<Vec<StatementLine>, String> {
     let (mut lines, mut seen): (Vec<StatementLine>, HashSet<String>) = <_>::default();
     for _ in 0..READINGS {
         let asked = tokio::time::timeout(PROVIDER_TIMEOUT * 6, provider.statement(account, since, LINES)).await;
@@ -191,7 +227,7 @@ async fn statement(
             _ => return Ok(lines),
         }
     }
-    Err("the statement of this day is too long".to_owned())
+    Err(format!("the statement up to {end} is too long"))
 }
 
 struct Row {
@@ -201,6 +237,8 @@ struct Row {
     state: State,
     provider_ref: Option<String>,
     first_sent_at: Option<Timestamp>,
+    /// When it was sent last, or its outcome was written, whichever is later.
+    settled_at: Option<Timestamp>,
     payment_id: Option<PaymentId>,
     /// What was approved, of a charge; what was asked for, of others.
     amount: Option<i64>,
@@ -220,41 +258,61 @@ fn keyed(rows: Vec<Row>) -> HashMap<String, Row> {
 }
 
 /// Our operations that were sent within the day. References are ids and begin with their time; that of a test account may be
-/// ahead, so all of its operations are looked at.
-async fn ours(db: &PgPool, at: &Account, began: Timestamp) -> Result<HashMap<String, Row>> {
+/// ahead, so all of its operations are looked at. None if there are too many to be looked at.
+async fn ours(db: &PgPool, at: &Account, began: Timestamp) -> Result<Option<HashMap<String, Row>>> {
     let floor = |instant: Timestamp| {
         let text = OperationId::new(instant).to_string();
         // The ten characters of the time, after the prefix.
         text.get(..OperationId::PREFIX.len() + 10).unwrap_or_default().to_owned()
     };
     let day_before = began.as_millisecond() - i64::try_from(DAY.as_millis()).unwrap_or_default();
-    let (from, to) = match at.mode {
+    let (mut after, before) = match at.mode {
         Mode::Live => (floor(Timestamp::from_millisecond(day_before).unwrap_or(began)), floor(began.plus(DAY * 2))),
-        Mode::Test => (OperationId::PREFIX.to_owned(), format!("{}~", OperationId::PREFIX)),
+        // A ULID begins with 7 at the most.
+        Mode::Test => (OperationId::PREFIX.to_owned(), format!("{}8", OperationId::PREFIX)),
     };
+    let (mut found, mut looked_at) = (HashMap::new(), 0);
+    loop {
+        let page = page(db, at.id, &after, &before).await?;
+        let is_full = i64::try_from(page.len()).is_ok_and(|len| len >= PAGE);
+        looked_at += page.len();
+        let Some(last) = page.last().map(|row| row.reference.clone()) else { return Ok(Some(found)) };
+        let of_day = |row: &Row| row.first_sent_at.is_some_and(|at| began <= at && at < began.plus(DAY));
+        found.extend(keyed(page.into_iter().filter(of_day).collect()));
+        if !is_full {
+            return Ok(Some(found));
+        }
+        if looked_at >= OURS {
+            return Ok(None);
+        }
+        after = last;
+    }
+}
+
+async fn page(db: &PgPool, at: ProviderAccountId, after: &str, before: &str) -> Result<Vec<Row>> {
     let rows = sqlx::query_as!(
         Row,
-        r#"SELECT o.id, o.reference, o.kind, o.state, o.provider_ref, o.first_sent_at, o.payment_id,
+        r#"SELECT o.id AS "id!", o.reference AS "reference!", o.kind AS "kind!: Kind", o.state AS "state!: State", o.provider_ref AS "provider_ref?",
+                  o.first_sent_at AS "first_sent_at?", greatest(o.last_sent_at, o.finished_at) AS settled_at, o.payment_id AS "payment_id?",
                   CASE WHEN o.kind IN ('sale', 'authorize') AND o.state = 'succeeded' THEN p.amount ELSE o.amount END AS amount
-           FROM (SELECT * FROM operations WHERE provider_account_id = $1 AND reference >= $2 AND ($6 OR reference < $3)
-                 ORDER BY provider_account_id, reference LIMIT $7) o
-           LEFT JOIN payments p ON p.id = o.payment_id
-           WHERE o.first_sent_at >= $4 AND o.first_sent_at < $5"#,
-        at.id.uuid(),
-        from,
-        to,
-        began,
-        began.plus(DAY),
-        at.mode == Mode::Test,
-        OURS,
+           FROM (SELECT * FROM operations WHERE provider_account_id = $1 AND reference > $2 AND reference < $3
+                 ORDER BY provider_account_id, reference LIMIT $4) o
+           LEFT JOIN payments p ON p.id = o.payment_id"#,
+        at.uuid(),
+        after,
+        before,
+        PAGE,
     );
-    Ok(keyed(rows.fetch_all(db).await?))
+    let mut rows = rows.fetch_all(db).await?;
+    rows.sort_by(|a, b| a.reference.cmp(&b.reference));
+    Ok(rows)
 }
 
 async fn by_reference(db: &PgPool, at: ProviderAccountId, references: &[String]) -> Result<HashMap<String, Row>> {
     let rows = sqlx::query_as!(
         Row,
-        r#"SELECT o.id, o.reference, o.kind, o.state, o.provider_ref, o.first_sent_at, o.payment_id,
+        r#"SELECT o.id, o.reference, o.kind, o.state, o.provider_ref, o.first_sent_at,
+                  greatest(o.last_sent_at, o.finished_at) AS settled_at, o.payment_id,
                   CASE WHEN o.kind IN ('sale', 'authorize') AND o.state = 'succeeded' THEN p.amount ELSE o.amount END AS amount
            FROM operations o LEFT JOIN payments p ON p.id = o.payment_id
            WHERE o.provider_account_id = $1 AND o.reference = ANY ($2)"#,
@@ -304,6 +362,7 @@ mod tests {
             state,
             provider_ref: Some(provider_ref.into()),
             first_sent_at: None,
+            settled_at: None,
             payment_id: None,
             amount: Some(500),
         }

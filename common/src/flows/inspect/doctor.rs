@@ -20,6 +20,8 @@ const LOOKED_AT: i64 = 10_000;
 const NAMED: usize = 5;
 /// Due work that nobody has taken for so long lags; for ten times as long, it stands still.
 const LAGS: f64 = 30.0;
+/// Statements end four minutes ago as a rule; so old, nobody reads them, or the provider does not tell.
+const STATEMENT_LAGS: f64 = 900.0;
 /// Statements are read once a minute.
 const SCHEDULER_SEEN: f64 = 150.0;
 /// A former secret that ends so soon.
@@ -84,6 +86,7 @@ pub async fn examine(db: &PgPool, clock: &Clock) -> Result<Vec<Finding>> {
         unknown(db).await?,
         due_operations(db).await?,
         schedulers(db).await?,
+        statements(db).await?,
         billing(db, clock.now()).await?,
         test_clocks(db).await?,
         unwanted_charges(db).await?,
@@ -167,21 +170,28 @@ async fn unknown(db: &PgPool) -> Result<Finding> {
     })
 }
 
-/// What is due has been handed out if its turn was moved on; a lease that has ended is taken up by its next turn.
+/// What a scheduler does not hand out stays due. What it hands out and no worker takes is never due for long, but grows old.
+/// Those whose outcome is unknown, and refunds that wait behind such a one, have a check of their own.
 async fn due_operations(db: &PgPool) -> Result<Finding> {
     let row = sqlx::query!(
-        r#"SELECT count(*) AS "count!", count(*) FILTER (WHERE lease_until < due) AS "leases!",
-                  coalesce(max(extract(epoch FROM clock_timestamp() - due)), 0)::float8 AS "oldest!"
-           FROM (SELECT next_push_at AS due, lease_until FROM operations
-                 WHERE next_push_at < (SELECT clock_timestamp()) ORDER BY next_push_at LIMIT $1) AS looked_at"#,
+        r#"SELECT count(*) FILTER (WHERE due) AS "due!", count(*) FILTER (WHERE due AND lease_until < next_push_at) AS "leases!",
+                  coalesce(max(extract(epoch FROM clock_timestamp() - next_push_at)), 0)::float8 AS "oldest_due!",
+                  count(*) FILTER (WHERE open) AS "open!",
+                  coalesce(max(extract(epoch FROM clock_timestamp() - created_at)) FILTER (WHERE open), 0)::float8 AS "oldest!"
+           FROM (SELECT o.next_push_at, o.lease_until, o.created_at, o.next_push_at < clock_timestamp() AS due,
+                        o.state <> 'unknown' AND NOT (o.kind = 'refund' AND o.state = 'ready' AND EXISTS (
+                            SELECT FROM operations b WHERE b.account_id = o.account_id AND b.payment_id = o.payment_id
+                                AND b.state = 'unknown')) AS open
+                 FROM operations o WHERE o.next_push_at IS NOT NULL ORDER BY o.next_push_at LIMIT $1) AS looked_at"#,
         LOOKED_AT
     );
     let row = row.fetch_one(db).await?;
     let says = format!(
-        "{} operations are due, {} of them left behind by a worker, the oldest for {:.0} s",
-        row.count, row.leases, row.oldest
+        "{} operations have not ended, the oldest was written {:.0} s ago; {} are due, {} of them left behind by a worker",
+        row.open, row.oldest, row.due, row.leases
     );
-    Ok(lag("due operations", row.oldest, says, "look whether a scheduler runs, and at scheduler_ticks_total"))
+    let advice = "look whether workers run and take the queue, whether a scheduler runs, and at scheduler_ticks_total";
+    Ok(lag("due operations", row.oldest.max(row.oldest_due), says, advice))
 }
 
 fn lag(check: &'static str, seconds: f64, says: String, advice: &'static str) -> Finding {
@@ -208,6 +218,25 @@ async fn schedulers(db: &PgPool) -> Result<Finding> {
             format!("a statement has been due for {waited:.0} s, and nobody has handed it out"),
             "start a scheduler, or look at the log of the one that runs",
         ),
+    })
+}
+
+/// A worker moves on up to when each account was compared with its provider's statement. One that was never read has not begun.
+async fn statements(db: &PgPool) -> Result<Finding> {
+    let row = sqlx::query!(
+        r#"SELECT count(*) FILTER (WHERE behind >= $2) AS "late!", coalesce(max(behind), 0)::float8 AS "oldest!"
+           FROM (SELECT extract(epoch FROM clock_timestamp() - reconciled_until)::float8 AS behind FROM provider_accounts
+                 WHERE reconcile_at < clock_timestamp() + interval '1 hour' ORDER BY reconcile_at LIMIT $1) AS looked_at"#,
+        LOOKED_AT,
+        STATEMENT_LAGS,
+    );
+    let row = row.fetch_one(db).await?;
+    let says = format!("the oldest was compared up to {:.0} s ago; {} are late", row.oldest, row.late);
+    let advice = "look whether workers run and the provider tells its statement (docs/runbooks/reconciliation.md)";
+    Ok(match row.oldest {
+        behind if behind < STATEMENT_LAGS => Finding::ok("statements", says),
+        behind if behind < STATEMENT_LAGS * 4.0 => Finding::of("statements", Grade::Warn, says, advice),
+        _ => Finding::of("statements", Grade::Bad, says, advice),
     })
 }
 
@@ -244,22 +273,39 @@ async fn test_clocks(db: &PgPool) -> Result<Finding> {
     })
 }
 
-/// Reversals of second charges that the provider would not make.
+/// Reversals of second charges that the provider would not make. Their rows stay as they are, so old ones wake nobody.
 async fn unwanted_charges(db: &PgPool) -> Result<Finding> {
-    let rows = sqlx::query_scalar!(
-        r#"SELECT a.payment_id AS "payment_id!: PaymentId"
+    let rows = sqlx::query!(
+        r#"SELECT a.payment_id AS "payment_id!: PaymentId",
+                  o.finished_at > clock_timestamp() - interval '7 days' AS "is_new!"
            FROM (SELECT payment_id, reversal_operation_id FROM charge_anomalies ORDER BY id DESC LIMIT $1) a
            JOIN operations o ON o.id = a.reversal_operation_id WHERE o.state IN ('failed', 'declined')"#,
         LOOKED_AT
     );
     let rows = rows.fetch_all(db).await?;
-    Ok(match rows.first() {
-        None => Finding::ok("second charges", "none was left standing"),
-        Some(first) => Finding::of(
-            "second charges",
+    let new: Vec<_> = rows.iter().filter(|row| row.is_new).collect();
+    let check = "second charges";
+    Ok(match (new.first(), rows.first()) {
+        (None, None) => Finding::ok(check, "none was left standing"),
+        (Some(first), _) => Finding::of(
+            check,
             Grade::Bad,
-            format!("{} could not be reversed, such as that of {first}: a cardholder has paid twice", rows.len()),
-            "ctl payments show; refund it at the provider",
+            format!(
+                "{} could not be reversed within seven days, such as that of {}: a cardholder has paid twice",
+                new.len(),
+                first.payment_id
+            ),
+            "ctl payments why; refund it at the provider",
+        ),
+        (None, Some(first)) => Finding::of(
+            check,
+            Grade::Warn,
+            format!(
+                "{} could not be reversed more than seven days ago, such as that of {}",
+                rows.len(),
+                first.payment_id
+            ),
+            "docs/runbooks/double-charge.md lists them; make sure that each was refunded at the provider",
         ),
     })
 }
@@ -302,6 +348,7 @@ struct Endpoint {
     status: EndpointStatus,
     disabled_reason: Option<DisabledReason>,
     failing_since: Option<Timestamp>,
+    ended_lately: bool,
     ends_soon: bool,
 }
 
@@ -309,6 +356,7 @@ async fn looked_at(db: &PgPool) -> Result<Vec<Endpoint>> {
     let rows = sqlx::query_as!(
         Endpoint,
         r#"SELECT id, status, disabled_reason, failing_since,
+                  coalesce(last_failed_at > clock_timestamp() - interval '7 days', true) AS "ended_lately!",
                   coalesce(previous_secret_until BETWEEN clock_timestamp() AND clock_timestamp() + make_interval(secs => $2), false)
                       AS "ends_soon!"
            FROM webhook_endpoints WHERE deleted_at IS NULL ORDER BY id DESC LIMIT $1"#,
@@ -327,7 +375,8 @@ fn named<'a>(rows: impl Iterator<Item = &'a Endpoint>) -> Option<String> {
 async fn endpoints(db: &PgPool) -> Result<Finding> {
     let rows = looked_at(db).await?;
     let ours = |row: &&Endpoint| {
-        row.status == EndpointStatus::Disabled && row.disabled_reason != Some(DisabledReason::Merchant)
+        let is_disabled = row.status == EndpointStatus::Disabled && row.ended_lately;
+        is_disabled && row.disabled_reason != Some(DisabledReason::Merchant)
     };
     let disabled = named(rows.iter().filter(ours)).map(|ids| format!("disabled {ids}"));
     let failing = |row: &&Endpoint| row.status == EndpointStatus::Enabled && row.failing_since.is_some();

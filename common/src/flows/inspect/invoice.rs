@@ -84,7 +84,7 @@ async fn scheduled(db: &PgPool, invoice: &Invoice, now: Timestamp, why: &mut Vec
     match invoice.next_attempt_at {
         Some(at) if at <= now => why.push(format!("An attempt is due since {at}.")),
         Some(at) => why.push(format!("The next attempt is made at {at}, by the account's clock.")),
-        None if why.is_empty() => {
+        None if why.is_empty() && card.is_some() => {
             why.push("The card is dead: it waits until its customer has another default card.".to_owned());
         }
         None => {}

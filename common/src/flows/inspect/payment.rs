@@ -18,6 +18,8 @@ use crate::webhooks::DeliveryStatus;
 /// Rows of an account that are searched for a payment's events, and again for their deliveries. Beyond that the story says that
 /// it may not be whole.
 const SEARCHED: i64 = 50_000;
+/// How far clocks may be apart.
+const SLACK_MS: i64 = 60_000;
 
 /// Something that happened.
 #[derive(Debug)]
@@ -54,7 +56,10 @@ pub async fn story_of_payment(db: &PgPool, id: PaymentId) -> Result<Story> {
     let account = account.fetch_optional(db).await?.ok_or(Error::NotFound("payment"))?;
     let (payment, refunds) = payments::retrieve_with_refunds(db, account, id).await?;
     let operations = operations::of_payment(db, account, id).await?;
-    let began = operations.first().map_or(payment.created_at, |operation| operation.created_at);
+    // Ids carry the clock of the process that made them, or the account's, and rows Postgres': whichever is first, and some slack.
+    let written = operations.first().map_or(payment.created_at, |operation| operation.created_at);
+    let began = if written < payment.created_at { written } else { payment.created_at };
+    let began = Timestamp::from_millisecond(began.as_millisecond() - SLACK_MS).unwrap_or(began);
     let mut moments: Vec<_> = operations.iter().flat_map(of_operation).collect();
     moments.extend(refunds.iter().map(|refund| Moment {
         at: refund.created_at,
@@ -62,7 +67,7 @@ pub async fn story_of_payment(db: &PgPool, id: PaymentId) -> Result<Story> {
         detail: json!({"id": refund.id, "amount": refund.amount, "status": format!("{:?}", refund.status).to_lowercase()}),
     }));
     let anomalies = anomalies(db, account, id).await?;
-    moments.extend(anomalies);
+    moments.extend(anomalies.iter().map(of_anomaly));
     moments.extend(parents(db, &payment).await?);
     let (told, all_events) = events(db, account, id, began).await?;
     let (deliveries, all_deliveries) = deliveries(db, account, began, &told).await?;
@@ -77,7 +82,7 @@ pub async fn story_of_payment(db: &PgPool, id: PaymentId) -> Result<Story> {
     let view = serde_json::to_value(PaymentView::new(&payment, &refunds));
     Ok(Story {
         account,
-        verdict: payment_stands(&payment, &operations),
+        verdict: payment_stands(&payment, &operations, &anomalies),
         payment: view.map_err(|error| Error::internal(format!("{id}: {error}")))?,
         moments,
         whole: all_events && all_deliveries,
@@ -111,15 +116,25 @@ fn of_operation(operation: &OperationRow) -> Vec<Moment> {
     moments.into_iter().flatten().collect()
 }
 
-struct Anomaly {
+/// A charge that the payment did not want.
+pub(super) struct Anomaly {
     operation_id: OperationId,
-    reversal_operation_id: OperationId,
-    provider_ref: String,
-    amount: i64,
+    /// What gives it back.
+    pub(super) reversal_operation_id: OperationId,
+    /// The provider's name for it.
+    pub(super) provider_ref: String,
+    /// How much.
+    pub(super) amount: i64,
     created_at: Timestamp,
 }
 
-async fn anomalies(db: &PgPool, account: AccountId, payment: PaymentId) -> Result<Vec<Moment>> {
+fn of_anomaly(row: &Anomaly) -> Moment {
+    let detail = json!({"provider_ref": row.provider_ref, "amount": row.amount, "operation": row.operation_id,
+        "reversed_by": row.reversal_operation_id});
+    Moment { at: row.created_at, what: "second charge", detail }
+}
+
+async fn anomalies(db: &PgPool, account: AccountId, payment: PaymentId) -> Result<Vec<Anomaly>> {
     let operations = sqlx::query_as!(
         Anomaly,
         r#"SELECT a.operation_id AS "operation_id: OperationId", a.reversal_operation_id AS "reversal_operation_id: OperationId",
@@ -129,13 +144,7 @@ async fn anomalies(db: &PgPool, account: AccountId, payment: PaymentId) -> Resul
         account.uuid(),
         payment.uuid(),
     );
-    let told = |row: Anomaly| Moment {
-        at: row.created_at,
-        what: "second charge",
-        detail: json!({"provider_ref": row.provider_ref, "amount": row.amount, "operation": row.operation_id,
-            "reversed_by": row.reversal_operation_id}),
-    };
-    Ok(operations.fetch_all(db).await?.into_iter().map(told).collect())
+    Ok(operations.fetch_all(db).await?)
 }
 
 struct Attempt {
@@ -245,8 +254,10 @@ async fn deliveries(db: &PgPool, account: AccountId, began: Timestamp, told: &[T
     );
     let rows = rows.fetch_all(db).await?;
     let searched = sqlx::query_scalar!(
-        r#"SELECT count(*) AS "count!" FROM (
-               SELECT FROM webhook_deliveries WHERE account_id = $1 AND id >= ulid_floor($2) LIMIT $3) e"#,
+        r#"SELECT greatest(
+               (SELECT count(*) FROM (SELECT FROM webhook_deliveries WHERE account_id = $1 AND id >= ulid_floor($2) LIMIT $3) d),
+               (SELECT count(*) FROM (SELECT FROM webhook_pending WHERE account_id = $1 AND id >= ulid_floor($2) LIMIT $3) p))
+               AS "count!""#,
         account.uuid(),
         began,
         SEARCHED,

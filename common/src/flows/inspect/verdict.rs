@@ -1,11 +1,12 @@
 //! Where a payment stands, and what happens next, in plain words.
 
+use super::payment::Anomaly;
 use crate::operations::State;
 use crate::operations::admin::OperationRow;
 use crate::payments::{Payment, Status};
 
-/// A sentence for the payment, and one for each operation that has not come to its end.
-pub(super) fn payment_stands(payment: &Payment, operations: &[OperationRow]) -> Vec<String> {
+/// A sentence for the payment, one for each charge that was not given back, and one for each operation that has not ended.
+pub(super) fn payment_stands(payment: &Payment, operations: &[OperationRow], unwanted: &[Anomaly]) -> Vec<String> {
     let next = payment.inquiry_at;
     let asked = next.map(|at| format!("; the provider is asked how it stands at {at}")).unwrap_or_default();
     let of_payment = match payment.status {
@@ -26,12 +27,31 @@ pub(super) fn payment_stands(payment: &Payment, operations: &[OperationRow]) -> 
             let code = payment.decline_code.as_deref().unwrap_or_default();
             format!("The card was declined ({code}). Nothing more happens.")
         }
+        Status::Failed if !unwanted.is_empty() => {
+            "It has failed; the provider charged for it afterwards, which was not wanted any more.".to_owned()
+        }
         Status::Failed => "The provider did nothing. Nothing more happens.".to_owned(),
         Status::Cancelled => "The charge was cancelled before it settled. Nothing more happens.".to_owned(),
         Status::Expired => "The hold ran out before a capture. Nothing more happens.".to_owned(),
     };
     let open = operations.iter().filter(|operation| !operation.state.is_final());
-    [of_payment].into_iter().chain(open.map(operation_stands)).collect()
+    let unwanted = unwanted.iter().filter_map(|charge| charge_stands(charge, operations));
+    [of_payment].into_iter().chain(unwanted).chain(open.map(operation_stands)).collect()
+}
+
+/// What has become of a charge that the payment did not want, once its reversal has ended.
+fn charge_stands(charge: &Anomaly, operations: &[OperationRow]) -> Option<String> {
+    let reversal = operations.iter().find(|operation| operation.id == charge.reversal_operation_id)?;
+    let (name, amount) = (&charge.provider_ref, charge.amount);
+    let code = reversal.currency.map(|currency| format!(" {}", currency.code())).unwrap_or_default();
+    match reversal.state {
+        State::Failed | State::Declined => Some(format!(
+            "A second charge {name} of {amount}{code} was not given back: {}. The card stands charged; refund it at the provider.",
+            reversal.failure.as_deref().unwrap_or("the provider would not")
+        )),
+        State::Succeeded => Some(format!("A second charge {name} of {amount}{code} was given back.")),
+        State::Ready | State::Claimed | State::Sending | State::Unknown => None,
+    }
 }
 
 /// What is to come of an operation that has not ended.

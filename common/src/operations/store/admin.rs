@@ -76,6 +76,18 @@ pub(in crate::operations) async fn known_by(
     if let Some(id) = payment.fetch_optional(db).await? {
         return Ok(Some(format!("the charge of {id}")));
     }
+    let unwanted = sqlx::query_scalar!(
+        r#"SELECT a.payment_id AS "payment_id: PaymentId" FROM charge_anomalies a
+           JOIN operations o ON o.id = a.operation_id AND o.provider_account_id = $2
+           WHERE a.account_id = $1 AND a.provider_ref = $3 AND a.reversal_operation_id <> $4 LIMIT 1"#,
+        operation.account_id.uuid(),
+        operation.provider_account_id.uuid(),
+        provider_ref,
+        operation.id.uuid(),
+    );
+    if let Some(id) = unwanted.fetch_optional(db).await? {
+        return Ok(Some(format!("a second charge of {id}, which is given back")));
+    }
     let others = sqlx::query_scalar!(
         "SELECT id FROM operations WHERE account_id = $1 AND payment_id = $2 AND provider_ref = $3 AND id <> $4 LIMIT 1",
         operation.account_id.uuid(),

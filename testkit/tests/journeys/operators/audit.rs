@@ -85,3 +85,27 @@ async fn records_can_be_added_and_nothing_else() -> Result<()> {
     assert_eq!(records(&["--account", &merchant.account.id, "--since", "2999-01-01T00:00:00Z"]).await?.len(), 0);
     Ok(())
 }
+
+#[tokio::test]
+async fn a_copy_of_the_log_goes_on_where_it_ended() -> Result<()> {
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
+    let older = "INSERT INTO audit_log (id, actor, action, account_id)
+                 SELECT new_ulid(now() - interval '1 hour' + make_interval(secs => n)), 'ada', 'tried.' || n, $1
+                 FROM generate_series(1, 3) AS n";
+    sqlx::query(older).bind(merchant.books.account).execute(&merchant.books.db).await?;
+    let after = async |id: &str| {
+        let copy = ["audit", "list", "--account", &merchant.account.id, "--limit", "2", "--after", id];
+        let listed = cluster.ctl(&copy).await?;
+        let rows = listed["audit"].as_array().expect("a list").clone();
+        anyhow::Ok((rows, listed["more"].clone()))
+    };
+    let actions = |rows: &[Value]| rows.iter().map(|row| text(row, "action")).collect::<Vec<_>>();
+    let (first, more) = after("aud_00000000000000000000000000").await?;
+    assert_eq!((actions(&first), more), (vec!["tried.1".to_owned(), "tried.2".to_owned()], json!(true)));
+    // The account's creation is younger than a minute, and left to the next copy.
+    let (rest, more) = after(&text(&first[1], "id")).await?;
+    assert_eq!((actions(&rest), more), (vec!["tried.3".to_owned()], json!(false)));
+    let newest = cluster.ctl(&["audit", "list", "--account", &merchant.account.id, "--limit", "3"]).await?;
+    assert_eq!(newest["more"], true, "{newest}");
+    Ok(())
+}

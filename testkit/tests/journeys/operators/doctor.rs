@@ -93,6 +93,24 @@ async fn a_healthy_system_is_well_and_each_trouble_in_the_rows_is_seen() -> Resu
                         previous_secret = NULL, previous_secret_until = NULL";
         sqlx::query(mend).execute(&merchant.books.db).await?;
     }
+    // Given up long ago, it is no news.
+    let given_up = "UPDATE webhook_endpoints SET status = 'disabled', disabled_reason = 'failing',
+                        last_failed_at = now() - interval '8 days'";
+    sqlx::query(given_up).execute(&merchant.books.db).await?;
+    is_well(&cluster).await?;
+
+    // A reversal that was refused.
+    let refused = "WITH o AS (UPDATE operations SET kind = 'reverse', state = 'failed', provider_ref = NULL
+                              WHERE kind = 'sale' AND state = 'succeeded' RETURNING *)
+                   INSERT INTO charge_anomalies (id, account_id, payment_id, operation_id, reversal_operation_id, provider_ref,
+                                                 amount, currency, created_at)
+                   SELECT id, account_id, payment_id, id, id, 'unwanted', 1, 'USD', now() FROM o";
+    sqlx::query(refused).execute(&merchant.books.db).await?;
+    sees(&cluster, "second charges", "bad").await?;
+    let long_ago = "UPDATE operations SET finished_at = finished_at - interval '8 days' WHERE kind = 'reverse'";
+    sqlx::query(long_ago).execute(&merchant.books.db).await?;
+    sees(&cluster, "second charges", "warn").await?;
+    sqlx::query("DELETE FROM charge_anomalies").execute(&merchant.books.db).await?;
     is_well(&cluster).await?;
 
     // A month without a partition, and a row that landed beside all months.
@@ -125,6 +143,20 @@ async fn what_is_down_or_of_another_version_is_seen() -> Result<()> {
     sqlx::query(stand_still).execute(&merchant.books.db).await?;
     sees(&cluster, "schedulers", "bad").await?;
     cluster.scheduler(0).restart().await?;
+    is_well(&cluster).await?;
+
+    // Somebody hands out, and nobody takes: nothing is due for long, and all grows old.
+    cluster.worker(0).kill9()?;
+    assert_eq!(created(&merchant.pay(200).await?)["status"], "processing");
+    let sooner = "UPDATE operations SET created_at = created_at - interval '6 minutes' WHERE finished_at IS NULL";
+    sqlx::query(sooner).execute(&merchant.books.db).await?;
+    sees(&cluster, "due operations", "bad").await?;
+    for (behind, grade) in [("20 minutes", "warn"), ("2 hours", "bad")] {
+        let unread = format!("UPDATE provider_accounts SET reconciled_until = now() - interval '{behind}'");
+        sqlx::query(sqlx::AssertSqlSafe(unread)).execute(&merchant.books.db).await?;
+        sees(&cluster, "statements", grade).await?;
+    }
+    cluster.worker(0).restart().await?;
     is_well(&cluster).await?;
 
     for (change, back) in [

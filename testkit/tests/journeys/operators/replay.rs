@@ -64,6 +64,8 @@ async fn what_an_endpoint_missed_is_sent_once_more_and_once_alone() -> Result<()
     assert_eq!(all["events"], 4, "one for each event, whatever was sent since");
     let after = cluster.ctl(&[&replay[..], &["--dry-run", "--after", &text(&all, "first")]].concat()).await?;
     assert_eq!(after["events"], 3);
+    let until = cluster.ctl(&[&replay[..], &["--dry-run", "--until", "2999-01-01T00:00:00Z"]].concat()).await?;
+    assert_eq!(until["events"], 4);
     let none = cluster.ctl(&[&replay[..], &["--dry-run", "--until", LONG_AGO]].concat()).await?;
     assert_eq!(none["events"], 0);
     receiver.hears("/hooks", before + 4).await?;
@@ -86,5 +88,44 @@ async fn what_an_endpoint_missed_is_sent_once_more_and_once_alone() -> Result<()
     ] {
         refused(cluster, bad).await?;
     }
+    Ok(())
+}
+
+/// More than one statement reads, most of them after the time that is asked for.
+#[tokio::test]
+async fn a_time_of_a_busy_endpoint_is_found_in_all_that_came_later() -> Result<()> {
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
+    let (_receiver, endpoint) = super::listening(&merchant).await?;
+    let busy = "WITH happened AS (
+                    INSERT INTO events (id, account_id, type, payload, created_at)
+                    SELECT new_ulid(at), $1, 'customer.created', '{}', at
+                    FROM (SELECT date_trunc('minute', now()) - interval '1 hour' + make_interval(secs => n * 0.1) AS at
+                          FROM generate_series(0, 11999) AS n) AS times
+                    RETURNING id, created_at)
+                INSERT INTO webhook_deliveries (id, account_id, endpoint_id, event_id, attempt, status, failure, created_at)
+                SELECT new_ulid(created_at), $1, $2, id, 1, 'failed', 'status', created_at FROM happened";
+    let db = &merchant.books.db;
+    sqlx::query(busy).bind(merchant.books.account).bind(crate::support::uuid(&endpoint)?).execute(db).await?;
+    let minute = async |number: i32| {
+        let at = "SELECT to_char((date_trunc('minute', min(created_at)) + make_interval(mins => $2)) AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')
+                  FROM webhook_deliveries WHERE account_id = $1";
+        let at: String = sqlx::query_scalar(at).bind(merchant.books.account).bind(number).fetch_one(db).await?;
+        anyhow::Ok(at)
+    };
+    let (since, until) = (minute(1).await?, minute(2).await?);
+    let counted = async |more: &[&str]| {
+        let replay = ["webhooks", "replay", "--endpoint", &endpoint, "--since", &since, "--dry-run"];
+        anyhow::Ok(cluster.ctl(&[&replay[..], more].concat()).await?["events"].clone())
+    };
+    assert_eq!(counted(&[]).await?, 11_400);
+    assert_eq!(counted(&["--until", &until]).await?, 600);
+    assert_eq!(counted(&["--until", &until, "--failed-only"]).await?, 600);
+    // One of them was taken when it was sent once more, long after that time.
+    let taken = "INSERT INTO webhook_deliveries (id, account_id, endpoint_id, event_id, attempt, replay_of, status, created_at)
+                 SELECT new_ulid(now()), account_id, endpoint_id, event_id, 1, id, 'succeeded', now() FROM webhook_deliveries
+                 WHERE account_id = $1 AND id >= ulid_floor($2::timestamptz) ORDER BY account_id, id LIMIT 1";
+    sqlx::query(taken).bind(merchant.books.account).bind(&since).execute(db).await?;
+    assert_eq!(counted(&["--until", &until, "--failed-only"]).await?, 599);
+    assert_eq!(counted(&["--until", &until]).await?, 600);
     Ok(())
 }

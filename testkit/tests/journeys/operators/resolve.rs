@@ -83,6 +83,10 @@ async fn declined_failed_and_a_part_are_what_the_provider_said() -> Result<()> {
     let declined = created(&declined?).clone();
     assert_eq!((&declined["status"], &declined["declineCode"]), (&"declined".into(), &"insufficient_funds".into()));
     assert_eq!(created(&failed?)["status"], "failed");
+    let records = cluster.ctl(&["audit", "list", "--account", &merchant.account.id]).await?;
+    let types: Vec<_> =
+        records["audit"].as_array().into_iter().flatten().map(|row| &row["detail"]["decline_type"]).collect();
+    assert!(types.contains(&&json!("soft")), "{records}");
     let half = created(&half?).clone();
     assert_eq!((&half["amount"], &half["amountRequested"]), (&450.into(), &900.into()), "{half}");
     Ok(())
@@ -169,6 +173,10 @@ async fn what_makes_no_sense_is_refused() -> Result<()> {
             .bind(merchant.books.account)
             .fetch_one(&merchant.books.db)
             .await?;
+    let unwanted = "INSERT INTO charge_anomalies (id, account_id, payment_id, operation_id, reversal_operation_id, provider_ref,
+                                                  amount, currency, created_at)
+                    SELECT id, account_id, payment_id, id, id, 'unwanted', 1, 'USD', now() FROM operations WHERE id = $1";
+    sqlx::query(unwanted).bind(sold).execute(&merchant.books.db).await?;
     let sold = crate::support::printed("op_", sold);
     answers_are_lost(&merchant, cluster, "1").await?;
     let person = async {
@@ -183,6 +191,10 @@ async fn what_makes_no_sense_is_refused() -> Result<()> {
             (&[&sold, "--outcome", "failed", "--reason", "x"], "has ended otherwise"),
             (&[&operation, "--outcome", "charged"], "--provider-ref"),
             (&[&operation, "--outcome", "charged", "--provider-ref", &charge], &format!("is the charge of {paid}")),
+            (
+                &[&operation, "--outcome", "charged", "--provider-ref", "unwanted"],
+                &format!("is a second charge of {paid}"),
+            ),
             (&[&operation, "--outcome", "charged", "--provider-ref", ""], "provider-ref"),
             (&[&operation, "--outcome", "charged", "--provider-ref", "a b"], "provider-ref"),
             (&[&operation, "--outcome", "charged", "--provider-ref", "4242424242424242"], "card number"),
@@ -269,5 +281,19 @@ async fn a_late_worker_finds_what_a_person_has_entered() -> Result<()> {
     let shown = cluster.ctl(&["payments", "show", &payment]).await?;
     let told = shown["story"].as_array().is_some_and(|story| story.iter().any(|row| row["what"] == "second charge"));
     assert!(told, "{shown:#}");
+    let said = shown["verdict"].to_string();
+    assert!(said.contains("was given back") && !said.contains("did nothing"), "{said}");
+
+    // Had the provider refused to reverse it, the card would stand charged.
+    let refused = "UPDATE operations SET state = 'failed', provider_ref = NULL, failure = 'it has settled'
+                   WHERE account_id = $1 AND kind = 'reverse' AND state = 'succeeded'";
+    let written = async || {
+        let done = sqlx::query(refused).bind(merchant.books.account).execute(&merchant.books.db).await?;
+        Ok((done.rows_affected() == 1).then_some(()))
+    };
+    eventually("the end of the reversal", written).await?;
+    let said = cluster.ctl(&["payments", "why", &payment]).await?["verdict"].to_string();
+    let (first, second) = ("of 1500 USD was not given back: it has settled", "stands charged");
+    assert!(said.contains(first) && said.contains(second) && !said.contains("did nothing"), "{said}");
     Ok(())
 }
