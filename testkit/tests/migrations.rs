@@ -111,7 +111,7 @@ fn is_harmless(statement: &str, made_here: &[String]) -> bool {
             rest.join(" ").split("ADD COLUMN").all(harmless) && !rest.iter().any(|word| more.contains(word))
         }
         ["INSERT", "INTO", table, ..] | ["COMMENT", "ON", _, table, ..] => names_new(table),
-        ["GRANT", ..] => true,
+        ["GRANT", ..] | ["ALTER", "FUNCTION", ..] => true,
         _ => false,
     }
 }
