@@ -165,7 +165,8 @@ pub async fn after(db: &PgPool, after: AuditId, account: Option<AccountId>, limi
             sqlx::query_as!(
                 Row,
                 "SELECT id, at, actor, action, account_id, object, detail FROM audit_log
-                 WHERE account_id = $1 AND id > $2 AND id < ulid_floor(clock_timestamp() - interval '1 minute')
+                 WHERE (account_id, id) > ($1, $2) AND account_id <= $1
+                   AND id < ulid_floor((SELECT clock_timestamp()) - interval '1 minute')
                  ORDER BY account_id, id LIMIT $3",
                 account.uuid(),
                 after.uuid(),
@@ -178,7 +179,7 @@ pub async fn after(db: &PgPool, after: AuditId, account: Option<AccountId>, limi
             sqlx::query_as!(
                 Row,
                 "SELECT id, at, actor, action, account_id, object, detail FROM audit_log
-                 WHERE id > $1 AND id < ulid_floor(clock_timestamp() - interval '1 minute') ORDER BY id LIMIT $2",
+                 WHERE id > $1 AND id < ulid_floor((SELECT clock_timestamp()) - interval '1 minute') ORDER BY id LIMIT $2",
                 after.uuid(),
                 limit,
             )

@@ -254,8 +254,9 @@ async fn months_that_nobody_needs_any_more_are_dropped_and_no_others() -> Result
     }
     cluster.add(Kind::Scheduler).await?;
     for (table, kept) in ["events", "webhook_deliveries"].into_iter().zip(kept) {
-        eventually("old months are dropped", async || Ok((months(&merchant, table).await? == kept).then_some(())))
-            .await?;
+        // The scheduler makes one more of the coming months than the schema did.
+        let only_kept = async || Ok(months(&merchant, table).await?.starts_with(&kept).then_some(()));
+        eventually("old months are dropped", only_kept).await?;
     }
     Ok(())
 }

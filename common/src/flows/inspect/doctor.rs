@@ -181,7 +181,7 @@ async fn due_operations(db: &PgPool) -> Result<Finding> {
            FROM (SELECT o.next_push_at, o.lease_until, o.created_at, o.next_push_at < clock_timestamp() AS due,
                         o.state <> 'unknown' AND NOT (o.kind = 'refund' AND o.state = 'ready' AND EXISTS (
                             SELECT FROM operations b WHERE b.account_id = o.account_id AND b.payment_id = o.payment_id
-                                AND b.state = 'unknown')) AS open
+                                AND b.state::text = 'unknown')) AS open
                  FROM operations o WHERE o.next_push_at IS NOT NULL ORDER BY o.next_push_at LIMIT $1) AS looked_at"#,
         LOOKED_AT
     );
