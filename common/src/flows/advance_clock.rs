@@ -62,13 +62,13 @@ const KINDS: [Kind; 5] = [
         name: "recurring invoices",
         next_due: |db, account| recurring_invoices::next_due(db, account).boxed(),
         run: |work, account, now| {
-            run_due_recurring_invoices(work.db, Scope::Account(account, now), BATCH as i64).boxed()
+            run_due_recurring_invoices(work.db, Scope::Advance(account, now), BATCH as i64).boxed()
         },
     },
     Kind {
         name: "subscriptions",
         next_due: |db, account| subscriptions::next_due(db, account).boxed(),
-        run: |work, account, now| run_due_subscriptions(work.db, Scope::Account(account, now), BATCH as i64).boxed(),
+        run: |work, account, now| run_due_subscriptions(work.db, Scope::Advance(account, now), BATCH as i64).boxed(),
     },
     Kind {
         name: "collections",
@@ -79,7 +79,7 @@ const KINDS: [Kind; 5] = [
         name: "payment links",
         next_due: |db, account| payment_links::next_due(db, account).boxed(),
         run: |work, account, now| {
-            payment_links::run_due_payment_links(work.db, Scope::Account(account, now), BATCH as i64).boxed()
+            payment_links::run_due_payment_links(work.db, Scope::Advance(account, now), BATCH as i64).boxed()
         },
     },
     Kind {
@@ -239,7 +239,7 @@ enum Due {
 
 /// Begins attempts. Their outcomes are waited for with all operations.
 async fn collect_due(work: &Work<'_>, account: AccountId, now: Timestamp) -> Result<usize> {
-    let scope = Scope::Account(account, now);
+    let scope = Scope::Advance(account, now);
     let collecting = collect_due_invoices(work.db, scope, BATCH as i64, &Origin::default()).await?;
     Ok(collecting.due)
 }

@@ -49,7 +49,7 @@ pub struct Collecting {
 /// The database's; then either nothing has begun, or the sweep hands out what has.
 pub async fn collect_due_invoices(db: &Db, scope: Scope, limit: i64, origin: &Origin) -> Result<Collecting> {
     let mut tx = db.begin().await?;
-    let due = lock_due(&mut tx, scope, limit).await?;
+    let due = if scope.hold(&mut tx).await? { lock_due(&mut tx, scope, limit).await? } else { Vec::new() };
     if due.is_empty() {
         return Ok(Collecting::default());
     }
@@ -69,7 +69,7 @@ pub async fn collect_due_invoices(db: &Db, scope: Scope, limit: i64, origin: &Or
         if written.contains(&attempt.invoice.uuid()) {
             collecting.begun.push(Begun { operation: attempt.operation, payment: attempt.payment });
         } else {
-            match fail_without_card(db, attempt.account, attempt.invoice, attempt.now).await {
+            match fail_without_card(db, scope, &attempt).await {
                 Ok(failed) => collecting.without_card += usize::from(failed),
                 // What has begun must be handed out; this one is due again.
                 Err(error) => {
@@ -119,7 +119,7 @@ async fn lock_due(tx: &mut PgConnection, scope: Scope, limit: i64) -> Result<Vec
             sqlx::query_as!(
                 Due,
                 r#"SELECT i.id, i.account_id, account_now(i.account_id, $1) AS "now!: Timestamp" FROM invoices i
-                   WHERE i.next_attempt_at <= $1 AND NOT is_advancing(i.account_id)
+                   WHERE i.next_attempt_at <= $1 AND hold_clock(i.account_id)
                      AND NOT EXISTS (SELECT 1 FROM payments p WHERE p.account_id = i.account_id AND p.invoice_id = i.id
                          AND p.status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded'))
                    ORDER BY i.next_attempt_at LIMIT $2 FOR NO KEY UPDATE OF i SKIP LOCKED"#,
@@ -129,7 +129,7 @@ async fn lock_due(tx: &mut PgConnection, scope: Scope, limit: i64) -> Result<Vec
             .fetch_all(tx)
             .await?
         }
-        Scope::Account(account, now) => {
+        Scope::Account(account, now) | Scope::Advance(account, now) => {
             sqlx::query_as!(
                 Due,
                 r#"SELECT i.id, i.account_id, $2::timestamptz AS "now!: Timestamp" FROM invoices i
@@ -205,9 +205,14 @@ async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) 
 /// Writes a failed attempt for an invoice that is due and whose customer has no card that could be charged. `false` if that is
 /// not so any more. The customer is locked: a first card that is saved at this moment comes before, or finds the invoice
 /// waiting for it.
-async fn fail_without_card(db: &Db, account: AccountId, id: InvoiceId, now: Timestamp) -> Result<bool> {
+async fn fail_without_card(db: &Db, scope: Scope, attempt: &NewAttempt) -> Result<bool> {
+    let NewAttempt { invoice: id, account, now, .. } = *attempt;
     let owed = invoices::retrieve(&**db, account, id).await?;
     let mut tx = db.begin().await?;
+    // The transaction that found it due is over, and an advance of the clock may have begun since.
+    if !scope.of(account, now).hold(&mut tx).await? {
+        return Ok(false);
+    }
     let customer = customers::lock(&mut tx, account, owed.customer_id).await?;
     let mut subscription = subscriptions::lock_producer(&mut tx, &owed).await?;
     let mut invoice = invoices::lock(&mut tx, account, id).await?;

@@ -20,9 +20,14 @@ pub const EXPIRY_BATCH: i64 = 100;
 /// Only the database's.
 pub async fn run_due_payment_links(db: &Db, scope: Scope, limit: i64) -> Result<usize> {
     let mut tx = db.begin().await?;
+    if !scope.hold(&mut tx).await? {
+        return Ok(0);
+    }
     let due = match scope {
         Scope::Everyone(at) => store::lock_due(&mut tx, at, limit).await?,
-        Scope::Account(account, now) => store::lock_due_of(&mut tx, account, now, limit).await?,
+        Scope::Account(account, now) | Scope::Advance(account, now) => {
+            store::lock_due_of(&mut tx, account, now, limit).await?
+        }
     };
     let count = due.len();
     for link in due {

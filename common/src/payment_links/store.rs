@@ -132,7 +132,7 @@ pub(super) async fn list(
 pub(super) async fn lock_due(tx: &mut PgConnection, at: Timestamp, limit: i64) -> Result<Vec<PaymentLink>> {
     let query = select_links!(
         "account_now(l.account_id, $1)",
-        "WHERE l.expiry_due_at <= $1 AND NOT is_advancing(l.account_id)
+        "WHERE l.expiry_due_at <= $1 AND hold_clock(l.account_id)
          ORDER BY l.expiry_due_at LIMIT $2 FOR NO KEY UPDATE OF l SKIP LOCKED",
         at,
         limit,

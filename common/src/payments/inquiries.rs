@@ -20,7 +20,9 @@ pub const INQUIRY_BATCH: i64 = 500;
 pub async fn take_due_inquiries(db: &PgPool, scope: Scope) -> Result<Vec<PaymentId>> {
     match scope {
         Scope::Everyone(now) => store::take_everyones_inquiries(db, now, INQUIRY_BATCH).await,
-        Scope::Account(account, now) => store::take_inquiries_of(db, account, now, INQUIRY_BATCH).await,
+        Scope::Account(account, now) | Scope::Advance(account, now) => {
+            store::take_inquiries_of(db, account, now, INQUIRY_BATCH).await
+        }
     }
 }
 

@@ -359,10 +359,13 @@ pub async fn lock_due(
     id: RecurringInvoiceId,
     scope: Scope,
 ) -> Result<Option<(RecurringInvoice, Timestamp)>> {
+    if !scope.hold(tx).await? {
+        return Ok(None);
+    }
     let Some(recurring) = store::lock_due(tx, id, scope).await? else { return Ok(None) };
     let now = match scope {
         Scope::Everyone(at) => store::account_now(tx, recurring.account_id, at).await?,
-        Scope::Account(_, at) => at,
+        Scope::Account(_, at) | Scope::Advance(_, at) => at,
     };
     Ok(Some((recurring, now)))
 }

@@ -163,14 +163,14 @@ pub(super) async fn lock_due(
     let row = match scope {
         Scope::Everyone(at) => {
             let query = select_recurring_invoices!(
-                "WHERE r.id = $1 AND r.next_run_at <= $2 AND NOT is_advancing(r.account_id)
+                "WHERE r.id = $1 AND r.next_run_at <= $2 AND hold_clock(r.account_id)
                  FOR NO KEY UPDATE OF r SKIP LOCKED",
                 id.uuid(),
                 at,
             );
             query.fetch_optional(tx).await?
         }
-        Scope::Account(_, at) => {
+        Scope::Account(_, at) | Scope::Advance(_, at) => {
             let query = select_recurring_invoices!(
                 "WHERE r.id = $1 AND r.next_run_at <= $2 FOR NO KEY UPDATE OF r",
                 id.uuid(),
@@ -199,7 +199,7 @@ pub(super) async fn due(db: &PgPool, scope: Scope, limit: i64) -> Result<Vec<Rec
             );
             query.fetch_all(db).await?
         }
-        Scope::Account(account, at) => {
+        Scope::Account(account, at) | Scope::Advance(account, at) => {
             let query = sqlx::query_scalar!(
                 "SELECT id FROM recurring_invoices WHERE next_run_at IS NOT NULL
                    AND (account_id, next_run_at) >= ($1, '-infinity') AND (account_id, next_run_at) <= ($1, $2)

@@ -207,19 +207,25 @@ pub async fn list(db: &PgPool, account: AccountId, page: PageRequest<Subscriptio
 pub async fn due(db: &PgPool, scope: Scope, limit: i64) -> Result<Vec<Due>> {
     match scope {
         Scope::Everyone(at) => store::due_of_everyone(db, at, limit).await,
-        Scope::Account(account, now) => store::due_of_account(db, account, now, limit).await,
+        Scope::Account(account, now) | Scope::Advance(account, now) => {
+            store::due_of_account(db, account, now, limit).await
+        }
     }
 }
 
 /// Locks a subscription that was found due; by now it may be no more. Among everyone's, one that somebody else holds is left to
 /// them, and that is none; that of a single account is waited for, because whoever asks for one account wants all of it done.
+/// Its clock is held; while another advances it, it is none.
 ///
 /// # Errors
 /// Only the database's.
 pub async fn lock_due(tx: &mut PgConnection, scope: Scope, due: &Due) -> Result<Option<Subscription>> {
+    if !scope.hold(tx).await? {
+        return Ok(None);
+    }
     match scope {
         Scope::Everyone(_) => store::lock_idle(tx, due.account_id, due.id).await,
-        Scope::Account(..) => store::lock(tx, due.account_id, due.id).await,
+        Scope::Account(..) | Scope::Advance(..) => store::lock(tx, due.account_id, due.id).await,
     }
 }
 

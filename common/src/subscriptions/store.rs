@@ -86,14 +86,14 @@ pub(super) async fn lock(
     Ok(query.fetch_optional(tx).await?)
 }
 
-/// Locks it unless somebody else has, or the account's clock is being advanced by now.
+/// Locks it unless somebody else has, or the account's clock is being advanced by now; and holds the clock.
 pub(super) async fn lock_idle(
     tx: &mut PgConnection,
     account: AccountId,
     id: SubscriptionId,
 ) -> Result<Option<Subscription>> {
     let query = select_subscriptions!(
-        "WHERE s.account_id = $1 AND s.id = $2 AND NOT is_advancing(s.account_id) FOR NO KEY UPDATE OF s SKIP LOCKED",
+        "WHERE s.account_id = $1 AND s.id = $2 AND hold_clock(s.account_id) FOR NO KEY UPDATE OF s SKIP LOCKED",
         account.uuid(),
         id.uuid()
     );

@@ -162,7 +162,7 @@ async fn everyone_is_everyone_whose_clock_is_not_being_advanced() {
     assert!(books.billed(&advancing).await.is_empty());
     // Whoever advances it does it.
     let midnight = at("2027-01-10T00:00:00Z");
-    assert_eq!(books.run(Scope::Account(advancing.account_id, midnight), 10).await, 1);
+    assert_eq!(books.run(Scope::Advance(advancing.account_id, midnight), 10).await, 1);
     assert_eq!(books.billed(&advancing).await, [(midnight, period)]);
 }
 

@@ -6,73 +6,19 @@ mod running;
 
 use sqlx::AssertSqlSafe;
 
-use crate::accounts::{self, AccountSettings, AccountTime, Caller, KeyKind, Mode, Rate, Scope};
-use crate::capabilities::Grants;
-use crate::crypto::Secret;
-use crate::customers::{self, CustomFields, NewCustomer};
-use crate::db::{self, Db};
+use super::{Shop, at};
+use crate::accounts::Scope;
 use crate::error::Result;
 use crate::flows::{cancel_subscription, create_subscription, run_due_subscriptions};
-use crate::id::{CustomerId, KeyId, ProviderAccountId, SubscriptionId};
+use crate::id::SubscriptionId;
 use crate::money::Money;
 use crate::plans::{self, Creation, Interval, NewPlan, Plan};
-use crate::providers::ProviderKind;
 use crate::subscriptions::{self, NewSubscription, Subscription};
-use crate::time::Timestamp;
 
 /// Any batch: large enough to matter, small enough to be met.
 const BATCH: i64 = 3;
 
-fn at(text: &str) -> Timestamp {
-    Timestamp::parse(text).expect("an instant")
-}
-
-/// A test account with a customer, and nobody who bills by themselves.
-struct Shop {
-    db: Db,
-    caller: Caller,
-    customer: CustomerId,
-    _database: testkit::Database,
-}
-
 impl Shop {
-    async fn open() -> Self {
-        let database = testkit::Database::create().await.expect("a database");
-        let pool = db::pool(&Secret::new(database.url().to_owned()), 20, "subscriptions").expect("its address");
-        let redis = testkit::shared().await.expect("a Redis").redis.url();
-        let db = Db::new(pool, queue::Publisher::connect(&queue::Redis::new(&redis).expect("its address")));
-        let now = at("2020-01-01T00:00:00Z");
-        let settings = AccountSettings {
-            name: Some("Shop".into()),
-            provider: Some(ProviderKind::Mock),
-            ..AccountSettings::default()
-        };
-        let account_id = accounts::create(&*db, now, None, Mode::Test, &settings).await.expect("an account");
-        let caller = Caller {
-            key_id: KeyId::new(now),
-            key_kind: KeyKind::Secret,
-            account_id,
-            mode: Mode::Test,
-            provider_account_id: ProviderAccountId::new(now),
-            provider: ProviderKind::Mock,
-            grants: Grants { entitlements: None, unsupported: vec![], forbidden: vec![] },
-            allowed_origins: vec![],
-            rate: Rate::default_of(Mode::Test),
-            signing_secret: None,
-            modifiers: serde_json::Value::Null,
-            time: AccountTime::new(account_id, false),
-        };
-        let new = NewCustomer {
-            email: "ada@example.com".into(),
-            name: None,
-            phone: None,
-            external_id: None,
-            custom_fields: CustomFields::default(),
-        };
-        let customer = customers::create(&db, &caller, new, now).await.expect("a customer").id;
-        Self { db, caller, customer, _database: database }
-    }
-
     async fn plan(&self, interval: Interval, interval_count: i32) -> Plan {
         let price = Money { minor: 2900, currency: "USD".parse().expect("a currency") };
         let new = NewPlan { name: "Gold".into(), price, interval, interval_count };
@@ -93,7 +39,7 @@ impl Shop {
     }
 
     /// One of a plan by days, months, …, in UTC.
-    async fn subscribed(&self, interval: Interval, start_at: &str, now: &str) -> Subscription {
+    pub(super) async fn subscribed(&self, interval: Interval, start_at: &str, now: &str) -> Subscription {
         let plan = self.plan(interval, 1).await;
         self.subscribe(&plan, Some(start_at), "UTC", now).await.expect("a subscription")
     }
@@ -103,7 +49,7 @@ impl Shop {
     }
 
     /// Bills all that is due; answers how many cycles that were.
-    async fn run(&self, now: &str) -> usize {
+    pub(super) async fn run(&self, now: &str) -> usize {
         let mut billed = 0;
         loop {
             match run_due_subscriptions(&self.db, Scope::Everyone(at(now)), BATCH).await.expect("a run") {
@@ -133,10 +79,5 @@ impl Shop {
         let query = "SELECT type FROM events WHERE payload::json -> 'data' -> 'object' ->> 'id' = $1
                      ORDER BY created_at, id";
         sqlx::query_scalar(query).bind(id.to_string()).fetch_all(&*self.db).await.expect("events")
-    }
-
-    /// Runs a statement about one row by hand.
-    async fn write(&self, statement: &str, id: uuid::Uuid) {
-        sqlx::query(AssertSqlSafe(statement.to_owned())).bind(id).execute(&*self.db).await.expect(statement);
     }
 }

@@ -165,8 +165,10 @@ async fn whose_clock_is_being_advanced_is_left_to_whoever_does_it() {
     assert!(oldest == 0.0, "nobody is late with it");
     assert_eq!(subscriptions::next_due(&shop.db, account).await.expect("asked"), Some(at("2026-01-01T00:00:00Z")));
     let now = at("2026-01-02T00:00:00Z");
+    let refused = run_due_subscriptions(&shop.db, Scope::Account(account, now), BATCH).await.expect("a run");
+    assert_eq!(refused, 0, "nobody else does");
     for expected in [1, 1, 0] {
-        let billed = run_due_subscriptions(&shop.db, Scope::Account(account, now), BATCH).await.expect("a run");
+        let billed = run_due_subscriptions(&shop.db, Scope::Advance(account, now), BATCH).await.expect("a run");
         assert_eq!(billed, expected);
     }
     assert_eq!(shop.periods(made.id).await, days(2));

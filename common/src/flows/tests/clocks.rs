@@ -1,0 +1,189 @@
+//! Due work and the beginning of an advance of its account's clock: the one or the other comes first.
+
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, join};
+use sqlx::{AssertSqlSafe, PgPool};
+
+use super::{Shop, at};
+use crate::accounts::Scope;
+use crate::calendar::{PaymentTerms, Unit};
+use crate::db::Db;
+use crate::flows::{collect_due_invoices, create_recurring_invoice, run_due_recurring_invoices, run_due_subscriptions};
+use crate::invoices::Item;
+use crate::money::Money;
+use crate::operations::Origin;
+use crate::payment_links::{self, NewPaymentLink, run_due_payment_links};
+use crate::plans::Interval;
+use crate::recurring_invoices::{IssueMode, NewRecurringInvoice, SentCadence, Template};
+use crate::test_clocks;
+
+const MADE: &str = "2026-01-01T00:00:00Z";
+/// When one thing is due.
+const DUE: &str = "2026-01-02T09:00:00Z";
+
+/// Something that falls due.
+struct Kind {
+    name: &'static str,
+    prepare: for<'a> fn(&'a Shop) -> BoxFuture<'a, ()>,
+    run: fn(&Db, Scope) -> BoxFuture<'_, usize>,
+    /// A table that is written after the claim, in its transaction, and not before.
+    writes: &'static str,
+    /// What is there once it was done.
+    done: &'static str,
+}
+
+const KINDS: [Kind; 5] = [
+    Kind {
+        name: "a recurring invoice",
+        prepare: |shop| recurring_invoice(shop).boxed(),
+        run: |db, scope| async move { run_due_recurring_invoices(db, scope, 10).await.expect("a run") }.boxed(),
+        writes: "invoices",
+        done: "SELECT count(*) FROM invoices WHERE recurring_invoice_id IS NOT NULL",
+    },
+    Kind {
+        name: "a subscription",
+        prepare: |shop| async { drop(shop.subscribed(Interval::Day, "2026-01-02", MADE).await) }.boxed(),
+        run: |db, scope| async move { run_due_subscriptions(db, scope, 10).await.expect("a run") }.boxed(),
+        writes: "invoices",
+        done: "SELECT count(*) FROM invoices WHERE subscription_id IS NOT NULL",
+    },
+    Kind {
+        name: "a collection",
+        prepare: |shop| {
+            async {
+                owed(shop).await;
+                saved_card(shop).await;
+            }
+            .boxed()
+        },
+        run: |db, scope| collect(db, scope).boxed(),
+        writes: "payments",
+        done: "SELECT count(*) FROM operations WHERE kind = 'sale' AND next_push_at IS NOT NULL",
+    },
+    Kind {
+        name: "a collection without a card",
+        prepare: |shop| owed(shop).boxed(),
+        run: |db, scope| collect(db, scope).boxed(),
+        writes: "events",
+        done: "SELECT count(*) FROM collection_attempts WHERE status = 'failed'",
+    },
+    Kind {
+        name: "a payment link",
+        prepare: |shop| link(shop).boxed(),
+        run: |db, scope| async move { run_due_payment_links(db, scope, 10).await.expect("a run") }.boxed(),
+        writes: "payment_links",
+        done: "SELECT count(*) FROM payment_links WHERE status = 'expired'",
+    },
+];
+
+async fn recurring_invoice(shop: &Shop) {
+    let item = Item { description: "Rent".into(), quantity: 1, unit_amount: 500 };
+    let cadence = SentCadence { unit: Unit::Day, interval: 1, day_of_month: None };
+    let new = NewRecurringInvoice {
+        customer_id: shop.customer.to_string(),
+        name: None,
+        cadence: cadence.with(false).expect("a cadence"),
+        start_date: Some("2026-01-02".parse().expect("a day")),
+        end_date: None,
+        issue_mode: IssueMode::AutoSend,
+        template: Template {
+            currency: "USD".parse().expect("a currency"),
+            payment_terms: PaymentTerms::Net7,
+            description: None,
+            bill: Template::bill(vec![item], None, None).expect("an amount"),
+        },
+    };
+    create_recurring_invoice(&shop.db, &shop.caller, new, at(MADE)).await.expect("made");
+}
+
+/// An invoice of a subscription, to be collected at once.
+async fn owed(shop: &Shop) {
+    shop.subscribed(Interval::Year, "2026-01-02", MADE).await;
+    assert_eq!(shop.run("2026-01-02T00:00:00Z").await, 1);
+}
+
+async fn saved_card(shop: &Shop) {
+    let card = "WITH card AS (
+                    INSERT INTO payment_methods (id, account_id, customer_id, provider_account_id, status, provider_ref,
+                                                 brand, last4, exp_month, exp_year, created_at)
+                    SELECT gen_random_uuid(), c.account_id, c.id, p.id, 'active', 'card', 'visa', '4242', 12, 2030, now()
+                    FROM customers c JOIN provider_accounts p USING (account_id) WHERE c.id = $1 RETURNING id)
+                UPDATE customers SET default_payment_method_id = card.id FROM card WHERE customers.id = $1";
+    shop.write(card, shop.customer.uuid()).await;
+}
+
+async fn link(shop: &Shop) {
+    let money = Money { minor: 500, currency: "USD".parse().expect("a currency") };
+    let new = NewPaymentLink { money, description: None, expires_at: Some(at("2026-01-02T00:00:00Z")) };
+    payment_links::create(&shop.db, &shop.caller, new, at(MADE)).await.expect("a link");
+}
+
+async fn collect(db: &Db, scope: Scope) -> usize {
+    let collecting = collect_due_invoices(db, scope, 10, &Origin::default()).await.expect("a run");
+    collecting.begun.len() + collecting.without_card
+}
+
+async fn count(db: &PgPool, query: &'static str) -> i64 {
+    sqlx::query_scalar(AssertSqlSafe(query)).fetch_one(db).await.expect(query)
+}
+
+/// Comes back once so many in this database wait for a lock.
+async fn waiting(db: &PgPool, expected: i64) {
+    let waiting =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    while count(db, waiting).await < expected {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn an_advance_begins_after_the_due_work_that_was_begun_before_it() {
+    for kind in &KINDS {
+        for everyone in [true, false] {
+            let name = format!("{}, everyone: {everyone}", kind.name);
+            let shop = Shop::open().await;
+            let (db, account) = (&shop.db, shop.caller.account_id);
+            (kind.prepare)(&shop).await;
+            shop.write("INSERT INTO test_clocks (account_id) VALUES ($1)", account.uuid()).await;
+            assert_eq!(count(db, kind.done).await, 0, "{name}");
+
+            // What is due is claimed, and not a line of it written.
+            let mut held_up = db.begin().await.expect("a transaction");
+            let lock = format!("LOCK TABLE {} IN SHARE MODE", kind.writes);
+            sqlx::query(AssertSqlSafe(lock)).execute(&mut *held_up).await.expect("locked");
+            let scope = if everyone { Scope::Everyone(at(DUE)) } else { Scope::Account(account, at(DUE)) };
+            let run = (kind.run)(db, scope);
+            let go_on = async {
+                waiting(db, 2).await;
+                held_up.commit().await.expect("ended");
+            };
+            let advance = async {
+                waiting(db, 1).await;
+                let begin = test_clocks::begin(db, account, at("2026-03-01T00:00:00Z"), at(DUE));
+                let (clock, ()) = join!(begin, go_on);
+                assert!(clock.expect("begun").target.is_some(), "{name}");
+                count(db, kind.done).await
+            };
+            let (ran, found) = join!(run, advance);
+            assert_eq!(found, 1, "{name}: the advance finds what was begun before it");
+            assert_eq!(ran, 1, "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_due_while_a_clock_is_advanced_is_left_to_whoever_advances_it() {
+    for kind in &KINDS {
+        let shop = Shop::open().await;
+        let (db, account) = (&shop.db, shop.caller.account_id);
+        (kind.prepare)(&shop).await;
+        shop.write("INSERT INTO test_clocks (account_id) VALUES ($1)", account.uuid()).await;
+        test_clocks::begin(db, account, at("2026-03-01T00:00:00Z"), at(DUE)).await.expect("begun");
+        for scope in [Scope::Everyone(at(DUE)), Scope::Account(account, at(DUE))] {
+            (kind.run)(db, scope).await;
+            assert_eq!(count(db, kind.done).await, 0, "{}, {scope:?}", kind.name);
+        }
+        (kind.run)(db, Scope::Advance(account, at(DUE))).await;
+        assert_eq!(count(db, kind.done).await, 1, "{}", kind.name);
+    }
+}
