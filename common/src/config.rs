@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::crypto::{EncryptionKey, KeyRing, Pepper, Peppers, Secret};
-use crate::network::Proxies;
+use crate::network::{Network, Proxies};
 use crate::server::Listening;
 
 /// A variable that is missing or unusable. It never repeats the value, which may be a secret.
@@ -107,14 +107,13 @@ fn redis_at(url: &str, authority: Option<String>) -> Result<queue::Redis, Config
 /// One of them is malformed.
 pub fn listening() -> Result<Listening, ConfigError> {
     const MAX: &str = "MAX_CONNECTIONS";
-    const PROXIES: &str = "TRUSTED_PROXIES";
     let connections = match number_or(MAX, Listening::default_connections())? {
         0 => return Err(ConfigError { name: MAX, problem: "is not at least 1" }),
         connections => connections,
     };
     let problem = "is not networks such as 10.0.0.0/8 with commas between them";
-    let proxies = Proxies::parse(&optional(PROXIES)?.unwrap_or_default());
-    Ok(Listening::public(connections, proxies.ok_or(ConfigError { name: PROXIES, problem })?))
+    let proxies = Proxies::new(listed("TRUSTED_PROXIES", problem, Network::parse)?);
+    Ok(Listening::public(connections, proxies))
 }
 
 /// `DATABASE_POOL`: connections to Postgres at most, `default` if not set.

@@ -4,7 +4,7 @@ mod proxies;
 
 use std::net::{IpAddr, Ipv6Addr};
 
-pub use self::proxies::Proxies;
+pub use self::proxies::{Network, Proxies};
 
 /// What a provider gives to one customer at least: whoever has one address of IPv6 has all that begin with these bits.
 const NETWORK: u128 = !0 << 64;

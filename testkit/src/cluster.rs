@@ -394,7 +394,7 @@ impl Cluster {
     }
 
     fn spawn(&mut self, kind: Kind) -> Result<()> {
-        let name = format!("{}-{}", kind.name(), self.of_kind(kind).count());
+        let place = self.of_kind(kind).count();
         let mut environment = BTreeMap::from([("METRICS_BIND".to_owned(), format!("127.0.0.1:{}", ports::free()?))]);
         if kind == Kind::Api {
             let bind = format!("127.0.0.1:{}", ports::free()?);
@@ -410,7 +410,8 @@ impl Cluster {
         }
         environment.extend(self.environment.clone());
         environment.entry("PUBLIC_URL".to_owned()).or_insert_with(|| "http://127.0.0.1:9".to_owned());
-        self.processes.push(Process::spawn(&self.programs, kind, environment, self.logs.join(format!("{name}.log")))?);
+        let log = self.logs.join(format!("{}-{place}.log", kind.name()));
+        self.processes.push(Process::spawn(&self.programs, kind, place, environment, log)?);
         Ok(())
     }
 

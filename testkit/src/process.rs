@@ -54,6 +54,7 @@ impl Kind {
 #[derive(Debug)]
 pub struct Process {
     kind: Kind,
+    place: usize,
     program: PathBuf,
     environment: Environment,
     log: PathBuf,
@@ -62,16 +63,34 @@ pub struct Process {
 
 impl Process {
     /// Starts it without waiting; `environment` holds `METRICS_BIND`, and `API_BIND` or `GATEWAY_BIND` for those that serve.
-    pub(crate) fn spawn(programs: &Programs, kind: Kind, environment: Environment, log: PathBuf) -> Result<Self> {
+    pub(crate) fn spawn(
+        programs: &Programs,
+        kind: Kind,
+        place: usize,
+        environment: Environment,
+        log: PathBuf,
+    ) -> Result<Self> {
         let program = programs.path(kind.name())?;
         let child = launch(&program, &environment, &log)?;
-        Ok(Self { kind, program, environment, log, child })
+        Ok(Self { kind, place, program, environment, log, child })
     }
 
     /// Which of the binaries it is.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// Which of its kind it is, from 0.
+    #[must_use]
+    pub fn place(&self) -> usize {
+        self.place
+    }
+
+    /// Its kind and place, such as `worker-1`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}-{}", self.kind.name(), self.place)
     }
 
     /// The process id of the one that runs, or ran last.

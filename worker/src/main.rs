@@ -17,7 +17,7 @@ use common::providers::{Providers, card_gateway::CardGateway, mock::Mock};
 use common::webhooks::dispatch::{self, ATTEMPT_TIMEOUT};
 use common::{config, db, operations, public_url, queues, telemetry};
 use futures_util::{StreamExt, stream};
-use queue::{Pool, Publisher, Wake};
+use queue::{Pool, Publisher, Queue, Wake};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -73,7 +73,7 @@ async fn main() -> Result<()> {
     let card_gateway = config::card_gateway_url()?.map(|url| CardGateway::new(url, (*db).clone(), encryption));
     let work = Arc::new(Work {
         db,
-        wakes: wakes.clone(),
+        wakes,
         providers: Providers::new(Mock::new(db::pool(&database_url, MOCK_POOL, "mock-provider")?), card_gateway),
         clock: Clock::system(),
         publisher,
@@ -81,33 +81,7 @@ async fn main() -> Result<()> {
 
     let internal = telemetry::Internal::new((*work.db).clone(), metrics).starting();
     let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;
-    let pools = vec![
-        Pool::new(queues::MONEY, config::money_concurrency(MONEY_CONCURRENCY)?, {
-            let work = Arc::clone(&work);
-            move |wake| Arc::clone(&work).perform(wake)
-        }),
-        Pool::new(queues::COLLECTIONS, COLLECTION_CONCURRENCY, {
-            let work = Arc::clone(&work);
-            move |wake| Arc::clone(&work).perform(wake)
-        }),
-        Pool::new(queues::INQUIRIES, INQUIRY_CONCURRENCY, {
-            let work = Arc::clone(&work);
-            move |wake| Arc::clone(&work).inquire(wake)
-        }),
-        Pool::new(queues::RECONCILIATIONS, RECONCILIATION_CONCURRENCY, {
-            let work = Arc::clone(&work);
-            move |wake| Arc::clone(&work).reconcile(wake)
-        }),
-        Pool::new(queues::CLOCKS, CLOCK_CONCURRENCY, {
-            let work = Arc::clone(&work);
-            move |wake| Arc::clone(&work).advance_clock(wake)
-        }),
-        // The handler only passes the name on: how much is done at once is for the dispatcher to say.
-        Pool::new(queues::WEBHOOKS, WAKE_CONCURRENCY, move |wake| {
-            wakes.wake(WebhookEndpointId::from_uuid(wake.id));
-            async {}
-        }),
-    ];
+    let pools = work.pools(config::money_concurrency(MONEY_CONCURRENCY)?);
     if !unchecked {
         // What it would deliver with others would not be signed.
         tokio::select! {
@@ -142,6 +116,31 @@ struct Work {
 }
 
 impl Work {
+    /// Who takes which queue, and how many at once.
+    fn pools(self: &Arc<Self>, money_concurrency: usize) -> Vec<Pool> {
+        vec![
+            self.pool(queues::MONEY, money_concurrency, Self::perform),
+            self.pool(queues::COLLECTIONS, COLLECTION_CONCURRENCY, Self::perform),
+            self.pool(queues::INQUIRIES, INQUIRY_CONCURRENCY, Self::inquire),
+            self.pool(queues::RECONCILIATIONS, RECONCILIATION_CONCURRENCY, Self::reconcile),
+            self.pool(queues::CLOCKS, CLOCK_CONCURRENCY, Self::advance_clock),
+            // The name is only passed on: how much is done at once is for the dispatcher to say.
+            self.pool(queues::WEBHOOKS, WAKE_CONCURRENCY, Self::wake_endpoint),
+        ]
+    }
+
+    fn pool<F>(self: &Arc<Self>, queue: Queue, concurrency: usize, handler: fn(Arc<Self>, Wake) -> F) -> Pool
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let work = Arc::clone(self);
+        Pool::new(queue, concurrency, move |wake| handler(Arc::clone(&work), wake))
+    }
+
+    async fn wake_endpoint(self: Arc<Self>, wake: Wake) {
+        self.wakes.wake(WebhookEndpointId::from_uuid(wake.id));
+    }
+
     async fn perform(self: Arc<Self>, wake: Wake) {
         let id = OperationId::from_uuid(wake.id);
         let span = tracing::info_span!("operation", operation = %id, request_id = wake.request_id);

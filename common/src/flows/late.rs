@@ -4,7 +4,7 @@
 use super::outcome::misfit;
 use crate::db::Tx;
 use crate::error::Result;
-use crate::id::{AnomalyId, OperationId};
+use crate::id::{AnomalyId, OperationId, PaymentId};
 use crate::operations::{self, Claimed, Kind, Locked, NewOperation, Origin, Subject};
 use crate::payments::Payment;
 use crate::proof::{self, Rule};
@@ -103,6 +103,16 @@ async fn late_charge(
     }
 }
 
+/// The payment whose charge has this name.
+async fn paid_by(tx: &mut Tx, claimed: &Claimed, provider_ref: &str) -> Result<Option<PaymentId>> {
+    let query = sqlx::query_scalar!(
+        r#"SELECT id AS "id!: PaymentId" FROM payments WHERE provider_account_id = $1 AND provider_ref = $2"#,
+        claimed.provider_account_id.uuid(),
+        provider_ref,
+    );
+    Ok(query.fetch_optional(&mut **tx).await?)
+}
+
 async fn reverse(
     tx: &mut Tx,
     claimed: &Claimed,
@@ -119,6 +129,15 @@ async fn reverse(
     .fetch_one(&mut **tx)
     .await?;
     if recorded {
+        return Ok(());
+    }
+    // To reverse it would take away what a payment was made with.
+    if let Some(paid) = paid_by(tx, claimed, provider_ref).await? {
+        tracing::error!(
+            operation = %claimed.id, payment = %payment.id, provider_ref, amount, pays = %paid,
+            "the provider tells of a second charge under the name of one that pays a payment: nothing is reversed, a person must ask it"
+        );
+        metrics::counter!("payments_late_changes_total", "provider" => claimed.provider.name()).increment(1);
         return Ok(());
     }
     tracing::error!(

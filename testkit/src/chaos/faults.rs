@@ -119,18 +119,11 @@ impl<'a> Hand<'a> {
     }
 
     fn look_after(&mut self) -> Result<()> {
-        let mut places = BTreeMap::new();
         for process in self.stage.cluster.processes() {
-            let place = places.entry(process.kind() as usize).or_insert(0);
-            let here = (process.kind() as usize, *place);
-            *place += 1;
+            let here = (process.kind() as usize, process.place());
             if !self.down.contains(&here) && process.ended()?.is_some() {
-                self.fired.died.push(format!(
-                    "{}-{} at {:.1} s",
-                    process.kind().name(),
-                    here.1,
-                    self.began.elapsed().as_secs_f64()
-                ));
+                let at = self.began.elapsed().as_secs_f64();
+                self.fired.died.push(format!("{} at {at:.1} s", process.name()));
                 process.relaunch()?;
             }
         }

@@ -112,18 +112,15 @@ pub(super) async fn finish(stage: &mut Stage, world: &World) -> Result<()> {
 
 /// It is asked to end, does, and comes back as another release's; answers which it was.
 async fn replace(stage: &mut Stage, world: &World, index: usize, programs: &Programs) -> Result<String> {
-    let before = stage.cluster.processes()[..index].iter().map(crate::Process::kind).collect::<Vec<_>>();
     let process = &mut stage.cluster.processes()[index];
-    let kind = process.kind();
-    let place = before.into_iter().filter(|other| *other == kind).count();
-    let name = format!("{}-{place}", kind.name());
+    let name = process.name();
     let status = process.terminate().await?;
     ensure!(status.code() == Some(0), "{name} ends well when it is asked to, and not with {status}");
     process.take_release(programs)?;
     process.restart().await?;
-    let balanced = match kind {
-        Kind::Api => world.ready.get(place),
-        Kind::Gateway => world.ready_gateways.get(place),
+    let balanced = match process.kind() {
+        Kind::Api => world.ready.get(process.place()),
+        Kind::Gateway => world.ready_gateways.get(process.place()),
         Kind::Worker | Kind::Scheduler => None,
     };
     while balanced.is_some_and(|ready| !ready.load(Ordering::Relaxed)) {

@@ -166,7 +166,7 @@ impl System {
             );
             let log = self.place.new_log(kind.name())?;
             follow(kind.name(), colour, log.clone());
-            self.processes.push(Watched::new(Process::spawn(&Programs::own()?, kind, environment, log)?));
+            self.processes.push(Watched::new(Process::spawn(&Programs::own()?, kind, 0, environment, log)?));
         }
         for process in &mut self.processes {
             process.it.wait_until_ready().await?;

@@ -88,6 +88,38 @@ async fn a_charge_of_a_payment_that_failed_is_reversed() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_charge_that_pays_another_payment_is_not_reversed() -> Result<()> {
+    let cluster = Cluster::builder().api(1).worker(1).scheduler(1).start().await?;
+    let merchant = Merchant::new(&cluster).await?;
+    let paid = merchant.pay(700).await?;
+    merchant.mock(&cluster, &["--refuse"]).await?;
+    let failed = id(&merchant.api.post("/v1/payments", sale(700)).await?.body)?;
+    merchant.mock(&cluster, &[]).await?;
+
+    // The provider confuses the two.
+    let confuse = "UPDATE mock.transactions SET reference = o.reference, unique_reference = o.reference
+                   FROM operations o WHERE o.payment_id = $1 AND mock.transactions.id = $2";
+    let charge: String = sqlx::query_scalar("SELECT provider_ref FROM payments WHERE id = $1")
+        .bind(uuid(&id(&paid.body)?)?)
+        .fetch_one(&merchant.books.db)
+        .await?;
+    sqlx::query(confuse).bind(uuid(&failed)?).bind(&charge).execute(&merchant.books.db).await?;
+    compare_now(&merchant).await?;
+
+    let told = async || {
+        let metrics = Client::new(&cluster.metrics_url(Kind::Worker, 0))?.get("/metrics").await?;
+        let text = String::from_utf8(metrics.bytes)?;
+        Ok(text.contains("payments_late_changes_total{provider=\"mock\"} 1").then_some(()))
+    };
+    eventually("the alarm", told).await?;
+    let reversals: i64 = sqlx::query_scalar("SELECT count(*) FROM operations WHERE kind IN ('reverse', 'void')")
+        .fetch_one(&merchant.books.db)
+        .await?;
+    assert_eq!(reversals, 0, "what the cardholder has paid for stays paid");
+    Ok(())
+}
+
+#[tokio::test]
 async fn payments_are_taken_while_redis_is_away() -> Result<()> {
     let mut cluster = super::own_cluster().await?;
     let merchant = Merchant::new(&cluster).await?;
