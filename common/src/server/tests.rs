@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::*;
+use crate::network::Network;
 
 /// Longer than any limit here, and than a busy machine needs.
 const PATIENCE: Duration = Duration::from_secs(60);
