@@ -1,5 +1,7 @@
 //! The connection pool, transactions whose commit wakes somebody, and what a database error means.
 
+mod silence;
+
 use std::ops::{Deref, DerefMut};
 use std::str::FromStr;
 use std::time::Duration;
@@ -8,6 +10,8 @@ use queue::{Publisher, Queue, Wake};
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
 use uuid::Uuid;
+
+pub use silence::gone_silent;
 
 use crate::crypto::Secret;
 
