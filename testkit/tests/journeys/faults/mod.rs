@@ -6,6 +6,7 @@ mod late;
 mod lost_answers;
 mod pairs;
 mod reconciliation;
+mod statements;
 mod stopping;
 mod storage;
 mod worker;
