@@ -83,9 +83,10 @@ async fn rotate_secret(ctl: &Ctl, id: WebhookEndpointId, again: bool) -> Result<
     let encryption = ctl.fitting_keys().await?.encryption;
     let mut act = ctl.act().await?;
     let rotated = admin::rotate_secret(&mut act, encryption, id, again).await;
-    let (account, made) = rotated.map_err(|error| match error {
-        Error::Conflict(_) => anyhow::Error::new(error).context("not rotated; --again rotates all the same"),
-        error => error.into(),
+    let refused = matches!(rotated, Err(Error::Conflict(_)));
+    let (account, made) = rotated.map_err(|error| {
+        let error = anyhow::Error::new(error);
+        if refused { error.context("not rotated; --again rotates all the same") } else { error }
     })?;
     let committed = act.commit(&entry("webhooks.rotate_secret", account, id, json!({}))).await;
     committed.with_context(|| {
