@@ -149,16 +149,21 @@ const MONTHS: i32 = 4;
 const TRIES: usize = 5;
 const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 
-/// Makes the partitions of the coming months where they are missing; answers how many were made.
+/// Makes the partitions of the coming months where they are missing; answers how many were made. The month is the database's: the
+/// clock of one process may be anywhere.
 ///
 /// # Errors
 /// Only the database's: where a table is busy for long, its lock is not had. The others are looked after all the same.
-pub async fn ensure_partitions(db: &PgPool, now: Timestamp) -> Result<i32> {
+pub async fn ensure_partitions(db: &PgPool) -> Result<i32> {
     let mut made = Ok(0);
     for table in BY_MONTH {
         let make = || {
-            sqlx::query_scalar!("SELECT ensure_monthly_partitions($1::text::regclass, $2, $3)", table, now, MONTHS)
-                .fetch_one(db)
+            sqlx::query_scalar!(
+                "SELECT ensure_monthly_partitions($1::text::regclass, clock_timestamp(), $2)",
+                table,
+                MONTHS
+            )
+            .fetch_one(db)
         };
         made = both(made, try_for_lock(make).await);
     }
@@ -180,19 +185,18 @@ fn both(done: Result<i32>, more: Result<Option<i32>, sqlx::Error>) -> Result<i32
     Ok(done? + more?.unwrap_or(0))
 }
 
-/// Drops the partitions of months that ended at least so many months ago; answers how many. A payload that is gone can no
-/// longer be replayed.
+/// Drops the partitions of months that ended at least so many months ago by the database's clock; answers how many. A payload
+/// that is gone can no longer be replayed.
 ///
 /// # Errors
 /// As for [`ensure_partitions`].
-pub async fn drop_partitions(db: &PgPool, now: Timestamp, months: i32) -> Result<i32> {
+pub async fn drop_partitions(db: &PgPool, months: i32) -> Result<i32> {
     let mut dropped = Ok(0);
     for table in BY_MONTH {
         let drop = || {
             sqlx::query_scalar!(
-                "SELECT drop_monthly_partitions($1::text::regclass, $2::timestamptz - make_interval(months => $3))",
+                "SELECT drop_monthly_partitions($1::text::regclass, clock_timestamp() - make_interval(months => $2))",
                 table,
-                now,
                 months,
             )
             .fetch_one(db)

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
+use common::error::Error;
 use common::events::EventType;
 use common::id::{AccountId, WebhookDeliveryId, WebhookEndpointId};
 use common::queues;
@@ -25,6 +26,9 @@ pub(crate) enum Command {
     RotateSecret {
         /// The endpoint (we_…).
         id: WebhookEndpointId,
+        /// Though a former secret still signs: that one ends at once.
+        #[arg(long)]
+        again: bool,
     },
     /// Send events to an endpoint once more: one delivery for each, beside the retries that go on.
     Replay(Replay),
@@ -70,14 +74,28 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
             Ok(Output::new(vec![("endpoints", Value::Array(rows))]))
         }
         Command::Replay(args) => replay(ctl, args).await,
-        Command::RotateSecret { id } => {
-            let encryption = ctl.fitting_keys().await?.encryption;
-            let mut act = ctl.act().await?;
-            let (account, made) = admin::rotate_secret(&mut act, encryption, id).await?;
-            act.commit(&entry("webhooks.rotate_secret", account, id, json!({}))).await?;
-            Ok(Output::new(vec![("id", json!(id)), ("secret", json!(made.secret.expose()))]))
-        }
+        Command::RotateSecret { id, again } => rotate_secret(ctl, id, again).await,
     }
+}
+
+/// What the merchant hears of it is this answer alone, so nobody may rotate again by mistake after it was lost.
+async fn rotate_secret(ctl: &Ctl, id: WebhookEndpointId, again: bool) -> Result<Output> {
+    let encryption = ctl.fitting_keys().await?.encryption;
+    let mut act = ctl.act().await?;
+    let rotated = admin::rotate_secret(&mut act, encryption, id, again).await;
+    let refused = matches!(rotated, Err(Error::Conflict(_)));
+    let (account, made) = rotated.map_err(|error| {
+        let error = anyhow::Error::new(error);
+        if refused { error.context("not rotated; --again rotates all the same") } else { error }
+    })?;
+    let committed = act.commit(&entry("webhooks.rotate_secret", account, id, json!({}))).await;
+    committed.with_context(|| {
+        format!(
+            "{id} may have been rotated, to a secret that nobody knows; `ctl webhooks list` shows whether a former one signs. Running \
+             this again, with --again, then ends the merchant's present secret at once"
+        )
+    })?;
+    Ok(Output::new(vec![("id", json!(id)), ("secret", json!(made.secret.expose()))]))
 }
 
 /// In batches, each with its record. What was written stays when a later batch fails; a second run goes on after it.

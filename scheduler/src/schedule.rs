@@ -342,12 +342,8 @@ impl Scheduler {
     }
 
     async fn close_unwanted_webhooks(&self) -> Result<()> {
-        for _ in 0..CLOSINGS_A_TICK {
-            if dispatch::close_unwanted(&self.db).await? < dispatch::CLOSING_BATCH.unsigned_abs() {
-                break;
-            }
-        }
-        Ok(())
+        close_batches(|| dispatch::close_unwanted(&self.db)).await?;
+        close_batches(|| dispatch::close_forgotten(&self.db)).await
     }
 
     async fn run_recurring_invoices(&self, stopping: &CancellationToken) -> Result<()> {
@@ -375,11 +371,11 @@ impl Scheduler {
     }
 
     async fn make_partitions(&self) -> Result<()> {
-        let made = events::ensure_partitions(&self.db, self.clock.now()).await?;
+        let made = events::ensure_partitions(&self.db).await?;
         if made > 0 {
             tracing::info!(made, "partitions made for the coming months");
         }
-        let dropped = events::drop_partitions(&self.db, self.clock.now(), self.retention_months).await?;
+        let dropped = events::drop_partitions(&self.db, self.retention_months).await?;
         if dropped > 0 {
             tracing::info!(
                 dropped,
@@ -451,6 +447,15 @@ impl Scheduler {
 }
 
 /// Forgets batch after batch for as long as they are whole ones; the next tick goes on.
+async fn close_batches(close: impl AsyncFn() -> Result<u64>) -> Result<()> {
+    for _ in 0..CLOSINGS_A_TICK {
+        if close().await? < dispatch::CLOSING_BATCH.unsigned_abs() {
+            break;
+        }
+    }
+    Ok(())
+}
+
 async fn forget_batches(forget: impl AsyncFn() -> Result<u64>) -> Result<()> {
     for _ in 0..FORGETTINGS_A_TICK {
         if forget().await? < FORGET_BATCH.unsigned_abs() {

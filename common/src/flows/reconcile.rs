@@ -8,12 +8,12 @@ use sqlx::PgPool;
 
 use super::record_outcome;
 use crate::clock::Clock;
-use crate::db::Db;
-use crate::error::Result;
+use crate::db::{self, Db};
+use crate::error::{Error, Result};
 use crate::id::{AccountId, ProviderAccountId};
 use crate::operations::{self, Known, PROVIDER_TIMEOUT, State};
 use crate::proof::failpoint;
-use crate::providers::{Action, Answer, ProviderKind, Providers, StatementLine};
+use crate::providers::{Action, Answer, Provider, ProviderKind, Providers, StatementLine};
 use crate::time::Timestamp;
 
 /// How often a provider account's statement is read.
@@ -24,6 +24,10 @@ const UNDER_WAY: Duration = Duration::from_secs(120);
 pub const RECONCILIATION_BATCH: i64 = 200;
 /// Lines of one reading.
 const LINES: i64 = 1000;
+/// Lines of one reading at most, where more than that were booked at one instant.
+const MOST_LINES: i64 = LINES * 16;
+/// Where so many lines fail it is hardly their own fault, and the others wait for the next reading.
+const MOST_FAILURES: usize = 10;
 /// What came of a reading, as it is counted: read and compared, or not told.
 pub(super) const OK: &str = "ok";
 pub(super) const FAILED: &str = "failed";
@@ -50,51 +54,110 @@ struct Due {
     account_id: AccountId,
     provider: ProviderKind,
     since: Timestamp,
+    /// What was booked before this is in a statement that is asked for now.
+    told_until: Timestamp,
 }
 
 /// Compares what the provider has booked since the last time.
 ///
 /// # Errors
-/// The database's; the same lines are read again at the next turn.
+/// The first that a line met. The others were compared all the same, unless the database was lost, and the reading goes on from that
+/// line at the next turn.
 pub async fn reconcile(db: &Db, providers: &Providers, clock: &Clock, id: ProviderAccountId) -> Result<()> {
+    // The instant is taken before the statement is asked for: whoever is held up afterwards must not pass over what it does not tell.
     let due = sqlx::query_as!(
         Due,
-        r#"SELECT account_id, provider, coalesce(reconciled_until, created_at) AS "since!"
+        r#"SELECT account_id, provider, coalesce(reconciled_until, created_at) AS "since!",
+                  clock_timestamp() - make_interval(secs => $2) AS "told_until!"
            FROM provider_accounts WHERE id = $1"#,
-        id.uuid()
+        id.uuid(),
+        (UNDER_WAY * 2).as_secs_f64(),
     )
     .fetch_one(&**db)
     .await?;
     let Some(provider) = providers.get(due.provider) else { return Ok(()) };
-    let asked = provider.statement(id, due.since, LINES);
-    let lines = match tokio::time::timeout(PROVIDER_TIMEOUT, asked).await {
-        Ok(Ok(lines)) => lines,
-        Ok(Err(error)) => {
+    let page = match page(provider, id, due.since).await {
+        Ok(page) => page,
+        Err(reason) => {
             count(due.provider, FAILED);
-            tracing::warn!(provider_account = %id, %error, "no statement; it is asked for again in a minute");
-            return Ok(());
-        }
-        Err(_) => {
-            count(due.provider, FAILED);
-            tracing::warn!(provider_account = %id, "no statement in time; it is asked for again in a minute");
+            tracing::warn!(provider_account = %id, reason, "no statement; it is asked for again in a minute");
             return Ok(());
         }
     };
     failpoint("reconcile.read").await?;
-    let references: Vec<_> = lines.iter().map(|line| line.reference.clone()).collect();
-    let known: HashMap<_, _> = operations::by_reference(db, id, &references).await?;
-    let full = i64::try_from(lines.len()).is_ok_and(|n| n >= LINES);
-    let until = lines.last().filter(|_| full).map(|line| line.occurred_at);
-    for line in &lines {
-        compare(db, clock, id, due.account_id, line, known.get(&line.reference)).await?;
+    let compared = compare_page(db, clock, id, &due, &page).await;
+    count(due.provider, if compared.is_ok() { OK } else { FAILED });
+    compared
+}
+
+/// Lines of a statement, and how far it is known by them.
+struct Page {
+    lines: Vec<StatementLine>,
+    /// Of a full one, which may be followed by more.
+    until: Option<Timestamp>,
+}
+
+/// Asks for lines, for so many more at a time while all that is told was booked at one instant: there would be no going on from there.
+async fn page(provider: &dyn Provider, id: ProviderAccountId, since: Timestamp) -> std::result::Result<Page, String> {
+    let mut limit = LINES;
+    loop {
+        let asked = tokio::time::timeout(PROVIDER_TIMEOUT, provider.statement(id, since, limit)).await;
+        let lines = asked.map_err(|_| "it did not come in time".to_owned())?.map_err(|fault| fault.to_string())?;
+        let full = i64::try_from(lines.len()).is_ok_and(|n| n >= limit);
+        let until = lines.last().filter(|_| full).map(|line| line.occurred_at);
+        match until {
+            Some(until) if until <= since && limit < MOST_LINES => limit *= 4,
+            Some(until) if until <= since => {
+                tracing::error!(
+                    provider_account = %id, %since, lines = limit,
+                    "the statement stands still: more was booked at one instant than one reading takes; a person must look into it"
+                );
+                return Err("it stands still".to_owned());
+            }
+            until => return Ok(Page { lines, until }),
+        }
     }
-    move_on(db, id, until).await?;
-    count(due.provider, OK);
-    Ok(())
+}
+
+/// Compares all lines, and moves on: not past what was left to the charge protocol, nor past what failed.
+async fn compare_page(db: &Db, clock: &Clock, id: ProviderAccountId, due: &Due, page: &Page) -> Result<()> {
+    let references: Vec<_> = page.lines.iter().map(|line| line.reference.clone()).collect();
+    let known: HashMap<_, _> = operations::by_reference(db, id, &references).await?;
+    let (mut until, mut failures) = (page.until.unwrap_or(due.told_until), Vec::new());
+    for line in &page.lines {
+        match compare(db, clock, id, due.account_id, line, known.get(&line.reference)).await {
+            Ok(Compared::Done) => {}
+            Ok(Compared::UnderWay) => until = until.min(line.occurred_at),
+            // It says nothing of this line: the next one would fail in the same way.
+            Err(Error::Database(lost)) if db::lost_connection(&lost) => return Err(lost.into()),
+            Err(error) => {
+                tracing::error!(
+                    provider_account = %id, reference = line.reference, %error,
+                    "a line of the statement was not compared; the reading begins with it again in a minute"
+                );
+                until = until.min(line.occurred_at);
+                failures.push(error);
+            }
+        }
+        if failures.len() >= MOST_FAILURES {
+            break;
+        }
+    }
+    // There is more, and it does not begin with what was read just now.
+    let at_once = page.until.is_some() && until > due.since;
+    move_on(db, id, until, at_once).await?;
+    failures.into_iter().next().map_or(Ok(()), Err)
 }
 
 fn count(provider: ProviderKind, outcome: &'static str) {
     metrics::counter!("payments_statements_total", "provider" => provider.name(), "outcome" => outcome).increment(1);
+}
+
+/// What came of a line.
+enum Compared {
+    Done,
+    /// The charge protocol is at work on it, or will be when its lease ends. It is looked at again.
+    UnderWay,
 }
 
 async fn compare(
@@ -104,18 +167,17 @@ async fn compare(
     account: AccountId,
     line: &StatementLine,
     known: Option<&Known>,
-) -> Result<()> {
+) -> Result<Compared> {
     let told = match &line.answer {
         Answer::Charged { provider_ref, .. } | Answer::Done { provider_ref } | Answer::Stored { provider_ref, .. } => {
             provider_ref
         }
-        Answer::Challenged { .. } | Answer::Declined { .. } | Answer::Refused { .. } => return Ok(()),
+        Answer::Challenged { .. } | Answer::Declined { .. } | Answer::Refused { .. } => return Ok(Compared::Done),
     };
     match known {
-        None => note_orphan(db, provider_account, account, line, told).await,
-        Some(known) if known.state == State::Succeeded && known.provider_ref.as_ref() == Some(told) => Ok(()),
-        // The charge protocol is at work on it, or will be when its lease ends.
-        Some(known) if !known.state.is_final() && known.is_young(UNDER_WAY) => Ok(()),
+        None => note_orphan(db, provider_account, account, line, told).await?,
+        Some(known) if known.state == State::Succeeded && known.provider_ref.as_ref() == Some(told) => {}
+        Some(known) if !known.state.is_final() && known.is_young(UNDER_WAY) => return Ok(Compared::UnderWay),
         Some(known) => {
             let operation = operations::read(db, known.id, clock.now()).await?;
             if !known.state.is_final() && !is_asked(operation.provider, &operation.request.action, &line.answer) {
@@ -123,7 +185,7 @@ async fn compare(
                     operation = %known.id, provider_ref = told,
                     "the provider's statement tells of another amount than was asked: a person must look into it"
                 );
-                return Ok(());
+                return Ok(Compared::Done);
             }
             tracing::warn!(
                 operation = %known.id, state = known.state.name(), provider_ref = told,
@@ -131,9 +193,10 @@ async fn compare(
             );
             metrics::counter!("payments_reconciled_total").increment(1);
             record_outcome(db, &operation, &line.answer, clock).await?;
-            failpoint("reconcile.recorded").await
+            failpoint("reconcile.recorded").await?;
         }
     }
+    Ok(Compared::Done)
 }
 
 /// Whether a charge may have been approved like that. Another amount is no outcome of what was asked, and stops no reading.
@@ -174,16 +237,15 @@ async fn note_orphan(
     Ok(())
 }
 
-/// A full reading goes on where it ended; any other leaves the last minutes to be read again, for what was late.
-async fn move_on(db: &PgPool, id: ProviderAccountId, until: Option<Timestamp>) -> Result<()> {
+/// The next reading begins there: at once if there is more to read, and otherwise at its turn.
+async fn move_on(db: &PgPool, id: ProviderAccountId, until: Timestamp, at_once: bool) -> Result<()> {
     sqlx::query!(
-        "UPDATE provider_accounts SET
-            reconciled_until = greatest(created_at, coalesce($2, clock_timestamp() - make_interval(secs => $3))),
-            reconcile_at = CASE WHEN $2::timestamptz IS NULL THEN reconcile_at ELSE clock_timestamp() END
+        "UPDATE provider_accounts SET reconciled_until = greatest(created_at, $2),
+            reconcile_at = CASE WHEN $3 THEN clock_timestamp() ELSE reconcile_at END
          WHERE id = $1",
         id.uuid(),
         until,
-        (UNDER_WAY * 2).as_secs_f64(),
+        at_once,
     )
     .execute(db)
     .await?;

@@ -381,7 +381,7 @@ pub trait Provider: Send + Sync + 'static {
     /// Asks what became of a request. Only class B is asked; in class C there is never anything to find.
     fn look_up(&self, request: Request) -> BoxFuture<'_, Result<Found, Fault>>;
 
-    /// What was booked after `since` and moved money, oldest first, `limit` lines at most. Class C, which keeps no references,
+    /// What was booked at `since` or later and moved money, oldest first, `limit` lines at most. Class C, which keeps no references,
     /// has none to tell.
     fn statement(
         &self,

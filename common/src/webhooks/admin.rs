@@ -43,15 +43,22 @@ pub async fn list(db: &PgPool, account: Option<AccountId>) -> Result<Vec<Endpoin
     store::list_all(db, account).await
 }
 
-/// Gives an endpoint a new secret, as [`endpoints::rotate_secret`] does. Answers whose it is.
+/// Gives an endpoint a new secret, as [`endpoints::rotate_secret`] does. Answers whose it is. While a former secret signs, its present
+/// one may be known to nobody, and the former the one that the merchant has: it is ended at once if `again` says so, and otherwise not.
 ///
 /// # Errors
-/// [`Error::NotFound`].
+/// [`Error::NotFound`]; [`Error::Conflict`] if a former secret still signs.
 pub async fn rotate_secret(
     tx: &mut PgConnection,
     encryption: &KeyRing,
     id: WebhookEndpointId,
+    again: bool,
 ) -> Result<(AccountId, WithSecret)> {
-    let account = store::owner(&mut *tx, id).await?.ok_or(Error::NotFound("webhook endpoint"))?;
-    Ok((account, endpoints::rotate_secret(tx, encryption, account, id).await?))
+    let found = store::lock_to_rotate(&mut *tx, id).await?.ok_or(Error::NotFound("webhook endpoint"))?;
+    if let Some(until) = found.former_signs_until.filter(|_| !again) {
+        return Err(Error::conflict(format!(
+            "the former secret signs until {until}, and may be the one that the merchant has: another rotation ends it at once"
+        )));
+    }
+    Ok((found.account_id, endpoints::rotate_secret(tx, encryption, found.account_id, id).await?))
 }

@@ -20,7 +20,7 @@ pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(15);
 pub const DISABLED_AFTER: Duration = Duration::from_secs(5 * 24 * 3600);
 /// Failures with more time than this between them are not one stretch of failing: more than the longest delay of the schedule.
 pub const FAILING_ANEW_AFTER: Duration = Duration::from_secs(27 * 3600);
-/// How many deliveries of disabled or deleted endpoints one call closes.
+/// How many deliveries that cannot be made one call closes.
 pub const CLOSING_BATCH: i64 = 1_000;
 
 /// A delivery that is ours to make until its lease ends.
@@ -57,7 +57,7 @@ pub struct Claimed {
 }
 
 /// Takes up to so many due deliveries of each endpoint, the longest due first. An endpoint that is disabled, deleted or asked
-/// for time has none.
+/// for time has none; so has an event that is no longer kept.
 ///
 /// A claim holds a lock on the endpoint that its deletion waits for. Whoever begins what it claimed within
 /// [`super::START_WINDOW`], and drops what it could not, therefore begins nothing after the deletion was answered.
@@ -97,11 +97,13 @@ pub enum Failure {
     EndpointDisabled,
     /// It was not made: the endpoint had been deleted.
     EndpointDeleted,
+    /// It was not made: the event was no longer kept by the time it could be.
+    EventExpired,
 }
 
 impl Failure {
     /// Every class.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Status,
         Self::Timeout,
         Self::Dns,
@@ -111,6 +113,7 @@ impl Failure {
         Self::Protocol,
         Self::EndpointDisabled,
         Self::EndpointDeleted,
+        Self::EventExpired,
     ];
 
     /// Its name in answers, metrics and logs.
@@ -125,6 +128,7 @@ impl Failure {
             Self::Protocol => "protocol",
             Self::EndpointDisabled => "endpoint_disabled",
             Self::EndpointDeleted => "endpoint_deleted",
+            Self::EventExpired => "event_expired",
         }
     }
 }
@@ -247,6 +251,15 @@ pub async fn endpoints_due(db: &PgPool) -> Result<Vec<WebhookEndpointId>> {
 /// Only the database's.
 pub async fn close_unwanted(db: &PgPool) -> Result<u64> {
     store::close_unwanted(db, CLOSING_BATCH).await
+}
+
+/// Ends due deliveries of events that are no longer kept, such as replays of an old month that were pending when it was dropped,
+/// in the same way. Answers how many, [`CLOSING_BATCH`] at most.
+///
+/// # Errors
+/// Only the database's.
+pub async fn close_forgotten(db: &PgPool) -> Result<u64> {
+    store::close_forgotten(db, CLOSING_BATCH).await
 }
 
 /// Deliveries that figures are counted of at most: a long backlog must not cost long countings.

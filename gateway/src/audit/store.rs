@@ -68,36 +68,51 @@ pub async fn list(db: &PgPool, username: Option<&str>, limit: i64) -> Result<Vec
     }
 }
 
-/// Records that come after one, oldest first, for a copy that goes on where it ended. What was written within the last minute is left
-/// to the next time: a record gets its id before it can be seen, and one that is seen later could be passed over.
+/// Records that come after one, oldest first, for a copy that goes on where it ended. It ends before the first that was written within
+/// the last minute: a record gets its id before it can be seen, and one that is seen later could be passed over. What comes after
+/// that first one is left out though it be older, for times do not follow the ids: of two at once, either may have the earlier time.
 ///
 /// # Errors
 /// Only the database's.
 pub async fn after(db: &PgPool, after: i64, username: Option<&str>, limit: i64) -> Result<Vec<Row>, sqlx::Error> {
-    match username {
-        Some(username) => {
-            sqlx::query_as!(
-                Row,
-                "SELECT id, at, actor, action, username, detail FROM gateway.audit_log
-                 WHERE username = $1 AND id > $2 AND at < clock_timestamp() - interval '1 minute'
-                 ORDER BY username, id LIMIT $3",
-                username,
-                after,
-                limit,
-            )
-            .fetch_all(db)
-            .await
-        }
-        None => {
-            sqlx::query_as!(
-                Row,
-                "SELECT id, at, actor, action, username, detail FROM gateway.audit_log
-                 WHERE id > $1 AND at < clock_timestamp() - interval '1 minute' ORDER BY id LIMIT $2",
-                after,
-                limit,
-            )
-            .fetch_all(db)
-            .await
-        }
+    let rows = match username {
+        Some(username) => sqlx::query_as!(
+            Aged,
+            r#"SELECT id, at, actor, action, username, detail, at < clock_timestamp() - interval '1 minute' AS "is_old!"
+                   FROM gateway.audit_log WHERE username = $1 AND id > $2 ORDER BY username, id LIMIT $3"#,
+            username,
+            after,
+            limit,
+        )
+        .fetch_all(db)
+        .await?,
+        None => sqlx::query_as!(
+            Aged,
+            r#"SELECT id, at, actor, action, username, detail, at < clock_timestamp() - interval '1 minute' AS "is_old!"
+                   FROM gateway.audit_log WHERE id > $1 ORDER BY id LIMIT $2"#,
+            after,
+            limit,
+        )
+        .fetch_all(db)
+        .await?,
+    };
+    Ok(rows.into_iter().take_while(|row| row.is_old).map(Aged::into_row).collect())
+}
+
+/// A record, and whether it is older than a minute.
+struct Aged {
+    id: i64,
+    at: Timestamp,
+    actor: String,
+    action: String,
+    username: Option<String>,
+    detail: Value,
+    is_old: bool,
+}
+
+impl Aged {
+    fn into_row(self) -> Row {
+        let Self { id, at, actor, action, username, detail, .. } = self;
+        Row { id, at, actor, action, username, detail }
     }
 }

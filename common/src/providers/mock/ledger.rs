@@ -368,7 +368,7 @@ pub(super) async fn standing(
     Ok(standing)
 }
 
-/// What was approved after `since`, by the books' own clock.
+/// What was approved at `since` or later, by the books' own clock.
 pub(super) async fn statement(
     db: &PgPool,
     account: ProviderAccountId,
@@ -377,7 +377,7 @@ pub(super) async fn statement(
 ) -> Result<Vec<StatementLine>, Fault> {
     let rows = sqlx::query!(
         "SELECT id, kind, amount, nature, reference, created_at FROM mock.transactions
-         WHERE account = $1 AND approved AND unique_reference IS NOT NULL AND created_at > $2 ORDER BY created_at LIMIT $3",
+         WHERE account = $1 AND approved AND unique_reference IS NOT NULL AND created_at >= $2 ORDER BY created_at LIMIT $3",
         account.uuid(),
         since,
         limit

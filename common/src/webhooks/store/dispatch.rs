@@ -11,6 +11,8 @@ use crate::time::Timestamp;
 use crate::webhooks::dispatch::{Attempted, Backlog, COUNTED, Claimed, FAILING_ANEW_AFTER, Failure};
 use crate::webhooks::{DeliveryStatus, DisabledReason};
 
+const NO_LONGER_KEPT: &str = "the event is no longer kept";
+
 pub(in crate::webhooks) async fn claim(
     db: &PgPool,
     wanted: &[(WebhookEndpointId, i64)],
@@ -30,18 +32,20 @@ pub(in crate::webhooks) async fn claim(
            claimed AS (
                UPDATE webhook_pending p
                SET lease_until = clock_timestamp() + make_interval(secs => $3), fence = p.fence + 1
+               -- What there is nothing to send of is passed over, and closed by close_forgotten. Events are looked up one by one.
                FROM endpoint e CROSS JOIN LATERAL (
-                   SELECT q.account_id, q.id FROM webhook_pending q
+                   SELECT q.account_id, q.id, v.payload, v.created_at AS happened_at FROM webhook_pending q
+                   CROSS JOIN LATERAL (SELECT payload, created_at FROM events WHERE id = q.event_id LIMIT 1) v
                    WHERE q.endpoint_id = e.id AND q.due_at <= (SELECT clock_timestamp())
                      AND (q.lease_until IS NULL OR q.lease_until < clock_timestamp())
-                   ORDER BY q.due_at LIMIT e.free FOR NO KEY UPDATE SKIP LOCKED) due
+                   ORDER BY q.due_at LIMIT e.free FOR NO KEY UPDATE OF q SKIP LOCKED) due
                WHERE p.account_id = due.account_id AND p.id = due.id
-               RETURNING p.id, p.account_id, p.endpoint_id, p.event_id, p.attempt, p.replay_of, p.fence, p.created_at)
-           SELECT p.id, p.account_id, a.mode, p.endpoint_id, p.event_id, v.created_at AS happened_at, p.created_at, p.attempt,
-                  p.replay_of, p.fence, e.url, v.payload, e.secret, e.previous_secret
+               RETURNING p.id, p.account_id, p.endpoint_id, p.event_id, due.happened_at, p.created_at, p.attempt, p.replay_of,
+                   p.fence, due.payload)
+           SELECT p.id, p.account_id, a.mode, p.endpoint_id, p.event_id, p.happened_at, p.created_at, p.attempt,
+                  p.replay_of, p.fence, e.url, p.payload, e.secret, e.previous_secret
            FROM claimed p
            JOIN endpoint e ON e.id = p.endpoint_id
-           JOIN events v ON v.id = p.event_id
            JOIN accounts a ON a.id = p.account_id"#,
         &endpoints,
         &free,
@@ -269,6 +273,47 @@ pub(in crate::webhooks) async fn close_unwanted(db: &PgPool, batch: i64) -> Resu
         Failure::EndpointDeleted.name(),
         Failure::EndpointDisabled.name(),
         DeliveryStatus::Failed as DeliveryStatus,
+    )
+    .execute(db)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// Where the delivery that is due for the longest tells of an event that is no longer kept, so may those behind it. One that is not
+/// there yet comes there, for what is before it is made, and a claim passes it over until then.
+pub(in crate::webhooks) async fn close_forgotten(db: &PgPool, batch: i64) -> Result<u64> {
+    let done = sqlx::query!(
+        "WITH RECURSIVE backlog AS (
+             (SELECT endpoint_id FROM webhook_pending ORDER BY endpoint_id LIMIT 1)
+             UNION ALL
+             SELECT (SELECT p.endpoint_id FROM webhook_pending p WHERE p.endpoint_id > b.endpoint_id
+                     ORDER BY p.endpoint_id LIMIT 1)
+             FROM backlog b WHERE b.endpoint_id IS NOT NULL),
+         forgotten AS (
+             SELECT p.account_id, p.id
+             FROM backlog b
+             JOIN LATERAL (
+                 SELECT q.event_id FROM webhook_pending q
+                 WHERE q.endpoint_id = b.endpoint_id AND q.due_at <= (SELECT clock_timestamp())
+                   AND (q.lease_until IS NULL OR q.lease_until < clock_timestamp())
+                 ORDER BY q.due_at LIMIT 1) oldest ON (SELECT e.id FROM events e WHERE e.id = oldest.event_id LIMIT 1) IS NULL
+             JOIN LATERAL (
+                 SELECT q.account_id, q.id, q.event_id FROM webhook_pending q
+                 WHERE q.endpoint_id = b.endpoint_id AND q.due_at <= (SELECT clock_timestamp())
+                   AND (q.lease_until IS NULL OR q.lease_until < clock_timestamp())
+                 ORDER BY q.due_at LIMIT $1 FOR UPDATE SKIP LOCKED) p
+                 ON (SELECT e.id FROM events e WHERE e.id = p.event_id LIMIT 1) IS NULL
+             LIMIT $1),
+         closed AS (
+             DELETE FROM webhook_pending p USING forgotten f WHERE p.account_id = f.account_id AND p.id = f.id
+             RETURNING p.*)
+         INSERT INTO webhook_deliveries
+             (id, account_id, endpoint_id, event_id, attempt, replay_of, status, failure, failure_message, created_at)
+         SELECT id, account_id, endpoint_id, event_id, attempt, replay_of, $3, $2, $4, created_at FROM closed",
+        batch,
+        Failure::EventExpired.name(),
+        DeliveryStatus::Failed as DeliveryStatus,
+        NO_LONGER_KEPT,
     )
     .execute(db)
     .await?;

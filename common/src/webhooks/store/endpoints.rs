@@ -248,3 +248,25 @@ pub(in crate::webhooks) async fn owner(db: impl PgExecutor<'_>, id: WebhookEndpo
             .await?;
     Ok(owner)
 }
+
+/// Whose endpoint it is, and until when its former secret signs, if it still does.
+pub(in crate::webhooks) struct Rotatable {
+    pub(in crate::webhooks) account_id: AccountId,
+    pub(in crate::webhooks) former_signs_until: Option<Timestamp>,
+}
+
+/// Locks an endpoint, so that of two operators who rotate at once one sees what the other did.
+pub(in crate::webhooks) async fn lock_to_rotate(
+    tx: &mut PgConnection,
+    id: WebhookEndpointId,
+) -> Result<Option<Rotatable>> {
+    let row = sqlx::query_as!(
+        Rotatable,
+        "SELECT account_id, CASE WHEN previous_secret_until > clock_timestamp() THEN previous_secret_until END AS former_signs_until
+         FROM webhook_endpoints WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE",
+        id.uuid()
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(row)
+}

@@ -5,10 +5,10 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::{Endpoint, assert_same, ended, is_signed_with, replay, story};
-use crate::support::{Receiver, Reply, conflict, id, merchant, ok, together};
+use crate::support::{Receiver, Reply, conflict, id, merchant, ok, together, uuid};
 
 #[tokio::test]
 async fn a_replay_that_fails_is_not_retried_and_stops_no_retry() -> Result<()> {
@@ -74,5 +74,35 @@ async fn twenty_replays_at_once_are_twenty_deliveries_of_the_same() -> Result<()
     assert_eq!(ok(&again)["replayOf"], deliveries[1]["id"]);
     receiver.hears("/in", REPLAYS + 2).await?;
     assert_same(&receiver.heard("/in"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_replay_of_what_is_no_longer_kept_fails_and_holds_up_nothing() -> Result<()> {
+    const REPLAYS: usize = 70;
+    let receiver = Receiver::start(|_| Reply::ok()).await?;
+    let merchant = merchant().await?;
+    let endpoint = Endpoint::new(&merchant, &receiver, "/in", &[]).await?;
+    merchant.customer().await?;
+    let first = endpoint.done(1).await?.remove(0);
+    endpoint.pause().await?;
+    for _ in 0..REPLAYS {
+        ok(&replay(&merchant, &first).await?);
+    }
+    // Its month is dropped.
+    let event = uuid(first["eventId"].as_str().context("an event")?)?;
+    sqlx::query("DELETE FROM events WHERE id = $1").bind(event).execute(&merchant.books.db).await?;
+    merchant.customer().await?;
+    endpoint.resume().await?;
+
+    let deliveries = endpoint.done(REPLAYS + 2).await?;
+    for closed in &deliveries[1..=REPLAYS] {
+        assert_eq!((story(closed).as_str(), &closed["replayOf"]), ("1 failed event_expired", &first["id"]));
+        assert_eq!(closed["failureMessage"], "the event is no longer kept");
+        assert!(["attemptedAt", "nextAttemptAt", "payload"].iter().all(|field| closed[*field].is_null()), "{closed}");
+    }
+    assert_eq!(story(&deliveries[REPLAYS + 1]), "1 succeeded 200");
+    assert_eq!(receiver.count("/in"), 2);
+    conflict(&replay(&merchant, &deliveries[1]).await?);
     Ok(())
 }

@@ -7,6 +7,7 @@ mod lost_answers;
 mod pairs;
 mod reconciliation;
 mod silence;
+mod statements;
 mod stopping;
 mod storage;
 mod worker;

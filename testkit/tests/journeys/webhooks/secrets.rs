@@ -136,9 +136,46 @@ async fn the_operator_sees_endpoints_and_rotates_secrets() -> Result<()> {
     let rotated = cluster.ctl(&["webhooks", "rotate-secret", &one]).await?;
     assert_eq!(rotated["id"], one.as_str());
     assert_eq!(bytes(&secret(&rotated)?)?.len(), 32);
-    assert_eq!(sealed(&merchant, &one).await?.former, Some(before.present));
+    let after = sealed(&merchant, &one).await?;
+    assert_eq!(after.former.as_ref(), Some(&before.present));
+
+    // The merchant may have none but the former: nobody ends it by mistake.
+    let refused =
+        cluster.ctl(&["webhooks", "rotate-secret", &one]).await.expect_err("a former secret signs").to_string();
+    assert!(refused.contains("--again") && refused.contains("the former secret signs until"), "{refused}");
+    let still = sealed(&merchant, &one).await?;
+    assert_eq!((&still.present, &still.former), (&after.present, &after.former));
+    let again = cluster.ctl(&["webhooks", "rotate-secret", &one, "--again"]).await?;
+    assert_ne!(secret(&again)?, secret(&rotated)?);
+    assert_eq!(sealed(&merchant, &one).await?.former, Some(after.present));
+    sqlx::query("UPDATE webhook_endpoints SET previous_secret_until = now() WHERE id = $1")
+        .bind(uuid(&one)?)
+        .execute(&merchant.books.db)
+        .await?;
+    cluster.ctl(&["webhooks", "rotate-secret", &one]).await.context("none signs any more")?;
     for unknown in [deleted.as_str(), "we_01ARZ3NDEKTSV4RRFFQ69G5FAV"] {
         assert!(cluster.ctl(&["webhooks", "rotate-secret", unknown]).await.is_err());
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_operator_whose_rotation_may_have_been_committed_is_told_so() -> Result<()> {
+    let (cluster, merchant) = (still().await?, merchant().await?);
+    let endpoint = endpoint(&merchant).await?;
+    // The commit fails, and not the statements before it.
+    for statement in [
+        "CREATE OR REPLACE FUNCTION refuse_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'lost'; END $$".to_owned(),
+        format!(
+            "CREATE CONSTRAINT TRIGGER refuse_commit AFTER INSERT ON audit_log DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+             WHEN (NEW.object = '{endpoint}') EXECUTE FUNCTION refuse_commit()"
+        ),
+    ] {
+        sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&merchant.books.db).await?;
+    }
+    let failed = cluster.ctl(&["webhooks", "rotate-secret", &endpoint]).await.expect_err("no answer").to_string();
+    assert!(failed.contains("may have been rotated") && failed.contains("--again"), "{failed}");
+    sqlx::query("DROP TRIGGER refuse_commit ON audit_log").execute(&merchant.books.db).await?;
+    cluster.ctl(&["webhooks", "rotate-secret", &endpoint]).await.context("this one had not been")?;
     Ok(())
 }
