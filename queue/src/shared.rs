@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
-use redis::{Client, Cmd, ErrorKind, Pipeline, RedisError, RedisFuture, RedisResult, ServerErrorKind, Value};
+use redis::{Client, Cmd, Pipeline, RedisError, RedisFuture, RedisResult, ServerErrorKind, Value};
 
 /// Connects when first used, after each failure anew, and also when the server turns out to be a replica: the name of
 /// Redis may lead to another by now, and the manager alone would stay with the one that it has. Cheap to clone.
@@ -98,14 +98,8 @@ fn is_by_replica(value: &Value) -> bool {
     matches!(value, Value::ServerError(error) if error.kind() == Some(REPLICA))
 }
 
-/// Whether a replica has refused this; a transaction says so of the commands in it.
+/// Whether a replica has refused this; pipelines and transactions say so of the commands in them.
 pub(crate) fn is_from_replica(error: &RedisError) -> bool {
-    match error.kind() {
-        ErrorKind::Server(REPLICA) => true,
-        ErrorKind::Server(ServerErrorKind::ExecAbort) => {
-            let errors = error.clone().into_server_errors();
-            errors.is_some_and(|errors| errors.iter().any(|(_, error)| error.kind() == Some(REPLICA)))
-        }
-        _ => false,
-    }
+    let errors = error.clone().into_server_errors();
+    errors.is_some_and(|errors| errors.iter().any(|(_, error)| error.kind() == Some(REPLICA)))
 }
