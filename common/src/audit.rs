@@ -28,16 +28,17 @@ pub struct Entry {
 /// A change under way: a transaction that ends with its record, or not at all.
 pub struct Act {
     tx: Tx,
-    actor: Actor,
+    actor: String,
 }
 
 impl Act {
     /// Begins.
     ///
     /// # Errors
-    /// Only the database's.
+    /// It is not known who acts.
     pub async fn begin(db: &Db, actor: &Actor) -> Result<Self> {
-        Ok(Self { tx: db.begin().await?, actor: actor.clone() })
+        let actor = actor.name()?.to_owned();
+        Ok(Self { tx: db.begin().await?, actor })
     }
 
     /// Writes the record, and commits both.
@@ -62,7 +63,7 @@ impl Act {
         let id = sqlx::query_scalar!(
             r#"INSERT INTO audit_log (actor, action, account_id, object, detail) VALUES ($1, $2, $3, $4, $5)
                RETURNING id AS "id: AuditId""#,
-            self.actor.name(),
+            self.actor,
             entry.action,
             entry.account.map(AccountId::uuid),
             entry.object,

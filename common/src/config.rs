@@ -17,8 +17,8 @@ pub struct ConfigError {
     pub problem: &'static str,
 }
 
-/// A variable, or what the file contains that `…_FILE` names: secrets are mounted so. Without its last line break. One that is
-/// empty is not set.
+/// A variable, or what the file contains that `…_FILE` names: secrets are mounted so. Without its last line break. What is
+/// empty, the variable or the file, is not set.
 ///
 /// # Errors
 /// It is given twice, or its file cannot be read.
@@ -29,7 +29,7 @@ pub fn optional(name: &'static str) -> Result<Option<String>, ConfigError> {
         (Some(_), Some(_)) => refuse("is set, and so is its _FILE: one of them must go"),
         (value, None) => Ok(value),
         (None, Some(file)) => match std::fs::read_to_string(file) {
-            Ok(text) => Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned())),
+            Ok(text) => Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()).filter(|text| !text.is_empty())),
             Err(_) => refuse("has a _FILE that cannot be read"),
         },
     }
@@ -183,6 +183,14 @@ pub fn peppers() -> Result<Peppers, ConfigError> {
 pub fn encryption_keys() -> Result<KeyRing, ConfigError> {
     let current = parsed("ENCRYPTION_KEY", NO_KEY, EncryptionKey::from_hex)?;
     Ok(KeyRing::new(current, listed("OLD_ENCRYPTION_KEYS", NO_KEYS, EncryptionKey::from_hex)?))
+}
+
+/// `COLLECTIONS_HELD`: whether no attempt to collect an invoice is to begin, after a restore; not if not set.
+///
+/// # Errors
+/// It is neither `true` nor `false`.
+pub fn collections_held() -> Result<bool, ConfigError> {
+    switch("COLLECTIONS_HELD")
 }
 
 /// `KEYS_UNCHECKED`: whether a process works with keys that fit nothing of what is stored, since the right ones were lost; not

@@ -1,5 +1,7 @@
 //! The connection pool, transactions whose commit wakes somebody, and what a database error means.
 
+mod silence;
+
 use std::ops::{Deref, DerefMut};
 use std::str::FromStr;
 use std::time::Duration;
@@ -8,6 +10,8 @@ use queue::{Publisher, Queue, Wake};
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
 use uuid::Uuid;
+
+pub use silence::gone_silent;
 
 use crate::crypto::Secret;
 
@@ -53,6 +57,9 @@ fn options(url: &Secret<String>, name: &str) -> Result<PgConnectOptions, sqlx::E
             ("enable_hashjoin", "off"),
             ("enable_mergejoin", "off"),
             ("enable_sort", "off"),
+            // Of a page the planner believes that a tenth of the table will be read, whatever its limit. It would rather plan it
+            // anew each time, which costs more than the page.
+            ("plan_cache_mode", "force_generic_plan"),
             ("jit", "off"),
         ]);
     Ok(options)

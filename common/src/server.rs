@@ -40,7 +40,7 @@ const TAKE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a stop waits for requests in flight: a slow body and the wait for a worker fit in.
 const STOP_TIMEOUT: Duration = Duration::from_secs(40);
 /// Bytes of a head at most, and of what is read ahead. A longer head is 431, and so is one of more than 100 headers.
-const MAX_HEAD: usize = 64 * 1024;
+const MAX_HEAD: usize = 16 * 1024;
 /// Connections at most if nothing else is said.
 const MANY: usize = 10_000;
 /// Open files that are not connections of clients: those to Postgres and Redis, and a few more.

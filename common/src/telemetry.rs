@@ -15,6 +15,7 @@ use tokio::net::TcpListener;
 use tracing_subscriber::EnvFilter;
 
 use crate::clock::Clock;
+use crate::db;
 use crate::server::{self, Listening};
 
 /// Buckets of every `_seconds` histogram: from the queue hop to a provider's time-out.
@@ -98,6 +99,15 @@ impl Internal {
                 upkeep.metrics.run_upkeep();
                 tokio::time::sleep(UPKEEP).await;
             }
+        });
+        let options = self.db.connect_options();
+        tokio::spawn(async move {
+            db::gone_silent(&options).await;
+            tracing::error!(
+                "Postgres has said nothing on a connection for half a minute, and answers on a new one: statements sent before hang, \
+                 so this process ends; its supervisor is to start it again, and what it had begun is taken up by others"
+            );
+            std::process::exit(1);
         });
         let router = Router::new()
             .route("/metrics", get(async |State(internal): State<Self>| internal.metrics.render()))

@@ -37,7 +37,11 @@ async fn main() -> Result<()> {
         clock: Clock::system(),
         retention_months: config::retention_months()?,
         redis_is_away: AtomicBool::new(false),
+        collections_held: config::collections_held()?,
     };
+    if scheduler.collections_held {
+        tracing::warn!("COLLECTIONS_HELD is true: no attempt to collect an invoice begins; what is due waits");
+    }
     scheduler.run_until(telemetry::shutdown_signal()).await;
     publisher.flush().await;
     internal.drain();

@@ -96,6 +96,8 @@ pub(crate) struct Scheduler {
     pub(crate) retention_months: i32,
     /// Whether Redis took no ids when it was last tried.
     pub(crate) redis_is_away: AtomicBool,
+    /// Whether no attempt to collect an invoice is to begin.
+    pub(crate) collections_held: bool,
 }
 
 impl Scheduler {
@@ -251,6 +253,9 @@ impl Scheduler {
 
     async fn collect_invoices(&self) -> Result<()> {
         loop {
+            if self.collections_held {
+                return Ok(());
+            }
             let room = COLLECTIONS_UNDER_WAY - operations::in_background(&self.db, COLLECTIONS_UNDER_WAY).await?;
             let batch = room.min(COLLECTION_BATCH);
             if batch == 0 {
@@ -296,9 +301,11 @@ impl Scheduler {
     async fn do_what_is_due(&self, account: Scope) -> Result<()> {
         flows::run_due_recurring_invoices(&self.db, account, RECURRING_BATCH).await?;
         flows::run_due_subscriptions(&self.db, account, BILLING_BATCH).await?;
-        let room = COLLECTIONS_UNDER_WAY - operations::in_background(&self.db, COLLECTIONS_UNDER_WAY).await?;
-        // Most of the room is left to everyone's.
-        self.collect(account, (room / 10).min(COLLECTION_BATCH)).await?;
+        if !self.collections_held {
+            let room = COLLECTIONS_UNDER_WAY - operations::in_background(&self.db, COLLECTIONS_UNDER_WAY).await?;
+            // Most of the room is left to everyone's.
+            self.collect(account, (room / 10).min(COLLECTION_BATCH)).await?;
+        }
         payment_links::run_due_payment_links(&self.db, account, EXPIRY_BATCH).await?;
         self.hand_out_inquiries(account).await
     }

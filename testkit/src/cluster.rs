@@ -18,7 +18,7 @@ use crate::{
     files::random_hex,
     gateway_account::{self, run_gateway},
     ports, postgres,
-    process::{Environment, Programs, profile_folder},
+    process::{Environment, Programs, operator, profile_folder},
     redis,
 };
 
@@ -451,6 +451,7 @@ fn common_environment(database_url: &str, redis: &Redis) -> Result<Environment> 
     let set = [
         ("DATABASE_URL", database_url.to_owned()),
         ("REDIS_URL", redis.url()),
+        ("USER", operator()),
         ("KEY_PEPPER", random_hex(32)?),
         ("ENCRYPTION_KEY", random_hex(32)?),
         ("GATEWAY_CARD_KEY", random_hex(32)?),

@@ -24,6 +24,11 @@ const TAIL_LINES: usize = 60;
 /// The environment that a process is configured by; nothing else is.
 pub(crate) type Environment = BTreeMap<String, String>;
 
+/// Who operates, for the audit log: in a container nobody says.
+pub(crate) fn operator() -> String {
+    std::env::var("USER").ok().filter(|user| !user.is_empty()).unwrap_or_else(|| "somebody".to_owned())
+}
+
 /// Which of the binaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

@@ -21,8 +21,13 @@ pub(super) async fn find(db: &PgPool, account: AccountId, now: Timestamp) -> Res
     Ok(row)
 }
 
-/// Seconds to wait; none if another transaction has just made the row, which this one cannot see.
+/// Seconds to wait; none if another transaction has just made the row, which this one cannot see. Whoever does what is due of
+/// the account at this moment, and has found no clock to hold, is waited for.
 pub(super) async fn make(db: &PgPool, account: AccountId, believed_for: Duration) -> Result<Option<f64>> {
+    let mut tx = db.begin().await?;
+    sqlx::query!("SELECT pg_advisory_xact_lock(making_of_clock($1)) AS locked", account.uuid())
+        .execute(&mut *tx)
+        .await?;
     let wait = sqlx::query_scalar!(
         "WITH made AS (
              INSERT INTO test_clocks (account_id) VALUES ($1) ON CONFLICT (account_id) DO NOTHING RETURNING created_at),
@@ -32,8 +37,9 @@ pub(super) async fn make(db: &PgPool, account: AccountId, believed_for: Duration
         account.uuid(),
         believed_for.as_secs_f64(),
     )
-    .fetch_optional(db)
+    .fetch_optional(&mut *tx)
     .await?;
+    tx.commit().await?;
     Ok(wait.flatten())
 }
 

@@ -1,6 +1,5 @@
 //! The SQL of the audit log.
 
-use common::actor::Actor;
 use common::time::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
@@ -12,14 +11,14 @@ use sqlx::{PgConnection, PgPool};
 /// Only the database's.
 pub async fn record(
     db: &mut PgConnection,
-    actor: &Actor,
+    actor: &str,
     action: &'static str,
     username: Option<&str>,
     detail: &Value,
 ) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO gateway.audit_log (actor, action, username, detail) VALUES ($1, $2, $3, $4)",
-        actor.name(),
+        actor,
         action,
         username,
         detail,

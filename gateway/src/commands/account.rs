@@ -161,7 +161,7 @@ pub(super) async fn run(db: &PgPool, command: Command, actor: &Actor) -> Result<
     // What is set afterwards, and no key.
     let account =
         accounts::named(&mut tx, &username).await?.map(|account| shown(&account)).context("the account is gone")?;
-    audit::record(&mut tx, actor, action, Some(&username), &account).await?;
+    audit::record(&mut tx, actor.name()?, action, Some(&username), &account).await?;
     tx.commit().await?;
     Ok(printed.unwrap_or(account))
 }

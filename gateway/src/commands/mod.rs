@@ -115,7 +115,7 @@ pub async fn operate(command: Operate, actor: &Actor) -> Result<Value> {
 }
 
 async fn record(db: &PgPool, actor: &Actor, detail: &Value) -> Result<()> {
-    Ok(audit::record(&mut *db.acquire().await?, actor, "reencrypt", None, detail).await?)
+    Ok(audit::record(&mut *db.acquire().await?, actor.name()?, "reencrypt", None, detail).await?)
 }
 
 fn vaulting() -> Result<Vaulting> {

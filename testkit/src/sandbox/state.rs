@@ -14,7 +14,7 @@ use crate::{
     GatewayAccount,
     files::{random_hex, write_private},
     ports, postgres,
-    process::Environment,
+    process::{Environment, operator},
     prometheus::configuration,
     tools,
 };
@@ -44,9 +44,11 @@ pub(super) struct Secrets {
 
 impl Secrets {
     pub(super) fn environment(&self) -> Environment {
+        let operator = operator();
         // Whoever tries the sandbox has a receiver of webhooks on the same machine.
         let set = [
-            ("KEY_PEPPER", self.key_pepper.as_str()),
+            ("USER", operator.as_str()),
+            ("KEY_PEPPER", &self.key_pepper),
             ("ENCRYPTION_KEY", &self.encryption_key),
             ("GATEWAY_CARD_KEY", &self.gateway_card_key),
             ("GATEWAY_PEPPER", &self.gateway_pepper),

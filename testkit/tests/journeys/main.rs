@@ -30,6 +30,7 @@ mod recurring_invoices;
 mod rolling;
 mod rotation;
 mod scale;
+mod settings;
 mod signing;
 mod subscriptions;
 mod support;

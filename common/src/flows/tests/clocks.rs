@@ -139,12 +139,14 @@ async fn waiting(db: &PgPool, expected: i64) {
 #[tokio::test]
 async fn an_advance_begins_after_the_due_work_that_was_begun_before_it() {
     for kind in &KINDS {
-        for everyone in [true, false] {
-            let name = format!("{}, everyone: {everyone}", kind.name);
+        for (everyone, has_clock) in [(true, true), (false, true), (true, false)] {
+            let name = format!("{}, everyone: {everyone}, has a clock: {has_clock}", kind.name);
             let shop = Shop::open().await;
             let (db, account) = (&shop.db, shop.caller.account_id);
             (kind.prepare)(&shop).await;
-            shop.write("INSERT INTO test_clocks (account_id) VALUES ($1)", account.uuid()).await;
+            if has_clock {
+                shop.write("INSERT INTO test_clocks (account_id) VALUES ($1)", account.uuid()).await;
+            }
             assert_eq!(count(db, kind.done).await, 0, "{name}");
 
             // What is due is claimed, and not a line of it written.
@@ -159,7 +161,12 @@ async fn an_advance_begins_after_the_due_work_that_was_begun_before_it() {
             };
             let advance = async {
                 waiting(db, 1).await;
-                let begin = test_clocks::begin(db, account, at("2026-03-01T00:00:00Z"), at(DUE));
+                let begin = async {
+                    if !has_clock {
+                        test_clocks::make(db, account, std::time::Duration::ZERO).await.expect("made");
+                    }
+                    test_clocks::begin(db, account, at("2026-03-01T00:00:00Z"), at(DUE)).await
+                };
                 let (clock, ()) = join!(begin, go_on);
                 assert!(clock.expect("begun").target.is_some(), "{name}");
                 count(db, kind.done).await

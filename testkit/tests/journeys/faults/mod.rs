@@ -7,6 +7,7 @@ mod late;
 mod lost_answers;
 mod pairs;
 mod reconciliation;
+mod silence;
 mod stopping;
 mod storage;
 mod worker;

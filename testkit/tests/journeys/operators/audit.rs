@@ -53,6 +53,22 @@ async fn every_change_is_recorded_with_whoever_made_it() -> Result<()> {
 }
 
 #[tokio::test]
+async fn who_changes_something_says_who_it_is() -> Result<()> {
+    let mut cluster = testkit::Cluster::builder().start().await?;
+    for name in ["USER", "SUDO_USER"] {
+        cluster.set_env(name, "");
+    }
+    let create = ["accounts", "create", "--name", "Shop", "--mode", "test", "--provider", "mock"];
+    let ended = cluster.ctl_to_its_end(&create).await?;
+    assert!(ended.code != 0 && ended.complaint.contains("--as"), "{ended:?}");
+    cluster.ctl(&[&["--as", "ada"], &create[..]].concat()).await?;
+    let records = cluster.ctl(&["audit", "list"]).await?;
+    let actors: Vec<_> = records["audit"].as_array().expect("a list").iter().map(|record| &record["actor"]).collect();
+    assert_eq!(actors, ["ada"], "and who only looks needs no name");
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_a_command_refused_is_not_recorded() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
     let account = merchant.account.id.as_str();
