@@ -81,7 +81,11 @@ async fn redis(ctl: &Ctl, found: &mut Vec<Finding>) {
         return found.push(Finding::of("redis", Grade::Ok, "not asked: REDIS_URL is not set", advice));
     };
     let before = ctl.clock.now().as_millisecond();
-    match publisher.time().await {
+    let tried = async {
+        let time = publisher.time().await?;
+        publisher.ping().await.map(|()| time)
+    };
+    match tried.await {
         Ok(theirs) => {
             let ours = i64::midpoint(before, ctl.clock.now().as_millisecond());
             let theirs = i64::try_from(theirs).unwrap_or(i64::MAX);
@@ -91,8 +95,8 @@ async fn redis(ctl: &Ctl, found: &mut Vec<Finding>) {
         Err(error) => found.push(Finding::of(
             "redis",
             Grade::Bad,
-            format!("does not answer: {error}"),
-            "start it; payments go on without it, and take seconds",
+            format!("does not answer, or takes nothing: {error}"),
+            "start it, or see what it refuses; payments go on without it, and take seconds",
         )),
     }
 }

@@ -9,7 +9,6 @@ use apalis_core::worker::ext::ack::Acknowledge;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use redis::RedisResult;
-use redis::aio::ConnectionManager;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +18,7 @@ use crate::Queue;
 use crate::backoff::Backoff;
 use crate::in_flight::Held;
 use crate::name::GROUP;
+use crate::shared::Connection;
 
 /// Most entries in one command. Also how many acknowledgements may wait before handlers have to.
 const BATCH: usize = 512;
@@ -59,7 +59,7 @@ impl Acknowledge<()> for Acks {
 /// Acknowledges until `closing`, and then once more what has come by then.
 pub(crate) async fn settle(
     queue: Queue,
-    mut redis: ConnectionManager,
+    mut redis: Connection,
     mut handled: mpsc::Receiver<String>,
     closing: CancellationToken,
 ) {
@@ -88,7 +88,7 @@ pub(crate) async fn settle(
 }
 
 /// Both or neither: an entry acknowledged but not deleted would lie in the stream until it is trimmed.
-async fn acknowledge(queue: Queue, redis: &mut ConnectionManager, ids: &[String]) -> RedisResult<()> {
+async fn acknowledge(queue: Queue, redis: &mut Connection, ids: &[String]) -> RedisResult<()> {
     let stream = queue.stream();
     redis::pipe().atomic().xack(&stream, GROUP, ids).ignore().xdel(&stream, ids).ignore().exec_async(redis).await
 }

@@ -3,11 +3,13 @@
 use std::io;
 use std::time::Duration;
 
-use redis::aio::{ConnectionManager, ConnectionManagerConfig, MultiplexedConnection, PubSub};
+use redis::aio::{ConnectionManagerConfig, MultiplexedConnection, PubSub};
 use redis::io::tcp::TcpSettings;
 use redis::{AsyncConnectionConfig, Client, IntoConnectionInfo, RedisResult, TlsCertificates};
 use tokio::time::timeout;
 use tokio_rustls::rustls::crypto::ring;
+
+use crate::shared::Connection;
 
 /// A connection that is not there within this is not tried further.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -59,26 +61,24 @@ impl Redis {
 
     /// A connection for commands that are answered within `limit` or not at all, shared by all tasks of a process. It connects
     /// when first used, and after each failure anew; must be called inside a Tokio runtime.
-    pub fn hasty(&self, limit: Duration) -> ConnectionManager {
+    pub fn hasty(&self, limit: Duration) -> Connection {
         self.managed(limit, limit)
     }
 
     /// For commands that answer at once, shared by all tasks of a process: reconnects by itself, and fails fast while
     /// it cannot. Connects when first used; must be called inside a Tokio runtime.
-    pub(crate) fn shared(&self) -> ConnectionManager {
+    pub(crate) fn shared(&self) -> Connection {
         self.managed(CONNECT_TIMEOUT, RESPONSE_TIMEOUT)
     }
 
-    fn managed(&self, connect: Duration, respond: Duration) -> ConnectionManager {
+    fn managed(&self, connect: Duration, respond: Duration) -> Connection {
         let config = ConnectionManagerConfig::new()
             .set_connection_timeout(Some(connect))
             .set_response_timeout(Some(respond))
             // Every command that finds the connection gone starts one attempt. Waiting between attempts is the caller's
             // business: a request of the API must not sleep, an acknowledgement may.
             .set_number_of_retries(0);
-        self.client
-            .get_connection_manager_lazy(config)
-            .expect("a lazy manager without push messages has nothing that could fail")
+        Connection::lazy(self.client.clone(), config)
     }
 
     /// For reads that block up to `block`: one owner, and dropping it is how such a read is cancelled.

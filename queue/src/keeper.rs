@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use redis::aio::ConnectionManager;
 use redis::{RedisResult, Script, Value};
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::debug;
@@ -11,6 +10,7 @@ use tracing::debug;
 use crate::Queue;
 use crate::in_flight::InFlight;
 use crate::name::GROUP;
+use crate::shared::Connection;
 
 /// How often dead consumers are looked for.
 const PRUNE_EVERY: Duration = Duration::from_secs(600);
@@ -37,7 +37,7 @@ return deleted";
 #[derive(Clone)]
 pub(crate) struct Keeper {
     pub(crate) queue: Queue,
-    pub(crate) redis: ConnectionManager,
+    pub(crate) redis: Connection,
     /// This consumer's name.
     pub(crate) consumer: String,
     pub(crate) in_flight: InFlight,
@@ -132,7 +132,7 @@ mod tests {
 
     const QUEUE: Queue = Queue::new("kept");
 
-    fn keeper(redis: &ConnectionManager, consumer: &str) -> Keeper {
+    fn keeper(redis: &Connection, consumer: &str) -> Keeper {
         Keeper {
             queue: QUEUE,
             redis: redis.clone(),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     /// Reads the only entry as `consumer`, as if that one had died with it.
-    async fn read_as(redis: &mut ConnectionManager, consumer: &str) -> RedisResult<()> {
+    async fn read_as(redis: &mut Connection, consumer: &str) -> RedisResult<()> {
         let stream = QUEUE.stream();
         let mut pipeline = redis::pipe();
         pipeline.xgroup_create_mkstream(&stream, GROUP, 0).xadd(&stream, "*", &[("id", "1")]);
@@ -152,7 +152,7 @@ mod tests {
         pipeline.exec_async(redis).await
     }
 
-    async fn idle_for(redis: &mut ConnectionManager, idle: Duration) -> RedisResult<usize> {
+    async fn idle_for(redis: &mut Connection, idle: Duration) -> RedisResult<usize> {
         let pending: Vec<Value> = redis::cmd("XPENDING")
             .arg(QUEUE.stream())
             .arg(GROUP)
@@ -194,7 +194,7 @@ mod tests {
         sleep(Duration::from_millis(20)).await;
         let mut keeper = keeper(&redis, "living");
         keeper.prune(Duration::from_secs(60)).await?;
-        let consumers = |redis: ConnectionManager| async move {
+        let consumers = |redis: Connection| async move {
             let mut redis = redis;
             let consumers: Vec<Value> =
                 redis::cmd("XINFO").arg(&["CONSUMERS", &QUEUE.stream(), GROUP]).query_async(&mut redis).await?;

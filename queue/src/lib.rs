@@ -29,6 +29,7 @@ mod pool;
 mod poster;
 mod publisher;
 mod replies;
+mod shared;
 
 pub use connection::{InvalidUrl, Redis};
 pub use entry::Wake;
@@ -36,3 +37,4 @@ pub use name::Queue;
 pub use pool::{Handler, Pool, Stopped, Timing, run};
 pub use publisher::{Depth, Publisher, PushError};
 pub use replies::{Replies, Waiter};
+pub use shared::Connection;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis::aio::{ConnectionLike, ConnectionManager};
+use redis::aio::ConnectionLike;
 use redis::{Pipeline, RedisError, RedisResult};
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -12,18 +12,21 @@ use crate::entry::{self, ID, REQUEST_ID};
 use crate::name::GROUP;
 use crate::poster::Poster;
 use crate::replies;
+use crate::shared::{self, Connection};
 use crate::{Queue, Wake};
 
 /// Most that any call may take, whatever Redis does.
 const LIMIT: Duration = Duration::from_secs(1);
 /// Most entries a stream keeps, about. The oldest beyond it are dropped; the sweep brings them back.
 const STREAM_MAX: usize = 100_000;
+/// Its stream keeps one entry, which nobody reads: by it is seen whether Redis takes any.
+const TRIED: Queue = Queue::new("tried");
 
 /// Redis did not take it. For a wake-up that costs a sweep, no more.
 #[derive(Debug, thiserror::Error)]
 pub enum PushError {
     /// Redis is away, or refused.
-    #[error("Redis did not take the command")]
+    #[error("Redis did not take the command: {0}")]
     Redis(#[from] RedisError),
     /// Redis did not answer within a second. It may still have taken it.
     #[error("Redis did not answer within a second")]
@@ -51,7 +54,7 @@ pub struct Publisher {
 /// The connection, and what can be done with it.
 #[derive(Clone)]
 pub(crate) struct Pusher {
-    redis: ConnectionManager,
+    redis: Connection,
 }
 
 impl Publisher {
@@ -93,13 +96,15 @@ impl Publisher {
         self.pusher.execute(&pipeline).await
     }
 
-    /// Whether Redis answers, for a readiness check.
+    /// Whether Redis takes what is pushed. It is tried: a replica, or a Redis that is full, answers and takes nothing.
     ///
     /// # Errors
     ///
     /// [`PushError`], within a second.
     pub async fn ping(&self) -> Result<(), PushError> {
-        self.pusher.execute(redis::pipe().ping().ignore()).await
+        let mut pipeline = Pipeline::with_capacity(1);
+        pipeline.cmd("XADD").arg(TRIED.stream()).arg("MAXLEN").arg(1).arg("*").arg(ID).arg("").ignore();
+        self.pusher.execute(&pipeline).await
     }
 
     /// What time it is for Redis, in milliseconds since 1970.
@@ -143,13 +148,15 @@ impl Pusher {
         self.execute(&pipeline).await
     }
 
-    /// Tries twice: the first attempt may find that the connection died while nobody used it, and the second has a new
-    /// one. What is done twice by this does no harm.
+    /// Tries twice: the first attempt may find that the connection died while nobody used it, or leads to what is a replica
+    /// by now, and the second has a new one. What is done twice by this does no harm.
     async fn execute(&self, pipeline: &Pipeline) -> Result<(), PushError> {
         within_limit(async {
             let mut redis = self.redis.clone();
             match pipeline.exec_async(&mut redis).await {
-                Err(error) if error.is_unrecoverable_error() => pipeline.exec_async(&mut redis).await,
+                Err(error) if error.is_unrecoverable_error() || shared::is_from_replica(&error) => {
+                    pipeline.exec_async(&mut redis).await
+                }
                 done => done,
             }
         })

@@ -3,6 +3,8 @@
 
 mod schedule;
 
+use std::sync::atomic::AtomicBool;
+
 use anyhow::{Context, Result};
 use common::clock::Clock;
 use common::db::Db;
@@ -34,6 +36,7 @@ async fn main() -> Result<()> {
         publisher: publisher.clone(),
         clock: Clock::system(),
         retention_months: config::retention_months()?,
+        redis_is_away: AtomicBool::new(false),
         collections_held: config::collections_held()?,
     };
     if scheduler.collections_held {

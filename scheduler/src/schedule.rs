@@ -21,6 +21,7 @@
 //! Each scan costs what is due, never the size of the table. A tick that found a whole batch runs again at once.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::accounts::Scope;
@@ -93,6 +94,8 @@ pub(crate) struct Scheduler {
     pub(crate) clock: Clock,
     /// Whole months for which events and deliveries are kept.
     pub(crate) retention_months: i32,
+    /// Whether Redis took no ids when it was last tried.
+    pub(crate) redis_is_away: AtomicBool,
     /// Whether no attempt to collect an invoice is to begin.
     pub(crate) collections_held: bool,
 }
@@ -216,11 +219,9 @@ impl Scheduler {
     }
 
     async fn hand_out_operations(&self) -> Result<()> {
-        let redis = self.publisher.ping().await.is_ok();
-        metrics::gauge!("redis_up").set(if redis { 1.0 } else { 0.0 });
-        // Without Redis workers look for what is due by themselves. What was taken here and not pushed would be put off, and
-        // its client would wait for that.
-        if !redis {
+        // Without Redis workers look for what is due by themselves, at once if they see it too, or else once it is overdue. What
+        // was taken here and not pushed would be put off, and its client would wait for that.
+        if !self.redis_takes_ids().await {
             return Ok(());
         }
         loop {
@@ -236,6 +237,18 @@ impl Scheduler {
                 return Ok(());
             }
         }
+    }
+
+    async fn redis_takes_ids(&self) -> bool {
+        let redis = self.publisher.ping().await;
+        metrics::gauge!("redis_up").set(if redis.is_ok() { 1.0 } else { 0.0 });
+        let was_away = self.redis_is_away.swap(redis.is_err(), Ordering::Relaxed);
+        match &redis {
+            Err(error) if !was_away => tracing::warn!(%error, "Redis takes no ids; operations are left to the workers"),
+            Ok(()) if was_away => tracing::info!("Redis takes ids again"),
+            _ => {}
+        }
+        redis.is_ok()
     }
 
     async fn collect_invoices(&self) -> Result<()> {
@@ -336,7 +349,7 @@ impl Scheduler {
     }
 
     async fn hand_out_webhooks(&self) -> Result<()> {
-        let due = dispatch::endpoints_due(&self.db).await?;
+        let due = dispatch::endpoints_due(&self.db, Duration::ZERO).await?;
         let wakes: Vec<_> = due.into_iter().map(|id| Wake { id: id.uuid(), request_id: None }).collect();
         self.push(queues::WEBHOOKS, &wakes).await
     }

@@ -137,11 +137,19 @@ impl Redis {
     /// # Errors
     /// When the server does not do so.
     pub async fn flush_all(&self) -> Result<()> {
+        self.order("FLUSHALL").await
+    }
+
+    /// Orders something of it that is answered by OK.
+    ///
+    /// # Errors
+    /// When the server does not do so.
+    pub async fn order(&self, command: &str) -> Result<()> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await?;
-        stream.write_all(format!("AUTH {}\r\nFLUSHALL\r\nQUIT\r\n", self.password).as_bytes()).await?;
+        stream.write_all(format!("AUTH {}\r\n{command}\r\nQUIT\r\n", self.password).as_bytes()).await?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await?;
-        ensure!(answer.matches("+OK").count() >= 2, "Redis answered {answer:?}");
+        ensure!(answer.matches("+OK").count() >= 2 && !answer.contains("\r\n-"), "Redis answered {answer:?}");
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! The worker process: it alone talks to providers and to merchants' endpoints. Any number may run; what each does is decided by rows, claims and leases
 //! in Postgres, and the queue only wakes it.
 
+mod fallback;
 mod webhooks;
 
 use std::future::Future;
@@ -14,12 +15,9 @@ use common::egress::Egress;
 use common::flows;
 use common::id::{AccountId, OperationId, PaymentId, ProviderAccountId, WebhookEndpointId};
 use common::providers::{Providers, card_gateway::CardGateway, mock::Mock};
-use common::webhooks::dispatch::{self, ATTEMPT_TIMEOUT};
-use common::{config, db, operations, public_url, queues, telemetry};
-use futures_util::{StreamExt, stream};
+use common::webhooks::dispatch::ATTEMPT_TIMEOUT;
+use common::{config, db, public_url, queues, telemetry};
 use queue::{Pool, Publisher, Queue, Wake};
-use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 /// Money operations at once: each waits for its provider most of the time, and holds no connection meanwhile.
@@ -40,8 +38,6 @@ const MOCK_POOL: u32 = 8;
 const CLAIM_POOL: u32 = 1;
 /// Names of endpoints passed on at once.
 const WAKE_CONCURRENCY: usize = 64;
-/// How often a worker looks whether Redis is there, and for what is due when it is not.
-const LOOK_FOR_REDIS: Duration = Duration::from_secs(1);
 /// How long a stop waits for what is in flight: a provider's time-out and the outcome's commit fit in.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -81,7 +77,8 @@ async fn main() -> Result<()> {
 
     let internal = telemetry::Internal::new((*work.db).clone(), metrics).starting();
     let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;
-    let pools = work.pools(config::money_concurrency(MONEY_CONCURRENCY)?);
+    let money_concurrency = config::money_concurrency(MONEY_CONCURRENCY)?;
+    let pools = work.pools(money_concurrency);
     if !unchecked {
         // What it would deliver with others would not be signed.
         tokio::select! {
@@ -99,7 +96,7 @@ async fn main() -> Result<()> {
     };
     let (stopped, (), ()) = tokio::join!(
         queue::run(&redis, pools, draining, SHUTDOWN_TIMEOUT),
-        work.take_what_is_due_while_redis_is_away(telemetry::shutdown_signal()),
+        fallback::run(&work, money_concurrency, telemetry::shutdown_signal(), SHUTDOWN_TIMEOUT),
         dispatcher.run(telemetry::shutdown_signal(), SHUTDOWN_TIMEOUT),
     );
     tracing::info!(unfinished = stopped.unfinished, "worker has stopped; recovery takes up what is unfinished");
@@ -158,42 +155,6 @@ impl Work {
         }
         .instrument(span)
         .await;
-    }
-
-    /// Without Redis nobody hands out ids, so the worker looks for what is due by itself: payments then take seconds, not
-    /// for ever. The claims are the scheduler's, so nothing is done twice.
-    async fn take_what_is_due_while_redis_is_away(self: &Arc<Self>, stop: impl Future<Output = ()>) {
-        let stopping = CancellationToken::new();
-        let stopped = async {
-            stop.await;
-            stopping.cancel();
-        };
-        tokio::join!(stopped, self.look_for_redis(&stopping));
-    }
-
-    async fn look_for_redis(self: &Arc<Self>, stopping: &CancellationToken) {
-        while stopping.run_until_cancelled(sleep(LOOK_FOR_REDIS)).await.is_some() {
-            let redis = self.publisher.ping().await;
-            metrics::gauge!("redis_up").set(if redis.is_ok() { 1.0 } else { 0.0 });
-            if redis.is_ok() {
-                continue;
-            }
-            match dispatch::endpoints_due(&self.db).await {
-                Ok(endpoints) => endpoints.into_iter().for_each(|endpoint| self.wakes.wake(endpoint)),
-                Err(error) => tracing::error!(%error, "no endpoints with webhooks to deliver could be looked for"),
-            }
-            match operations::take_due(&self.db).await {
-                Ok(due) => {
-                    let wakes = due.into_iter().map(|due| Wake { id: due.id.uuid(), request_id: due.request_id });
-                    // Of a long list the rest is left to others once this process is to stop.
-                    stream::iter(wakes)
-                        .take_until(stopping.cancelled())
-                        .for_each_concurrent(MONEY_CONCURRENCY, |wake| Arc::clone(self).perform(wake))
-                        .await;
-                }
-                Err(error) => tracing::error!(%error, "neither Redis nor Postgres answers; looking again in a second"),
-            }
-        }
     }
 
     /// Tells the waiting API process. If it does not hear it, it reads Postgres by itself.

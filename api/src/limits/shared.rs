@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use common::accounts::Rate;
 use redis::Script;
-use redis::aio::ConnectionManager;
 
 use super::{Policy, Verdict};
 
@@ -34,7 +33,7 @@ return {1, math.floor(left / step), tat - now}
 
 #[derive(Clone)]
 pub(super) struct Shared {
-    redis: ConnectionManager,
+    redis: queue::Connection,
     script: Arc<Script>,
     began: Instant,
     /// Milliseconds since `began` until which Redis is left alone.

@@ -6,6 +6,7 @@
 
 pub mod admin;
 mod store;
+mod sweep;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -22,6 +23,8 @@ use crate::proof::{self, Rule};
 use crate::providers::{Action, Payer, ProviderKind, Request, Source};
 use crate::time::Timestamp;
 
+pub use sweep::{Due, OVERDUE, SWEEP_BATCH, in_background, take_due, take_due_of};
+
 /// How long a claim holds. Longer than [`PROVIDER_TIMEOUT`] and the outcome's commit together.
 pub const LEASE: Duration = Duration::from_secs(20);
 /// How long a provider is waited for.
@@ -30,8 +33,6 @@ pub const PROVIDER_TIMEOUT: Duration = Duration::from_secs(10);
 pub const FIRST_PUSH_AFTER: Duration = Duration::from_secs(3);
 /// How long after it arrived a provider may still act on a request.
 pub const REQUEST_LIFETIME: Duration = Duration::from_secs(10);
-/// How many operations one sweep hands out.
-pub const SWEEP_BATCH: i64 = 500;
 
 /// What is asked of the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
@@ -413,37 +414,6 @@ pub struct Outcome<'a> {
 pub async fn finish(tx: &mut PgConnection, id: OperationId, outcome: &Outcome<'_>) -> Result<()> {
     debug_assert!(outcome.state.is_final());
     store::finish(tx, id, outcome).await
-}
-
-/// An operation that the sweep hands out.
-#[derive(Debug)]
-pub struct Due {
-    /// The operation.
-    pub id: OperationId,
-    /// The request that caused it.
-    pub request_id: Option<String>,
-    /// Whether nobody waits for it: it has a queue of its own.
-    pub background: bool,
-}
-
-/// Takes what is due — never pushed, abandoned by a dead worker, or unknown and to be asked again — and moves its next
-/// turn on with backoff, so that a backlog is not pushed again at every tick.
-///
-/// # Errors
-/// Only the database's.
-pub async fn take_due(db: &PgPool) -> Result<Vec<Due>> {
-    if !proof::holds(Rule::Sweep) {
-        return Ok(Vec::new());
-    }
-    store::take_due(db, SWEEP_BATCH).await
-}
-
-/// How many operations that nobody waits for are on their way, counted up to `most`. Unknown ones are not.
-///
-/// # Errors
-/// Only the database's.
-pub async fn in_background(db: &PgPool, most: i64) -> Result<i64> {
-    store::in_background(db, most).await
 }
 
 /// How many operations stand in a state, and how old the oldest is.

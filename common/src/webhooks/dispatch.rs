@@ -235,13 +235,13 @@ pub async fn record(db: &Db, attempts: &[Attempted], now: Timestamp) -> Result<(
     Ok(())
 }
 
-/// Endpoints with deliveries that are due and nobody's. The cost follows the number of endpoints with a backlog, not the
+/// Endpoints with deliveries that have been due for `late` and are nobody's. The cost follows the number of endpoints with a backlog, not the
 /// length of any backlog.
 ///
 /// # Errors
 /// Only the database's.
-pub async fn endpoints_due(db: &PgPool) -> Result<Vec<WebhookEndpointId>> {
-    store::endpoints_due(db).await
+pub async fn endpoints_due(db: &PgPool, late: Duration) -> Result<Vec<WebhookEndpointId>> {
+    store::endpoints_due(db, late).await
 }
 
 /// Ends deliveries to endpoints that are disabled or deleted: they become failed ones that were never attempted, which can

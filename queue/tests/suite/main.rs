@@ -10,6 +10,7 @@ mod faults;
 mod limits;
 mod processes;
 mod publishing;
+mod refusing;
 mod replying;
 mod rig;
 mod stopping;

@@ -386,6 +386,24 @@ pub(super) async fn take_due(db: &PgPool, batch: i64) -> Result<Vec<Due>> {
     Ok(rows)
 }
 
+pub(super) async fn take_due_of(db: &PgPool, background: bool, late: Duration, most: i64) -> Result<Vec<Due>> {
+    let rows = sqlx::query_as!(
+        Due,
+        "UPDATE operations SET pushes = pushes + 1,
+                next_push_at = clock_timestamp() + make_interval(secs => least(30, 2 ^ least(pushes + 1, 5)))
+         WHERE id IN (SELECT id FROM operations
+                      WHERE next_push_at <= (SELECT clock_timestamp() - make_interval(secs => $3)) AND background = $2
+                      ORDER BY next_push_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED)
+         RETURNING id, request_id, background",
+        most,
+        background,
+        late.as_secs_f64(),
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows)
+}
+
 pub(super) async fn in_background(db: &PgPool, most: i64) -> Result<i64> {
     let count = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM (

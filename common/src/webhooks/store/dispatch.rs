@@ -224,7 +224,7 @@ pub(in crate::webhooks) async fn record(
 }
 
 /// Leaps from endpoint to endpoint through the index, and looks at each for one delivery that is due.
-pub(in crate::webhooks) async fn endpoints_due(db: &PgPool) -> Result<Vec<WebhookEndpointId>> {
+pub(in crate::webhooks) async fn endpoints_due(db: &PgPool, late: Duration) -> Result<Vec<WebhookEndpointId>> {
     let rows = sqlx::query_scalar!(
         r#"WITH RECURSIVE backlog AS (
                (SELECT endpoint_id FROM webhook_pending ORDER BY endpoint_id LIMIT 1)
@@ -236,8 +236,10 @@ pub(in crate::webhooks) async fn endpoints_due(db: &PgPool) -> Result<Vec<Webhoo
            WHERE e.deleted_at IS NULL AND e.status = 'enabled'
              AND (e.paused_until IS NULL OR e.paused_until <= clock_timestamp())
              AND EXISTS (SELECT 1 FROM webhook_pending p
-                         WHERE p.endpoint_id = e.id AND p.due_at <= (SELECT clock_timestamp())
-                         AND (p.lease_until IS NULL OR p.lease_until < clock_timestamp()))"#
+                         WHERE p.endpoint_id = e.id
+                         AND p.due_at <= (SELECT clock_timestamp() - make_interval(secs => $1))
+                         AND (p.lease_until IS NULL OR p.lease_until < clock_timestamp()))"#,
+        late.as_secs_f64(),
     )
     .fetch_all(db)
     .await?;

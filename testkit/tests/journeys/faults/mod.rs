@@ -2,6 +2,7 @@
 //! twice, and all comes to its end by itself.
 
 mod api;
+mod handing_out;
 mod late;
 mod lost_answers;
 mod pairs;
