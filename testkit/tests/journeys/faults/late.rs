@@ -33,7 +33,9 @@ async fn a_charge_delayed_past_the_lease_is_one_charge() -> Result<()> {
     let [a, b] = merchants.each_ref().map(|merchant| merchant.pay_once("k", sale(1500)));
     let (a, b) = tokio::try_join!(a, b)?;
     for (merchant, answer) in merchants.iter().zip([&a, &b]) {
-        assert_eq!(created(answer)["status"], "processing", "nothing is known yet, and nothing is called failed");
+        // As a rule nothing is known yet; of a machine that is slow the api hears in time what was found out.
+        let status = &created(answer)["status"];
+        assert!(status == "processing" || status == "pending_settlement", "nothing is called failed: {status}");
         let booked = async || Ok((merchant.books.charges().await? == 1).then_some(()));
         eventually("the delayed charge", booked).await?;
         // From now on the provider answers.
