@@ -35,7 +35,7 @@ impl Act {
     /// Begins.
     ///
     /// # Errors
-    /// It is not known who acts.
+    /// It is not known who acts, or the database's.
     pub async fn begin(db: &Db, actor: &Actor) -> Result<Self> {
         let actor = actor.name()?.to_owned();
         Ok(Self { tx: db.begin().await?, actor })
