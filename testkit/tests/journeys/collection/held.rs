@@ -1,18 +1,14 @@
 //! After a restore nothing is collected until somebody has looked what was charged already.
 
-use anyhow::{Context, Result};
-use testkit::{Client, Cluster, Kind};
+use anyhow::Result;
+use testkit::{Cluster, Kind};
 
 use super::{LONG_AGO, attempts, becomes, customer_with, invoice, schedule};
-use crate::support::{Merchant, eventually, ok};
+use crate::support::{Merchant, eventually, figure, ok};
 
 /// How often the scheduler has looked for invoices to collect.
 async fn looks(cluster: &Cluster) -> Result<f64> {
-    let metrics = Client::new(&cluster.metrics_url(Kind::Scheduler, 0))?.get("/metrics").await?;
-    let text = String::from_utf8(metrics.bytes)?;
-    let line = "scheduler_ticks_total{tick=\"collections\",outcome=\"ok\"} ";
-    let count = text.lines().find_map(|shown| shown.strip_prefix(line)).context("no such counter")?;
-    Ok(count.parse()?)
+    figure(cluster, Kind::Scheduler, "scheduler_ticks_total{tick=\"collections\",outcome=\"ok\"}").await
 }
 
 #[tokio::test]

@@ -1,19 +1,11 @@
 //! Work that nobody hands out: Redis answers and takes nothing, or it is away, or the scheduler alone is cut off from it.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::json;
-use testkit::{Client, Cluster, Kind};
+use testkit::{Cluster, Kind};
 
 use super::own_cluster;
-use crate::support::{Merchant, Receiver, Reply, created, eventually, id, together};
-
-/// What a process tells Prometheus under this name.
-async fn figure(cluster: &Cluster, kind: Kind, name: &str) -> Result<f64> {
-    let metrics = Client::new(&cluster.metrics_url(kind, 0))?.get("/metrics").await?;
-    let text = String::from_utf8(metrics.bytes)?;
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    Ok(line.with_context(|| format!("no {name} yet"))?.parse()?)
-}
+use crate::support::{Merchant, Receiver, Reply, created, eventually, figure, id, together};
 
 async fn sees_redis(cluster: &Cluster, kind: Kind, up: f64) -> Result<()> {
     let seen = async || Ok((figure(cluster, kind, "redis_up").await? == up).then_some(()));

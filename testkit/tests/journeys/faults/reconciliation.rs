@@ -1,9 +1,9 @@
 //! Money moved at the provider, and our books do not say so.
 
-use anyhow::{Context, Result, bail};
-use testkit::{Client, Cluster, Kind};
+use anyhow::{Result, bail};
+use testkit::{Cluster, Kind};
 
-use crate::support::{Merchant, cluster, created, eventually, id, merchant, sale, uuid};
+use crate::support::{Merchant, cluster, created, eventually, figure, id, merchant, sale, uuid};
 
 /// Writes an approved sale into the mock's books behind everyone's back.
 async fn book(merchant: &Merchant, charge: &str, reference: &str, amount: i64) -> Result<()> {
@@ -107,9 +107,9 @@ async fn a_charge_that_pays_another_payment_is_not_reversed() -> Result<()> {
     compare_now(&merchant).await?;
 
     let told = async || {
-        let metrics = Client::new(&cluster.metrics_url(Kind::Worker, 0))?.get("/metrics").await?;
-        let text = String::from_utf8(metrics.bytes)?;
-        Ok(text.contains("payments_late_changes_total{provider=\"mock\"} 1").then_some(()))
+        // It is there once it was counted.
+        let told = figure(&cluster, Kind::Worker, "payments_late_changes_total{provider=\"mock\"}").await;
+        Ok(told.is_ok_and(|count| count == 1.0).then_some(()))
     };
     eventually("the alarm", told).await?;
     let reversals: i64 = sqlx::query_scalar("SELECT count(*) FROM operations WHERE kind IN ('reverse', 'void')")
@@ -160,9 +160,5 @@ async fn while_redis_is_away_nobody_puts_off_what_cannot_be_handed_out() -> Resu
 
 /// How often the scheduler has looked for operations.
 async fn sweeps(cluster: &Cluster) -> Result<f64> {
-    let metrics = Client::new(&cluster.metrics_url(Kind::Scheduler, 0))?.get("/metrics").await?;
-    let text = String::from_utf8(metrics.bytes)?;
-    let line = "scheduler_ticks_total{tick=\"operations\",outcome=\"ok\"} ";
-    let count = text.lines().find_map(|shown| shown.strip_prefix(line)).context("no such counter")?;
-    Ok(count.parse()?)
+    figure(cluster, Kind::Scheduler, "scheduler_ticks_total{tick=\"operations\",outcome=\"ok\"}").await
 }

@@ -3,10 +3,10 @@
 
 use anyhow::Result;
 use sqlx::AssertSqlSafe;
-use testkit::{Client, Cluster, Kind};
+use testkit::{Cluster, Kind};
 
 use super::own_cluster;
-use crate::support::{Merchant, eventually, sale};
+use crate::support::{Merchant, eventually, figure, sale};
 
 /// Lines of one reading.
 const LINES: i64 = 1000;
@@ -166,10 +166,10 @@ async fn a_line_that_fails_keeps_no_other_from_being_read_and_is_read_again() ->
     eventually("the reading to stop at the line", async || Ok(read_until(&merchant, failing).await?.then_some(())))
         .await?;
     let told = async || {
-        let metrics = Client::new(&cluster.metrics_url(Kind::Worker, 0))?.get("/metrics").await?;
-        let text = String::from_utf8(metrics.bytes)?;
-        let line = "payments_statements_total{provider=\"mock\",outcome=\"failed\"} ";
-        Ok(text.lines().any(|shown| shown.strip_prefix(line).is_some_and(|count| count != "0")).then_some(()))
+        // It is there once it was counted.
+        let failed = "payments_statements_total{provider=\"mock\",outcome=\"failed\"}";
+        let told = figure(&cluster, Kind::Worker, failed).await;
+        Ok(told.is_ok_and(|count| count != 0.0).then_some(()))
     };
     eventually("the figure", told).await?;
 
