@@ -7,6 +7,8 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+#[cfg(target_os = "linux")]
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::{sys::signal, unistd::Pid};
 
 pub(crate) use nix::sys::signal::Signal;
@@ -60,6 +62,19 @@ impl Child {
         if self.ended()?.is_none() {
             let pid = Pid::from_raw(i32::try_from(self.pid()).context("no such process number")?);
             signal::kill(pid, signal).with_context(|| format!("cannot send {signal}"))?;
+        }
+        Ok(())
+    }
+
+    /// Stops it in its tracks (SIGSTOP), and returns when the last of its threads stands still: until then it may take up
+    /// what is sent to it. (Elsewhere than on Linux there is no such call, and a moment is left to chance.)
+    pub(crate) fn pause(&mut self) -> Result<()> {
+        self.signal(Signal::SIGSTOP)?;
+        #[cfg(target_os = "linux")]
+        if self.status.is_none() {
+            let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+            let pid = Pid::from_raw(i32::try_from(self.pid()).context("no such process number")?);
+            waitid(Id::Pid(pid), flags).context("it does not stand still")?;
         }
         Ok(())
     }

@@ -148,7 +148,7 @@ impl Process {
     /// # Errors
     /// When the signal cannot be sent.
     pub fn pause(&mut self) -> Result<()> {
-        self.child.signal(Signal::SIGSTOP)
+        self.child.pause()
     }
 
     /// Lets it go on after [`Process::pause`].

@@ -129,7 +129,7 @@ impl Redis {
     /// # Errors
     /// When the signal cannot be sent.
     pub fn pause(&mut self) -> Result<()> {
-        self.child.signal(Signal::SIGSTOP)
+        self.child.pause()
     }
 
     /// Forgets everything, as an operator's `FLUSHALL` does.

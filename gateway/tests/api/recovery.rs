@@ -189,7 +189,7 @@ async fn a_request_that_lay_there_while_the_process_was_stopped_is_refused() {
     world.post("sale.php", &world.charge(GOOD)).await.is("00");
     let form = world.charge(GOOD).with("reference_id", "stale");
     let pid = world.cluster.gateway_pid(0);
-    signal(pid, "-STOP");
+    world.cluster.gateway(0).pause().expect("it stands still");
     let url = format!("{}/apis/sale.php", world.base());
     let sent = world.send(world.http().post(&url), &form);
     let pause = async {
