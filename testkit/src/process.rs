@@ -17,8 +17,8 @@ use crate::{
     client::Client,
 };
 
-const READY_PATIENCE: Duration = Duration::from_secs(20);
-const STOP_PATIENCE: Duration = Duration::from_secs(30);
+const READY_PATIENCE: Duration = Duration::from_secs(60);
+const STOP_PATIENCE: Duration = Duration::from_secs(60);
 const TAIL_LINES: usize = 60;
 
 /// The environment that a process is configured by; nothing else is.
@@ -162,7 +162,7 @@ impl Process {
     /// Kills it if it runs, starts it again with the same environment and ports, and waits until it is ready.
     ///
     /// # Errors
-    /// When it does not get ready within 20 seconds.
+    /// When it does not get ready within a minute.
     pub async fn restart(&mut self) -> Result<()> {
         self.relaunch()?;
         self.wait_until_ready().await
@@ -187,7 +187,7 @@ impl Process {
     /// Waits until `/readyz` says yes.
     ///
     /// # Errors
-    /// When the process ends first, or 20 seconds pass; with the last lines of its log.
+    /// When the process ends first, or a minute passes; with the last lines of its log.
     pub async fn wait_until_ready(&mut self) -> Result<()> {
         let client = Client::new(&self.metrics_url())?;
         let waiting = async {

@@ -18,7 +18,7 @@ use crate::{
     ports, tools,
 };
 
-const START_PATIENCE: Duration = Duration::from_secs(20);
+const START_PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a Prometheus is to look at and judge by: `job` and `host:port` of each process, and the file of rules.
 #[must_use]
@@ -46,7 +46,7 @@ impl Prometheus {
     /// Starts one with its files in `directory` and waits until it answers.
     ///
     /// # Errors
-    /// When none is found, or it does not answer within 20 seconds.
+    /// When none is found, or it does not answer within a minute.
     pub async fn start(directory: &Path, configuration: &str) -> Result<Self> {
         let tool = tools::prometheus_programs()?;
         fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;

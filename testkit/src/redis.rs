@@ -20,8 +20,8 @@ use crate::{
     tools::{self, Tool},
 };
 
-const START_PATIENCE: Duration = Duration::from_secs(20);
-const STOP_PATIENCE: Duration = Duration::from_secs(10);
+const START_PATIENCE: Duration = Duration::from_secs(60);
+const STOP_PATIENCE: Duration = Duration::from_secs(30);
 const PORTS_TRIED: usize = 5;
 
 /// How a private Redis is started. The default is what a test wants.
@@ -50,7 +50,7 @@ impl Redis {
     /// Starts a server with its files in `directory`, which is made if it is missing, and waits until it answers.
     ///
     /// # Errors
-    /// When no `redis-server` is found, or it does not answer within 20 seconds.
+    /// When no `redis-server` is found, or it does not answer within a minute.
     pub async fn start(directory: &Path, options: Options) -> Result<Self> {
         let tool = tools::redis_server()?;
         fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;

@@ -106,7 +106,7 @@ pub(super) async fn create(
         customer_id: customer_id(&customer)?,
         cycle: None,
     };
-    let invoice = invoices::create(&app.db, &caller, new, app.now(&caller).await?).await?;
+    let invoice = flows::create_invoice(&app.db, &caller, new, app.now(&caller).await?).await?;
     Ok(created(InvoiceView::new(&invoice)))
 }
 

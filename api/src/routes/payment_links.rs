@@ -3,6 +3,7 @@
 use axum::extract::State;
 use common::accounts;
 use common::error::Error;
+use common::flows;
 use common::id::PaymentLinkId;
 use common::money::Money;
 use common::page::ListView;
@@ -44,7 +45,7 @@ pub(super) async fn create(
         description: fields.description.map(|text| text.0),
         expires_at: fields.expires_at.map(|instant| instant.0),
     };
-    let link = payment_links::create(&app.db, &caller, new, app.now(&caller).await?).await?;
+    let link = flows::create_payment_link(&app.db, &caller, new, app.now(&caller).await?).await?;
     Ok(created(PaymentLinkView::new(&link)))
 }
 

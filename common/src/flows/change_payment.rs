@@ -50,20 +50,13 @@ pub async fn change_payment(
     let ids = (OperationId::new(now), RefundId::new(now));
     let mut doubt = Doubt::default();
     loop {
-        let written = write(db, caller, id, change, origin, ids, now, &mut doubt).await;
-        let mut error = match written {
-            Ok(changing) => return Ok(changing),
-            Err(error) => error,
+        let failure = match write(db, caller, id, change, origin, ids, now, &mut doubt).await {
+            Ok(written) => return Ok(written),
+            Err(failure) => failure,
         };
-        // After a COMMIT without answer a refusal may be our own doing.
-        if doubt.is_open() {
-            match operations::state(db, caller.account_id, ids.0).await {
-                Ok(_) => return reread(db, caller, id, ids).await,
-                Err(Error::NotFound(_)) => {}
-                Err(unread) => error = unread,
-            }
+        if let Some(written) = doubt.look(failure, reread(db, caller, id, ids)).await? {
+            return Ok(written);
         }
-        doubt.again(error).await?;
     }
 }
 
@@ -73,6 +66,7 @@ async fn reread(
     id: PaymentId,
     (operation, refund): (OperationId, RefundId),
 ) -> Result<Changing> {
+    operations::state(db, caller.account_id, operation).await?;
     let (payment, refunds) = payments::retrieve_with_refunds(db, caller.account_id, id).await?;
     let refund = refunds.into_iter().find(|one| one.id == refund);
     Ok(Changing { payment, operation, refund })

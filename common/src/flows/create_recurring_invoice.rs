@@ -4,14 +4,16 @@
 use super::doubt::Doubt;
 use crate::accounts::{self, Caller};
 use crate::db::Db;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::proof::failpoint;
 use crate::recurring_invoices::{self, NewRecurringInvoice, RecurringInvoice};
 use crate::time::Timestamp;
 
 /// Makes a recurring invoice.
 ///
 /// # Errors
-/// 422 `endDate` or `startDate` if there is no cycle; [`Error::NotFound`] for an unknown customer, another account's too.
+/// 422 `endDate` or `startDate` if there is no cycle; [`Error::NotFound`](crate::error::Error::NotFound) for an unknown
+/// customer, another account's too.
 pub async fn create_recurring_invoice(
     db: &Db,
     caller: &Caller,
@@ -23,12 +25,15 @@ pub async fn create_recurring_invoice(
     let mut doubt = Doubt::default();
     loop {
         doubt.sent();
-        let Err(mut error) = recurring_invoices::insert(db, &recurring).await else { return Ok(recurring) };
-        match recurring_invoices::retrieve(db, caller.account_id, recurring.id).await {
-            Ok(written) => return Ok(written),
-            Err(Error::NotFound(_)) => {}
-            Err(unread) => error = unread,
+        let Err(failure) = write(db, &recurring).await else { return Ok(recurring) };
+        let find = recurring_invoices::retrieve(db, caller.account_id, recurring.id);
+        if let Some(written) = doubt.look(failure, find).await? {
+            return Ok(written);
         }
-        doubt.again(error).await?;
     }
+}
+
+async fn write(db: &Db, recurring: &RecurringInvoice) -> Result<()> {
+    recurring_invoices::insert(db, recurring).await?;
+    failpoint("create_recurring_invoice.written").await
 }

@@ -36,19 +36,15 @@ pub async fn create_subscription(
     let first = subscription.is_due(now).then(|| subscription.begin_cycle(&cycles)).transpose()?;
     let mut doubt = Doubt::default();
     loop {
-        let Err(mut error) = write(db, &subscription, &plan, first, now, &mut doubt).await else {
-            return Ok(subscription);
+        let failure = match write(db, &subscription, &plan, first, now, &mut doubt).await {
+            Ok(()) => return Ok(subscription),
+            Err(failure) => failure,
         };
-        // After a COMMIT without answer a refusal may be our own doing; and told that nothing was done, the merchant would
-        // subscribe the customer a second time.
-        if doubt.is_open() {
-            match subscriptions::retrieve(db, caller.account_id, subscription.id).await {
-                Ok(written) => return Ok(written),
-                Err(Error::NotFound(_)) => {}
-                Err(unread) => error = unread,
-            }
+        if let Some(written) =
+            doubt.look(failure, subscriptions::retrieve(db, caller.account_id, subscription.id)).await?
+        {
+            return Ok(written);
         }
-        doubt.again(error).await?;
     }
 }
 

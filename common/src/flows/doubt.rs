@@ -38,6 +38,24 @@ impl Doubt {
         }
     }
 
+    /// After a failure to write something new: what `find` has found of it if a COMMIT had no answer, since then even a refusal
+    /// may be the doing of the first try; none when it is time to run the whole again with the same ids. Told by mistake that
+    /// nothing was done, the merchant would make a second one.
+    ///
+    /// # Errors
+    /// That failure, if it is known that nothing is there and trying again has not helped.
+    pub(super) async fn look<T>(&mut self, failure: Error, find: impl Future<Output = Result<T>>) -> Result<Option<T>> {
+        let mut error = failure;
+        if self.is_open() {
+            match find.await {
+                Ok(written) => return Ok(Some(written)),
+                Err(Error::NotFound(_)) => {}
+                Err(unread) => error = unread,
+            }
+        }
+        self.again(error).await.map(|()| None)
+    }
+
     /// After a failure: returns when it is time to run the whole again with the same ids, or hands the error on if the
     /// intent is known not to exist and trying again has not helped.
     pub(super) async fn again(&mut self, error: Error) -> Result<()> {

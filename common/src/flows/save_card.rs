@@ -41,18 +41,12 @@ pub async fn save_card(
     let ids = (PaymentMethodId::new(now), OperationId::new(now));
     let mut doubt = Doubt::default();
     loop {
-        let Err(mut error) = write(db, caller, new, origin, ids, encryption, now, &mut doubt).await else {
+        let Err(failure) = write(db, caller, new, origin, ids, encryption, now, &mut doubt).await else {
             return Ok(ids);
         };
-        // After a COMMIT without answer a refusal may be our own doing.
-        if doubt.is_open() {
-            match payment_methods::retrieve_from(db, caller.account_id, ids.0).await {
-                Ok(_) => return Ok(ids),
-                Err(Error::NotFound(_)) => {}
-                Err(unread) => error = unread,
-            }
+        if doubt.look(failure, payment_methods::retrieve_from(db, caller.account_id, ids.0)).await?.is_some() {
+            return Ok(ids);
         }
-        doubt.again(error).await?;
     }
 }
 

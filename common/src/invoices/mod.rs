@@ -19,7 +19,7 @@ pub use status::Status;
 pub use subscribed::{is_owed_after_failure, unschedule_all_of};
 pub use view::InvoiceView;
 
-use crate::accounts::{self, Caller, Mode};
+use crate::accounts::{self, Mode};
 use crate::calendar::{PaymentTerms, Period};
 use crate::crypto::random_hex;
 use crate::db::{self, Db, Tx};
@@ -151,7 +151,8 @@ pub enum Producer {
 }
 
 impl NewInvoice {
-    fn into_draft(self, account_id: AccountId, mode: Mode, now: Timestamp) -> Invoice {
+    /// The draft that it makes, under an id of its own; nothing is written yet.
+    pub fn into_draft(self, account_id: AccountId, mode: Mode, now: Timestamp) -> Invoice {
         let (payment_terms, due_at) = match self.due {
             Due::At(at) => (None, Some(at)),
             Due::Terms(terms) => (Some(terms), None),
@@ -197,18 +198,6 @@ impl NewInvoice {
     }
 }
 
-/// Makes an invoice and issues it, in one transaction.
-///
-/// # Errors
-/// [`Error::NotFound`] for an unknown customer, another account's too.
-pub async fn create(db: &Db, caller: &Caller, new: NewInvoice, now: Timestamp) -> Result<Invoice> {
-    let mut tx = db.begin().await?;
-    let mut invoice = draft(&mut tx, caller.account_id, caller.mode, new, now).await?;
-    issue(&mut tx, &mut invoice, now).await?;
-    tx.commit().await?;
-    Ok(invoice)
-}
-
 /// Issues a draft.
 ///
 /// # Errors
@@ -233,11 +222,19 @@ pub async fn draft(
     now: Timestamp,
 ) -> Result<Invoice> {
     let invoice = new.into_draft(account, mode, now);
-    store::insert(tx, &invoice).await.map_err(|error| match db::violated(&error) {
+    insert(tx, &invoice).await?;
+    Ok(invoice)
+}
+
+/// Writes what [`NewInvoice::into_draft`] made.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown customer, another account's too.
+pub async fn insert(tx: &mut PgConnection, draft: &Invoice) -> Result<()> {
+    store::insert(tx, draft).await.map_err(|error| match db::violated(&error) {
         Some("invoices_customer") => Error::NotFound("customer"),
         _ => error.into(),
-    })?;
-    Ok(invoice)
+    })
 }
 
 /// Issues a draft that is locked, or was written by this transaction: it gets its number and its due date. The account's

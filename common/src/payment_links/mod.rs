@@ -100,34 +100,42 @@ pub struct NewPaymentLink {
     pub expires_at: Option<Timestamp>,
 }
 
-/// Makes a link.
+impl NewPaymentLink {
+    /// The link that it makes, under an id of its own; nothing is written yet.
+    ///
+    /// # Errors
+    /// 422 `expiresAt` for a date that is not ahead.
+    pub fn open(self, caller: &Caller, now: Timestamp) -> Result<PaymentLink> {
+        let expires_at = self.expires_at.unwrap_or_else(|| now.plus(LIFETIME));
+        if expires_at <= now {
+            return Err(Error::invalid("expiresAt", "expiresAt must lie ahead"));
+        }
+        Ok(PaymentLink {
+            id: PaymentLinkId::new(now),
+            account_id: caller.account_id,
+            mode: caller.mode,
+            status: Status::Open,
+            amount: self.money.minor,
+            currency: self.money.currency,
+            description: self.description,
+            expires_at,
+            expiry_due_at: Some(expires_at),
+            paid_at: None,
+            payment_id: None,
+            cancelled_at: None,
+            page_token: random_hex(PAGE_TOKEN_BYTES),
+            created_at: now,
+            as_of: now,
+        })
+    }
+}
+
+/// Writes a link that [`NewPaymentLink::open`] made.
 ///
 /// # Errors
-/// 422 `expiresAt` for a date that is not ahead.
-pub async fn create(db: &PgPool, caller: &Caller, new: NewPaymentLink, now: Timestamp) -> Result<PaymentLink> {
-    let expires_at = new.expires_at.unwrap_or_else(|| now.plus(LIFETIME));
-    if expires_at <= now {
-        return Err(Error::invalid("expiresAt", "expiresAt must lie ahead"));
-    }
-    let link = PaymentLink {
-        id: PaymentLinkId::new(now),
-        account_id: caller.account_id,
-        mode: caller.mode,
-        status: Status::Open,
-        amount: new.money.minor,
-        currency: new.money.currency,
-        description: new.description,
-        expires_at,
-        expiry_due_at: Some(expires_at),
-        paid_at: None,
-        payment_id: None,
-        cancelled_at: None,
-        page_token: random_hex(PAGE_TOKEN_BYTES),
-        created_at: now,
-        as_of: now,
-    };
-    store::insert(db, &link).await?;
-    Ok(link)
+/// When the database refuses it.
+pub async fn insert(db: &PgPool, link: &PaymentLink) -> Result<()> {
+    store::insert(db, link).await
 }
 
 /// Cancels a link: it can be paid no more. A cancelled one stays as it is.

@@ -169,7 +169,7 @@ async fn not_now(world: &World, reached: &mut Reached) {
     reached.note(&world.post("sale.php", &form).await, "UN");
     held.rollback().await.expect("let go");
     // It is known in the end, and is not charged: its request never arrived.
-    until("the end", 60, async || {
+    until("the end", async || {
         let records = world.report(&[("reference_id", "unknown")]).await;
         (records[0]["decline_reason"] == "not processed").then_some(())
     })

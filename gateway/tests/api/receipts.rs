@@ -12,7 +12,7 @@ use crate::support::{CHALLENGED, DECLINED, Form, GOOD, World, until};
 const PENDING: &str = "SELECT count(*) FROM gateway.receipts WHERE due_at IS NOT NULL";
 
 async fn none_pending(world: &World) {
-    until("the last receipt", 20, async || (world.number(PENDING).await == 0).then_some(())).await;
+    until("the last receipt", async || (world.number(PENDING).await == 0).then_some(())).await;
 }
 
 /// Lets what waits be tried now.
@@ -193,13 +193,13 @@ async fn a_server_that_is_busy_is_asked_again_and_one_that_refuses_is_not() {
     let world = by_smtp(&server.url).await;
     let sold = world.post("sale.php", &with_receipt(world.charge(GOOD))).await;
     for tries in 1..=2 {
-        until("a try", 20, async || {
+        until("a try", async || {
             let waits = "SELECT COALESCE(max(tries), 0)::bigint FROM gateway.receipts
                          WHERE due_at < clock_timestamp() + interval '1 hour' AND due_at > clock_timestamp()";
             (world.number(waits).await == tries).then_some(())
         })
         .await;
-        until("its note", 20, async || {
+        until("its note", async || {
             // The lease of a try is two minutes, and the waits after the first two are others.
             let noted = "SELECT count(*) FROM gateway.receipts WHERE
                          abs(extract(epoch FROM due_at - clock_timestamp()) - CASE tries WHEN 1 THEN 60 ELSE 300 END) < 20";
@@ -236,7 +236,7 @@ async fn a_password_is_never_told_in_clear() {
     // It has no TLS to offer.
     let world = by_smtp(&format!("{with_password}?tls=required")).await;
     world.post("sale.php", &with_receipt(world.charge(GOOD))).await.is("00");
-    until("a try", 20, async || {
+    until("a try", async || {
         let put_off = "SELECT count(*) FROM gateway.receipts
                        WHERE tries = 1 AND due_at < clock_timestamp() + interval '1 minute'";
         (world.number(put_off).await == 1).then_some(())
@@ -278,7 +278,7 @@ async fn a_receipt_that_was_tried_often_enough_is_given_up() {
     let server = Server::start(vec!["450 later"; 20]).await;
     let world = by_smtp(&server.url).await;
     world.post("sale.php", &with_receipt(world.charge(GOOD))).await.is("00");
-    until("it is given up", 60, async || {
+    until("it is given up", async || {
         hurry(&world).await;
         (world.number(PENDING).await == 0).then_some(())
     })

@@ -23,7 +23,7 @@ async fn status(world: &World, reference: &str) -> (String, String) {
 
 /// Until the row is there, and no answer yet.
 async fn entered(world: &World, reference: &'static str) {
-    until("the row", 20, async || {
+    until("the row", async || {
         let rows = world.number("SELECT count(*) FROM gateway.transactions WHERE state = 'in_progress'").await;
         (rows > 0).then_some(())
     })
@@ -32,7 +32,7 @@ async fn entered(world: &World, reference: &'static str) {
 }
 
 async fn booked(world: &World, count: i64) {
-    until("the acquirer's books", 20, async || {
+    until("the acquirer's books", async || {
         (world.number("SELECT count(*) FROM gateway.acquirer_books").await == count).then_some(())
     })
     .await;
@@ -56,7 +56,7 @@ async fn a_kill_before_the_acquirer_has_it_ends_as_a_failure() {
     assert_eq!(status(&world, "lost").await, ("FAIL".into(), "in progress".into()), "told honestly until it is known");
     world.post("sale.php", &form).await.refuses("26", "");
     hurry(&world).await;
-    until("the end", 20, async || (status(&world, "lost").await.1 == "not processed").then_some(())).await;
+    until("the end", async || (status(&world, "lost").await.1 == "not processed").then_some(())).await;
     assert_eq!(world.number("SELECT count(*) FROM gateway.acquirer_books WHERE answer = 'approved'").await, 0);
     world.post("sale.php", &form).await.refuses("26", "");
 }
@@ -73,7 +73,7 @@ async fn a_kill_after_the_acquirer_has_it_ends_as_the_acquirer_says() {
     assert_eq!(world.number("SELECT count(*) FROM gateway.transactions WHERE state = 'in_progress'").await, 1);
     world.cluster.gateway(0).restart().await.expect("it starts again");
     hurry(&world).await;
-    until("the end", 20, async || (status(&world, "half").await.0 == "SUCCESS").then_some(())).await;
+    until("the end", async || (status(&world, "half").await.0 == "SUCCESS").then_some(())).await;
     // It is a sale like any other.
     let records = world.report(&[("reference_id", "half")]).await;
     let of = world.keys().with("transaction_id", records[0]["transaction_id"].as_str().expect("an id"));
@@ -97,7 +97,7 @@ async fn a_capture_a_refund_and_a_void_that_were_killed_are_given_back_or_done()
     world.post("capture.php", &captured).await.refuses("15", "");
     world.post("void.php", &captured).await.refuses("16", "");
     hurry(&world).await;
-    until("the capture's end", 20, async || {
+    until("the capture's end", async || {
         let open = "SELECT count(*) FROM gateway.transactions WHERE recover_at IS NOT NULL OR changing IS NOT NULL";
         (world.number(open).await == 0).then_some(())
     })
@@ -118,7 +118,7 @@ async fn a_capture_a_refund_and_a_void_that_were_killed_are_given_back_or_done()
     world.post("refund.php", &refund.clone().with("amount", "25.01")).await.refuses("14", "");
     world.cluster.gateway(0).restart().await.expect("it starts again");
     hurry(&world).await;
-    until("the refund's end", 20, async || {
+    until("the refund's end", async || {
         let refunded = "SELECT refunded - refunding FROM gateway.transactions WHERE kind = 'authorize'";
         (world.number(refunded).await == 1_500).then_some(())
     })
@@ -139,7 +139,7 @@ async fn a_request_that_slept_too_long_does_nothing_when_it_wakes() {
             entered(&world, "slept").await;
             signal(world.cluster.gateway_pid(1), "-STOP");
             hurry(&world).await;
-            until("the end", 20, async || (status(&world, "slept").await.1 == "not processed").then_some(())).await;
+            until("the end", async || (status(&world, "slept").await.1 == "not processed").then_some(())).await;
             signal(world.cluster.gateway_pid(1), "-CONT");
         };
         tokio::join!(sent, paused).0.expect("an answer")
@@ -159,7 +159,7 @@ async fn who_hangs_up_is_charged_all_the_same_and_finds_it_in_the_report() {
         _ = world.send(world.http().post(&url), &form) => panic!("it cannot be answered yet"),
         () = entered(&world, "gone") => {}
     }
-    until("the end", 20, async || (status(&world, "gone").await.0 == "SUCCESS").then_some(())).await;
+    until("the end", async || (status(&world, "gone").await.0 == "SUCCESS").then_some(())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -202,7 +202,7 @@ async fn a_request_that_lay_there_while_the_process_was_stopped_is_refused() {
     assert_eq!(body["response"]["code"], "A1", "{body}");
     assert!(world.report(&[("reference_id", "stale")]).await.is_empty());
     // A moment later it is as ever.
-    until("trust", 20, async || (world.post("sale.php", &form).await.code() == "00").then_some(())).await;
+    until("trust", async || (world.post("sale.php", &form).await.code() == "00").then_some(())).await;
     world.cluster.gateway(0).terminate().await.expect("it ends");
 }
 
@@ -267,14 +267,14 @@ async fn kills_at_any_moment_leave_books_that_agree() {
         let enough = "SELECT count(*) FROM gateway.transactions WHERE state = 'approved'";
         let killer = async {
             let wanted = 20 * (round as i64 + 1);
-            until("some sales", 60, async || (world.number(enough).await >= wanted).then_some(())).await;
+            until("some sales", async || (world.number(enough).await >= wanted).then_some(())).await;
             kill(&world);
         };
         let (all, ()) = tokio::join!(futures_util::future::join_all(clients), killer);
         told.extend(all.into_iter().flatten());
         world.cluster.gateway(0).restart().await.expect("it starts again");
     }
-    until("the end of everything", 60, async || {
+    until("the end of everything", async || {
         hurry(&world).await;
         let open = world.number("SELECT count(*) FROM gateway.transactions WHERE recover_at IS NOT NULL").await;
         (open == 0).then_some(())

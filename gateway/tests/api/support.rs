@@ -8,6 +8,9 @@ use serde_json::Value;
 use sqlx::{Connection, PgConnection};
 use testkit::{Builder, Cluster};
 
+/// Longer than anything takes that is not broken.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 pub(crate) const GOOD: &str = "4242424242424242";
 pub(crate) const DECLINED: &str = "4000000000000002";
 pub(crate) const CHALLENGED: &str = "4000002500003155";
@@ -274,7 +277,7 @@ pub(crate) fn encrypt_blocks(key: &str, mut bytes: Vec<u8>) -> String {
 }
 
 /// Tries until it is so, for as long as a slow machine may take.
-pub(crate) async fn until<T>(what: &str, seconds: u64, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let waiting = async {
         loop {
             if let Some(found) = look().await {
@@ -283,5 +286,5 @@ pub(crate) async fn until<T>(what: &str, seconds: u64, mut look: impl AsyncFnMut
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(seconds), waiting).await.unwrap_or_else(|_| panic!("never came: {what}"))
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never came: {what}"))
 }

@@ -115,7 +115,7 @@ async fn a_challenge_that_nobody_answers_fails_by_itself() {
     assert_eq!(asked(&press(&world, said.text("redirect_url"), "confirm").await, "code"), "F");
     assert_eq!(get(&world, said.text("redirect_url")).await.0, 303);
     world.execute("UPDATE gateway.transactions SET recover_at = clock_timestamp() WHERE recover_at IS NOT NULL").await;
-    until("the end of the challenge", 20, async || {
+    until("the end of the challenge", async || {
         (standing(&world, said.id()).await.1 == "cardholder authentication expired").then_some(())
     })
     .await;

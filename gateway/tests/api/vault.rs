@@ -135,7 +135,7 @@ async fn what_expires_is_erased() {
     world.execute("UPDATE gateway.proxy_numbers SET expires_at = clock_timestamp()").await;
     world.post("sale.php", &by_token(&world, made.text("card_token"))).await.refuses("02", "expired");
     world.post("sale.php", &world.charge(proxy.text("proxy_number"))).await.refuses("02", "");
-    crate::support::until("the deletion", 20, async || {
+    crate::support::until("the deletion", async || {
         let left = "SELECT (SELECT count(*) FROM gateway.field_tokens) + (SELECT count(*) FROM gateway.proxy_numbers)";
         (world.number(left).await == 0).then_some(())
     })

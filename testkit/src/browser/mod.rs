@@ -34,8 +34,8 @@ pub use self::{
 use crate::{TempDir, child::Child, process::profile_folder};
 
 /// Longer than anything takes that is not broken.
-const PATIENCE: Duration = Duration::from_secs(20);
-const END_PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(60);
+const END_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running browser.
 pub struct Browser {

@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::Result;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 type Pages = Arc<Mutex<HashMap<String, String>>>;
 

@@ -8,11 +8,14 @@ use super::{Shop, at};
 use crate::accounts::Scope;
 use crate::calendar::{PaymentTerms, Unit};
 use crate::db::Db;
-use crate::flows::{collect_due_invoices, create_recurring_invoice, run_due_recurring_invoices, run_due_subscriptions};
+use crate::flows::{
+    collect_due_invoices, create_payment_link, create_recurring_invoice, run_due_recurring_invoices,
+    run_due_subscriptions,
+};
 use crate::invoices::Item;
 use crate::money::Money;
 use crate::operations::Origin;
-use crate::payment_links::{self, NewPaymentLink, run_due_payment_links};
+use crate::payment_links::{NewPaymentLink, run_due_payment_links};
 use crate::plans::Interval;
 use crate::recurring_invoices::{IssueMode, NewRecurringInvoice, SentCadence, Template};
 use crate::test_clocks;
@@ -115,7 +118,7 @@ async fn saved_card(shop: &Shop) {
 async fn link(shop: &Shop) {
     let money = Money { minor: 500, currency: "USD".parse().expect("a currency") };
     let new = NewPaymentLink { money, description: None, expires_at: Some(at("2026-01-02T00:00:00Z")) };
-    payment_links::create(&shop.db, &shop.caller, new, at(MADE)).await.expect("a link");
+    create_payment_link(&shop.db, &shop.caller, new, at(MADE)).await.expect("a link");
 }
 
 async fn collect(db: &Db, scope: Scope) -> usize {

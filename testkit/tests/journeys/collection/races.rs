@@ -24,7 +24,19 @@ async fn race(merchant: &Merchant, customer: &str, round: usize, what: &str, bec
         later(round % 5).await;
         run(merchant).await
     };
-    let (answer, _) = tokio::try_join!(ask, run)?;
+    // Two of the races are lost beforehand, so that both ends are seen on any machine.
+    let answer = match round {
+        0 => {
+            let answer = ask.await?;
+            run.await?;
+            answer
+        }
+        1 => {
+            run.await?;
+            ask.await?
+        }
+        _ => tokio::try_join!(ask, run)?.0,
+    };
     if answer.status == 200 && answer.body["amountPaid"] == 0 {
         assert_eq!(answer.body["status"], becomes);
         assert_eq!(shown(merchant, &made).await?["status"], becomes);

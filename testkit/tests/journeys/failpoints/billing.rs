@@ -13,8 +13,19 @@ use crate::support::{Payer, created, eventually, id, ids, ok, printed, with};
 const INVOICES: &str = "/v1/invoices";
 const LINKS: &str = "/v1/payment_links";
 const SUBSCRIPTIONS: &str = "/v1/subscriptions";
+const RECURRING: &str = "/v1/recurring_invoices";
 /// Due when nobody reads this any more.
 const IN_A_LONG_TIME: &str = "2199-01-01";
+
+/// Where what a story is about is listed.
+const fn list_of(bill: Bill) -> &'static str {
+    match bill {
+        Bill::NewLink | Bill::Link | Bill::Part | Bill::PartBack => LINKS,
+        Bill::NewRecurring | Bill::Recurring => RECURRING,
+        Bill::Subscription | Bill::Cycle => SUBSCRIPTIONS,
+        Bill::Page | Bill::Collection | Bill::NoCard | Bill::VoidInvoice | Bill::NewInvoice => INVOICES,
+    }
+}
 
 impl Case {
     /// What is to be paid, or to fall due.
@@ -45,7 +56,13 @@ impl Case {
             }
             Bill::Recurring => {
                 let body = with(recurring(&customer, cadence("monthly", 1)), "startDate", "2090-01-15");
-                Ok(created(&api.post("/v1/recurring_invoices", body).await?).clone())
+                Ok(created(&api.post(RECURRING, body).await?).clone())
+            }
+            Bill::NewInvoice => Ok(json!({"id": customer, "body": body})),
+            Bill::NewLink => Ok(json!({"id": customer, "body": {"amount": 1500, "currency": "USD"}})),
+            Bill::NewRecurring => {
+                let body = with(recurring(&customer, cadence("monthly", 1)), "startDate", "2090-01-15");
+                Ok(json!({"id": customer, "body": body}))
             }
             Bill::Collection | Bill::NoCard => {
                 let invoice = created(&api.post(INVOICES, body).await?).clone();
@@ -90,7 +107,9 @@ impl Case {
             Bill::PartBack => Ok(()),
             Bill::Part => self.submit(url, &self.object, "tok_partial").await.map(drop),
             Bill::VoidInvoice => there.api.send(post, &format!("{INVOICES}/{subject}/void"), None).await.map(drop),
-            Bill::Subscription => there.api.post(SUBSCRIPTIONS, self.object["body"].clone()).await.map(drop),
+            Bill::NewInvoice | Bill::NewLink | Bill::NewRecurring | Bill::Subscription => {
+                there.api.post(list_of(bill), self.object["body"].clone()).await.map(drop)
+            }
             Bill::Cycle => begins(&self.merchant, subject, "current_date - 1").await,
             Bill::Recurring => since(&self.merchant, subject, &day(&self.merchant, 0).await?).await,
             Bill::Collection | Bill::NoCard => {
@@ -117,7 +136,9 @@ impl Case {
     pub(super) async fn bill_is_there(&self, bill: Bill) -> Result<bool> {
         Ok(match bill {
             Bill::Page | Bill::Link => self.count("SELECT count(*) FROM payments WHERE account_id = $1").await? > 0,
-            Bill::Subscription => !ids(&self.merchant.api.get(SUBSCRIPTIONS).await?).is_empty(),
+            Bill::NewInvoice | Bill::NewLink | Bill::NewRecurring | Bill::Subscription => {
+                !ids(&self.merchant.api.get(list_of(bill)).await?).is_empty()
+            }
             Bill::VoidInvoice => self.bill().await?["status"] == "voided",
             Bill::Collection | Bill::NoCard | Bill::Part | Bill::PartBack | Bill::Cycle | Bill::Recurring => true,
         })
@@ -152,6 +173,13 @@ impl Case {
             Bill::VoidInvoice => {
                 self.bill_becomes("voided").await?;
                 assert_eq!(self.told(subject, "invoice.voided").await?, 1);
+                self.ledgers_are(&[], "").await
+            }
+            Bill::NewInvoice | Bill::NewLink | Bill::NewRecurring => {
+                let made = ids(&self.merchant.api.get(list_of(bill)).await?);
+                assert_eq!(made.len(), 1, "{made:?}");
+                let issued = usize::from(bill == Bill::NewInvoice);
+                assert_eq!(self.told(&made[0], "invoice.issued").await?, issued);
                 self.ledgers_are(&[], "").await
             }
             Bill::Subscription | Bill::Cycle => {

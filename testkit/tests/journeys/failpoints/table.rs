@@ -77,6 +77,12 @@ pub(super) enum Bill {
     Part,
     /// The same, and the provider would not give it back at first.
     PartBack,
+    /// An invoice is made by hand.
+    NewInvoice,
+    /// A link is made.
+    NewLink,
+    /// A recurring invoice is made.
+    NewRecurring,
     /// A subscription is made, and its first cycle billed.
     Subscription,
     /// A cycle of a subscription falls due.
@@ -136,6 +142,10 @@ pub(super) const TABLE: &[Row] = &[
     row(Api, "void_invoice.written", Story::Bill(Bill::VoidInvoice)),
     row(Api, "create_subscription.written", Story::Bill(Bill::Subscription)),
     row(Api, "create_subscription.committed", Story::Bill(Bill::Subscription)),
+    row(Api, "create_invoice.written", Story::Bill(Bill::NewInvoice)),
+    row(Api, "create_invoice.committed", Story::Bill(Bill::NewInvoice)),
+    row(Api, "create_payment_link.written", Story::Bill(Bill::NewLink)),
+    row(Api, "create_recurring_invoice.written", Story::Bill(Bill::NewRecurring)),
     row(Scheduler, "schedule.taken", Story::InDoubt(A)),
     row(Scheduler, "schedule.taken", Story::Charged(B)),
     row(Scheduler, "schedule.taken", Story::Settlement),

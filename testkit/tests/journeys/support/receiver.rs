@@ -168,6 +168,11 @@ impl Receiver {
         self.shared.released.send_replace(true);
     }
 
+    /// Holds what is to be held once more, after [`Receiver::release`].
+    pub(crate) fn hold(&self) {
+        self.shared.released.send_replace(false);
+    }
+
     /// How many connections were made to it.
     pub(crate) fn connections(&self) -> usize {
         self.shared.diary().connections
