@@ -54,20 +54,11 @@ async fn a_database_that_answers_and_commits_nothing_is_seen() -> Result<()> {
     let cluster = Cluster::builder().own_postgres().api(1).worker(1).scheduler(1).gateway(1).start().await?;
     let mut db = PgConnection::connect(cluster.database_url()).await?;
     committing(&cluster, 1).await?;
-    let name: String = sqlx::query_scalar("SELECT current_database()").fetch_one(&mut db).await?;
     // Its synchronous standby is away; and it was demoted, or may not write for another reason.
-    let troubles = [
-        ("ALTER SYSTEM SET synchronous_standby_names = 'nobody'".to_owned(), "ALTER SYSTEM RESET ALL".to_owned()),
-        (
-            format!("ALTER DATABASE {name} SET default_transaction_read_only = on"),
-            format!("ALTER DATABASE {name} RESET default_transaction_read_only"),
-        ),
-    ];
-    for (trouble, end) in troubles {
-        for (change, up) in [(trouble, 0), (end, 1)] {
-            sqlx::query("SET default_transaction_read_only = off").execute(&mut db).await?;
-            sqlx::query("SET synchronous_commit = local").execute(&mut db).await?;
-            sqlx::query(AssertSqlSafe(change)).execute(&mut db).await?;
+    for setting in ["synchronous_standby_names = 'nobody'", "default_transaction_read_only = on"] {
+        let name = setting.split(' ').next().unwrap_or_default();
+        for (change, up) in [(format!("SET {setting}"), 0), (format!("RESET {name}"), 1)] {
+            sqlx::query(AssertSqlSafe(format!("ALTER SYSTEM {change}"))).execute(&mut db).await?;
             sqlx::query("SELECT pg_reload_conf()").execute(&mut db).await?;
             committing(&cluster, up).await?;
         }

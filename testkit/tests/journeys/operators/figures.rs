@@ -23,8 +23,10 @@ async fn money_that_went_wrong_is_told_for_an_hour_by_its_rows() -> Result<()> {
     let cluster = own_cluster().await?;
     let merchant = Merchant::new(&cluster).await?;
     merchant.sold(700).await?;
-    let (found, kept) =
-        ("payments_duplicate_charges_lately{provider=\"mock\"}", "payments_reversals_refused_lately{provider=\"mock\"}");
+    let (found, kept) = (
+        "payments_duplicate_charges_lately{provider=\"mock\"}",
+        "payments_reversals_refused_lately{provider=\"mock\"}",
+    );
     for name in [found, kept, "payments_orphans_lately"] {
         shows(&cluster, name, |value| value == 0.0).await?;
     }

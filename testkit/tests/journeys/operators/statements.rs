@@ -26,10 +26,8 @@ async fn holds(merchant: &Merchant, provider: &str, condition: &str) -> Result<b
 
 /// Nobody is missed.
 async fn is_well(cluster: &Cluster) -> Result<()> {
-    eventually("a healthy system", async || {
-        Ok((cluster.ctl_to_its_end(&["doctor"]).await?.code == 0).then_some(()))
-    })
-    .await
+    eventually("a healthy system", async || Ok((cluster.ctl_to_its_end(&["doctor"]).await?.code == 0).then_some(())))
+        .await
 }
 
 #[tokio::test]
@@ -62,7 +60,9 @@ async fn an_operator_ends_the_reading_of_a_statement_and_begins_it_again() -> Re
     sqlx::query(behind).bind(leaves.books.account).execute(&leaves.books.db).await?;
     is_well(&cluster).await?;
     read_all(&stays).await?;
-    assert!(holds(&leaves, "mock", "reconcile_at = 'infinity' AND reconciled_until < now() - interval '2 hours'").await?);
+    assert!(
+        holds(&leaves, "mock", "reconcile_at = 'infinity' AND reconciled_until < now() - interval '2 hours'").await?
+    );
 
     assert_eq!(read("on").await?["statements_read"], true);
     let caught_up = "reconciled_until > now() - interval '10 minutes'";
