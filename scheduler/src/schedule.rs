@@ -34,7 +34,7 @@ use common::payment_links::{self, EXPIRY_BATCH};
 use common::payments::{self, INQUIRY_BATCH};
 use common::proof::failpoint;
 use common::webhooks::dispatch;
-use common::{checkout, events, flows, invoices, nonces, queues, recurring_invoices, subscriptions, test_clocks};
+use common::{checkout, events, flows, nonces, queues, test_clocks};
 use queue::{Publisher, Queue, Wake};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
