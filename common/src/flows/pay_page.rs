@@ -242,21 +242,17 @@ pub async fn pay_page(
     let (mut doubt, mut waits) = (Doubt::default(), 0);
     loop {
         let written = write(db, &page, offer, origin, ids, encryption, &mut doubt).await;
-        // After a COMMIT without answer a refusal may be our own doing.
-        let unread = if doubt.is_open() && !matches!(written, Ok(Some(Paying::Begun(..)))) {
-            match payments::retrieve(db, account, ids.0).await {
-                Ok(written) => return Ok(Paying::Begun(Box::new(written), ids.1)),
-                Err(Error::NotFound(_)) => None,
-                Err(unread) => Some(unread),
-            }
-        } else {
-            None
-        };
-        match (written, unread) {
-            (Ok(Some(paying)), None) => return Ok(paying),
-            (Ok(None), None) if waits == MOST_WAITS => return Ok(Paying::Refused(PageState::UnderWay)),
-            (Ok(None), None) => waits += 1,
-            (_, Some(error)) | (Err(error), None) => doubt.again(error).await?,
+        if let Ok(Some(begun @ Paying::Begun(..))) = written {
+            return Ok(begun);
+        }
+        // What stands in the way may be the doing of an earlier try of ours.
+        match (doubt.found(payments::retrieve(db, account, ids.0)).await, written) {
+            (Ok(Some(found)), _) => return Ok(Paying::Begun(Box::new(found), ids.1)),
+            (Ok(None), Ok(Some(paying))) => return Ok(paying),
+            (Ok(None), Ok(None)) if waits == MOST_WAITS => return Ok(Paying::Refused(PageState::UnderWay)),
+            (Ok(None), Ok(None)) => waits += 1,
+            (Ok(None), Err(error)) => doubt.again(error).await?,
+            (Err(unread), _) => doubt.again_unread(unread).await?,
         }
         sleep(WAIT).await;
         match open_page(db, address, None, at).await {
