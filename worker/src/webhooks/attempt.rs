@@ -75,7 +75,7 @@ const fn class(kind: FailureKind) -> Failure {
         FailureKind::Dns => Failure::Dns,
         FailureKind::Connect => Failure::Connect,
         FailureKind::Tls => Failure::Tls,
-        FailureKind::AddressRefused => Failure::AddressRefused,
+        FailureKind::AddressRefused => Failure::LeadsInwards,
         FailureKind::Protocol => Failure::Protocol,
     }
 }

@@ -113,7 +113,7 @@ impl<'a> Columns<'a> {
             columns.attempts.push(claimed.attempt);
             columns.replays_of.push(claimed.replay_of.map(|id| id.uuid()));
             columns.fences.push(claimed.fence);
-            columns.failures.push(attempt.failure.map(Failure::name));
+            columns.failures.push(attempt.failure.map(|failure| failure.told().name()));
             columns.statuses.push(attempt.response_status.and_then(|status| i16::try_from(status).ok()));
             columns.bodies.push(attempt.response_body.as_deref());
             columns.messages.push(attempt.failure_message.as_deref());
