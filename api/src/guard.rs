@@ -106,12 +106,7 @@ struct Known {
 
 /// Takes one request from the key's bucket, uses its nonce up, checks what the route asks of the key, and goes on. The bucket's
 /// state is told with every answer. Who comes too often costs the database nothing.
-async fn within_limits(
-    app: &App,
-    known: Known,
-    next: Next,
-    check: impl FnOnce(&Caller) -> Answer<()>,
-) -> Answer {
+async fn within_limits(app: &App, known: Known, next: Next, check: impl FnOnce(&Caller) -> Answer<()>) -> Answer {
     let Known { caller, mut request, nonce } = known;
     let verdict = app.limits.take(&caller).await;
     if let (true, Some(nonce)) = (verdict.allowed(), nonce) {

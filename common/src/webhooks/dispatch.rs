@@ -122,10 +122,7 @@ impl Failure {
     /// What the merchant is told: which names there are inside is nobody's business.
     #[must_use]
     pub const fn told(self) -> Self {
-        match self {
-            Self::LeadsInwards => Self::Dns,
-            other => other,
-        }
+        if matches!(self, Self::LeadsInwards) { Self::Dns } else { self }
     }
 
     /// Its name in answers, metrics and logs.

@@ -86,8 +86,6 @@ async fn what_the_limit_refuses_is_not_used_up_and_costs_the_database_nothing() 
     assert_eq!(usize::try_from(used)?, let_in);
     // As it stands it may be sent again.
     let refused = statuses.iter().position(|status| *status == 429).context("one that was refused")?;
-    eventually("its turn", async || {
-        Ok((requests[refused].send(&merchant.api).await?.status == 200).then_some(()))
-    })
-    .await
+    eventually("its turn", async || Ok((requests[refused].send(&merchant.api).await?.status == 200).then_some(())))
+        .await
 }
