@@ -142,6 +142,8 @@ pub struct Origin {
     pub reply_to: Option<String>,
     /// The request that caused it.
     pub request_id: Option<String>,
+    /// Where whoever pays on a page of ours has come from, for a provider that counts by it.
+    pub payer_address: Option<String>,
 }
 
 /// An operation about to be written.

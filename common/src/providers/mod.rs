@@ -224,6 +224,8 @@ pub struct Request {
     pub return_url: Option<String>,
     /// Who pays, for a provider that wants to know.
     pub payer: Option<Payer>,
+    /// Where the payer has come from, if that is known: an address of the internet.
+    pub payer_address: Option<String>,
     /// Until when the provider may begin it, by the database's clock: whoever takes the operation up later counts on that.
     pub valid_until: Timestamp,
     /// Of a refund that is looked up: the provider's names of those that our books have.
