@@ -51,6 +51,10 @@ pub async fn inquire(db: &Db, providers: &Providers, clock: &Clock, id: PaymentI
     if payment.pending_operation.is_some() {
         return Ok(());
     }
+    // So does one that has come to its end since: what was told before it is of a charge as it was.
+    if payment.captured_at != due.captured_at {
+        return Ok(());
+    }
     let now = due.time.now(&mut *tx, clock).await?;
     if is_unwanted_part(&payment) {
         return give_part_back(tx, payment, standing, now).await;

@@ -2,9 +2,9 @@
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, join};
-use sqlx::{AssertSqlSafe, PgPool};
+use sqlx::AssertSqlSafe;
 
-use super::{Shop, at};
+use super::{Shop, at, count, waiting};
 use crate::accounts::Scope;
 use crate::calendar::{PaymentTerms, Unit};
 use crate::db::Db;
@@ -55,7 +55,7 @@ const KINDS: [Kind; 5] = [
         prepare: |shop| {
             async {
                 owed(shop).await;
-                saved_card(shop).await;
+                shop.saved_card().await;
             }
             .boxed()
         },
@@ -105,16 +105,6 @@ async fn owed(shop: &Shop) {
     assert_eq!(shop.run("2026-01-02T00:00:00Z").await, 1);
 }
 
-async fn saved_card(shop: &Shop) {
-    let card = "WITH card AS (
-                    INSERT INTO payment_methods (id, account_id, customer_id, provider_account_id, status, provider_ref,
-                                                 brand, last4, exp_month, exp_year, created_at)
-                    SELECT gen_random_uuid(), c.account_id, c.id, p.id, 'active', 'card', 'visa', '4242', 12, 2030, now()
-                    FROM customers c JOIN provider_accounts p USING (account_id) WHERE c.id = $1 RETURNING id)
-                UPDATE customers SET default_payment_method_id = card.id FROM card WHERE customers.id = $1";
-    shop.write(card, shop.customer.uuid()).await;
-}
-
 async fn link(shop: &Shop) {
     let money = Money { minor: 500, currency: "USD".parse().expect("a currency") };
     let new = NewPaymentLink { money, description: None, expires_at: Some(at("2026-01-02T00:00:00Z")) };
@@ -123,20 +113,7 @@ async fn link(shop: &Shop) {
 
 async fn collect(db: &Db, scope: Scope) -> usize {
     let collecting = collect_due_invoices(db, scope, 10, &Origin::default()).await.expect("a run");
-    collecting.begun.len() + collecting.without_card
-}
-
-async fn count(db: &PgPool, query: &'static str) -> i64 {
-    sqlx::query_scalar(AssertSqlSafe(query)).fetch_one(db).await.expect(query)
-}
-
-/// Comes back once so many in this database wait for a lock.
-async fn waiting(db: &PgPool, expected: i64) {
-    let waiting =
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    while count(db, waiting).await < expected {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    collecting.begun.len() + collecting.unsent
 }
 
 #[tokio::test]
