@@ -51,12 +51,7 @@ pub async fn create_subscription(
 }
 
 /// Where it is kept. Neither whose a card is nor that it was saved ever changes, so nothing has to be locked.
-async fn check_card(
-    db: &Db,
-    caller: &Caller,
-    customer: CustomerId,
-    id: PaymentMethodId,
-) -> Result<ProviderAccountId> {
+async fn check_card(db: &Db, caller: &Caller, customer: CustomerId, id: PaymentMethodId) -> Result<ProviderAccountId> {
     let card = payment_methods::retrieve_from(db, caller.account_id, id).await?;
     if card.customer_id != customer {
         return Err(Error::invalid("paymentMethodId", "the card is another customer's"));

@@ -142,7 +142,9 @@ fn waits(operation: &OperationRow, stop_asking: bool) -> Result<bool> {
     let next = operation.next_push_at.map(|at| format!(", at {at} at the latest")).unwrap_or_default();
     let state = operation.state.name();
     if !stop_asking || operation.state != State::Unknown {
-        return Err(Error::conflict(format!("{id} does not wait for a person: it is {state} and goes on by itself{next}")));
+        return Err(Error::conflict(format!(
+            "{id} does not wait for a person: it is {state} and goes on by itself{next}"
+        )));
     }
     if operation.is_held {
         return Err(Error::conflict(format!("a worker has {id} at this moment; try again in half a minute")));

@@ -2,9 +2,9 @@
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, join};
-use sqlx::AssertSqlSafe;
+use sqlx::{AssertSqlSafe, PgPool};
 
-use super::{Shop, at, count, waiting};
+use super::{Shop, at};
 use crate::accounts::Scope;
 use crate::calendar::{PaymentTerms, Unit};
 use crate::db::Db;
@@ -114,6 +114,19 @@ async fn link(shop: &Shop) {
 async fn collect(db: &Db, scope: Scope) -> usize {
     let collecting = collect_due_invoices(db, scope, 10, &Origin::default()).await.expect("a run");
     collecting.begun.len() + collecting.unsent
+}
+
+async fn count(db: &PgPool, query: &'static str) -> i64 {
+    sqlx::query_scalar(AssertSqlSafe(query)).fetch_one(db).await.expect(query)
+}
+
+/// Comes back once so many in this database wait for a lock.
+async fn waiting(db: &PgPool, expected: i64) {
+    let waiting =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    while count(db, waiting).await < expected {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ mod clocks;
 mod subscriptions;
 mod told;
 
-use sqlx::{AssertSqlSafe, PgPool};
+use sqlx::AssertSqlSafe;
 
 use crate::accounts::{self, AccountSettings, AccountTime, Caller, KeyKind, Mode, Rate};
 use crate::capabilities::Grants;
@@ -17,19 +17,6 @@ use crate::time::Timestamp;
 
 fn at(text: &str) -> Timestamp {
     Timestamp::parse(text).expect("an instant")
-}
-
-async fn count(db: &PgPool, query: &'static str) -> i64 {
-    sqlx::query_scalar(AssertSqlSafe(query)).fetch_one(db).await.expect(query)
-}
-
-/// Comes back once so many in this database wait for a lock.
-async fn waiting(db: &PgPool, expected: i64) {
-    let waiting =
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    while count(db, waiting).await < expected {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
 }
 
 /// A test account with a customer, and nobody who bills by themselves.

@@ -1,15 +1,15 @@
 //! What a provider tells of a charge while something else becomes of it.
 
-use futures_util::join;
-
-use super::{Shop, at, waiting};
+use super::{Shop, at};
 use crate::clock::Clock;
 use crate::crypto::{EncryptionKey, KeyRing};
-use crate::flows::{Funding, PaymentRequest, Taken, inquire, perform, reconcile, take_payment};
+use crate::flows::inquire::note;
+use crate::flows::{Funding, PaymentRequest, Taken, perform, reconcile, take_payment};
 use crate::id::{OperationId, PaymentId};
 use crate::money::Money;
 use crate::operations::{self, Origin};
-use crate::providers::{ProviderKind, Providers, mock::Mock};
+use crate::payments;
+use crate::providers::{ProviderKind, Providers, Standing, mock::Mock};
 
 const NOW: &str = "2026-01-10T00:00:00Z";
 
@@ -48,20 +48,21 @@ async fn what_was_told_before_a_capture_says_nothing_after_it() {
     perform(&shop.db, &providers, &clock, operation).await.expect("performed").expect("its end");
     assert_eq!(shop.of_payment(payment, "status").await, "authorized");
 
-    // The provider has told how the hold stands, and the capture comes to its end before that is noted.
-    let mut captured = shop.db.begin().await.expect("begun");
-    let capture = "UPDATE payments SET status = 'pending_settlement', amount_captured = amount, captured_at = $2,
-                       inquiry_at = $3 WHERE id = $1";
-    let capture = sqlx::query(capture).bind(payment.uuid()).bind(at(NOW)).bind(at("2026-01-10T00:01:00Z"));
-    capture.execute(&mut *captured).await.expect("captured");
-    let commit = async {
-        waiting(&shop.db, 1).await;
-        captured.commit().await.expect("committed");
-    };
-    let (inquired, ()) = join!(inquire(&shop.db, &providers, &clock, payment), commit);
-    inquired.expect("inquired");
-    let due = "inquiry_at = '2026-01-10T00:01:00Z'";
-    assert_eq!(shop.of_payment(payment, due).await, "true", "asked about when it may have settled");
+    // The provider has told until when the hold lasts, and the capture comes to its end before that is noted.
+    let read = payments::inquiry(&shop.db, payment, at(NOW)).await.expect("read").expect("it is asked about");
+    let capture = "UPDATE payments SET status = 'pending_settlement', amount_captured = amount,
+                       captured_at = '2026-01-10T00:00:00Z', inquiry_at = '2026-01-10T00:01:00Z' WHERE id = $1";
+    shop.write(capture, payment.uuid()).await;
+    let told = Standing::Open { until: Some(at("2026-01-17T00:00:00Z")) };
+    note(&shop.db, &clock, &read, told).await.expect("noted");
+    let asked_at = async |when: &str| shop.of_payment(payment, &format!("inquiry_at = '{when}'")).await;
+    assert_eq!(asked_at("2026-01-10T00:01:00Z").await, "true", "asked about when it may have settled");
+
+    // What is told of the capture is noted.
+    let read = payments::inquiry(&shop.db, payment, at(NOW)).await.expect("read").expect("it is asked about");
+    let told = Standing::Open { until: Some(at("2026-01-11T00:00:00Z")) };
+    note(&shop.db, &clock, &read, told).await.expect("noted");
+    assert_eq!(asked_at("2026-01-11T00:00:00Z").await, "true");
 }
 
 #[tokio::test]

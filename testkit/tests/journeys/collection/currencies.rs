@@ -3,7 +3,9 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{INVOICES, LONG_AGO, attempts, becomes, customer_with, ended, invoice, is_due, ledger, schedule, shown, told};
+use super::{
+    INVOICES, LONG_AGO, attempts, becomes, customer_with, ended, invoice, is_due, ledger, schedule, shown, told,
+};
 use crate::support::{Merchant, Shop, cluster, created, id, invalid, merchant, ok, uuid};
 
 /// An operator keeps the account to these.

@@ -272,7 +272,8 @@ async fn what_is_asked_for_in_vain_is_ended_by_a_person_who_says_so() -> Result<
     answers_are_lost(&merchant, cluster, "1").await?;
     let person = async {
         let operation = text(&waiting(cluster, &merchant, 1).await?[0], "id");
-        let resolve = ["operations", "resolve", &operation, "--outcome", "failed", "--reason", "their account is closed"];
+        let resolve =
+            ["operations", "resolve", &operation, "--outcome", "failed", "--reason", "their account is closed"];
         let stop = [&resolve[..], &["--stop-asking"]].concat();
         let complains = async |arguments: &[&str], complaint: &str| {
             let said = refused(cluster, arguments).await?;
@@ -317,7 +318,8 @@ async fn a_late_worker_changes_nothing_of_what_is_asked_for_no_more() -> Result<
             Ok(row.filter(|row| row["state"] == "sending").map(|row| text(row, "id")))
         };
         let operation = eventually("a request under way", listed).await?;
-        let asked_for = "state = 'unknown', lease_until = now() - interval '1 second', next_push_at = now() + interval '1 hour',
+        let asked_for =
+            "state = 'unknown', lease_until = now() - interval '1 second', next_push_at = now() + interval '1 hour',
                          first_sent_at = now() - interval '2 hours', last_sent_at = now() - interval '2 hours'";
         write(&merchant, asked_for).await?;
         let said = ["operations", "resolve", &operation, "--outcome", "failed", "--reason", "closed", "--stop-asking"];
@@ -349,7 +351,8 @@ async fn renewed_meanwhile(merchant: &Merchant, ending: impl Future<Output = Res
             Ok(waits.then_some(()))
         })
         .await?;
-        let renew = "UPDATE operations SET lease_until = clock_timestamp() + interval '20 seconds' WHERE account_id = $1";
+        let renew =
+            "UPDATE operations SET lease_until = clock_timestamp() + interval '20 seconds' WHERE account_id = $1";
         sqlx::query(renew).bind(account).execute(&mut *held_up).await?;
         held_up.commit().await?;
         anyhow::Ok(())
