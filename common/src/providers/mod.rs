@@ -72,6 +72,13 @@ impl ProviderKind {
         }
     }
 
+    /// Those that take some currencies alone, and each with each of these, as SQL compares them.
+    pub fn limits() -> (Vec<&'static str>, Vec<String>) {
+        let limited = Self::ALL.iter().filter_map(|kind| kind.currencies().map(|codes| (kind.name(), codes)));
+        let pairs = limited.clone().flat_map(|(name, codes)| codes.iter().map(move |code| format!("{name} {code}")));
+        (limited.clone().map(|(name, _)| name).collect(), pairs.collect())
+    }
+
     /// Whether it may be paid in this currency, at an account that may be kept to some (`own`).
     pub fn takes(self, currency: Currency, own: Option<&[String]>) -> bool {
         let code = currency.code();

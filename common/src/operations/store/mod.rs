@@ -240,7 +240,8 @@ pub(super) async fn by_reference(
 ) -> Result<HashMap<String, Known>> {
     let rows = sqlx::query!(
         r#"SELECT id, reference, state, provider_ref,
-                  extract(epoch FROM clock_timestamp() - created_at)::float8 AS "age_seconds!"
+                  extract(epoch FROM clock_timestamp() - created_at)::float8 AS "age_seconds!",
+                  coalesce(lease_until >= clock_timestamp(), false) AS "is_held!"
            FROM operations WHERE provider_account_id = $1 AND reference = ANY($2)"#,
         provider_account.uuid(),
         references
@@ -248,8 +249,13 @@ pub(super) async fn by_reference(
     .fetch_all(db)
     .await?;
     let known = rows.into_iter().map(|row| {
-        let known =
-            Known { id: row.id, state: row.state, provider_ref: row.provider_ref, age_seconds: row.age_seconds };
+        let known = Known {
+            id: row.id,
+            state: row.state,
+            provider_ref: row.provider_ref,
+            age_seconds: row.age_seconds,
+            is_held: row.is_held,
+        };
         (row.reference, known)
     });
     Ok(known.collect())
@@ -348,7 +354,8 @@ pub(super) async fn another_refund_is_unknown(
 pub(super) async fn lock(tx: &mut PgConnection, id: OperationId) -> Result<Locked> {
     let row = sqlx::query_as!(
         Locked,
-        "SELECT state, provider_ref, fence FROM operations WHERE id = $1 FOR NO KEY UPDATE",
+        r#"SELECT state, provider_ref, fence, coalesce(lease_until >= clock_timestamp(), false) AS "is_held!"
+           FROM operations WHERE id = $1 FOR NO KEY UPDATE"#,
         id.uuid()
     )
     .fetch_one(tx)
