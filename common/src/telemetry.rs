@@ -1,9 +1,11 @@
 //! Logs, metrics and the internal listener of a process: /metrics, /healthz, /readyz.
 
+mod look;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -23,8 +25,6 @@ const SECONDS_BUCKETS: &[f64] =
     &[0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0];
 /// How long /readyz waits for Postgres.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
-/// How often histograms are drained into their buckets.
-const UPKEEP: Duration = Duration::from_secs(5);
 
 /// Starts logging: `LOG_FORMAT=json` (the default) or `text`, filtered by `RUST_LOG` (`info` by default). A line does
 /// not name its process: what collects the lines knows it.
@@ -92,14 +92,8 @@ impl Internal {
     pub async fn serve(self, bind: SocketAddr) -> std::io::Result<SocketAddr> {
         let listener = TcpListener::bind(bind).await?;
         let address = listener.local_addr()?;
-        let upkeep = self.clone();
-        tokio::spawn(async move {
-            loop {
-                upkeep.look_at_the_database().await;
-                upkeep.metrics.run_upkeep();
-                tokio::time::sleep(UPKEEP).await;
-            }
-        });
+        let upkeep = self.metrics.clone();
+        tokio::spawn(look::look_at(self.db.clone(), Clock::system(), move || upkeep.run_upkeep()));
         let options = self.db.connect_options();
         tokio::spawn(async move {
             db::gone_silent(&options).await;
@@ -116,26 +110,6 @@ impl Internal {
             .with_state(self);
         tokio::spawn(server::serve(listener, router, Listening::internal(), std::future::pending(), Duration::ZERO));
         Ok(address)
-    }
-
-    /// As any request meets it: how full the pool is, how long a connection is waited for, and whether there is an answer.
-    async fn look_at_the_database(&self) {
-        let (all, idle) = (self.db.size(), self.db.num_idle());
-        metrics::gauge!("database_pool_connections", "state" => "idle").set(idle as f64);
-        metrics::gauge!("database_pool_connections", "state" => "used").set(f64::from(all) - idle as f64);
-        metrics::gauge!("database_pool_limit").set(f64::from(self.db.options().get_max_connections()));
-        let waited = metrics::histogram!("database_pool_wait_seconds");
-        let began = Instant::now();
-        let asked = async {
-            let connection = self.db.acquire().await;
-            waited.record(began.elapsed().as_secs_f64());
-            sqlx::query("SELECT 1").execute(&mut *connection?).await
-        };
-        let answered = tokio::time::timeout(READY_TIMEOUT, asked).await;
-        if answered.is_err() {
-            waited.record(READY_TIMEOUT.as_secs_f64());
-        }
-        metrics::gauge!("database_up").set(if matches!(answered, Ok(Ok(_))) { 1.0 } else { 0.0 });
     }
 
     /// Redis is not asked: without it reads go on, payments wait, and nothing is lost.

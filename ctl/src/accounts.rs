@@ -21,8 +21,22 @@ pub(crate) enum Command {
     /// Tell by what the card gateway knows an account: a JSON object {username, api_key, secret_key} on standard input, as
     /// `gateway account create` prints it. Nothing is moved there: that is `accounts set --provider card_gateway`.
     Connect(Connect),
+    /// End the reading of what a provider tells of an account that has left it, or begin it again where it ended.
+    Statements(Statements),
     /// Every account, newest first.
     List,
+}
+
+#[derive(Args)]
+pub(crate) struct Statements {
+    /// The account (acct_…).
+    id: AccountId,
+    /// Whose statement.
+    #[arg(long, value_enum)]
+    provider: ProviderArg,
+    /// Whether it is read from now on.
+    #[arg(long, value_enum)]
+    read: Switch,
 }
 
 #[derive(Args)]
@@ -171,6 +185,7 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
             Ok(one(ctl, set.id).await)
         }
         Command::Connect(args) => connect(ctl, args).await,
+        Command::Statements(args) => statements(ctl, args).await,
         Command::List => {
             let rows = accounts::list(&ctl.db).await?;
             let rows = rows.iter().map(|row| account(row).into_json()).collect();
@@ -215,6 +230,20 @@ async fn connect(ctl: &Ctl, args: Connect) -> Result<Output> {
     let detail = json!({"username": credentials.username, "currencies": codes});
     act.commit(&entry("accounts.connect", args.id, args.id, detail)).await?;
     Ok(one(ctl, args.id).await)
+}
+
+async fn statements(ctl: &Ctl, args: Statements) -> Result<Output> {
+    let (provider, read) = (ProviderKind::from(args.provider), matches!(args.read, Switch::On));
+    let mut act = ctl.act().await?;
+    let provider_account = accounts::read_statements(&mut **act, args.id, provider, read).await?;
+    let detail = json!({"provider": provider.name(), "read": read});
+    act.commit(&entry("accounts.statements", args.id, provider_account, detail)).await?;
+    Ok(Output::new(vec![
+        ("id", json!(args.id)),
+        ("provider", json!(provider.name())),
+        ("provider_account", json!(provider_account)),
+        ("statements_read", json!(read)),
+    ]))
 }
 
 /// What was just changed. The change stands, whether or not it can be read again.

@@ -1,6 +1,7 @@
 //! The scheduler process: finds what is due in Postgres and hands it out. Any number may run; there is no leader. A claim is
 //! a row whose next turn has been moved on, so two never hand out the same.
 
+mod figures;
 mod schedule;
 
 use std::sync::atomic::AtomicBool;

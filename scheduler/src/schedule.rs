@@ -16,7 +16,7 @@
 //! | partitions of the coming months, and of those that nobody needs any more | 1 h | – | `CREATE TABLE IF NOT EXISTS`, `DROP TABLE` |
 //! | sessions and tokens that ended a day ago | 5 s | `checkout_sessions_expiry`, `payment_tokens_expiry` | `SKIP LOCKED`, deleted |
 //! | nonces whose signatures are too old by now | 5 s | `request_nonces_expiry` | `SKIP LOCKED`, deleted |
-//! | figures for dashboards | 5 s | `operations_due`, `operations_unknown`, what is due of billing, the webhooks' backlog | none needed |
+//! | figures for dashboards | 5 s | `operations_due`, `operations_unknown`, `orphans_found`, what is due of billing, the webhooks' backlog | none needed |
 //!
 //! Each scan costs what is due, never the size of the table. A tick that found a whole batch runs again at once.
 
@@ -28,16 +28,18 @@ use common::accounts::Scope;
 use common::clock::Clock;
 use common::db::Db;
 use common::error::Result;
-use common::flows::{COLLECTION_BATCH, RECONCILIATION_BATCH, RECURRING_BATCH};
-use common::operations::{self, Origin, SWEEP_BATCH, State};
+use common::flows::{COLLECTION_BATCH, RECURRING_BATCH};
+use common::operations::{self, Origin, SWEEP_BATCH};
 use common::payment_links::{self, EXPIRY_BATCH};
 use common::payments::{self, INQUIRY_BATCH};
 use common::proof::failpoint;
-use common::webhooks::{DisabledReason, dispatch};
+use common::webhooks::dispatch;
 use common::{checkout, events, flows, invoices, nonces, queues, recurring_invoices, subscriptions, test_clocks};
 use queue::{Publisher, Queue, Wake};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
+
+use crate::figures;
 
 /// Batches of unwanted webhooks closed in one tick; the next tick goes on.
 const CLOSINGS_A_TICK: usize = 20;
@@ -196,9 +198,9 @@ impl Scheduler {
                 _ = every_hour.tick() => self.attempt("partitions", self.make_partitions()).await,
                 _ = every_5_seconds.tick() => {
                     self.attempt("forget", self.forget()).await;
-                    self.attempt("figures", self.publish_figures()).await;
-                    self.attempt("billing_figures", self.publish_billing_figures()).await;
-                    self.attempt("webhook_figures", self.publish_webhook_figures()).await;
+                    self.attempt("figures", figures::publish(self)).await;
+                    self.attempt("billing_figures", figures::publish_billing(self)).await;
+                    self.attempt("webhook_figures", figures::publish_webhooks(self)).await;
                 }
             }
         }
@@ -319,9 +321,9 @@ impl Scheduler {
     async fn hand_out_reconciliations(&self) -> Result<()> {
         loop {
             let due = flows::take_due_reconciliations(&self.db).await?;
-            let wakes: Vec<_> = due.into_iter().map(|id| Wake { id: id.uuid(), request_id: None }).collect();
+            let wakes: Vec<_> = due.of.into_iter().map(|id| Wake { id: id.uuid(), request_id: None }).collect();
             self.push(queues::RECONCILIATIONS, &wakes).await?;
-            if i64::try_from(wakes.len()).is_ok_and(|n| n < RECONCILIATION_BATCH) {
+            if !due.more {
                 return Ok(());
             }
         }
@@ -403,59 +405,6 @@ impl Scheduler {
         forget_batches(|| checkout::forget_sessions(&self.db, FORGET_BATCH)).await?;
         forget_batches(|| checkout::forget_tokens(&self.db, FORGET_BATCH)).await?;
         forget_batches(|| nonces::forget_expired(&self.db, FORGET_BATCH)).await
-    }
-
-    async fn publish_figures(&self) -> Result<()> {
-        let backlog = operations::backlog(&self.db).await?;
-        for state in [State::Ready, State::Claimed, State::Sending, State::Unknown] {
-            let row = backlog.iter().find(|row| row.state == state);
-            let figure = |value: Option<f64>| value.unwrap_or(0.0);
-            metrics::gauge!("payments_operations_unfinished", "state" => state.name())
-                .set(figure(row.map(|row| row.count as f64)));
-            metrics::gauge!("payments_operations_oldest_age_seconds", "state" => state.name())
-                .set(figure(row.map(|row| row.oldest_seconds)));
-            if state == State::Unknown {
-                metrics::gauge!("payments_operations_for_a_person").set(figure(row.map(|row| row.for_a_person as f64)));
-            }
-        }
-        for queue in queues::ALL {
-            // Redis may be away; then there is no figure, and its own alarms say so.
-            if let Ok(depth) = self.publisher.depth(queue).await {
-                metrics::gauge!("queue_waiting", "queue" => queue.name()).set(depth.waiting as f64);
-                metrics::gauge!("queue_pending", "queue" => queue.name()).set(depth.pending as f64);
-                metrics::gauge!("queue_oldest_age_seconds", "queue" => queue.name())
-                    .set(depth.oldest_age_ms as f64 / 1000.0);
-            }
-        }
-        Ok(())
-    }
-
-    async fn publish_billing_figures(&self) -> Result<()> {
-        let now = self.clock.now();
-        let recurring = recurring_invoices::oldest_due(&self.db, now).await?;
-        let recurring = recurring.map_or(0, |since| now.as_millisecond() - since.as_millisecond());
-        for (work, seconds) in [
-            ("recurring_invoices", recurring as f64 / 1000.0),
-            ("subscriptions", subscriptions::oldest_due_seconds(&self.db, now).await?),
-            ("collections", invoices::oldest_due_seconds(&self.db, now).await?),
-            ("payment_links", payment_links::oldest_due_seconds(&self.db, now).await?),
-        ] {
-            metrics::gauge!("billing_oldest_due_age_seconds", "work" => work).set(seconds);
-        }
-        Ok(())
-    }
-
-    async fn publish_webhook_figures(&self) -> Result<()> {
-        let webhooks = dispatch::backlog(&self.db).await?;
-        metrics::gauge!("webhooks_pending", "state" => "due").set(webhooks.due as f64);
-        metrics::gauge!("webhooks_pending", "state" => "waiting").set(webhooks.waiting as f64);
-        metrics::gauge!("webhooks_oldest_due_age_seconds").set(webhooks.oldest_due_seconds);
-        for reason in DisabledReason::ALL {
-            let disabled =
-                webhooks.disabled.iter().find(|(disabled, _)| *disabled == reason).map_or(0, |(_, count)| *count);
-            metrics::gauge!("webhooks_endpoints_disabled", "reason" => reason.name()).set(disabled as f64);
-        }
-        Ok(())
     }
 }
 

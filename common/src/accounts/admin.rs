@@ -306,11 +306,36 @@ async fn at_provider(
     .fetch_optional(&mut **tx)
     .await?;
     if let Some(id) = made {
+        // Whoever comes back is read again.
+        read_statements(&mut **tx, account, provider, true).await?;
         return Ok(id);
     }
     let id = ProviderAccountId::new(now);
     insert_provider_account(tx, account, id, provider, now).await?;
     Ok(id)
+}
+
+/// Ends the reading of what a provider tells of an account, or begins it again where it ended. Answers that provider account.
+///
+/// # Errors
+/// [`Error::NotFound`] if the account has none at this provider.
+pub async fn read_statements(
+    db: impl PgExecutor<'_>,
+    account: AccountId,
+    provider: ProviderKind,
+    read: bool,
+) -> Result<ProviderAccountId> {
+    sqlx::query_scalar!(
+        "UPDATE provider_accounts SET reconcile_at = CASE
+             WHEN NOT $3 THEN 'infinity' WHEN reconcile_at = 'infinity' THEN clock_timestamp() ELSE reconcile_at END
+         WHERE account_id = $1 AND provider = $2 RETURNING id",
+        account.uuid(),
+        provider as ProviderKind,
+        read,
+    )
+    .fetch_optional(db)
+    .await?
+    .ok_or(Error::NotFound("account at this provider"))
 }
 
 /// Says what one provider account cannot do, beside what its provider never can. Answers that provider account.

@@ -9,7 +9,7 @@ mod scope;
 mod settlement;
 mod time;
 
-pub use admin::{AccountRow, AccountSettings, connect, create, list, set, set_unsupported};
+pub use admin::{AccountRow, AccountSettings, connect, create, list, read_statements, set, set_unsupported};
 pub use authentication::{AuthError, Keys};
 pub use keys::{IssuedKey, KeyRow, issue_publishable, issue_secret, list as list_keys, revoke, rotate};
 pub use payee::{Payee, payee};

@@ -23,6 +23,7 @@ mod inspect;
 mod invoice_payment;
 mod key_check;
 mod late;
+mod lately;
 mod link_payment;
 mod outcome;
 mod pay_page;
@@ -60,10 +61,11 @@ pub use inspect::{
     examine_keys, story_of_payment, why_invoice,
 };
 pub use key_check::{Keys, keys_fit, misfit};
+pub use lately::{SecondCharges, orphans_lately, second_charges_lately};
 pub use outcome::record_outcome;
 pub use pay_page::{Offer, PageAddress, PageKind, PageState, PayPage, Payable, Paying, open_page, pay_page};
 pub use perform::{Performed, perform};
-pub use reconcile::{RECONCILIATION_BATCH, reconcile, take_due_reconciliations};
+pub use reconcile::{DueStatements, reconcile, take_due_reconciliations};
 pub use reencrypt::{SealedSecrets, reencrypt, sealed_secrets};
 pub use reschedule_recurring_invoice::{resume_recurring_invoice, update_recurring_invoice};
 pub use resolve::{Entering, Resolution, Resolved, resolve};

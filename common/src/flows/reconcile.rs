@@ -22,7 +22,7 @@ const RECONCILE_EVERY: Duration = Duration::from_secs(60);
 /// what a worker has at this moment.
 const UNDER_WAY: Duration = Duration::from_secs(120);
 /// Provider accounts that are handed out together.
-pub const RECONCILIATION_BATCH: i64 = 200;
+const RECONCILIATION_BATCH: i64 = 200;
 /// Lines of one reading.
 const LINES: i64 = 1000;
 /// Lines of one reading at most, where more than that were booked at one instant.
@@ -33,22 +33,33 @@ const MOST_FAILURES: usize = 10;
 pub(super) const OK: &str = "ok";
 pub(super) const FAILED: &str = "failed";
 
-/// Takes the provider accounts whose statement is due, and moves their next turn on.
+/// Provider accounts whose statement is due.
+#[derive(Debug)]
+pub struct DueStatements {
+    /// Whose it is.
+    pub of: Vec<ProviderAccountId>,
+    /// Whether there may be more.
+    pub more: bool,
+}
+
+/// Takes the provider accounts whose statement is due, and moves their next turn on. Those that are not connected have theirs too,
+/// and are not handed out: there is nothing by which they could ask.
 ///
 /// # Errors
 /// Only the database's.
-pub async fn take_due_reconciliations(db: &PgPool) -> Result<Vec<ProviderAccountId>> {
-    let rows = sqlx::query_scalar!(
-        "UPDATE provider_accounts SET reconcile_at = clock_timestamp() + make_interval(secs => $1)
+pub async fn take_due_reconciliations(db: &PgPool) -> Result<DueStatements> {
+    let taken = sqlx::query!(
+        r#"UPDATE provider_accounts SET reconcile_at = clock_timestamp() + make_interval(secs => $1)
          WHERE id IN (SELECT id FROM provider_accounts WHERE reconcile_at <= (SELECT clock_timestamp())
                       ORDER BY reconcile_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)
-         RETURNING id",
+         RETURNING id, provider = 'mock' OR credentials IS NOT NULL AS "connected!""#,
         RECONCILE_EVERY.as_secs_f64(),
         RECONCILIATION_BATCH,
     )
     .fetch_all(db)
     .await?;
-    Ok(rows)
+    let more = i64::try_from(taken.len()).is_ok_and(|n| n >= RECONCILIATION_BATCH);
+    Ok(DueStatements { of: taken.into_iter().filter(|row| row.connected).map(|row| row.id).collect(), more })
 }
 
 struct Due {
@@ -238,11 +249,11 @@ async fn note_orphan(
     Ok(())
 }
 
-/// The next reading begins there: at once if there is more to read, and otherwise at its turn.
+/// The next reading begins there: at once if there is more to read and an operator has not ended it, and otherwise at its turn.
 async fn move_on(db: &PgPool, id: ProviderAccountId, until: Timestamp, at_once: bool) -> Result<()> {
     sqlx::query!(
         "UPDATE provider_accounts SET reconciled_until = greatest(created_at, $2),
-            reconcile_at = CASE WHEN $3 THEN clock_timestamp() ELSE reconcile_at END
+            reconcile_at = CASE WHEN $3 AND reconcile_at < 'infinity' THEN clock_timestamp() ELSE reconcile_at END
          WHERE id = $1",
         id.uuid(),
         until,

@@ -429,8 +429,11 @@ pub struct Backlog {
     pub state: State,
     /// How many.
     pub count: i64,
-    /// Seconds since the oldest was written, of those that do not wait for a person.
+    /// Seconds since the oldest was written, of those that do not wait for a person; nor, unless they are unknown, in the
+    /// background.
     pub oldest_seconds: f64,
+    /// The same, of those in the background, of which many may be waiting for their turn.
+    pub oldest_in_background_seconds: f64,
     /// Of these, how many wait for a person.
     pub for_a_person: i64,
 }

@@ -275,6 +275,9 @@ pub async fn close_forgotten(db: &PgPool) -> Result<u64> {
 /// Deliveries that figures are counted of at most: a long backlog must not cost long countings.
 pub const COUNTED: i64 = 100_000;
 
+/// Deliveries are made within seconds, so one that has been due for so long waits for something.
+pub(super) const LATE: Duration = Duration::from_secs(180);
+
 /// What waits to be delivered.
 #[derive(Debug)]
 pub struct Backlog {
@@ -284,6 +287,10 @@ pub struct Backlog {
     pub waiting: i64,
     /// Seconds since the longest due one fell due.
     pub oldest_due_seconds: f64,
+    /// Endpoints that want to hear, do not fail and are not paused, and have deliveries which have been due for minutes.
+    pub endpoints_late: i64,
+    /// Endpoints with deliveries before them whose last attempt failed.
+    pub endpoints_failing: i64,
     /// How many endpoints are disabled, by reason.
     pub disabled: Vec<(DisabledReason, i64)>,
 }

@@ -369,10 +369,26 @@ fn what_the_autoscaler_counts_is_said_nowhere_else() {
     let name = "payments_queue_unread_age_seconds";
     let rule = read(&format!("{KUBERNETES}monitoring/prometheus-adapter.yaml"));
     assert!(rule.contains(&format!("as: {name}")) && read(&format!("{KUBERNETES}base/worker.yaml")).contains(name));
-    let scheduler = read("scheduler/src/schedule.rs");
+    let scheduler = read("scheduler/src/figures.rs");
     for metric in ["queue_oldest_age_seconds", "queue_waiting"] {
         assert!(rule.contains(metric) && scheduler.contains(&format!("\"{metric}\"")), "{metric}");
     }
+}
+
+#[test]
+fn postgres_has_room_for_a_rollout() {
+    let mut most = 0;
+    for (program, connections) in [("api", 17), ("worker", 26), ("scheduler", 9), ("gateway", 21)] {
+        let documents = documents(&read(&format!("{KUBERNETES}base/{program}.yaml")));
+        let numbers = documents.iter().flat_map(|one| at(one, "spec.maxReplicas").chain(at(one, "spec.replicas")));
+        let pods: u64 = numbers.map(|number| number.parse().expect("a number")).max().expect("some pods");
+        // One more is started, and those that are ending are in nobody's number.
+        most += connections * (pods + 1 + pods.min(3));
+    }
+    let said = read("docs/deploying.md");
+    let room = said.split("`max_connections=").nth(1).and_then(|rest| rest.split('`').next());
+    let room: u64 = room.and_then(|room| room.parse().ok()).expect("how many Postgres is to take");
+    assert!(said.contains(&format!("makes {most},")) && room >= most + 10, "{most} at most, and room for {room}");
 }
 
 #[test]

@@ -206,7 +206,7 @@ fn lag(check: &'static str, seconds: f64, says: String, advice: &'static str) ->
 async fn schedulers(db: &PgPool) -> Result<Finding> {
     let waited = sqlx::query_scalar!(
         r#"SELECT extract(epoch FROM clock_timestamp() - reconcile_at)::float8 AS "waited!" FROM provider_accounts
-           ORDER BY reconcile_at LIMIT 1"#
+           WHERE reconcile_at < 'infinity' ORDER BY reconcile_at LIMIT 1"#
     );
     let check = "schedulers";
     Ok(match waited.fetch_optional(db).await? {

@@ -430,8 +430,10 @@ pub(super) async fn backlog(db: &PgPool) -> Result<Vec<Backlog>> {
         Backlog,
         // A refund that waits behind another of its payment, whose outcome is unknown, is as late as that one.
         r#"SELECT state, count(*) AS "count!",
+                  coalesce(extract(epoch FROM clock_timestamp() - min(created_at) FILTER (
+                      WHERE background AND next_push_at IS NOT NULL)), 0)::float8 AS "oldest_in_background_seconds!",
                   coalesce(extract(epoch FROM clock_timestamp() - min(created_at) FILTER (WHERE next_push_at IS NOT NULL
-                      AND NOT (kind = 'refund' AND state = 'ready' AND EXISTS (
+                      AND (NOT background OR state = 'unknown') AND NOT (kind = 'refund' AND state = 'ready' AND EXISTS (
                           SELECT FROM operations b WHERE b.account_id = o.account_id AND b.payment_id = o.payment_id
                               AND b.state::text = 'unknown')))), 0)::float8 AS "oldest_seconds!",
                   count(*) FILTER (WHERE next_push_at IS NULL) AS "for_a_person!"

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::error::Result;
 use crate::id::{AccountId, WebhookEndpointId};
 use crate::time::Timestamp;
-use crate::webhooks::dispatch::{Attempted, Backlog, COUNTED, Claimed, FAILING_ANEW_AFTER, Failure};
+use crate::webhooks::dispatch::{Attempted, Backlog, COUNTED, Claimed, FAILING_ANEW_AFTER, Failure, LATE};
 use crate::webhooks::{DeliveryStatus, DisabledReason};
 
 const NO_LONGER_KEPT: &str = "the event is no longer kept";
@@ -346,7 +346,40 @@ pub(in crate::webhooks) async fn backlog(db: &PgPool) -> Result<Backlog> {
     .fetch_all(db)
     .await?;
     let disabled = disabled.into_iter().map(|row| (row.reason, row.count)).collect();
-    Ok(Backlog { due: row.due, waiting: row.waiting, oldest_due_seconds: row.oldest_due_seconds, disabled })
+    let (endpoints_late, endpoints_failing) = late_and_failing(db).await?;
+    Ok(Backlog {
+        due: row.due,
+        waiting: row.waiting,
+        oldest_due_seconds: row.oldest_due_seconds,
+        endpoints_late,
+        endpoints_failing,
+        disabled,
+    })
+}
+
+/// How many endpoints with a backlog could take it and are late, and how many fail. The cost follows their number, as above.
+async fn late_and_failing(db: &PgPool) -> Result<(i64, i64)> {
+    let row = sqlx::query!(
+        r#"WITH RECURSIVE backlog AS (
+               (SELECT endpoint_id FROM webhook_pending ORDER BY endpoint_id LIMIT 1)
+               UNION ALL
+               SELECT (SELECT p.endpoint_id FROM webhook_pending p WHERE p.endpoint_id > b.endpoint_id
+                       ORDER BY p.endpoint_id LIMIT 1)
+               FROM backlog b WHERE b.endpoint_id IS NOT NULL)
+           SELECT count(*) FILTER (WHERE e.failing_since IS NOT NULL) AS "failing!",
+                  count(*) FILTER (WHERE e.failing_since IS NULL
+                      AND (e.paused_until IS NULL OR e.paused_until <= clock_timestamp() - make_interval(secs => $1))
+                      AND EXISTS (SELECT 1 FROM webhook_pending p
+                          WHERE p.endpoint_id = e.id
+                            AND p.due_at <= (SELECT clock_timestamp() - make_interval(secs => $1))
+                            AND (p.lease_until IS NULL OR p.lease_until < clock_timestamp()))) AS "late!"
+           FROM backlog b JOIN webhook_endpoints e ON e.id = b.endpoint_id
+           WHERE e.deleted_at IS NULL AND e.status = 'enabled'"#,
+        LATE.as_secs_f64(),
+    )
+    .fetch_one(db)
+    .await?;
+    Ok((row.late, row.failing))
 }
 
 #[cfg(test)]

@@ -3,9 +3,11 @@
 mod audit;
 mod books;
 mod doctor;
+mod figures;
 mod replay;
 mod resolve;
 mod resolve_billing;
+mod statements;
 mod stories;
 
 use anyhow::{Context, Result};
