@@ -306,7 +306,8 @@ async fn a_password_is_never_told_in_clear() {
 async fn no_answer_waits_for_a_server_and_no_kill_loses_a_letter() {
     // It takes connections and never says a word.
     let deaf = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let keys = |builder: Builder| builder.env("GATEWAY_CARD_KEY", &"a".repeat(64)).env("GATEWAY_PEPPER", &"b".repeat(64));
+    let keys =
+        |builder: Builder| builder.env("GATEWAY_CARD_KEY", &"a".repeat(64)).env("GATEWAY_PEPPER", &"b".repeat(64));
     let deaf_url = format!("smtp://{}", deaf.local_addr().expect("an address"));
     let mut world = World::of(keys(with_server(&deaf_url)), &[]).await;
     let sold = world.post("sale.php", &with_receipt(world.charge(GOOD))).await;
