@@ -44,7 +44,11 @@ impl App {
 
     /// Who waits for the operation that this request begins.
     pub(crate) fn origin(&self, RequestId(request_id): RequestId) -> Origin {
-        Origin { reply_to: Some(self.reply_channel.to_string()), request_id: Some(request_id.to_string()) }
+        Origin {
+            reply_to: Some(self.reply_channel.to_string()),
+            request_id: Some(request_id.to_string()),
+            payer_address: None,
+        }
     }
 
     /// What addresses an account in this mode may be told at.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use common::id;
@@ -33,17 +33,13 @@ impl<S: Send + Sync> FromRequestParts<S> for RequestId {
 pub(crate) async fn wrap(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let id = RequestId(id::RequestId::new(app.clock.now()));
     request.extensions_mut().insert(id);
-    let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
+    let method = named(request.method());
     let span = tracing::info_span!("request", request_id = %id.0);
     async {
-        let began = Instant::now();
+        let mut end = End { method, route, began: Instant::now(), status: GIVEN_UP };
         let mut response = next.run(request).await;
-        let (status, took) = (response.status().as_u16(), began.elapsed());
-        tracing::info!(%method, route, status, duration_ms = took.as_millis(), "answered");
-        answered(method.as_str(), &route, &status.to_string()).increment(1);
-        let labels = [("method", method.as_str().to_owned()), ("route", route)];
-        metrics::histogram!("http_request_duration_seconds", &labels).record(took.as_secs_f64());
+        end.status = response.status().as_u16();
         if let Ok(value) = HeaderValue::try_from(id.0.to_string()) {
             response.headers_mut().insert(REQUEST_ID, value);
         }
@@ -51,6 +47,43 @@ pub(crate) async fn wrap(State(app): State<App>, mut request: Request, next: Nex
     }
     .instrument(span)
     .await
+}
+
+/// The status of a request whose client hung up before there was an answer. Nobody is ever sent it.
+const GIVEN_UP: u16 = 499;
+
+/// Tells of a request when it ends, be it because the connection has ended, and the request with it.
+struct End {
+    method: &'static str,
+    route: String,
+    began: Instant,
+    status: u16,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let (Self { method, route, status, .. }, took) = (&*self, self.began.elapsed());
+        tracing::info!(method, route, status, duration_ms = took.as_millis(), "answered");
+        answered(method, route, &status.to_string()).increment(1);
+        let labels = [("method", (*method).to_owned()), ("route", route.clone())];
+        metrics::histogram!("http_request_duration_seconds", &labels).record(took.as_secs_f64());
+    }
+}
+
+/// What a method is called in figures and logs. Any word may be sent as one, and no series is ever forgotten.
+fn named(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "PATCH" => "PATCH",
+        "DELETE" => "DELETE",
+        "HEAD" => "HEAD",
+        "OPTIONS" => "OPTIONS",
+        "CONNECT" => "CONNECT",
+        "TRACE" => "TRACE",
+        _ => "other",
+    }
 }
 
 /// The counter of requests that were answered so.

@@ -1,10 +1,10 @@
 //! Who may come in: origin, key, kind of key, capability, in this order (docs/api.md, Order of checks).
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{ConnectInfo, FromRequestParts, Request, State};
+use axum::extract::{FromRequestParts, Request, State};
 use axum::http::header::{AUTHORIZATION, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
@@ -20,6 +20,7 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 use crate::answer::{Answer, Refusal};
 use crate::app::App;
 use crate::endpoint::Door;
+use crate::pages::html::address_of;
 use crate::{body, signing};
 
 /// A handler's proof that the request was let in, and by whose key.
@@ -40,8 +41,8 @@ pub(crate) fn secret(app: &App, door: Door, handler: MethodRouter<App>) -> Metho
 }
 
 async fn let_secret_in(State((app, door)): State<(App, Door)>, request: Request, next: Next) -> Answer {
-    let (caller, request) = authenticate(&app, request).await?;
-    within_limits(&app, caller, request, next, |caller| {
+    let known = authenticate(&app, request).await?;
+    within_limits(&app, known, next, |caller| {
         if caller.key_kind != KeyKind::Secret {
             return Err(Refusal::wrong_kind(
                 "a publishable key starts checkout sessions and exchanges tokens, nothing else",
@@ -76,8 +77,13 @@ async fn let_browser_in(State((app, operation)): State<(App, Operation)>, reques
     let origin = (operation == Operation::CheckoutSessionsCreate)
         .then(|| request.headers().get(ORIGIN).cloned().ok_or_else(Refusal::no_origin))
         .transpose()?;
-    let (caller, request) = authenticate(&app, request).await?;
-    within_limits(&app, caller, request, next, |caller| {
+    let known = authenticate(&app, request).await?;
+    // The key is public, and its bucket all visitors': no one of them empties it.
+    let verdict = app.limits.take_payer(address_of(&known.request));
+    if !verdict.allowed() {
+        return Err(Refusal::too_many(verdict));
+    }
+    within_limits(&app, known, next, |caller| {
         if caller.key_kind != KeyKind::Publishable {
             return Err(Refusal::wrong_kind("a secret key must never be used in a browser"));
         }
@@ -90,16 +96,22 @@ async fn let_browser_in(State((app, operation)): State<(App, Operation)>, reques
     .await
 }
 
-/// Takes one request from the key's bucket, checks what the route asks of the key, and goes on. The bucket's state is told
-/// with every answer.
-async fn within_limits(
-    app: &App,
+/// A request whose key is known.
+struct Known {
     caller: Arc<Caller>,
-    mut request: Request,
-    next: Next,
-    check: impl FnOnce(&Caller) -> Answer<()>,
-) -> Answer {
+    request: Request,
+    /// Of a signed one: good once.
+    nonce: Option<String>,
+}
+
+/// Takes one request from the key's bucket, uses its nonce up, checks what the route asks of the key, and goes on. The bucket's
+/// state is told with every answer. Who comes too often costs the database nothing.
+async fn within_limits(app: &App, known: Known, next: Next, check: impl FnOnce(&Caller) -> Answer<()>) -> Answer {
+    let Known { caller, mut request, nonce } = known;
     let verdict = app.limits.take(&caller).await;
+    if let (true, Some(nonce)) = (verdict.allowed(), nonce) {
+        use_once(app, &caller, &nonce).await.map_err(|refusal| counted(app, address_of(&request), refusal))?;
+    }
     let admitted = if verdict.allowed() { check(&caller) } else { Err(Refusal::too_many(verdict)) };
     let mut response = match admitted {
         Ok(()) => {
@@ -112,30 +124,38 @@ async fn within_limits(
     Ok(response)
 }
 
-/// Finds out whose key it is, and whether a live request is signed by its holder. Whoever fails is counted by address.
-async fn authenticate(app: &App, request: Request) -> Answer<(Arc<Caller>, Request)> {
-    let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
-    let refusal = match identify(app, request).await {
-        Ok(identified) => return Ok(identified),
-        Err(refusal) => refusal,
-    };
-    let verdict = app.limits.take_stranger(address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
-    Err(if verdict.allowed() { refusal } else { Refusal::too_many(verdict) })
+async fn use_once(app: &App, caller: &Caller, nonce: &str) -> Answer<()> {
+    if nonces::use_once(&app.db, caller.account_id, caller.key_id, nonce).await? {
+        Ok(())
+    } else {
+        Err(Refusal::unauthenticated("the nonce was used before"))
+    }
 }
 
-async fn identify(app: &App, request: Request) -> Answer<(Arc<Caller>, Request)> {
+/// Finds out whose key it is, and whether a live request is signed by its holder. Whoever fails is counted by address.
+async fn authenticate(app: &App, request: Request) -> Answer<Known> {
+    let address = address_of(&request);
+    identify(app, request).await.map_err(|refusal| counted(app, address, refusal))
+}
+
+fn counted(app: &App, address: IpAddr, refusal: Refusal) -> Refusal {
+    let verdict = app.limits.take_stranger(address);
+    if verdict.allowed() { refusal } else { Refusal::too_many(verdict) }
+}
+
+async fn identify(app: &App, request: Request) -> Answer<Known> {
     let key = bearer(request.headers())
         .ok_or_else(|| Refusal::unauthenticated("Authorization: Bearer <API key> is required"))?;
     let caller = app.keys.authenticate(key).await?;
     if caller.mode == Mode::Live && caller.key_kind == KeyKind::Secret {
-        let request = check_signature(app, &caller, request).await?;
-        return Ok((caller, request));
+        let (request, nonce) = check_signature(app, &caller, request).await?;
+        return Ok(Known { caller, request, nonce: Some(nonce) });
     }
-    Ok((caller, request))
+    Ok(Known { caller, request, nonce: None })
 }
 
-/// Reads the body to check its digest, and gives the request back whole.
-async fn check_signature(app: &App, caller: &Caller, request: Request) -> Answer<Request> {
+/// Reads the body to check its digest, and gives the request back whole, with its nonce.
+async fn check_signature(app: &App, caller: &Caller, request: Request) -> Answer<(Request, String)> {
     let sealed = caller.signing_secret.as_deref();
     let secret =
         sealed.and_then(|sealed| app.encryption.open(sealed, &caller.key_id.to_string())).ok_or_else(|| {
@@ -149,10 +169,7 @@ async fn check_signature(app: &App, caller: &Caller, request: Request) -> Answer
     let now = app.clock.now().as_millisecond() / 1000;
     let nonce = signing::verify(&parts, &body, &caller.key_id.to_string(), secret.expose(), now)
         .map_err(Refusal::unauthenticated)?;
-    if !nonces::use_once(&app.db, caller.account_id, caller.key_id, &nonce).await? {
-        return Err(Refusal::unauthenticated("the nonce was used before"));
-    }
-    Ok(Request::from_parts(parts, body.into()))
+    Ok((Request::from_parts(parts, body.into()), nonce))
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {

@@ -236,7 +236,7 @@ pub fn key_cache() -> Result<Duration, ConfigError> {
     }
 }
 
-/// `PAGE_RATE_LIMIT`: requests a second that one address may make to payment pages, 20 if not set.
+/// `PAGE_RATE_LIMIT`: requests a second that one address may make to payment pages and with publishable keys, 20 if not set.
 ///
 /// # Errors
 /// It is not a number from 1 on.

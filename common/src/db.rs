@@ -199,6 +199,11 @@ pub fn worth_repeating(error: &sqlx::Error) -> bool {
     error.as_database_error().and_then(|said| said.code()).is_some_and(|code| PASSING.contains(&&*code))
 }
 
+/// Whether the server takes no writes, as one that is not (yet) the primary.
+pub fn is_read_only(error: &sqlx::Error) -> bool {
+    error.as_database_error().and_then(|said| said.code()).is_some_and(|code| code == "25006")
+}
+
 /// Whether the server or the line to it failed: nothing is known of a COMMIT that was on its way.
 pub fn lost_connection(error: &sqlx::Error) -> bool {
     if let Some(said) = error.as_database_error() {

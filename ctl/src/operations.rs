@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
-use common::flows::{self, Resolution};
+use common::flows::{self, Entering, Resolution};
 use common::id::{AccountId, OperationId};
 use common::operations::admin::{self, Filter, OperationRow};
 use common::providers::DeclineType;
@@ -55,6 +55,9 @@ pub(crate) struct Resolve {
     /// How it is known that nothing was done; of failed.
     #[arg(long, required_if_eq("outcome", "failed"))]
     reason: Option<String>,
+    /// Also one that the provider is still asked about, if it was first sent an hour ago or more: nobody asks any more then.
+    #[arg(long)]
+    stop_asking: bool,
     /// Try it, and take it back.
     #[arg(long)]
     dry_run: bool,
@@ -120,7 +123,8 @@ impl Resolve {
 async fn resolve(ctl: &Ctl, args: Resolve) -> Result<Output> {
     public_url::set(common::config::public_url()?);
     let resolution = args.resolution()?;
-    let done = flows::resolve(&ctl.db, &ctl.clock, &ctl.actor, args.id, &resolution, args.dry_run).await?;
+    let entering = Entering { dry_run: args.dry_run, stop_asking: args.stop_asking };
+    let done = flows::resolve(&ctl.db, &ctl.clock, &ctl.actor, args.id, &resolution, entering).await?;
     if let (Some(_), Some(publisher), Some(channel)) = (done.record, ctl.db.publisher(), &done.performed.reply_to) {
         // Whoever does not hear it looks for itself.
         let _ = publisher.reply(channel, done.performed.reply_id).await;

@@ -216,7 +216,7 @@ impl Launch {
         let mut settings: Vec<String> = [
             "listen_addresses=127.0.0.1",
             "unix_socket_directories=",
-            "max_connections=600",
+            "max_connections=1000",
             "jit=off",
             "timezone=UTC",
         ]

@@ -16,7 +16,7 @@ use shared::Shared;
 
 /// Requests per second, and at once, of one address without a valid key.
 const STRANGERS: Rate = Rate { per_second: 50, burst: 200 };
-/// How many seconds' worth of requests to payment pages an address may make at once.
+/// How many seconds' worth of requests to payment pages, and with publishable keys, an address may make at once.
 const PAYERS_BURST: u32 = 5;
 
 /// The limits of this process and of all. Cheap to clone.
@@ -61,7 +61,7 @@ impl Policy {
 }
 
 impl Limits {
-    /// Payment pages take so many requests a second from one address.
+    /// Payment pages take so many requests a second from one address, and so do the routes for browsers.
     pub(crate) fn new(redis: &queue::Redis, payers_per_second: u32) -> Self {
         Self {
             shared: Shared::connect(redis),
@@ -86,7 +86,7 @@ impl Limits {
         self.strangers.take(place(address), STRANGERS, Policy::Address)
     }
 
-    /// Takes one request to a payment page.
+    /// Takes one request to a payment page, or with a publishable key.
     pub(crate) fn take_payer(&self, address: IpAddr) -> Verdict {
         self.payers.take(place(address), self.of_payers, Policy::Address)
     }

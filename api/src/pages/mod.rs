@@ -20,9 +20,11 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use common::egress::is_public;
 use common::error::Error;
 use common::flows::{self, Offer, PageAddress, PageKind, PageState, Paying};
 use common::id::PaymentId;
+use common::operations::Origin;
 use common::queues;
 use queue::Wake;
 
@@ -121,6 +123,7 @@ async fn pay(
     request: Request,
 ) -> Result<Response, Problem> {
     let address = PageAddress { kind, token };
+    let payer = html::address_of(&request).to_canonical();
     let sent = form::read(request).await?;
     let tips = form::value(&sent, "no_tip").is_none();
     let again = async |status, remark| shown(app, address, None, status, Telling { remark, tips }).await;
@@ -130,7 +133,9 @@ async fn pay(
     // What is no number is no sum that anyone was shown.
     let total = form::value(&sent, "amount").map(|amount| amount.parse().unwrap_or(0));
     let offer = Offer { token: &card, tips, total };
-    let origin = app.origin(request_id);
+    // That of a balancer is all payers'.
+    let payer_address = is_public(payer).then(|| payer.to_string());
+    let origin = Origin { payer_address, ..app.origin(request_id) };
     match flows::pay_page(&app.db, address, offer, &origin, &app.encryption, app.clock.now()).await {
         Ok(Paying::Begun(payment, operation)) => {
             let waiter = app.replies.register(payment.id.uuid());

@@ -61,6 +61,7 @@ pub(super) fn render(page: &PayPage, taker: Option<&Taker>, telling: Telling<'_>
     let title = match state {
         PageState::Open => format!("Pay {shown} to {}", payee.name),
         PageState::UnderWay => format!("{shown} to {} is being paid", payee.name),
+        PageState::TooManyDeclined => format!("{shown} to {} cannot be paid right now", payee.name),
         PageState::Paid => format!("{shown} to {} is paid", payee.name),
         PageState::Voided | PageState::Cancelled | PageState::Expired => format!("{shown} to {}", payee.name),
     };
@@ -88,6 +89,7 @@ fn notices(html: &mut String, page: &PayPage, remark: Option<&str>) {
             let asks = "Your bank asks you to confirm this payment. Nothing is charged until you have.";
             notice(html, "", "status", &[asks, &link]);
         }
+        (PageState::TooManyDeclined, _) => notice(html, "bad", "alert", &[&state]),
         (PageState::UnderWay | PageState::Voided | PageState::Cancelled | PageState::Expired, _) => {
             notice(html, "", "status", &[&state]);
         }
@@ -115,6 +117,10 @@ fn of_state(page: &PayPage) -> String {
             "A payment is being processed. Please do not pay again; this page looks by itself what has come of it."
                 .into()
         }
+        PageState::TooManyDeclined => format!(
+            "Too many cards were declined here, so this cannot be paid right now. Please try again in an hour, or ask {payee} \
+             for another way to pay."
+        ),
         PageState::Paid => match paid_at {
             Some(at) => format!("Paid on {}. Thank you.", page.payee.timezone.spell(at)),
             None => "Paid. Thank you.".into(),

@@ -48,7 +48,7 @@ pub(super) async fn run(State(app): State<App>, Authenticated(caller): Authentic
     for (waiting, payment) in waiting {
         collected += usize::from(is_paid(&app, waiting, caller.account_id, payment).await);
     }
-    let claimed = collecting.begun.len() + collecting.without_card;
+    let claimed = collecting.begun.len() + collecting.unsent;
     Ok(ok(RunView { claimed, collected, released: claimed - collected }))
 }
 

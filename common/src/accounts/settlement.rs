@@ -17,12 +17,17 @@ pub struct Settlement {
 }
 
 impl Settlement {
+    /// Whether the account can be paid in this currency.
+    pub fn takes(&self, currency: Currency) -> bool {
+        self.provider.takes(currency, self.currencies.as_deref())
+    }
+
     /// Refuses a currency that the account cannot be paid in.
     ///
     /// # Errors
     /// 422 `currency`
     pub fn require(&self, currency: Currency) -> Result<()> {
-        if self.provider.takes(currency, self.currencies.as_deref()) {
+        if self.takes(currency) {
             return Ok(());
         }
         Err(Error::invalid("currency", format!("this account cannot be paid in {currency}")))

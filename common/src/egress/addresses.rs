@@ -81,6 +81,11 @@ impl Reach {
     }
 }
 
+/// Whether an address is one of the public internet.
+pub fn is_public(address: IpAddr) -> bool {
+    refusal(address, false).is_none()
+}
+
 /// Why no stranger may have us connect to this address, as what it is; none if one may.
 pub(super) fn refusal(address: IpAddr, allow_loopback: bool) -> Option<&'static str> {
     match address {

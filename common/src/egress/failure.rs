@@ -10,6 +10,9 @@ use tokio_rustls::rustls;
 /// Characters of a message at most: a certificate may name thousands of hosts.
 const MAX_MESSAGE: usize = 200;
 
+/// One sentence for a name that is none and for one that leads inwards, so that nobody learns which names there are inside.
+const NO_ADDRESS: &str = "the host's name leads to no address that may be connected to";
+
 /// A request that got no whole answer. It may have been received nonetheless, unless the kind says otherwise.
 #[derive(Debug)]
 pub struct Failure {
@@ -52,7 +55,11 @@ impl Fault {
     }
 
     pub(super) const fn refused() -> Self {
-        Self::new(FailureKind::AddressRefused, "the host has no public address")
+        Self::new(FailureKind::AddressRefused, NO_ADDRESS)
+    }
+
+    pub(super) const fn unknown_name() -> Self {
+        Self::new(FailureKind::Dns, NO_ADDRESS)
     }
 
     pub(super) fn timeout(limit: Duration) -> Self {

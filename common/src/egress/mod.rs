@@ -18,6 +18,7 @@ mod target;
 mod tests;
 mod trusted;
 
+pub use addresses::is_public;
 pub use answer::Received;
 pub use client::Egress;
 pub use failure::{Failure, FailureKind};

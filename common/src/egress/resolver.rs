@@ -12,7 +12,7 @@ use hyper_util::client::legacy::connect::dns::Name;
 use tower::Service;
 
 use super::addresses::Reach;
-use super::failure::{FailureKind, Fault};
+use super::failure::Fault;
 
 /// Addresses that are tried at most: whoever answers with hundreds does not have us knock at hundreds of doors.
 const TRIED: usize = 8;
@@ -51,7 +51,7 @@ impl Judged {
     async fn addresses(self, host: String) -> Result<std::vec::IntoIter<SocketAddr>, Fault> {
         let found = self.resolver.resolve(host).await.unwrap_or_default();
         if found.is_empty() {
-            return Err(Fault::new(FailureKind::Dns, "the host's name has no address"));
+            return Err(Fault::unknown_name());
         }
         let open = found.into_iter().filter(|address| self.reach.refusal(*address).is_none());
         // The connector puts the URL's port in.
@@ -80,6 +80,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
+    use crate::egress::FailureKind;
 
     /// Gives its answers one after the other, whatever it is asked.
     struct Scripted(Mutex<VecDeque<Vec<IpAddr>>>);
@@ -130,6 +131,17 @@ mod tests {
     async fn a_name_without_addresses_is_no_refusal() {
         assert_eq!(ask(&scripted(&[&[]], false)).await, Err(FailureKind::Dns));
         assert_eq!(ask(&scripted(&[], false)).await, Err(FailureKind::Dns));
+    }
+
+    #[tokio::test]
+    async fn what_is_said_does_not_tell_a_name_inside_from_none() {
+        let said = async |found: &[&[&str]]| {
+            let fault = scripted(found, false).addresses("redis".to_owned()).await.unwrap_err();
+            (fault.kind, fault.message)
+        };
+        let (inside, nowhere) = (said(&[&["10.0.0.1"]]).await, said(&[&[]]).await);
+        assert_ne!(inside.0, nowhere.0, "whoever watches us is told");
+        assert_eq!(inside.1, nowhere.1, "and nobody else");
     }
 
     #[tokio::test]

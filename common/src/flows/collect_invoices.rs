@@ -11,11 +11,13 @@ use crate::accounts::{self, Scope};
 use crate::customers;
 use crate::db::Db;
 use crate::error::Result;
-use crate::id::{AccountId, CollectionAttemptId, InvoiceId, OperationId, PaymentId};
-use crate::invoices::{self, Circumstances, Failure, attempts};
+use crate::id::{AccountId, CollectionAttemptId, InvoiceId, OperationId, PaymentId, PaymentMethodId};
+use crate::invoices::{self, Circumstances, Failure, Invoice, Next, attempts};
 use crate::operations::{FIRST_PUSH_AFTER, Origin};
+use crate::payment_methods;
 use crate::payments;
 use crate::proof::{self, Rule, failpoint};
+use crate::providers::ProviderKind;
 use crate::subscriptions;
 use crate::time::Timestamp;
 
@@ -36,8 +38,8 @@ pub struct Begun {
 pub struct Collecting {
     /// Attempts that charge a card.
     pub begun: Vec<Begun>,
-    /// Attempts that have failed for want of a card.
-    pub without_card: usize,
+    /// Attempts that have failed with nothing sent: no card, or none for that currency.
+    pub unsent: usize,
     /// Invoices that were due, a few more perhaps than the attempts: a cardholder may be paying one.
     pub due: usize,
 }
@@ -69,11 +71,11 @@ pub async fn collect_due_invoices(db: &Db, scope: Scope, limit: i64, origin: &Or
         if written.contains(&attempt.invoice.uuid()) {
             collecting.begun.push(Begun { operation: attempt.operation, payment: attempt.payment });
         } else {
-            match fail_without_card(db, scope, &attempt).await {
-                Ok(failed) => collecting.without_card += usize::from(failed),
+            match fail_unsent(db, scope, &attempt).await {
+                Ok(failed) => collecting.unsent += usize::from(failed),
                 // What has begun must be handed out; this one is due again.
                 Err(error) => {
-                    tracing::error!(invoice = %attempt.invoice, %error, "an invoice without a card could not be noted as failed");
+                    tracing::error!(invoice = %attempt.invoice, %error, "an invoice that cannot be charged could not be noted as failed");
                 }
             }
         }
@@ -150,11 +152,13 @@ async fn lock_due(tx: &mut PgConnection, scope: Scope, limit: i64) -> Result<Vec
 }
 
 /// Writes the attempts of invoices that are locked, with all that charges their cards, and answers for which: not for one
-/// without a card, nor for one that a cardholder began to pay before it was locked.
+/// without a card, nor for one whose card is kept where its currency is not taken ([`ProviderKind::takes`]), nor for one that a
+/// cardholder began to pay before it was locked.
 async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) -> Result<Vec<Uuid>> {
     let ids = |id: fn(&NewAttempt) -> Uuid| attempts.iter().map(id).collect::<Vec<_>>();
     let references: Vec<_> = attempts.iter().map(|attempt| attempt.operation.to_string()).collect();
     let times: Vec<_> = attempts.iter().map(|attempt| attempt.now).collect();
+    let (limited, taken) = ProviderKind::limits();
     let written = sqlx::query_scalar!(
         r#"WITH due AS MATERIALIZED (
                SELECT n.*, i.account_id, i.customer_id, i.amount, i.currency, i.attempt_count + 1 AS number,
@@ -166,6 +170,9 @@ async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) 
                JOIN customers c ON c.account_id = i.account_id AND c.id = i.customer_id
                JOIN payment_methods m ON m.account_id = i.account_id
                    AND m.id = coalesce(i.collect_payment_method_id, c.default_payment_method_id) AND m.status = 'active'
+               JOIN provider_accounts s ON s.id = m.provider_account_id
+                   AND (s.currencies IS NULL OR i.currency = ANY (s.currencies))
+                   AND (s.provider::text <> ALL ($10::text[]) OR s.provider::text || ' ' || i.currency = ANY ($11::text[]))
                WHERE NOT EXISTS (SELECT 1 FROM payments p WHERE p.account_id = i.account_id AND p.invoice_id = i.id
                    AND p.status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded'))),
            payment AS (
@@ -196,16 +203,17 @@ async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) 
         FIRST_PUSH_AFTER.as_secs_f64(),
         origin.reply_to,
         origin.request_id,
+        &limited as &[&str],
+        &taken,
     )
     .fetch_all(tx)
     .await?;
     Ok(written)
 }
 
-/// Writes a failed attempt for an invoice that is due and whose customer has no card that could be charged. `false` if that is
-/// not so any more. The customer is locked: a first card that is saved at this moment comes before, or finds the invoice
-/// waiting for it.
-async fn fail_without_card(db: &Db, scope: Scope, attempt: &NewAttempt) -> Result<bool> {
+/// Writes a failed attempt for an invoice that is due and for which nothing can be sent. `false` if that is not so any more.
+/// The customer is locked: a first card that is saved at this moment comes before, or finds the invoice waiting for it.
+async fn fail_unsent(db: &Db, scope: Scope, attempt: &NewAttempt) -> Result<bool> {
     let NewAttempt { invoice: id, account, now, .. } = *attempt;
     let owed = invoices::retrieve(&**db, account, id).await?;
     let mut tx = db.begin().await?;
@@ -217,21 +225,39 @@ async fn fail_without_card(db: &Db, scope: Scope, attempt: &NewAttempt) -> Resul
     let mut subscription = subscriptions::lock_producer(&mut tx, &owed).await?;
     let mut invoice = invoices::lock(&mut tx, account, id).await?;
     let due = invoice.next_attempt_at.is_some_and(|at| at <= now);
-    let card = invoice.collect_payment_method_id.or(customer.default_payment_method_id);
     // Whoever pays it on its page comes before, or waits for this lock.
-    if !due || card.is_some() || payments::live_for_invoice(&mut tx, account, id).await?.is_some() {
+    if !due || payments::live_for_invoice(&mut tx, account, id).await?.is_some() {
         return Ok(false);
     }
+    let card = invoice.collect_payment_method_id.or(customer.default_payment_method_id);
+    let Some(failure) = hindrance(&mut tx, &invoice, card).await? else { return Ok(false) };
     let number = invoice.attempt_begins(now);
-    attempts::without_card(&mut tx, &invoice, number, now).await?;
     let zone = accounts::timezone(&mut *tx, account).await?;
     let world = Circumstances { now, zone: &zone, another_card: false, given_up: false };
-    invoices::attempt_failed(&mut tx, &mut invoice, Failure::NO_CARD, world).await?;
+    let next = invoices::attempt_failed(&mut tx, &mut invoice, failure, world).await?;
+    attempts::unsent(&mut tx, &invoice, number, failure, now).await?;
     if let Some(subscription) = &mut subscription {
         subscriptions::invoice_failed(&mut tx, subscription, now).await?;
     }
     failpoint("collect_invoices.failed_without_card").await?;
     tx.commit().await?;
-    metrics::counter!("invoices_collection_attempts_total", "outcome" => "no_card").increment(1);
+    let outcome = match (card, next) {
+        (None, _) => "no_card",
+        (Some(_), Next::Exhausted) => "exhausted",
+        (Some(_), _) => "no_currency",
+    };
+    metrics::counter!("invoices_collection_attempts_total", "outcome" => outcome).increment(1);
     Ok(true)
+}
+
+/// Why nothing can be sent for an invoice.
+async fn hindrance(
+    tx: &mut PgConnection,
+    invoice: &Invoice,
+    card: Option<PaymentMethodId>,
+) -> Result<Option<Failure<'static>>> {
+    let Some(card) = card else { return Ok(Some(Failure::NO_CARD)) };
+    let card = payment_methods::retrieve(tx, invoice.account_id, card).await?;
+    let settlement = accounts::settlement(tx, card.provider_account_id).await?;
+    Ok((!settlement.takes(invoice.currency)).then_some(Failure::CURRENCY))
 }

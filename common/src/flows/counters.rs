@@ -8,7 +8,7 @@ use crate::providers::ProviderKind;
 /// What may come of asking a provider.
 const OUTCOMES: [&str; 6] = ["succeeded", "challenged", "declined", "failed", "pending", "unknown"];
 /// What may come of an attempt to collect an invoice.
-const COLLECTIONS: [&str; 5] = ["paid", "soft_decline", "hard_decline", "exhausted", "no_card"];
+const COLLECTIONS: [&str; 6] = ["paid", "soft_decline", "hard_decline", "exhausted", "no_card", "no_currency"];
 
 /// Of who asks providers and reads their statements.
 pub fn count_payments_from_nought() {

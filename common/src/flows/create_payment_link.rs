@@ -16,8 +16,7 @@ pub async fn create_payment_link(db: &Db, caller: &Caller, new: NewPaymentLink, 
     let link = new.open(caller, now)?;
     let mut doubt = Doubt::default();
     loop {
-        doubt.sent();
-        let Err(failure) = write(db, &link).await else { return Ok(link) };
+        let Err(failure) = write(db, &link, &mut doubt).await else { return Ok(link) };
         if let Some(written) = doubt.look(failure, payment_links::retrieve(db, caller.account_id, link.id, now)).await?
         {
             return Ok(written);
@@ -25,7 +24,9 @@ pub async fn create_payment_link(db: &Db, caller: &Caller, new: NewPaymentLink, 
     }
 }
 
-async fn write(db: &Db, link: &PaymentLink) -> Result<()> {
-    payment_links::insert(db, link).await?;
+async fn write(db: &Db, link: &PaymentLink, doubt: &mut Doubt) -> Result<()> {
+    let mut connection = db.acquire().await?;
+    doubt.sent();
+    payment_links::insert(&mut connection, link).await?;
     failpoint("create_payment_link.written").await
 }

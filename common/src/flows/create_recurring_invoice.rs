@@ -24,8 +24,7 @@ pub async fn create_recurring_invoice(
     let recurring = new.starting(caller, &zone, now)?;
     let mut doubt = Doubt::default();
     loop {
-        doubt.sent();
-        let Err(failure) = write(db, &recurring).await else { return Ok(recurring) };
+        let Err(failure) = write(db, &recurring, &mut doubt).await else { return Ok(recurring) };
         let find = recurring_invoices::retrieve(db, caller.account_id, recurring.id);
         if let Some(written) = doubt.look(failure, find).await? {
             return Ok(written);
@@ -33,7 +32,9 @@ pub async fn create_recurring_invoice(
     }
 }
 
-async fn write(db: &Db, recurring: &RecurringInvoice) -> Result<()> {
-    recurring_invoices::insert(db, recurring).await?;
+async fn write(db: &Db, recurring: &RecurringInvoice, doubt: &mut Doubt) -> Result<()> {
+    let mut connection = db.acquire().await?;
+    doubt.sent();
+    recurring_invoices::insert(&mut connection, recurring).await?;
     failpoint("create_recurring_invoice.written").await
 }

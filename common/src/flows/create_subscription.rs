@@ -2,13 +2,13 @@
 
 use super::bill_cycle::bill_cycle;
 use super::doubt::Doubt;
-use crate::accounts::Caller;
+use crate::accounts::{self, Caller};
 use crate::calendar::Period;
 use crate::customers;
 use crate::db::Db;
 use crate::error::{Error, Result};
 use crate::events::EventType;
-use crate::id::{CustomerId, PaymentMethodId};
+use crate::id::{CustomerId, PaymentMethodId, ProviderAccountId};
 use crate::payment_methods::{self, Status as CardStatus};
 use crate::plans::{self, Plan};
 use crate::proof::failpoint;
@@ -19,7 +19,7 @@ use crate::time::Timestamp;
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown customer, plan or card; 422 `paymentMethodId` for a card that is another customer's or
-/// cannot be charged; 422 `startAt` if the calendar ends before a cycle does.
+/// cannot be charged; 422 `currency` if the account cannot be paid in that of the plan; 422 `startAt` if the calendar ends before a cycle does.
 pub async fn create_subscription(
     db: &Db,
     caller: &Caller,
@@ -28,9 +28,11 @@ pub async fn create_subscription(
 ) -> Result<Subscription> {
     customers::retrieve(db, caller.account_id, new.customer_id).await?;
     let plan = plans::retrieve(db, caller.account_id, new.plan_id).await?;
-    if let Some(card) = new.payment_method_id {
-        check_card(db, caller, new.customer_id, card).await?;
-    }
+    let settles = match new.payment_method_id {
+        Some(card) => check_card(db, caller, new.customer_id, card).await?,
+        None => caller.provider_account_id,
+    };
+    accounts::settlement(&**db, settles).await?.require(plan.currency)?;
     let cycles = plan.cycles(new.anchor(now))?;
     let mut subscription = Subscription::new(new, &cycles, caller, now)?;
     let first = subscription.is_due(now).then(|| subscription.begin_cycle(&cycles)).transpose()?;
@@ -48,8 +50,8 @@ pub async fn create_subscription(
     }
 }
 
-/// Neither whose a card is nor that it was saved ever changes, so nothing has to be locked.
-async fn check_card(db: &Db, caller: &Caller, customer: CustomerId, id: PaymentMethodId) -> Result<()> {
+/// Where it is kept. Neither whose a card is nor that it was saved ever changes, so nothing has to be locked.
+async fn check_card(db: &Db, caller: &Caller, customer: CustomerId, id: PaymentMethodId) -> Result<ProviderAccountId> {
     let card = payment_methods::retrieve_from(db, caller.account_id, id).await?;
     if card.customer_id != customer {
         return Err(Error::invalid("paymentMethodId", "the card is another customer's"));
@@ -57,7 +59,7 @@ async fn check_card(db: &Db, caller: &Caller, customer: CustomerId, id: PaymentM
     if card.status != CardStatus::Active {
         return Err(Error::invalid("paymentMethodId", "the card is not saved (yet) and cannot be charged"));
     }
-    Ok(())
+    Ok(card.provider_account_id)
 }
 
 async fn write(

@@ -14,16 +14,15 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// What is known of an intent that is being written under ids made beforehand.
 #[derive(Debug, Default)]
 pub(super) struct Doubt {
+    /// This try has sent a COMMIT.
     committing: bool,
+    /// An earlier try has sent one that was never answered. It may live on in its backend and take effect at any time: behind
+    /// a standby that is away, for one.
+    in_doubt: bool,
     paused: Duration,
 }
 
 impl Doubt {
-    /// Whether a COMMIT was sent and never answered.
-    pub(super) fn is_open(&self) -> bool {
-        self.committing
-    }
-
     /// A statement that commits by itself is about to be sent.
     pub(super) fn sent(&mut self) {
         self.committing = true;
@@ -38,36 +37,71 @@ impl Doubt {
         }
     }
 
-    /// After a failure to write something new: what `find` has found of it if a COMMIT had no answer, since then even a refusal
-    /// may be the doing of the first try; none when it is time to run the whole again with the same ids. Told by mistake that
-    /// nothing was done, the merchant would make a second one.
+    /// What `find` sees of the intent, if a COMMIT may have taken effect: then even a refusal may be the doing of an earlier try.
+    ///
+    /// # Errors
+    /// What kept it from looking.
+    pub(super) async fn found<T>(&self, find: impl Future<Output = Result<T>>) -> Result<Option<T>> {
+        if !self.committing && !self.in_doubt {
+            return Ok(None);
+        }
+        match find.await {
+            Ok(written) => Ok(Some(written)),
+            Err(Error::NotFound(_)) => Ok(None),
+            Err(unread) => Err(unread),
+        }
+    }
+
+    /// After a failure to write something new: what was written after all, or none when it is time to run the whole again with
+    /// the same ids. Told by mistake that nothing was done, the merchant would make a second one.
     ///
     /// # Errors
     /// That failure, if it is known that nothing is there and trying again has not helped.
     pub(super) async fn look<T>(&mut self, failure: Error, find: impl Future<Output = Result<T>>) -> Result<Option<T>> {
-        let mut error = failure;
-        if self.is_open() {
-            match find.await {
-                Ok(written) => return Ok(Some(written)),
-                Err(Error::NotFound(_)) => {}
-                Err(unread) => error = unread,
-            }
+        match self.found(find).await {
+            Ok(Some(written)) => return Ok(Some(written)),
+            Ok(None) => self.again(failure).await?,
+            Err(unread) => self.again_unread(unread).await?,
         }
-        self.again(error).await.map(|()| None)
+        Ok(None)
     }
 
-    /// After a failure: returns when it is time to run the whole again with the same ids, or hands the error on if the
-    /// intent is known not to exist and trying again has not helped.
+    /// After a failure, with nothing found: returns when it is time to run the whole again with the same ids, or hands the error
+    /// on if the intent is known not to exist and trying again has not helped.
     pub(super) async fn again(&mut self, error: Error) -> Result<()> {
-        let lost = matches!(&error, Error::Database(cause) if db::lost_connection(cause));
-        // An error that the server has told of is an answer: what was sent is not in effect.
-        self.committing &= lost;
-        if !lost || (!self.committing && self.paused >= GIVE_UP_AFTER) {
+        let (is_lost, is_passing) = kind(&error);
+        // What the server says is an answer to what this try has sent. An earlier one that hangs makes this one wait for its
+        // locks in vain, which says nothing of how it will end.
+        self.in_doubt = (self.committing && is_lost) || (self.in_doubt && (is_lost || is_passing));
+        self.committing = false;
+        if !self.in_doubt && (!is_lost || self.paused >= GIVE_UP_AFTER) {
             return Err(error);
         }
-        tracing::warn!(%error, in_doubt = self.committing, "database lost while an intent was written; trying again with the same ids");
-        tokio::time::sleep(PAUSE).await;
-        self.paused += PAUSE;
+        self.pause(&error).await;
         Ok(())
     }
+
+    /// The same where it could not be looked for: the doubt remains.
+    pub(super) async fn again_unread(&mut self, error: Error) -> Result<()> {
+        self.in_doubt = true;
+        self.committing = false;
+        let (is_lost, is_passing) = kind(&error);
+        if !is_lost && !is_passing {
+            return Err(error);
+        }
+        self.pause(&error).await;
+        Ok(())
+    }
+
+    async fn pause(&mut self, error: &Error) {
+        tracing::warn!(%error, in_doubt = self.in_doubt, "database lost while an intent was written; trying again with the same ids");
+        tokio::time::sleep(PAUSE).await;
+        self.paused += PAUSE;
+    }
+}
+
+/// Whether the connection was lost, and whether the same may go well a little later.
+fn kind(error: &Error) -> (bool, bool) {
+    let Error::Database(cause) = error else { return (false, false) };
+    (db::lost_connection(cause), db::worth_repeating(cause) || db::is_read_only(cause))
 }

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::events::{self, EventType};
 use crate::id::PaymentId;
 use crate::operations::PROVIDER_TIMEOUT;
-use crate::payments::{self, Payment, PaymentView, Status, refunds};
+use crate::payments::{self, Inquiry, Payment, PaymentView, Status, refunds};
 use crate::proof::failpoint;
 use crate::providers::{Inquired, Providers, Standing};
 use crate::time::Timestamp;
@@ -27,8 +27,8 @@ pub async fn inquire(db: &Db, providers: &Providers, clock: &Clock, id: PaymentI
     let Some(provider) = providers.get(due.provider) else { return Ok(()) };
     let asked = provider.inquire(Inquired {
         account: due.provider_account_id,
-        charge: due.provider_ref,
-        reference: due.reference,
+        charge: due.provider_ref.clone(),
+        reference: due.reference.clone(),
         created_at: due.created_at,
         captured_at: due.captured_at,
         now: due.now,
@@ -45,10 +45,19 @@ pub async fn inquire(db: &Db, providers: &Providers, clock: &Clock, id: PaymentI
         }
     };
     failpoint("inquire.answered").await?;
+    note(db, clock, &due, standing).await
+}
+
+/// Notes what the provider has told of the charge as it was when it was read.
+pub(super) async fn note(db: &Db, clock: &Clock, due: &Inquiry, standing: Standing) -> Result<()> {
     let mut tx = db.begin().await?;
-    let mut payment = payments::lock(&mut tx, due.account_id, id).await?;
+    let mut payment = payments::lock(&mut tx, due.account_id, due.id).await?;
     // A capture or void under way decides first: what the provider says of it now may be only half of the story.
     if payment.pending_operation.is_some() {
+        return Ok(());
+    }
+    // So does a capture that has come to its end since: what was told before is of a hold.
+    if payment.captured_at != due.captured_at {
         return Ok(());
     }
     let now = due.time.now(&mut *tx, clock).await?;
@@ -59,7 +68,7 @@ pub async fn inquire(db: &Db, providers: &Providers, clock: &Clock, id: PaymentI
         Standing::Settled if payment.settle() => Some(EventType::PaymentSettled),
         Standing::Expired if payment.expire() => Some(EventType::PaymentExpired),
         Standing::Voided if payment.status.may_become(Status::Cancelled) => {
-            tracing::warn!(payment = %id, "the charge was voided at the provider, and not by us; the payment is cancelled");
+            tracing::warn!(payment = %due.id, "the charge was voided at the provider, and not by us; the payment is cancelled");
             payment.voided()?;
             Some(EventType::PaymentCancelled)
         }

@@ -82,7 +82,7 @@ pub(super) async fn charge_for_invoice(
         }
     }
     failpoint("invoice_payment.written").await?;
-    Ok(Recorded::Written { fence: operation.fence })
+    Ok(Recorded::end_of(&operation))
 }
 
 /// Most collections are approved in full, and nothing else has become of their invoice meanwhile: that is one statement.
@@ -141,9 +141,9 @@ async fn failed(
     let Some(attempt) = attempts::of_payment(tx, invoice.account_id, payment.id).await? else { return Ok(false) };
     // The one that was charged is dead; the default may be another one, before the attempt or since.
     let another_card = default_now.is_some() && default_now != payment.payment_method_id;
-    // One that the merchant has scheduled anew since is wanted.
+    // The former release notes nothing on the invoice when it cancels. What a merchant has scheduled anew since is wanted.
     let cancelled = subscription.and_then(|subscription| subscription.cancelled_at);
-    let given_up = cancelled.is_some_and(|at| at >= attempt.attempted_at);
+    let given_up = invoice.is_given_up() || cancelled.is_some_and(|at| at > attempt.attempted_at);
     let zone = accounts::timezone(&mut **tx, invoice.account_id).await?;
     let world = Circumstances { now, zone: &zone, another_card, given_up };
     let next = invoices::attempt_failed(tx, invoice, failure, world).await?;

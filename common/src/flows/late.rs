@@ -18,11 +18,20 @@ pub(super) enum Recorded {
     Written {
         /// The token.
         fence: i64,
+        /// Whether the lease of that claim lay ahead.
+        held: bool,
     },
     /// The operation had come to its end before.
     Late,
     /// It says that a request did nothing, and another worker has the operation.
     Overtaken,
+}
+
+impl Recorded {
+    /// It is the end of this operation, which is as it was when it was locked.
+    pub(super) const fn end_of(operation: &Locked) -> Self {
+        Self::Written { fence: operation.fence, held: operation.is_held }
+    }
 }
 
 /// Whether this says only that this one request did nothing. That of an approval, or of a decline that the provider has in its

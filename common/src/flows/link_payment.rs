@@ -49,5 +49,5 @@ pub(super) async fn charge_for_link(
         }
     }
     failpoint("link_payment.written").await?;
-    Ok(Recorded::Written { fence: operation.fence })
+    Ok(Recorded::end_of(&operation))
 }

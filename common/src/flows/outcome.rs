@@ -126,7 +126,7 @@ async fn charge(
     conclude(&mut payment, claimed, answer, now)?;
     finish(tx, claimed, &payment, answer, now).await?;
     failpoint("outcome.written_the_long_way").await?;
-    Ok(Recorded::Written { fence: operation.fence })
+    Ok(Recorded::end_of(&operation))
 }
 
 /// Writes the outcome of a charge that is locked with its operation, and wakes whoever is to hear of it.
@@ -271,7 +271,7 @@ async fn change(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, 
     if let Some(event) = event {
         tell(tx, &payment, event, now).await?;
     }
-    Ok(Recorded::Written { fence: operation.fence })
+    Ok(Recorded::end_of(&operation))
 }
 
 /// A refund. What was reserved has gone back, or is free again.
@@ -315,7 +315,7 @@ async fn refund(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, 
         tx.wake(queues::MONEY, next.uuid());
     }
     tell(tx, &payment, event, now).await?;
-    Ok(Recorded::Written { fence: operation.fence })
+    Ok(Recorded::end_of(&operation))
 }
 
 /// Writes an event about a payment with its refunds.
@@ -355,7 +355,7 @@ async fn reversal(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer
         );
     }
     operations::finish(tx, claimed.id, &ended(answer)).await?;
-    Ok(Recorded::Written { fence: operation.fence })
+    Ok(Recorded::end_of(&operation))
 }
 
 async fn card(tx: &mut Tx, claimed: &Claimed, id: PaymentMethodId, answer: &Answer, clock: &Clock) -> Result<Recorded> {
@@ -368,7 +368,7 @@ async fn card(tx: &mut Tx, claimed: &Claimed, id: PaymentMethodId, answer: &Answ
     if is_overtaken(claimed, &operation, answer) {
         return Ok(Recorded::Overtaken);
     }
-    let written = Recorded::Written { fence: operation.fence };
+    let written = Recorded::end_of(&operation);
     operations::finish(tx, claimed.id, &ended(answer)).await?;
     let Answer::Stored { provider_ref, card } = answer else {
         payment_methods::finish_saving(tx, id, None).await?;

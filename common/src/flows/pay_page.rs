@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
 use tokio::time::sleep;
+use uuid::Uuid;
 
 use super::doubt::Doubt;
 use super::straight;
@@ -26,6 +27,8 @@ use crate::time::Timestamp;
 /// How long whoever finds an invoice or link locked waits before looking again, and how often at most.
 const WAIT: Duration = Duration::from_millis(50);
 const MOST_WAITS: u32 = 100;
+/// Cards that may be tried in vain within an hour on one page: a payer has few, and who has many is looking for good ones.
+const MOST_TRIED: i64 = 10;
 
 /// What a page is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +64,8 @@ pub enum PageState {
     Open,
     /// A payment is under way, or a part that was authorized is being given back: nobody else may pay meanwhile.
     UnderWay,
+    /// So many cards were declined within the hour that none is taken for now.
+    TooManyDeclined,
     /// It was paid.
     Paid,
     /// The invoice was voided.
@@ -100,6 +105,13 @@ impl Payable {
         match self {
             Self::Invoice(invoice) => Some(invoice.customer_id),
             Self::Link(_) => None,
+        }
+    }
+
+    fn uuid(&self) -> Uuid {
+        match self {
+            Self::Invoice(invoice) => invoice.id.uuid(),
+            Self::Link(link) => link.id.uuid(),
         }
     }
 
@@ -170,7 +182,7 @@ pub async fn open_page(
     let payable = find(&mut snapshot, address, at).await?;
     let account = payable.account_id();
     let now = accounts::now(&mut *snapshot, account, at).await?;
-    let live = live(&mut snapshot, &payable).await?;
+    let state = state(&mut snapshot, &payable, now).await?;
     let payee = accounts::payee(&mut snapshot, account).await?;
     let payment = match payment {
         Some(id) => payments::find(&mut snapshot, account, id).await?,
@@ -180,7 +192,7 @@ pub async fn open_page(
     let payment = payment.filter(|payment| payable.is_paid_by(payment));
     let modifiers = Modifiers::parse(&payee.modifiers)
         .map_err(|error| Error::internal(format!("the modifiers of {account}: {error}")))?;
-    Ok(PayPage { state: payable.state(live), payee, payable, payment, modifiers, now })
+    Ok(PayPage { state, payee, payable, payment, modifiers, now })
 }
 
 async fn find(db: &mut PgConnection, address: PageAddress<'_>, at: Timestamp) -> Result<Payable> {
@@ -188,6 +200,16 @@ async fn find(db: &mut PgConnection, address: PageAddress<'_>, at: Timestamp) ->
         PageKind::Invoice => Payable::Invoice(Box::new(invoices::of_page(db, address.token).await?)),
         PageKind::Link => Payable::Link(Box::new(payment_links::of_page(db, address.token, at).await?)),
     })
+}
+
+/// Where it stands at this moment. To begin a payment it is locked before.
+async fn state(db: &mut PgConnection, payable: &Payable, now: Timestamp) -> Result<PageState> {
+    let state = payable.state(live(db, payable).await?);
+    if state != PageState::Open {
+        return Ok(state);
+    }
+    let tried = payments::tried_on_page(db, payable.account_id(), payable.uuid(), now, MOST_TRIED).await?;
+    Ok(if tried < MOST_TRIED { PageState::Open } else { PageState::TooManyDeclined })
 }
 
 async fn live(db: &mut PgConnection, payable: &Payable) -> Result<Option<Status>> {
@@ -242,21 +264,17 @@ pub async fn pay_page(
     let (mut doubt, mut waits) = (Doubt::default(), 0);
     loop {
         let written = write(db, &page, offer, origin, ids, encryption, &mut doubt).await;
-        // After a COMMIT without answer a refusal may be our own doing.
-        let unread = if doubt.is_open() && !matches!(written, Ok(Some(Paying::Begun(..)))) {
-            match payments::retrieve(db, account, ids.0).await {
-                Ok(written) => return Ok(Paying::Begun(Box::new(written), ids.1)),
-                Err(Error::NotFound(_)) => None,
-                Err(unread) => Some(unread),
-            }
-        } else {
-            None
-        };
-        match (written, unread) {
-            (Ok(Some(paying)), None) => return Ok(paying),
-            (Ok(None), None) if waits == MOST_WAITS => return Ok(Paying::Refused(PageState::UnderWay)),
-            (Ok(None), None) => waits += 1,
-            (_, Some(error)) | (Err(error), None) => doubt.again(error).await?,
+        if let Ok(Some(begun @ Paying::Begun(..))) = written {
+            return Ok(begun);
+        }
+        // What stands in the way may be the doing of an earlier try of ours.
+        match (doubt.found(payments::retrieve(db, account, ids.0)).await, written) {
+            (Ok(Some(found)), _) => return Ok(Paying::Begun(Box::new(found), ids.1)),
+            (Ok(None), Ok(Some(paying))) => return Ok(paying),
+            (Ok(None), Ok(None)) if waits == MOST_WAITS => return Ok(Paying::Refused(PageState::UnderWay)),
+            (Ok(None), Ok(None)) => waits += 1,
+            (Ok(None), Err(error)) => doubt.again(error).await?,
+            (Err(unread), _) => doubt.again_unread(unread).await?,
         }
         sleep(WAIT).await;
         match open_page(db, address, None, at).await {
@@ -292,8 +310,7 @@ async fn write(
     }
     let mut tx = db.begin().await?;
     let Some(mut payable) = try_lock(&mut tx, &page.payable, *now).await? else { return Ok(None) };
-    let live = live(&mut tx, &payable).await?;
-    let state = payable.state(live);
+    let state = state(&mut tx, &payable, *now).await?;
     if state != PageState::Open {
         return Ok(Some(Paying::Refused(state)));
     }

@@ -18,7 +18,8 @@ use crate::time::Timestamp;
 
 /// How often a provider account's statement is read.
 const RECONCILE_EVERY: Duration = Duration::from_secs(60);
-/// Lines younger than this are left to the charge protocol, which is at work on them; so is what came late before that.
+/// Lines younger than this are left to the charge protocol, which is at work on them; so is what came late before that, and
+/// what a worker has at this moment.
 const UNDER_WAY: Duration = Duration::from_secs(120);
 /// Provider accounts that are handed out together.
 const RECONCILIATION_BATCH: i64 = 200;
@@ -188,7 +189,7 @@ async fn compare(
     match known {
         None => note_orphan(db, provider_account, account, line, told).await?,
         Some(known) if known.state == State::Succeeded && known.provider_ref.as_ref() == Some(told) => {}
-        Some(known) if !known.state.is_final() && known.is_young(UNDER_WAY) => return Ok(Compared::UnderWay),
+        Some(known) if known.is_under_way(UNDER_WAY) => return Ok(Compared::UnderWay),
         Some(known) => {
             let operation = operations::read(db, known.id, clock.now()).await?;
             if !known.state.is_final() && !is_asked(operation.provider, &operation.request.action, &line.answer) {

@@ -1,5 +1,7 @@
-//! Resolving: an operator enters what a provider has said of an operation that only a person can find out about. It is written
-//! by the code that writes what a worker hears, under the same locks, and in one transaction with its record in the audit log.
+//! Resolving: an operator enters what a provider has said of an operation that only a person can find out about, or that the
+//! provider was asked about for long enough. It is written by the code that writes what a worker hears, under the same locks, and in one transaction with its record in the audit log.
+
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -16,6 +18,8 @@ use crate::operations::admin::{self, OperationRow};
 use crate::operations::{self, Kind, State};
 use crate::providers::{Answer, Decline, DeclineType, ProviderKind};
 
+/// So long a provider is asked about an operation before a person may decide instead.
+const ASKED_FOR: Duration = Duration::from_secs(3600);
 /// The longest that we keep of what an operator types.
 const MAX_TEXT: usize = 255;
 
@@ -48,6 +52,15 @@ pub enum Resolution {
     },
 }
 
+/// How it is entered.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Entering {
+    /// Everything is done and taken back.
+    pub dry_run: bool,
+    /// An operation that the provider is still asked about may be ended too.
+    pub stop_asking: bool,
+}
+
 /// What has come of it.
 #[derive(Debug)]
 pub struct Resolved {
@@ -61,18 +74,18 @@ pub struct Resolved {
     pub performed: Performed,
 }
 
-/// Enters it; `dry_run` does everything and takes it back.
+/// Enters it.
 ///
 /// # Errors
 /// [`Error::NotFound`]; [`Error::Invalid`] for what does not fit the operation; [`Error::Conflict`] if it does not wait for a
-/// person or has ended otherwise, and if something else has the provider's name.
+/// person, nor may be taken from those who ask; if it has ended otherwise, and if something else has the provider's name.
 pub async fn resolve(
     db: &Db,
     clock: &Clock,
     actor: &Actor,
     id: OperationId,
     resolution: &Resolution,
-    dry_run: bool,
+    entering: Entering,
 ) -> Result<Resolved> {
     let operation = admin::find(db, id).await?;
     let claimed = operations::read(db, id, clock.now()).await?;
@@ -80,19 +93,19 @@ pub async fn resolve(
     if ended_so(db, &operation, resolution).await? {
         return Ok(Resolved { operation, record: None, was_so: true, performed });
     }
-    waits(&operation)?;
+    let stops_asking = !waits(&operation, entering.stop_asking)?;
     let answer = answer_of(&operation, resolution)?;
     is_free(db, &operation, resolution).await?;
     let mut act = Act::begin(db, actor).await?;
     let recorded = record_within(&mut act, &claimed, &answer, clock).await.map_err(taken)?;
-    // A claim raises the fence, so nobody has had it since it was looked at.
-    if recorded != (Recorded::Written { fence: operation.fence }) {
+    // A claim raises the fence, and whoever sends again renews the lease: nobody has had it since it was looked at.
+    if recorded != (Recorded::Written { fence: operation.fence, held: false }) {
         act.rollback().await?;
         return Err(Error::conflict(format!(
             "{id} has come to an end meanwhile, or a worker has it; look at it again"
         )));
     }
-    if dry_run {
+    if entering.dry_run {
         act.rollback().await?;
         return Ok(Resolved { operation, record: None, was_so: false, performed });
     }
@@ -100,7 +113,7 @@ pub async fn resolve(
         action: "operations.resolve",
         account: Some(operation.account_id),
         object: Some(id.to_string()),
-        detail: detail(&operation, resolution),
+        detail: detail(&operation, resolution, stops_asking),
     };
     let record = act.commit(&entry).await.map_err(taken)?;
     Ok(Resolved { operation, record: Some(record), was_so: false, performed })
@@ -115,10 +128,12 @@ fn taken(error: Error) -> Error {
     error
 }
 
-fn waits(operation: &OperationRow) -> Result<()> {
+/// Whether it waits for a person. If not, `stop_asking` takes it from those who ask: what one of them hears later is as late as
+/// after any other end.
+fn waits(operation: &OperationRow, stop_asking: bool) -> Result<bool> {
     let id = operation.id;
     if operation.waits_for_a_person() {
-        return Ok(());
+        return Ok(true);
     }
     if operation.state.is_final() {
         let said = operation.provider_ref.as_deref().or(operation.failure.as_deref()).unwrap_or_default();
@@ -126,7 +141,20 @@ fn waits(operation: &OperationRow) -> Result<()> {
     }
     let next = operation.next_push_at.map(|at| format!(", at {at} at the latest")).unwrap_or_default();
     let state = operation.state.name();
-    Err(Error::conflict(format!("{id} does not wait for a person: it is {state} and goes on by itself{next}")))
+    if !stop_asking || operation.state != State::Unknown {
+        return Err(Error::conflict(format!(
+            "{id} does not wait for a person: it is {state} and goes on by itself{next}"
+        )));
+    }
+    if operation.is_held {
+        return Err(Error::conflict(format!("a worker has {id} at this moment; try again in half a minute")));
+    }
+    if operation.sent_for_seconds < ASKED_FOR.as_secs_f64() {
+        return Err(Error::conflict(format!(
+            "{id} was first sent less than an hour ago: until then the provider is asked and nobody else decides"
+        )));
+    }
+    Ok(false)
 }
 
 /// Whether it has come to this very end before.
@@ -292,7 +320,7 @@ async fn is_free(db: &Db, operation: &OperationRow, resolution: &Resolution) -> 
     }
 }
 
-fn detail(operation: &OperationRow, resolution: &Resolution) -> Value {
+fn detail(operation: &OperationRow, resolution: &Resolution, stops_asking: bool) -> Value {
     let said = match resolution {
         Resolution::Charged { provider_ref, amount } => {
             json!({"outcome": "charged", "provider_ref": provider_ref, "amount": amount.or(operation.amount)})
@@ -308,6 +336,9 @@ fn detail(operation: &OperationRow, resolution: &Resolution) -> Value {
     detail["reference"] = json!(operation.reference);
     if let Some(payment) = operation.payment_id {
         detail["payment"] = json!(payment);
+    }
+    if stops_asking {
+        detail["stopped_asking"] = json!(true);
     }
     detail
 }

@@ -1,6 +1,6 @@
 //! Scheduling an invoice for collection, and taking it back.
 
-use crate::accounts::Caller;
+use crate::accounts::{self, Caller};
 use crate::db::Db;
 use crate::error::{Error, Result};
 use crate::id::{InvoiceId, PaymentMethodId};
@@ -12,7 +12,8 @@ use crate::time::Timestamp;
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown invoice or card; 422 `paymentMethodId` for another customer's card, or one that is not
-/// saved (yet); [`Error::Conflict`] for an invoice that is not open.
+/// saved (yet); 422 `currency` if the account cannot be paid in that of the invoice; [`Error::Conflict`] for an invoice that is
+/// not open.
 pub async fn schedule_invoice(
     db: &Db,
     caller: &Caller,
@@ -23,6 +24,7 @@ pub async fn schedule_invoice(
 ) -> Result<Invoice> {
     let mut tx = db.begin().await?;
     let mut invoice = invoices::lock(&mut tx, caller.account_id, id).await?;
+    let mut settles = caller.provider_account_id;
     if let Some(card) = card {
         let card = payment_methods::retrieve(&mut tx, caller.account_id, card).await?;
         if card.customer_id != invoice.customer_id {
@@ -31,7 +33,9 @@ pub async fn schedule_invoice(
         if card.status != CardStatus::Active {
             return Err(Error::invalid("paymentMethodId", "the card is not saved (yet) and cannot be charged"));
         }
+        settles = card.provider_account_id;
     }
+    accounts::settlement(&mut *tx, settles).await?.require(invoice.currency)?;
     invoices::schedule(&mut tx, &mut invoice, collect_at, card, now).await?;
     tx.commit().await?;
     Ok(invoice)

@@ -38,9 +38,10 @@ pub(super) async fn insert_intent(
             VALUES ($1, $2, $3, $4, $5, 'processing', $6, $7, $8, $8, $9, $10, $11, $12, $13, $14, $23, $24, $25, $26, $27, $28))
          INSERT INTO operations
             (id, account_id, payment_id, provider_account_id, kind, reference, amount, currency,
-             upstream_token, card_ref, next_push_at, reply_to, request_id, created_at, action_token)
+             upstream_token, card_ref, next_push_at, reply_to, request_id, created_at, action_token,
+             payer_address)
          VALUES ($15, $2, $1, $3, $16, $17, $8, $7, $18, $19,
-                 clock_timestamp() + make_interval(secs => $20), $21, $22, clock_timestamp(), $29)",
+                 clock_timestamp() + make_interval(secs => $20), $21, $22, clock_timestamp(), $29, $30)",
         payment.id.uuid(),
         payment.account_id.uuid(),
         payment.provider_account_id.uuid(),
@@ -70,6 +71,7 @@ pub(super) async fn insert_intent(
         payment.parts.and_then(|parts| parts.tax),
         payment.parts.and_then(|parts| parts.tip),
         operation.action_token,
+        operation.origin.payer_address,
     )
     .execute(db)
     .await?;
@@ -104,7 +106,7 @@ pub(super) async fn finish_charge(
                WHERE account_id = $1 AND id = $2 AND status IN ('processing', 'requires_action') RETURNING id),
            operation AS (
                UPDATE operations o SET state = $16, provider_ref = $12, failure = $17, finished_at = clock_timestamp(),
-                   next_push_at = NULL, lease_until = NULL, upstream_token = NULL
+                   next_push_at = NULL, lease_until = NULL, upstream_token = NULL, payer_address = NULL
                FROM payment WHERE o.id = $15),
            told AS (SELECT emit_event($18, $1, $19, $20, $21) AS endpoint FROM payment WHERE $18::uuid IS NOT NULL),
            answer AS (

@@ -69,19 +69,15 @@ pub async fn take_payment(
     let (ids, mut doubt) = ((payment, operation), Doubt::default());
     loop {
         let written = write(db, caller, request, origin, ids, encryption, now, &mut doubt).await;
-        // After a COMMIT without answer a refusal may be our own doing: the key or the token may have been used by us.
-        let unread = if doubt.is_open() && !matches!(written, Ok(Taken::New(..))) {
-            match payments::retrieve(db, caller.account_id, payment).await {
-                Ok(written) => return Ok(Taken::New(Box::new(written), operation)),
-                Err(Error::NotFound(_)) => None,
-                Err(unread) => Some(unread),
-            }
-        } else {
-            None
-        };
-        match (written, unread) {
-            (Ok(taken), None) => return Ok(taken),
-            (_, Some(error)) | (Err(error), None) => doubt.again(error).await?,
+        if let Ok(Taken::New(..)) = written {
+            return written;
+        }
+        // The key or the token may have been used by an earlier try of ours.
+        match (doubt.found(payments::retrieve(db, caller.account_id, payment)).await, written) {
+            (Ok(Some(found)), _) => return Ok(Taken::New(Box::new(found), operation)),
+            (Ok(None), Ok(taken)) => return Ok(taken),
+            (Ok(None), Err(error)) => doubt.again(error).await?,
+            (Err(unread), _) => doubt.again_unread(unread).await?,
         }
     }
 }

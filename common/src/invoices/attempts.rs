@@ -45,7 +45,7 @@ pub struct Attempt {
     pub unknown: bool,
     /// What was to be collected.
     pub amount: i64,
-    /// The payment that was made; none if there was no card.
+    /// The payment that was made; none if nothing could be sent.
     pub payment_id: Option<PaymentId>,
     /// Why it failed.
     pub decline_code: Option<String>,
@@ -77,7 +77,7 @@ pub struct AttemptView<'a> {
     #[schema(schema_with = amount)]
     amount: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Not there if there was no card to charge.
+    /// Not there if there was no card to charge, or not in this currency.
     payment_id: Option<PaymentId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     decline_code: Option<&'a str>,
@@ -173,12 +173,18 @@ pub async fn failed(
     store::attempts::finish(tx, id, AttemptStatus::Failed, Some(failure), next).await
 }
 
-/// Writes an attempt for which there was no card to charge.
+/// Writes an attempt of an invoice that sent nothing, once it is known what follows it.
 ///
 /// # Errors
 /// Only the database's.
-pub async fn without_card(tx: &mut PgConnection, invoice: &Invoice, number: i32, now: Timestamp) -> Result<()> {
-    store::attempts::insert_failed(tx, invoice, CollectionAttemptId::new(now), number, Failure::NO_CARD, now).await
+pub async fn unsent(
+    tx: &mut PgConnection,
+    invoice: &Invoice,
+    number: i32,
+    failure: Failure<'_>,
+    now: Timestamp,
+) -> Result<()> {
+    store::attempts::insert_failed(tx, invoice, CollectionAttemptId::new(now), number, failure, now).await
 }
 
 /// A page of an invoice's attempts, the first one first.

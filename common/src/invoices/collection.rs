@@ -13,6 +13,8 @@ use crate::time::Timestamp;
 
 /// Days of the calendar after the first attempt at which a soft decline is retried.
 pub const RETRY_AFTER_DAYS: [u32; 4] = [1, 3, 5, 7];
+/// More failures than a series comes to: nothing follows the attempt that is in flight, whoever writes its outcome.
+const NO_RETRY_LEFT: i32 = RETRY_AFTER_DAYS.len() as i32 + 1;
 /// How far retries are apart at least, when an outage has made the one before late.
 const AT_LEAST_APART: Duration = Duration::from_secs(20 * 3600);
 
@@ -28,6 +30,8 @@ pub struct Failure<'a> {
 impl Failure<'static> {
     /// There was no card to charge.
     pub const NO_CARD: Self = Self { code: "no_payment_method", kind: DeclineType::Hard };
+    /// The provider account of its card is not paid in its currency. That is mended there, and any card does then.
+    pub const CURRENCY: Self = Self { code: "currency_not_supported", kind: DeclineType::Soft };
     /// Only a part was authorized, which is given back.
     pub const PARTIAL: Self = Self { code: "partial_authorization", kind: DeclineType::Soft };
     /// The provider certainly did not process it.
@@ -67,6 +71,16 @@ impl Invoice {
         self.next_attempt_at = None;
         self.series_started_at.get_or_insert(now);
         self.attempt_count
+    }
+
+    /// Notes, while an attempt is in flight, that nobody wants another. What is scheduled later begins anew.
+    pub(crate) fn give_up(&mut self) {
+        self.series_failures = NO_RETRY_LEFT;
+    }
+
+    /// Whether nobody wants another attempt after the one that is in flight.
+    pub(crate) const fn is_given_up(&self) -> bool {
+        self.series_failures >= NO_RETRY_LEFT
     }
 
     /// Notes that an attempt has failed, and decides what follows.

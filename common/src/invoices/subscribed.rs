@@ -2,12 +2,12 @@
 
 use sqlx::PgConnection;
 
-use super::{Status, lock, unschedule};
+use super::{Status, lock, store, unschedule};
 use crate::db::Tx;
 use crate::error::Result;
 use crate::id::{AccountId, InvoiceId, SubscriptionId};
 
-/// Takes the invoices of a subscription out of collection, but for one with an attempt in flight, whose outcome decides. The
+/// Takes the invoices of a subscription out of collection, but for one with an attempt in flight, which is the last. The
 /// subscription is locked, so there will be no more of them; there are few, unless it was billed for a long outage.
 ///
 /// # Errors
@@ -16,7 +16,13 @@ pub async fn unschedule_all_of(tx: &mut Tx, account: AccountId, subscription: Su
     for id in scheduled(tx, account, subscription).await? {
         let mut invoice = lock(tx, account, id).await?;
         // Whoever begins an attempt locks the invoice first, so what is asked from here on stays true.
-        if invoice.status == Status::Scheduled && !is_being_collected(tx, account, id).await? {
+        if invoice.status != Status::Scheduled {
+            continue;
+        }
+        if is_being_collected(tx, account, id).await? {
+            invoice.give_up();
+            store::save(tx, &invoice).await?;
+        } else {
             unschedule(tx, &mut invoice).await?;
         }
     }

@@ -59,6 +59,10 @@ pub struct OperationRow {
     pub age_seconds: f64,
     /// Whether the last request sent can no longer be acted on.
     pub last_request_is_dead: bool,
+    /// Whether the lease lies ahead.
+    pub is_held: bool,
+    /// Seconds since a request was sent for the first time; 0 if none was.
+    pub sent_for_seconds: f64,
 }
 
 impl OperationRow {

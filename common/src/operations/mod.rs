@@ -142,6 +142,8 @@ pub struct Origin {
     pub reply_to: Option<String>,
     /// The request that caused it.
     pub request_id: Option<String>,
+    /// Where whoever pays on a page of ours has come from, for a provider that counts by it.
+    pub payer_address: Option<String>,
 }
 
 /// An operation about to be written.
@@ -300,12 +302,14 @@ pub struct Known {
     pub provider_ref: Option<String>,
     /// Seconds since it was written.
     age_seconds: f64,
+    /// Whether a worker has it.
+    is_held: bool,
 }
 
 impl Known {
-    /// Whether it was written so short a time ago.
-    pub fn is_young(&self, age: Duration) -> bool {
-        self.age_seconds < age.as_secs_f64()
+    /// Whether its outcome may be about to be written: it was written so short a time ago, or a worker has it.
+    pub fn is_under_way(&self, age: Duration) -> bool {
+        !self.state.is_final() && (self.is_held || self.age_seconds < age.as_secs_f64())
     }
 }
 
@@ -386,6 +390,8 @@ pub struct Locked {
     pub provider_ref: Option<String>,
     /// The fencing token of the latest claim.
     pub fence: i64,
+    /// Whether the lease of that claim lies ahead.
+    pub is_held: bool,
 }
 
 /// Locks an operation for its outcome. Its payment is locked before.

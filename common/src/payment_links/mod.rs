@@ -134,7 +134,7 @@ impl NewPaymentLink {
 ///
 /// # Errors
 /// When the database refuses it.
-pub async fn insert(db: &PgPool, link: &PaymentLink) -> Result<()> {
+pub async fn insert(db: &mut PgConnection, link: &PaymentLink) -> Result<()> {
     store::insert(db, link).await
 }
 

@@ -24,7 +24,7 @@ macro_rules! select_links {
     };
 }
 
-pub(super) async fn insert(db: &PgPool, new: &PaymentLink) -> Result<()> {
+pub(super) async fn insert(db: &mut PgConnection, new: &PaymentLink) -> Result<()> {
     sqlx::query!(
         "INSERT INTO payment_links (id, account_id, amount, currency, description, expires_at, expiry_due_at, page_token,
                 created_at)

@@ -10,6 +10,7 @@ mod store;
 mod view;
 
 use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
 
 pub use inquiries::{
     Awaited, INQUIRY_BATCH, Inquiry, due_inquiries, inquiry, next_inquiry, postpone_inquiries, take_due_inquiries,
@@ -362,4 +363,19 @@ pub async fn live_for_invoice(tx: &mut PgConnection, account: AccountId, invoice
 /// Only the database's.
 pub async fn live_for_link(tx: &mut PgConnection, account: AccountId, link: PaymentLinkId) -> Result<Option<Status>> {
     Ok(store::live_for_link(tx, account, link).await?.filter(|_| proof::holds(Rule::Link)))
+}
+
+/// How many cards were tried within the last hour on the page of an invoice or a link, which is locked before, and have paid
+/// nothing; counted up to `most`. `now` is the account's time.
+///
+/// # Errors
+/// Only the database's.
+pub async fn tried_on_page(
+    tx: &mut PgConnection,
+    account: AccountId,
+    paid_for: Uuid,
+    now: Timestamp,
+    most: i64,
+) -> Result<i64> {
+    store::tried_on_page(tx, account, paid_for, now, most).await
 }

@@ -130,6 +130,31 @@ pub(super) async fn live_for_link(
     Ok(status)
 }
 
+/// Said as the index says it: it is read from there. So many are counted at most.
+pub(super) async fn tried_on_page(
+    tx: &mut PgConnection,
+    account: AccountId,
+    paid_for: Uuid,
+    now: Timestamp,
+    most: i64,
+) -> Result<i64> {
+    let tried = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM (
+            SELECT FROM payments
+            WHERE account_id = $1 AND coalesce(invoice_id, payment_link_id) = $2
+              AND coalesce(invoice_id, payment_link_id) IS NOT NULL AND payment_method_id IS NULL
+              AND status IN ('declined', 'cancelled', 'refunded') AND created_at > $3::timestamptz - interval '1 hour'
+            LIMIT $4) tried"#,
+        account.uuid(),
+        paid_for,
+        now,
+        most,
+    )
+    .fetch_one(tx)
+    .await?;
+    Ok(tried)
+}
+
 pub(super) async fn take_everyones_inquiries(db: &PgPool, now: Timestamp, batch: i64) -> Result<Vec<PaymentId>> {
     let rows = sqlx::query_scalar!(
         "UPDATE payments SET inquiry_at = account_now(account_id, $1) + interval '30 seconds'

@@ -140,6 +140,7 @@ pub(crate) fn request(fixture: &dyn Fixture, reference: &str, action: Action) ->
         valid_until: Clock::system().now().plus(PROVIDER_TIMEOUT),
         return_url: None,
         payer: Some(Payer { email: "ada@example.com".to_owned(), name: "Ada Lovelace".to_owned() }),
+        payer_address: None,
         recorded: Vec::new(),
     }
 }

@@ -72,6 +72,13 @@ impl ProviderKind {
         }
     }
 
+    /// Those that take some currencies alone, and each with each of these, as SQL compares them.
+    pub fn limits() -> (Vec<&'static str>, Vec<String>) {
+        let limited = Self::ALL.iter().filter_map(|kind| kind.currencies().map(|codes| (kind.name(), codes)));
+        let pairs = limited.clone().flat_map(|(name, codes)| codes.iter().map(move |code| format!("{name} {code}")));
+        (limited.clone().map(|(name, _)| name).collect(), pairs.collect())
+    }
+
     /// Whether it may be paid in this currency, at an account that may be kept to some (`own`).
     pub fn takes(self, currency: Currency, own: Option<&[String]>) -> bool {
         let code = currency.code();
@@ -224,6 +231,8 @@ pub struct Request {
     pub return_url: Option<String>,
     /// Who pays, for a provider that wants to know.
     pub payer: Option<Payer>,
+    /// Where the payer has come from, if that is known: an address of the internet.
+    pub payer_address: Option<String>,
     /// Until when the provider may begin it, by the database's clock: whoever takes the operation up later counts on that.
     pub valid_until: Timestamp,
     /// Of a refund that is looked up: the provider's names of those that our books have.

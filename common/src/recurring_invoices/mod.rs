@@ -160,7 +160,7 @@ pub struct NewRecurringInvoice {
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown customer, another account's too.
-pub async fn insert(db: &PgPool, recurring: &RecurringInvoice) -> Result<()> {
+pub async fn insert(db: &mut PgConnection, recurring: &RecurringInvoice) -> Result<()> {
     store::insert(db, recurring).await.map_err(|error| match db::violated(&error) {
         Some("recurring_invoices_customer") => Error::NotFound("customer"),
         _ => error.into(),

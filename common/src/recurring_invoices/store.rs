@@ -77,7 +77,7 @@ macro_rules! select_recurring_invoices {
     };
 }
 
-pub(super) async fn insert(db: &PgPool, new: &RecurringInvoice) -> Result<(), sqlx::Error> {
+pub(super) async fn insert(db: &mut PgConnection, new: &RecurringInvoice) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO recurring_invoices (id, account_id, customer_id, name, status, cadence_unit, cadence_interval,
                 day_of_month, last_day_of_month, start_date, end_date, anchor, mode, template, next_date, next_run_at,

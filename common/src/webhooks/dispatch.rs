@@ -76,7 +76,7 @@ pub async fn give_back(db: &PgPool, claimed: &[Claimed]) -> Result<()> {
     store::give_back(db, claimed).await
 }
 
-/// Why an attempt failed: the classes of the metric, and of `failureReason`.
+/// Why an attempt failed: the classes of the metric; `failureReason` says what [`Failure::told`] makes of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Failure {
     /// An answer came whose status is not 2xx.
@@ -89,8 +89,10 @@ pub enum Failure {
     Connect,
     /// The certificate did not hold, or there was none.
     Tls,
-    /// The address may not be connected to.
+    /// The URL is one that nothing is sent to.
     AddressRefused,
+    /// The name of the host has no address but such as nobody may make us connect to.
+    LeadsInwards,
     /// What came was not HTTP.
     Protocol,
     /// It was not made: the endpoint had been disabled.
@@ -103,18 +105,25 @@ pub enum Failure {
 
 impl Failure {
     /// Every class.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Status,
         Self::Timeout,
         Self::Dns,
         Self::Connect,
         Self::Tls,
         Self::AddressRefused,
+        Self::LeadsInwards,
         Self::Protocol,
         Self::EndpointDisabled,
         Self::EndpointDeleted,
         Self::EventExpired,
     ];
+
+    /// What the merchant is told: which names there are inside is nobody's business.
+    #[must_use]
+    pub const fn told(self) -> Self {
+        if matches!(self, Self::LeadsInwards) { Self::Dns } else { self }
+    }
 
     /// Its name in answers, metrics and logs.
     pub const fn name(self) -> &'static str {
@@ -125,6 +134,7 @@ impl Failure {
             Self::Connect => "connect",
             Self::Tls => "tls",
             Self::AddressRefused => "address_refused",
+            Self::LeadsInwards => "leads_inwards",
             Self::Protocol => "protocol",
             Self::EndpointDisabled => "endpoint_disabled",
             Self::EndpointDeleted => "endpoint_deleted",

@@ -3,6 +3,8 @@
 mod fee;
 mod store;
 
+use std::time::Duration;
+
 use common::calendar::TimeZone;
 use common::crypto::{Pepper, Secret, random_hex, random_u32};
 use common::time::Timestamp;
@@ -31,6 +33,13 @@ pub struct Account {
     secret_key_sealed: Vec<u8>,
     /// By which scripts in a browser name it.
     pub app_key: String,
+    /// Which pepper made the hash of the API key, where that is known.
+    pepper_id: Option<Vec<u8>>,
+    former_api_key_hash: Option<Vec<u8>>,
+    former_secret_key_sealed: Option<Vec<u8>>,
+    former_app_key: Option<String>,
+    /// Until when the keys from before the last rotation hold beside the current ones; none if they do not.
+    pub former_keys_until: Option<Timestamp>,
     /// Its days and months are those of this zone.
     pub time_zone: TimeZone,
     /// What it may be paid in.
@@ -112,6 +121,24 @@ pub struct Vaulting {
     pub card_keys: KeyRing,
 }
 
+impl Vaulting {
+    /// Has an account's keys written as they are kept.
+    async fn keep(
+        &self,
+        keys: &Keys,
+        id: AccountId,
+        write: impl AsyncFnOnce(&store::Kept<'_>) -> Result<(), sqlx::Error>,
+    ) -> Result<(), sqlx::Error> {
+        write(&store::Kept {
+            api_key_hash: &self.pepper.hash(keys.api_key.expose()),
+            pepper_id: &self.pepper.id(),
+            secret_key_sealed: &self.card_keys.seal(keys.secret_key.expose(), &secret_key_context(id)),
+            app_key: &keys.app_key,
+        })
+        .await
+    }
+}
+
 /// Makes an account and its keys.
 ///
 /// # Errors
@@ -125,9 +152,7 @@ pub async fn create(
 ) -> Result<Keys, sqlx::Error> {
     let id = AccountId::new(now);
     let keys = new_keys(username);
-    let sealed = vaulting.card_keys.seal(keys.secret_key.expose(), &secret_key_context(id));
-    let hash = vaulting.pepper.hash(keys.api_key.expose());
-    store::insert(db, id, username, &hash, &sealed, &keys.app_key, now).await?;
+    vaulting.keep(&keys, id, async |kept| store::insert(db, id, username, kept, now).await).await?;
     store::set(db, username, settings).await?;
     Ok(keys)
 }
@@ -140,7 +165,8 @@ pub async fn set(db: &mut PgConnection, username: &str, settings: &Settings) -> 
     store::set(db, username, settings).await
 }
 
-/// Gives an account new keys; the former ones end at once. None if there is no account of this name.
+/// Gives an account new keys. The former ones go on holding for so long; those from before them end at once. None if there is no
+/// account of this name.
 ///
 /// # Errors
 /// Only the database's.
@@ -148,11 +174,15 @@ pub async fn rotate_keys(
     db: &mut PgConnection,
     vaulting: &Vaulting,
     username: &str,
+    grace: Duration,
 ) -> Result<Option<Keys>, sqlx::Error> {
-    let Some(account) = store::find(&mut *db, username).await? else { return Ok(None) };
+    let Some(id) = store::lock(&mut *db, username).await? else { return Ok(None) };
+    match grace.is_zero() {
+        true => store::end_former(&mut *db, id).await?,
+        false => store::keep_former(&mut *db, id, grace).await?,
+    }
     let keys = new_keys(username);
-    let sealed = vaulting.card_keys.seal(keys.secret_key.expose(), &secret_key_context(account.id));
-    store::set_keys(db, account.id, &vaulting.pepper.hash(keys.api_key.expose()), &sealed, &keys.app_key).await?;
+    vaulting.keep(&keys, id, async |kept| store::set_keys(db, id, kept).await).await?;
     Ok(Some(keys))
 }
 
@@ -184,10 +214,15 @@ pub async fn authenticate(
 ) -> Result<Account> {
     let username = username.filter(|name| may_be_known(name)).ok_or(Code::Username.refuse())?;
     let account = store::find(db, username).await?.ok_or(Code::Username.refuse())?;
-    match api_key {
-        Some(key) if pepper.matches(key, &account.api_key_hash) => Ok(account),
-        Some(_) | None => Err(Code::ApiKey.refuse()),
+    let api_key = api_key.ok_or(Code::ApiKey.refuse())?;
+    if pepper.matches(api_key, &account.api_key_hash) {
+        if account.pepper_id.is_none() {
+            store::note_pepper(db, account.id, &account.api_key_hash, &pepper.id()).await?;
+        }
+        return Ok(account);
     }
+    let former = account.former_api_key_hash.as_ref().is_some_and(|hash| pepper.matches(api_key, hash));
+    if former { Ok(account) } else { Err(Code::ApiKey.refuse()) }
 }
 
 /// The account that a script in a browser names. It proves nothing: it may only ask for what anyone may have.
@@ -205,9 +240,23 @@ fn may_be_known(text: &str) -> bool {
 }
 
 impl Account {
-    /// The 16 characters under which callers encrypt card numbers; none if the gateway has another key than when it was made.
-    pub fn secret_key(&self, card_keys: &KeyRing) -> Option<Secret<String>> {
-        card_keys.open(&self.secret_key_sealed, &secret_key_context(self.id))
+    /// The 16 characters under which callers encrypt card numbers: the current ones, and former ones that still hold. What the
+    /// gateway has no key for is left out.
+    pub fn secret_keys(&self, card_keys: &KeyRing) -> impl Iterator<Item = Secret<String>> {
+        let sealed = std::iter::once(&self.secret_key_sealed).chain(&self.former_secret_key_sealed);
+        sealed.filter_map(|sealed| card_keys.open(sealed, &secret_key_context(self.id)))
+    }
+
+    /// The 16 characters that belong to this name of it, so that who knows it by that name knows them too; none if the gateway
+    /// has another key than when they were made.
+    pub fn secret_key_of(&self, app_key: &str, card_keys: &KeyRing) -> Option<Secret<String>> {
+        let former = self.former_secret_key_sealed.as_ref().filter(|_| self.former_app_key.as_deref() == Some(app_key));
+        card_keys.open(former.unwrap_or(&self.secret_key_sealed), &secret_key_context(self.id))
+    }
+
+    /// Whether scripts in a browser name it so, or did before the last rotation and still may.
+    pub fn is_named(&self, app_key: &str) -> bool {
+        self.app_key == app_key || self.former_app_key.as_deref() == Some(app_key)
     }
 
     /// What it adds to its sales.

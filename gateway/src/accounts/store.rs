@@ -1,5 +1,7 @@
 //! The SQL of accounts.
 
+use std::time::Duration;
+
 use common::calendar::TimeZone;
 use common::time::Timestamp;
 use sqlx::{PgConnection, PgExecutor, PgPool};
@@ -7,39 +9,50 @@ use sqlx::{PgConnection, PgExecutor, PgPool};
 use super::{Account, CURRENCIES, Settings};
 use crate::id::AccountId;
 
-/// Every reader reads all of an account, so the columns stand once.
+/// Every reader reads all of an account, so the columns stand once. Former keys whose time is over are never read.
 macro_rules! select_accounts {
     ($rest:literal $(, $arg:expr)*) => {
         sqlx::query_as!(
             Account,
-            r#"SELECT id AS "id: AccountId", username, name, api_key_hash, secret_key_sealed, app_key,
-                      time_zone AS "time_zone: TimeZone", currencies, refused_brands, cvv_required, three_ds,
-                      deny_unauthenticated, sale_limit, monthly_limit, daily_transactions, hourly_per_address, fee_percent,
-                      fee_fixed, contact_email, created_at
-               FROM gateway.accounts "# + $rest
+            r#"SELECT a.id AS "id: AccountId", a.username, a.name, a.api_key_hash, a.secret_key_sealed, a.app_key, a.pepper_id,
+                      f.api_key_hash AS "former_api_key_hash?", f.secret_key_sealed AS "former_secret_key_sealed?",
+                      f.app_key AS "former_app_key?", f.until AS "former_keys_until?",
+                      a.time_zone AS "time_zone: TimeZone", a.currencies, a.refused_brands, a.cvv_required, a.three_ds,
+                      a.deny_unauthenticated, a.sale_limit, a.monthly_limit, a.daily_transactions, a.hourly_per_address,
+                      a.fee_percent, a.fee_fixed, a.contact_email, a.created_at
+               FROM gateway.accounts a
+               LEFT JOIN gateway.former_keys f ON f.account_id = a.id AND f.until > clock_timestamp() "# + $rest
             $(, $arg)*
         )
     };
+}
+
+/// An account's keys as they are kept.
+pub(super) struct Kept<'a> {
+    pub(super) api_key_hash: &'a [u8],
+    pub(super) pepper_id: &'a [u8],
+    pub(super) secret_key_sealed: &'a [u8],
+    pub(super) app_key: &'a str,
 }
 
 pub(super) async fn insert(
     db: &mut PgConnection,
     id: AccountId,
     username: &str,
-    api_key_hash: &[u8],
-    secret_key_sealed: &[u8],
-    app_key: &str,
+    keys: &Kept<'_>,
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
     let currencies = CURRENCIES.map(str::to_owned);
     sqlx::query!(
-        "INSERT INTO gateway.accounts (id, username, name, api_key_hash, secret_key_sealed, app_key, currencies, created_at)
-         VALUES ($1, $2, $2, $3, $4, $5, $6, $7)",
+        "INSERT INTO gateway.accounts
+             (id, username, name, api_key_hash, pepper_id, secret_key_sealed, app_key, currencies, created_at)
+         VALUES ($1, $2, $2, $3, $4, $5, $6, $7, $8)",
         id.uuid(),
         username,
-        api_key_hash,
-        secret_key_sealed,
-        app_key,
+        keys.api_key_hash,
+        keys.pepper_id,
+        keys.secret_key_sealed,
+        keys.app_key,
         currencies.as_slice(),
         now,
     )
@@ -90,19 +103,60 @@ pub(super) async fn set(db: &mut PgConnection, username: &str, set: &Settings) -
     Ok(done.rows_affected() == 1)
 }
 
-pub(super) async fn set_keys(
-    db: &mut PgConnection,
+/// Keeps an account's keys from changing until the transaction ends. None if there is no account of this name.
+pub(super) async fn lock(db: &mut PgConnection, username: &str) -> Result<Option<AccountId>, sqlx::Error> {
+    let id = sqlx::query_scalar!("SELECT id FROM gateway.accounts WHERE username = $1 FOR NO KEY UPDATE", username);
+    Ok(id.fetch_optional(db).await?.map(AccountId::from))
+}
+
+/// Lets the keys of a locked account hold for so long beside those that it gets, in the place of any from before them.
+pub(super) async fn keep_former(db: &mut PgConnection, id: AccountId, grace: Duration) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "INSERT INTO gateway.former_keys (account_id, api_key_hash, secret_key_sealed, app_key, until)
+         SELECT id, api_key_hash, secret_key_sealed, app_key, clock_timestamp() + make_interval(secs => $2)
+         FROM gateway.accounts WHERE id = $1
+         ON CONFLICT (account_id) DO UPDATE SET api_key_hash = EXCLUDED.api_key_hash,
+             secret_key_sealed = EXCLUDED.secret_key_sealed, app_key = EXCLUDED.app_key, until = EXCLUDED.until",
+        id.uuid(),
+        grace.as_secs_f64(),
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Ends the former keys of a locked account.
+pub(super) async fn end_former(db: &mut PgConnection, id: AccountId) -> Result<(), sqlx::Error> {
+    sqlx::query!("DELETE FROM gateway.former_keys WHERE account_id = $1", id.uuid()).execute(db).await?;
+    Ok(())
+}
+
+pub(super) async fn set_keys(db: &mut PgConnection, id: AccountId, keys: &Kept<'_>) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE gateway.accounts SET api_key_hash = $2, pepper_id = $3, secret_key_sealed = $4, app_key = $5 WHERE id = $1",
+        id.uuid(),
+        keys.api_key_hash,
+        keys.pepper_id,
+        keys.secret_key_sealed,
+        keys.app_key,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Notes under which pepper this hash was found to be made.
+pub(super) async fn note_pepper(
+    db: &PgPool,
     id: AccountId,
     api_key_hash: &[u8],
-    secret_key_sealed: &[u8],
-    app_key: &str,
+    pepper_id: &[u8],
 ) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "UPDATE gateway.accounts SET api_key_hash = $2, secret_key_sealed = $3, app_key = $4 WHERE id = $1",
+        "UPDATE gateway.accounts SET pepper_id = $3 WHERE id = $1 AND api_key_hash = $2 AND pepper_id IS NULL",
         id.uuid(),
         api_key_hash,
-        secret_key_sealed,
-        app_key,
+        pepper_id,
     )
     .execute(db)
     .await?;
@@ -110,13 +164,20 @@ pub(super) async fn set_keys(
 }
 
 pub(super) async fn find(db: impl PgExecutor<'_>, username: &str) -> Result<Option<Account>, sqlx::Error> {
-    select_accounts!("WHERE username = $1", username).fetch_optional(db).await
+    select_accounts!("WHERE a.username = $1", username).fetch_optional(db).await
 }
 
 pub(super) async fn find_by_app_key(db: &PgPool, app_key: &str) -> Result<Option<Account>, sqlx::Error> {
-    select_accounts!("WHERE app_key = $1", app_key).fetch_optional(db).await
+    select_accounts!(
+        "WHERE a.id = (SELECT id FROM gateway.accounts WHERE app_key = $1
+                       UNION ALL SELECT account_id FROM gateway.former_keys WHERE app_key = $1 AND until > clock_timestamp()
+                       LIMIT 1)",
+        app_key
+    )
+    .fetch_optional(db)
+    .await
 }
 
 pub(super) async fn list(db: &PgPool) -> Result<Vec<Account>, sqlx::Error> {
-    select_accounts!("ORDER BY id").fetch_all(db).await
+    select_accounts!("ORDER BY a.id").fetch_all(db).await
 }

@@ -1,5 +1,7 @@
 //! `gateway account …`: merchants' accounts.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use common::actor::Actor;
@@ -8,7 +10,7 @@ use common::clock::Clock;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 
-use super::vaulting;
+use super::fitting;
 use crate::accounts::{self, Account, CURRENCIES, Keys, Settings, WHOLE};
 use crate::amount::Amount;
 use crate::audit;
@@ -22,14 +24,30 @@ pub enum Command {
     Create(Box<Create>),
     /// Change what is set for an account.
     Set(Box<Create>),
-    /// Give an account new keys; the former ones end at once.
-    RotateKeys {
-        /// The user name.
-        #[arg(long)]
-        username: String,
-    },
+    /// Give an account new keys, shown this once. The former ones hold beside them for an hour; those from before them end at once.
+    RotateKeys(Rotate),
     /// Every account.
     List,
+}
+
+/// Whose keys are rotated, and how long the former ones hold.
+#[derive(Args)]
+pub struct Rotate {
+    /// The user name.
+    #[arg(long)]
+    username: String,
+    /// For so long the former keys hold beside the new ones; a week at most. 0 is not at all.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(..=10_080))]
+    grace_minutes: u32,
+    /// The former keys end with this command: they have leaked.
+    #[arg(long, conflicts_with = "grace_minutes")]
+    at_once: bool,
+}
+
+impl Rotate {
+    fn grace(&self) -> Duration {
+        Duration::from_secs(if self.at_once { 0 } else { 60 * u64::from(self.grace_minutes) })
+    }
 }
 
 /// An account's name and settings.
@@ -138,7 +156,7 @@ pub(super) async fn run(db: &PgPool, command: Command, actor: &Actor) -> Result<
     let (action, username, printed) = match command {
         Command::Create(create) => {
             let now = Clock::system().now();
-            let keys = accounts::create(&mut tx, &vaulting()?, &create.username, &create.settings(), now).await;
+            let keys = accounts::create(&mut tx, &fitting(db).await?, &create.username, &create.settings(), now).await;
             let keys = keys.context("cannot make the account; a user name is taken once")?;
             ("account.create", create.username.clone(), Some(keys_of(&create.username, &keys)))
         }
@@ -148,10 +166,10 @@ pub(super) async fn run(db: &PgPool, command: Command, actor: &Actor) -> Result<
             }
             ("account.set", set.username, None)
         }
-        Command::RotateKeys { username } => {
-            let keys = accounts::rotate_keys(&mut tx, &vaulting()?, &username).await?;
-            let keys = keys.with_context(|| format!("there is no account {username}"))?;
-            ("account.rotate_keys", username.clone(), Some(keys_of(&username, &keys)))
+        Command::RotateKeys(rotate) => {
+            let keys = accounts::rotate_keys(&mut tx, &fitting(db).await?, &rotate.username, rotate.grace()).await?;
+            let keys = keys.with_context(|| format!("there is no account {}", rotate.username))?;
+            ("account.rotate_keys", rotate.username.clone(), Some(keys_of(&rotate.username, &keys)))
         }
         Command::List => {
             let all = accounts::list(db).await?;
@@ -163,7 +181,9 @@ pub(super) async fn run(db: &PgPool, command: Command, actor: &Actor) -> Result<
         accounts::named(&mut tx, &username).await?.map(|account| shown(&account)).context("the account is gone")?;
     audit::record(&mut tx, actor.name()?, action, Some(&username), &account).await?;
     tx.commit().await?;
-    Ok(printed.unwrap_or(account))
+    let Some(mut keys) = printed else { return Ok(account) };
+    keys["former_keys_until"] = account["former_keys_until"].clone();
+    Ok(keys)
 }
 
 fn keys_of(username: &str, keys: &Keys) -> Value {
@@ -180,6 +200,7 @@ fn shown(account: &Account) -> Value {
         "username": account.username,
         "name": account.name,
         "app_key": account.app_key,
+        "former_keys_until": account.former_keys_until,
         "time_zone": account.time_zone,
         "currencies": account.currencies,
         "refused_brands": account.refused_brands,

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use sqlx::PgPool;
 
 use crate::accounts::Vaulting;
-use crate::{audit, config, migrations, rekey};
+use crate::{audit, config, key_check, migrations, rekey};
 
 #[derive(Parser)]
 #[command(name = "gateway", about = "The card gateway")]
@@ -116,6 +116,17 @@ pub async fn operate(command: Operate, actor: &Actor) -> Result<Value> {
 
 async fn record(db: &PgPool, actor: &Actor, detail: &Value) -> Result<()> {
     Ok(audit::record(&mut *db.acquire().await?, actor.name()?, "reencrypt", None, detail).await?)
+}
+
+/// What hashes and encrypts, unless it fits nothing of what is stored: what it would make nobody could use.
+async fn fitting(db: &PgPool) -> Result<Vaulting> {
+    let vaulting = vaulting()?;
+    if !common::config::keys_unchecked()?
+        && let Some(wrong) = key_check::misfit(db, &vaulting).await?
+    {
+        return Err(wrong.into());
+    }
+    Ok(vaulting)
 }
 
 fn vaulting() -> Result<Vaulting> {

@@ -14,7 +14,7 @@ use crate::acquirer::Acquirer;
 use crate::app::App;
 use crate::http::crowd::Crowd;
 use crate::http::pulse::Pulse;
-use crate::{config, http, receipts, sweep, transactions};
+use crate::{config, http, key_check, receipts, sweep, transactions};
 
 /// Connections to Postgres per process. One more is kept for the acquirer's books for every four.
 const DATABASE_POOL: u32 = 16;
@@ -43,12 +43,20 @@ pub(super) async fn serve() -> Result<()> {
     };
 
     let (farewell, listening) = (common::config::farewell()?, common::config::listening()?);
-    let stopped = telemetry::shutdown_signal();
-    let internal = telemetry::Internal::new(pool, metrics);
-    let metrics_bind = common::config::metrics_bind()?;
-    // Whoever is told that it is ready finds it listening.
-    let listener = TcpListener::bind(config::bind()?).await.context("GATEWAY_BIND")?;
+    let unchecked = common::config::keys_unchecked()?;
+    let mut stopped = Box::pin(telemetry::shutdown_signal());
+    let internal = telemetry::Internal::new(pool.clone(), metrics).starting();
+    let (bind, metrics_bind) = (config::bind()?, common::config::metrics_bind()?);
     let metrics_address = internal.clone().serve(metrics_bind).await.context("METRICS_BIND")?;
+    if !unchecked {
+        tokio::select! {
+            fit = key_check::keys_fit(&pool, &app.vaulting) => fit?,
+            () = &mut stopped => return Ok(()),
+        }
+    }
+    // Whoever is told that it is ready finds it listening. Before, with other keys, it would refuse every merchant.
+    let listener = TcpListener::bind(bind).await.context("GATEWAY_BIND")?;
+    internal.has_started();
     tracing::info!(address = %listener.local_addr()?, metrics = %metrics_address, "gateway is listening");
 
     let stop = CancellationToken::new();

@@ -33,6 +33,7 @@ pub struct Done {
 #[derive(Default)]
 struct Unreadable {
     accounts: Vec<uuid::Uuid>,
+    former_keys: Vec<uuid::Uuid>,
     cards: Vec<Vec<u8>>,
     field_numbers: Vec<Vec<u8>>,
     field_codes: Vec<Vec<u8>>,
@@ -63,6 +64,7 @@ pub async fn run(db: &PgPool, ring: &KeyRing) -> Result<Done, sqlx::Error> {
 impl Unreadable {
     fn count(&self) -> usize {
         self.accounts.len()
+            + self.former_keys.len()
             + self.cards.len()
             + self.field_numbers.len()
             + self.field_codes.len()
@@ -91,6 +93,7 @@ async fn pass(db: &PgPool, ring: &KeyRing, skipped: &mut Unreadable) -> Result<u
         };
     }
     every_batch_of!(accounts, |id: &uuid::Uuid| accounts::secret_key_context(AccountId::from(*id)));
+    every_batch_of!(former_keys, |id: &uuid::Uuid| accounts::secret_key_context(AccountId::from(*id)));
     every_batch_of!(cards, |hash: &Vec<u8>| vault::number_context(&TokenHash::read(hash)));
     every_batch_of!(field_numbers, |hash: &Vec<u8>| vault::number_context(&TokenHash::read(hash)));
     every_batch_of!(field_codes, |hash: &Vec<u8>| vault::code_context(&TokenHash::read(hash)));
@@ -107,6 +110,7 @@ fn again(ring: &KeyRing, sealed: &[u8], context: &str) -> Option<Vec<u8>> {
 async fn remaining(db: &PgPool, ring: &KeyRing) -> Result<i64, sqlx::Error> {
     let prefix = ring.prefix();
     Ok(store::accounts::remaining(db, &prefix).await?
+        + store::former_keys::remaining(db, &prefix).await?
         + store::cards::remaining(db, &prefix).await?
         + store::field_numbers::remaining(db, &prefix).await?
         + store::field_codes::remaining(db, &prefix).await?

@@ -114,6 +114,7 @@ macro_rules! column {
 }
 
 column!(accounts, uuid::Uuid, "accounts", "id", "secret_key_sealed");
+column!(former_keys, uuid::Uuid, "former_keys", "account_id", "secret_key_sealed");
 column!(cards, Vec<u8>, "cards", "token_hash", "number");
 column!(field_numbers, Vec<u8>, "field_tokens", "token_hash", "number");
 column!(field_codes, Vec<u8>, "field_tokens", "token_hash", "security_code");

@@ -5,7 +5,7 @@ use sqlx::PgPool;
 /// Rows deleted at once, of each kind.
 const BATCH: i64 = 1_000;
 
-/// Deletes expired tokens and proxy numbers, whatever they hold with them, and guards that guard nothing any more. The time of
+/// Deletes expired tokens, proxy numbers and former keys, whatever they hold with them, and guards that guard nothing any more. The time of
 /// the statement does not move, so an index can be read up to it and no further.
 pub(super) async fn forget(db: &PgPool) -> Result<u64, sqlx::Error> {
     let tokens = sqlx::query!(
@@ -24,6 +24,14 @@ pub(super) async fn forget(db: &PgPool) -> Result<u64, sqlx::Error> {
     )
     .execute(db)
     .await?;
+    let keys = sqlx::query!(
+        "DELETE FROM gateway.former_keys WHERE account_id = ANY (ARRAY (
+             SELECT account_id FROM gateway.former_keys WHERE until <= statement_timestamp()
+             ORDER BY until LIMIT $1 FOR UPDATE SKIP LOCKED))",
+        BATCH,
+    )
+    .execute(db)
+    .await?;
     // An account reads `until` by the gateway's clock, which may be behind; an hour is ample.
     let guards = sqlx::query!(
         "DELETE FROM gateway.duplicate_guards WHERE (account_id, fingerprint) IN (
@@ -33,7 +41,8 @@ pub(super) async fn forget(db: &PgPool) -> Result<u64, sqlx::Error> {
     )
     .execute(db)
     .await?;
-    Ok(tokens.rows_affected() + proxies.rows_affected() + guards.rows_affected())
+    let of_merchants = tokens.rows_affected() + proxies.rows_affected();
+    Ok(of_merchants + keys.rows_affected() + guards.rows_affected())
 }
 
 /// Transactions without an end, counted no further than a thousand.

@@ -36,7 +36,8 @@ struct Created {
 /// # Errors
 /// 01 for an unknown `app_key`, 02, 03, 05, and A1 for the security code.
 pub async fn create(app: &App, form: &Form) -> Result<Reply> {
-    let account = accounts::by_app_key(&app.db, form.get("app_key")).await?;
+    let named = form.get("app_key");
+    let account = accounts::by_app_key(&app.db, named).await?;
     let now = app.clock.now();
     let number = form.get("creditcard_number").and_then(Number::parse).ok_or(Code::Card.refuse())?;
     let face = Face::of(&number, expiry(form, account.time_zone.date_at(now))?);
@@ -45,7 +46,8 @@ pub async fn create(app: &App, form: &Form) -> Result<Reply> {
 
     let key = &app.vaulting.card_keys;
     let expires_at = now.plus(LIFETIME);
-    let secret_key = account.secret_key(key).ok_or(Failure::NotEntered("the account's keys cannot be read"))?;
+    let secret_key = named.and_then(|app_key| account.secret_key_of(app_key, key));
+    let secret_key = secret_key.ok_or(Failure::NotEntered("the account's keys cannot be read"))?;
     let token = sign::sign(&secret_key, &face, now, expires_at);
     let hash = TokenHash::of(&token);
     store::insert(

@@ -136,7 +136,7 @@ pub fn open(app: &App, account: &Account, text: &str) -> Result<Opened> {
 fn read(vaulting: &Vaulting, account: &Account, text: &str, now: Timestamp) -> Option<Opened> {
     let token: Token = serde_json::from_str(text).ok()?;
     let signature = hex(&vaulting.pepper.hash(&signed(&token)));
-    if !bool::from(signature.as_bytes().ct_eq(token.signature.as_bytes())) || token.identify_key != account.app_key {
+    if !bool::from(signature.as_bytes().ct_eq(token.signature.as_bytes())) || !account.is_named(&token.identify_key) {
         return None;
     }
     let id: Uuid = token.transaction_id.parse().ok()?;

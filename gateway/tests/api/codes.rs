@@ -315,17 +315,6 @@ async fn a_sale_tells_its_amounts_exactly() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_end_when_they_are_rotated() {
-    let world = world().await;
-    world.post("sale.php", &world.charge(GOOD)).await.is("00");
-    let keys = world.cluster.run_gateway(&["account", "rotate-keys", "--username", "shop"]).await.expect("keys");
-    world.post("sale.php", &world.charge(GOOD)).await.refuses("09", "");
-    let renewed = world.charge(GOOD).with("api_key", keys["api_key"].as_str().expect("a key"));
-    world.post("sale.php", &renewed).await.is("00");
-    assert!(world.cluster.run_gateway(&["account", "create", "--username", "shop"]).await.is_err(), "taken");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn it_tells_its_health_and_its_figures_where_the_public_is_not() {
     let world = World::new().await;
     world.post("sale.php", &world.charge(GOOD)).await.is("00");

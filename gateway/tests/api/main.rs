@@ -6,6 +6,8 @@ mod changes;
 mod codes;
 mod contract;
 mod fee;
+mod key_check;
+mod keys;
 mod limits;
 mod races;
 mod receipts;

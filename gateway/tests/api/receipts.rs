@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use testkit::Cluster;
+use testkit::{Builder, Cluster};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -117,7 +117,8 @@ async fn a_merchant_without_a_contact_address_gets_none_and_an_impossible_addres
     assert!(shown["contact_email"].is_null());
 }
 
-/// A mail server on the loopback address that answers each `RCPT` with the next of these, and then with 250.
+/// A mail server on the loopback address that answers each `RCPT` with the next of these, and then with 250. One that begins with
+/// `MAIL` is its answer to that.
 struct Server {
     url: String,
     received: Arc<Mutex<Vec<String>>>,
@@ -162,8 +163,14 @@ async fn talk(
     while let Some(line) = lines.next_line().await? {
         let verb = line.split(' ').next().unwrap_or_default().to_ascii_uppercase();
         heard.lock().expect("nobody panicked").push(verb.clone());
+        let next = || {
+            let mut replies = replies.lock().expect("nobody panicked");
+            let of_mail = replies.as_slice().first().is_some_and(|reply| reply.starts_with("MAIL "));
+            let reply = if of_mail == (verb == "MAIL") { replies.next() } else { None };
+            reply.map_or("250 fine", |reply| reply.trim_start_matches("MAIL "))
+        };
         let reply = match verb.as_str() {
-            "RCPT" => replies.lock().expect("nobody panicked").next().unwrap_or("250 fine"),
+            "RCPT" | "MAIL" => next(),
             "DATA" => {
                 write.write_all(b"354 go on\r\n").await?;
                 let mut letter = String::new();
@@ -182,9 +189,23 @@ async fn talk(
     Ok(())
 }
 
+fn with_server(url: &str) -> Builder {
+    Cluster::builder().gateway(1).env("GATEWAY_MAIL_FOLDER", "").env("GATEWAY_SMTP_URL", url)
+}
+
 async fn by_smtp(url: &str) -> World {
-    let builder = Cluster::builder().gateway(1).env("GATEWAY_MAIL_FOLDER", "").env("GATEWAY_SMTP_URL", url);
-    World::of(builder, &[]).await
+    World::of(with_server(url), &[]).await
+}
+
+/// The first try has failed and was put off.
+async fn put_off(world: &World) {
+    until("the note of a try", async || {
+        // The lease of a try is two minutes.
+        let put_off = "SELECT count(*) FROM gateway.receipts
+                       WHERE tries = 1 AND due_at < clock_timestamp() + interval '1 minute'";
+        (world.number(put_off).await == 1).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -230,18 +251,48 @@ async fn a_server_that_is_busy_is_asked_again_and_one_that_refuses_is_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_take_us_loses_no_receipt() {
+    let server = Server::start(vec!["MAIL 530 5.7.0 Authentication required"]).await;
+    let world = by_smtp(&server.url).await;
+    world.post("sale.php", &with_receipt(world.charge(GOOD))).await.is("00");
+    put_off(&world).await;
+    assert!(server.received().is_empty());
+    // The operator mends it.
+    hurry(&world).await;
+    none_pending(&world).await;
+    assert_eq!(server.received().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_says_of_a_cardholder_is_not_logged() {
+    let address = "jane.doe@customer.example";
+    let server = Server::start(vec![
+        "450 4.2.1 <jane.doe@customer.example>: Recipient address is busy",
+        "550 5.1.1 <jane.doe@customer.example>: Recipient address rejected",
+    ])
+    .await;
+    let mut world = World::of(with_server(&server.url).env("RUST_LOG", "debug"), &[]).await;
+    world.post("sale.php", &with_receipt(world.charge(GOOD)).with("email", address)).await.is("00");
+    put_off(&world).await;
+    hurry(&world).await;
+    none_pending(&world).await;
+    let log = world.cluster.gateway(0).log();
+    for said in ["a receipt was not sent", "the server answered 450 to RCPT", "a receipt is given up", "550 to RCPT"] {
+        assert!(log.contains(said), "no {said} in {log}");
+    }
+    for person in [address, "customer.example", "Jane", "10001"] {
+        assert!(!log.contains(person), "{person} is in {log}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_password_is_never_told_in_clear() {
     let server = Server::start(vec![]).await;
     let with_password = server.url.replace("smtp://", "smtp://shop:hunter2@");
     // It has no TLS to offer.
     let world = by_smtp(&format!("{with_password}?tls=required")).await;
     world.post("sale.php", &with_receipt(world.charge(GOOD))).await.is("00");
-    until("a try", async || {
-        let put_off = "SELECT count(*) FROM gateway.receipts
-                       WHERE tries = 1 AND due_at < clock_timestamp() + interval '1 minute'";
-        (world.number(put_off).await == 1).then_some(())
-    })
-    .await;
+    put_off(&world).await;
     let heard = server.heard.lock().expect("nobody panicked").clone();
     assert!(heard.contains(&"EHLO".to_owned()), "{heard:?}");
     assert!(heard.iter().all(|verb| ["EHLO", "QUIT", "RSET"].contains(&verb.as_str())), "{heard:?}");
@@ -255,7 +306,10 @@ async fn a_password_is_never_told_in_clear() {
 async fn no_answer_waits_for_a_server_and_no_kill_loses_a_letter() {
     // It takes connections and never says a word.
     let deaf = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let mut world = by_smtp(&format!("smtp://{}", deaf.local_addr().expect("an address"))).await;
+    let keys =
+        |builder: Builder| builder.env("GATEWAY_CARD_KEY", &"a".repeat(64)).env("GATEWAY_PEPPER", &"b".repeat(64));
+    let deaf_url = format!("smtp://{}", deaf.local_addr().expect("an address"));
+    let mut world = World::of(keys(with_server(&deaf_url)), &[]).await;
     let sold = world.post("sale.php", &with_receipt(world.charge(GOOD))).await;
     let (_held, _) = deaf.accept().await.expect("it is tried");
     assert_eq!(world.number(PENDING).await, 1);
@@ -265,8 +319,7 @@ async fn no_answer_waits_for_a_server_and_no_kill_loses_a_letter() {
     let server = Server::start(vec![]).await;
     world.execute("UPDATE gateway.receipts SET tries = 7").await;
     hurry(&world).await;
-    let again =
-        world.beside(Cluster::builder().env("GATEWAY_MAIL_FOLDER", "").env("GATEWAY_SMTP_URL", &server.url)).await;
+    let again = world.beside(keys(with_server(&server.url))).await;
     none_pending(&world).await;
     assert_eq!(server.received().len(), 1);
     assert!(server.received()[0].contains(sold.id()));

@@ -168,3 +168,28 @@ async fn strangers_are_limited_by_their_address() -> Result<()> {
     assert_eq!(strangers[0].get("/v1/nonsense").await?.status, 404);
     Ok(())
 }
+
+#[tokio::test]
+async fn no_visitor_of_a_shop_shuts_its_checkout_for_the_others() -> Result<()> {
+    let trusting = Cluster::builder().env("TRUSTED_PROXIES", "127.0.0.0/8").env("PAGE_RATE_LIMIT", "1");
+    let cluster = trusting.api(1).worker(1).start().await?;
+    let account = account(&cluster, "30").await?;
+    let page = at(&cluster, 0, &account.publishable_key)?.header("origin", crate::support::ORIGIN)?;
+    let visitor = |address: &str| page.header("x-forwarded-for", address);
+    let nothing = || serde_json::json!({"sessionId": "none", "upstreamToken": "tok_ok"});
+    for (address, path) in [("192.0.2.7", "/v1/checkout_sessions"), ("192.0.2.8", "/v1/tokens")] {
+        let greedy = visitor(address)?;
+        let answers = together(60, async |_| greedy.post(path, nothing()).await).await?;
+        let told: Vec<_> = answers.iter().filter(|answer| answer.status == 429).collect();
+        assert!(!told.is_empty() && told.len() < 60, "{} of 60 were refused", told.len());
+        for answer in told {
+            limited(answer);
+            let policy = answer.header("ratelimit-policy").unwrap_or_default();
+            assert!(policy.starts_with("\"address\""), "{path}: {policy}");
+            assert!(answer.header("access-control-allow-origin").is_some(), "the page is told too");
+        }
+    }
+    let started = visitor("192.0.2.9")?.post("/v1/checkout_sessions", nothing()).await?;
+    assert_eq!(started.status, 201, "{:?}", started.headers);
+    Ok(())
+}

@@ -75,7 +75,19 @@ const fn class(kind: FailureKind) -> Failure {
         FailureKind::Dns => Failure::Dns,
         FailureKind::Connect => Failure::Connect,
         FailureKind::Tls => Failure::Tls,
-        FailureKind::AddressRefused => Failure::AddressRefused,
+        FailureKind::AddressRefused => Failure::LeadsInwards,
         FailureKind::Protocol => Failure::Protocol,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_inside_is_told_as_none_and_counted_apart() {
+        let (inside, nowhere) = (class(FailureKind::AddressRefused), class(FailureKind::Dns));
+        assert_eq!(inside.told(), nowhere.told());
+        assert_ne!(inside.name(), nowhere.name());
     }
 }

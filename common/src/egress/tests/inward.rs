@@ -11,7 +11,7 @@ async fn a_name_that_leads_inwards_is_refused_before_any_connection() {
     let target = target(&format!("http://receiver.test:{}/", receiver.port), TEST);
     let failure = egress(LONG, &names).post(&target, HeaderMap::new(), Bytes::from_static(b"{}")).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::AddressRefused);
-    assert_eq!(failure.message, "the host has no public address");
+    assert_eq!(failure.message, "the host's name leads to no address that may be connected to");
     assert_eq!((names.asked(), receiver.connections()), (1, 0));
 }
 

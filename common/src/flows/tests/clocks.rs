@@ -55,7 +55,7 @@ const KINDS: [Kind; 5] = [
         prepare: |shop| {
             async {
                 owed(shop).await;
-                saved_card(shop).await;
+                shop.saved_card().await;
             }
             .boxed()
         },
@@ -105,16 +105,6 @@ async fn owed(shop: &Shop) {
     assert_eq!(shop.run("2026-01-02T00:00:00Z").await, 1);
 }
 
-async fn saved_card(shop: &Shop) {
-    let card = "WITH card AS (
-                    INSERT INTO payment_methods (id, account_id, customer_id, provider_account_id, status, provider_ref,
-                                                 brand, last4, exp_month, exp_year, created_at)
-                    SELECT gen_random_uuid(), c.account_id, c.id, p.id, 'active', 'card', 'visa', '4242', 12, 2030, now()
-                    FROM customers c JOIN provider_accounts p USING (account_id) WHERE c.id = $1 RETURNING id)
-                UPDATE customers SET default_payment_method_id = card.id FROM card WHERE customers.id = $1";
-    shop.write(card, shop.customer.uuid()).await;
-}
-
 async fn link(shop: &Shop) {
     let money = Money { minor: 500, currency: "USD".parse().expect("a currency") };
     let new = NewPaymentLink { money, description: None, expires_at: Some(at("2026-01-02T00:00:00Z")) };
@@ -123,7 +113,7 @@ async fn link(shop: &Shop) {
 
 async fn collect(db: &Db, scope: Scope) -> usize {
     let collecting = collect_due_invoices(db, scope, 10, &Origin::default()).await.expect("a run");
-    collecting.begun.len() + collecting.without_card
+    collecting.begun.len() + collecting.unsent
 }
 
 async fn count(db: &PgPool, query: &'static str) -> i64 {

@@ -2,6 +2,7 @@
 
 mod clocks;
 mod subscriptions;
+mod told;
 
 use sqlx::AssertSqlSafe;
 
@@ -39,12 +40,15 @@ impl Shop {
             ..AccountSettings::default()
         };
         let account_id = accounts::create(&*db, now, None, Mode::Test, &settings).await.expect("an account");
+        let provider_account = "SELECT id FROM provider_accounts WHERE account_id = $1";
+        let provider_account = sqlx::query_scalar(provider_account).bind(account_id.uuid());
+        let provider_account = provider_account.fetch_one(&*db).await.expect("where it is paid");
         let caller = Caller {
             key_id: KeyId::new(now),
             key_kind: KeyKind::Secret,
             account_id,
             mode: Mode::Test,
-            provider_account_id: ProviderAccountId::new(now),
+            provider_account_id: ProviderAccountId::from_uuid(provider_account),
             provider: ProviderKind::Mock,
             grants: Grants { entitlements: None, unsupported: vec![], forbidden: vec![] },
             allowed_origins: vec![],
@@ -62,6 +66,17 @@ impl Shop {
         };
         let customer = customers::create(&db, &caller, new, now).await.expect("a customer").id;
         Self { db, caller, customer, _database: database }
+    }
+
+    /// The customer's first card, by hand.
+    async fn saved_card(&self) {
+        let card = "WITH card AS (
+                        INSERT INTO payment_methods (id, account_id, customer_id, provider_account_id, status, provider_ref,
+                                                     brand, last4, exp_month, exp_year, created_at)
+                        SELECT gen_random_uuid(), c.account_id, c.id, p.id, 'active', 'card', 'visa', '4242', 12, 2030, now()
+                        FROM customers c JOIN provider_accounts p USING (account_id) WHERE c.id = $1 RETURNING id)
+                    UPDATE customers SET default_payment_method_id = card.id FROM card WHERE customers.id = $1";
+        self.write(card, self.customer.uuid()).await;
     }
 
     /// Runs a statement about one row by hand.

@@ -73,8 +73,8 @@ pub(in crate::invoices) async fn insert_failed(
 ) -> Result<()> {
     sqlx::query!(
         "INSERT INTO collection_attempts
-            (id, account_id, invoice_id, number, status, amount, decline_code, decline_type, attempted_at)
-         VALUES ($1, $2, $3, $4, 'failed', $5, $6, $7, $8)",
+            (id, account_id, invoice_id, number, status, amount, decline_code, decline_type, attempted_at, next_attempt_at)
+         VALUES ($1, $2, $3, $4, 'failed', $5, $6, $7, $8, $9)",
         id.uuid(),
         invoice.account_id.uuid(),
         invoice.id.uuid(),
@@ -83,6 +83,7 @@ pub(in crate::invoices) async fn insert_failed(
         failure.code,
         failure.kind as DeclineType,
         now,
+        invoice.next_attempt_at,
     )
     .execute(tx)
     .await?;

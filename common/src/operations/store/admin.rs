@@ -16,7 +16,9 @@ macro_rules! select_operations {
                       o.kind, o.state, o.reference, o.amount, o.currency, o.fence, o.lease_until, o.next_push_at, o.first_sent_at,
                       o.last_sent_at, o.provider_ref, o.failure, o.created_at, o.finished_at,
                       extract(epoch FROM clock_timestamp() - o.created_at)::float8 AS "age_seconds!",
-                      coalesce(o.last_sent_at + make_interval(secs => $1) < clock_timestamp(), true) AS "last_request_is_dead!"
+                      coalesce(o.last_sent_at + make_interval(secs => $1) < clock_timestamp(), true) AS "last_request_is_dead!",
+                      coalesce(o.lease_until >= clock_timestamp(), false) AS "is_held!",
+                      coalesce(extract(epoch FROM clock_timestamp() - o.first_sent_at), 0)::float8 AS "sent_for_seconds!"
                FROM operations o JOIN provider_accounts p ON p.id = o.provider_account_id "# + $rest,
             (PROVIDER_TIMEOUT + REQUEST_LIFETIME).as_secs_f64(),
             $($arg),*

@@ -76,6 +76,7 @@ pub(super) struct ClaimedRow {
     target_ref: Option<String>,
     reply_to: Option<String>,
     request_id: Option<String>,
+    payer_address: Option<String>,
     action_token: Option<String>,
     fence: i64,
     not_found: i32,
@@ -104,6 +105,7 @@ impl ClaimedRow {
             now: self.now,
             return_url: self.action_token.as_ref().map(back),
             payer: None,
+            payer_address: self.payer_address,
             valid_until: self.valid_until,
             recorded: Vec::new(),
         };
@@ -118,7 +120,7 @@ impl ClaimedRow {
             kind: self.kind,
             request,
             action_token: self.action_token,
-            origin: Origin { reply_to: self.reply_to, request_id: self.request_id },
+            origin: Origin { reply_to: self.reply_to, request_id: self.request_id, payer_address: None },
             fence: self.fence,
             sent_before: self.sent_before,
             not_found: self.not_found,
@@ -154,6 +156,7 @@ pub(super) async fn claim(
            WHERE o.id = c.id AND p.id = o.provider_account_id
            RETURNING o.id, o.account_id, o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, p.provider, o.kind,
                o.reference, o.amount, o.currency, o.upstream_token, o.card_ref, o.target_ref, o.reply_to, o.request_id,
+               o.payer_address,
                o.action_token, o.fence, o.not_found, c.sent_before AS "sent_before!", c.last_request_is_dead AS "last_request_is_dead!",
                clock_timestamp() + make_interval(secs => $5) AS "valid_until!",
                EXISTS (SELECT 1 FROM test_clocks t WHERE t.account_id = o.account_id) AS "has_clock!",
@@ -175,7 +178,7 @@ pub(super) async fn read(db: &PgPool, id: OperationId, now: Timestamp) -> Result
         ClaimedRow,
         r#"SELECT o.id, o.account_id, o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, p.provider, o.kind,
                o.reference, o.amount, o.currency, CASE WHEN o.card_ref IS NULL THEN coalesce(o.upstream_token, '') END AS upstream_token, o.card_ref, o.target_ref,
-               o.reply_to, o.request_id, o.action_token, o.fence, o.not_found, true AS "sent_before!", true AS "last_request_is_dead!",
+               o.reply_to, o.request_id, o.payer_address, o.action_token, o.fence, o.not_found, true AS "sent_before!", true AS "last_request_is_dead!",
                clock_timestamp() AS "valid_until!",
                EXISTS (SELECT 1 FROM test_clocks t WHERE t.account_id = o.account_id) AS "has_clock!",
                account_now(o.account_id, $2) AS "now!"
@@ -237,7 +240,8 @@ pub(super) async fn by_reference(
 ) -> Result<HashMap<String, Known>> {
     let rows = sqlx::query!(
         r#"SELECT id, reference, state, provider_ref,
-                  extract(epoch FROM clock_timestamp() - created_at)::float8 AS "age_seconds!"
+                  extract(epoch FROM clock_timestamp() - created_at)::float8 AS "age_seconds!",
+                  coalesce(lease_until >= clock_timestamp(), false) AS "is_held!"
            FROM operations WHERE provider_account_id = $1 AND reference = ANY($2)"#,
         provider_account.uuid(),
         references
@@ -245,8 +249,13 @@ pub(super) async fn by_reference(
     .fetch_all(db)
     .await?;
     let known = rows.into_iter().map(|row| {
-        let known =
-            Known { id: row.id, state: row.state, provider_ref: row.provider_ref, age_seconds: row.age_seconds };
+        let known = Known {
+            id: row.id,
+            state: row.state,
+            provider_ref: row.provider_ref,
+            age_seconds: row.age_seconds,
+            is_held: row.is_held,
+        };
         (row.reference, known)
     });
     Ok(known.collect())
@@ -345,7 +354,8 @@ pub(super) async fn another_refund_is_unknown(
 pub(super) async fn lock(tx: &mut PgConnection, id: OperationId) -> Result<Locked> {
     let row = sqlx::query_as!(
         Locked,
-        "SELECT state, provider_ref, fence FROM operations WHERE id = $1 FOR NO KEY UPDATE",
+        r#"SELECT state, provider_ref, fence, coalesce(lease_until >= clock_timestamp(), false) AS "is_held!"
+           FROM operations WHERE id = $1 FOR NO KEY UPDATE"#,
         id.uuid()
     )
     .fetch_one(tx)
@@ -354,10 +364,10 @@ pub(super) async fn lock(tx: &mut PgConnection, id: OperationId) -> Result<Locke
 }
 
 pub(super) async fn finish(tx: &mut PgConnection, id: OperationId, outcome: &Outcome<'_>) -> Result<()> {
-    // A token is good once: what is left of it has no use, so it is not kept.
+    // A token is good once, and nobody is asked any more: what has no use is not kept.
     sqlx::query!(
         "UPDATE operations SET state = $2, provider_ref = $3, failure = $4, finished_at = clock_timestamp(),
-                next_push_at = NULL, lease_until = NULL, upstream_token = NULL
+                next_push_at = NULL, lease_until = NULL, upstream_token = NULL, payer_address = NULL
          WHERE id = $1",
         id.uuid(),
         outcome.state as State,

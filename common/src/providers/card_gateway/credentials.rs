@@ -14,6 +14,8 @@ use crate::providers::Fault;
 
 /// How long what was read is believed.
 const BELIEVED_FOR: Duration = Duration::from_secs(5);
+/// How long it does while nothing can be read. What was changed meanwhile would be refused, and that ends a first request.
+const DOES_FOR: Duration = Duration::from_secs(10 * 60);
 /// Accounts remembered at most; at that many the memory is begun anew.
 const MOST: usize = 10_000;
 
@@ -87,18 +89,24 @@ impl Remembered {
     }
 
     /// # Errors
-    /// [`Fault::NotProcessed`] without them: nothing can be sent.
+    /// [`Fault::NotProcessed`] without them: nothing can be sent. [`Fault::Unknown`] if our database does not tell: that says
+    /// nothing of the request, which is to be looked up and sent later.
     pub(super) async fn of(&self, account: ProviderAccountId) -> std::result::Result<Arc<Credentials>, Fault> {
         let lacking = |why: String| Fault::NotProcessed(format!("the credentials of {account}: {why}"));
         let remembered = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&account).cloned();
-        if let Some((read_at, known)) = remembered
-            && read_at.elapsed() < BELIEVED_FOR
-        {
+        let read_within = |time: Duration| remembered.clone().filter(|(read_at, _)| read_at.elapsed() < time);
+        if let Some((_, known)) = read_within(BELIEVED_FOR) {
             return Ok(known);
         }
         let read_at = Instant::now();
-        let read = read(&self.db, &self.key, account).await.map_err(|error| lacking(error.to_string()))?;
-        let read = Arc::new(read.ok_or_else(|| lacking("there are none".to_owned()))?);
+        let read = match read(&self.db, &self.key, account).await {
+            Ok(read) => Arc::new(read.ok_or_else(|| lacking("there are none".to_owned()))?),
+            Err(Error::Database(error)) => {
+                let unread = || Fault::Unknown(format!("the credentials of {account} could not be read: {error}"));
+                return read_within(DOES_FOR).map(|(_, known)| known).ok_or_else(unread);
+            }
+            Err(undecipherable) => return Err(lacking(undecipherable.to_string())),
+        };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MOST {
             known.clear();
@@ -111,7 +119,66 @@ impl Remembered {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Clock;
+    use crate::crypto::EncryptionKey;
+    use crate::db;
     use testkit::fuzz::{check, json};
+
+    fn key(byte: &str) -> KeyRing {
+        KeyRing::new(EncryptionKey::from_hex(&byte.repeat(32)).expect("a key"), vec![])
+    }
+
+    /// A memory over a database of its own, with what is stored for an account there.
+    async fn remembered(stored: Option<&[u8]>, account: ProviderAccountId) -> (Remembered, testkit::Database) {
+        let database = testkit::Database::create().await.expect("a database");
+        let pool = db::pool(&Secret::new(database.url().to_owned()), 1, "credentials").expect("its address");
+        sqlx::query(
+            "WITH merchant AS (INSERT INTO merchants (id, name, created_at) VALUES ($1, 'Shop', now())),
+                  account AS (INSERT INTO accounts (id, merchant_id, mode, name, timezone, provider_account_id, created_at)
+                              VALUES ($1, $1, 'test', 'Shop', 'UTC', $1, now()))
+             INSERT INTO provider_accounts (id, account_id, provider, credentials, created_at)
+             VALUES ($1, $1, 'card_gateway', $2, now())",
+        )
+        .bind(account.uuid())
+        .bind(stored)
+        .execute(&pool)
+        .await
+        .expect("written");
+        (Remembered::new(pool, key("00")), database)
+    }
+
+    fn whole() -> Credentials {
+        let whole = r#"{"username":"shop","api_key":"k","secret_key":"0123456789abcdef"}"#;
+        Credentials::parse(whole).expect("whole")
+    }
+
+    #[tokio::test]
+    async fn a_database_that_does_not_tell_says_nothing_of_a_request() {
+        let account = ProviderAccountId::new(Clock::system().now());
+        let (remembered, _database) = remembered(Some(&whole().seal(&key("00"), account)), account).await;
+        assert_eq!(remembered.of(account).await.expect("read").username, "shop");
+        remembered.db.close().await;
+        let aged = |age: Duration| {
+            let mut known = remembered.known.lock().expect("nobody panicked");
+            let (read_at, _) = known.get_mut(&account).expect("remembered");
+            *read_at = Instant::now().checked_sub(age).expect("the machine runs for longer");
+        };
+        aged(BELIEVED_FOR);
+        assert_eq!(remembered.of(account).await.expect("remembered").username, "shop");
+        aged(DOES_FOR);
+        assert!(matches!(remembered.of(account).await, Err(Fault::Unknown(_))), "too long ago");
+        let other = ProviderAccountId::new(Clock::system().now());
+        assert!(matches!(remembered.of(other).await, Err(Fault::Unknown(_))), "never read");
+    }
+
+    #[tokio::test]
+    async fn what_is_lacking_or_cannot_be_decrypted_lets_nothing_be_sent() {
+        let account = ProviderAccountId::new(Clock::system().now());
+        let (lacking, _first) = remembered(None, account).await;
+        assert!(matches!(lacking.of(account).await, Err(Fault::NotProcessed(_))));
+        let (unreadable, _second) = remembered(Some(&whole().seal(&key("11"), account)), account).await;
+        assert!(matches!(unreadable.of(account).await, Err(Fault::NotProcessed(_))));
+    }
 
     #[test]
     fn credentials_are_whole_or_none() {

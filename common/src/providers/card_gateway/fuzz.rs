@@ -87,6 +87,7 @@ fn request() -> Request {
         now: at(1_800_000_000_000),
         return_url: None,
         payer: None,
+        payer_address: None,
         valid_until: at(1_800_000_010_000),
         recorded: vec![],
     }

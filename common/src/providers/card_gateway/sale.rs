@@ -50,6 +50,8 @@ pub(super) async fn charge(wire: &Wire, account: &Credentials, request: &Request
     ];
     fields.extend(request.return_url.as_deref().map(|url| ("3ds_redirect_url", url)));
     fields.extend(request.payer.as_ref().map(|payer| ("email", payer.email.as_str())));
+    // It counts by it who tries many cards.
+    fields.extend(request.payer_address.as_deref().map(|address| ("client_ip", address)));
     let mut reply = wire.post::<Charged>(script, account, &fields).await?;
     // Who the cardholder is was asked where the card was entered. If it was not, nothing has happened yet, and our books know;
     // and instead of an address that the gateway takes for none it is given another. Each is tried once.

@@ -113,7 +113,7 @@ impl<'a> Columns<'a> {
             columns.attempts.push(claimed.attempt);
             columns.replays_of.push(claimed.replay_of.map(|id| id.uuid()));
             columns.fences.push(claimed.fence);
-            columns.failures.push(attempt.failure.map(Failure::name));
+            columns.failures.push(attempt.failure.map(|failure| failure.told().name()));
             columns.statuses.push(attempt.response_status.and_then(|status| i16::try_from(status).ok()));
             columns.bodies.push(attempt.response_body.as_deref());
             columns.messages.push(attempt.failure_message.as_deref());
@@ -380,4 +380,40 @@ async fn late_and_failing(db: &PgPool) -> Result<(i64, i64)> {
     .fetch_one(db)
     .await?;
     Ok((row.late, row.failing))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounts::Mode;
+    use crate::id::{AccountId, EventId, WebhookDeliveryId};
+
+    #[test]
+    fn what_is_kept_for_the_merchant_does_not_tell_a_name_inside_from_none() {
+        let at = Timestamp::MAX;
+        let kept = |failure| {
+            let claimed = Claimed {
+                id: WebhookDeliveryId::new(at),
+                account_id: AccountId::new(at),
+                mode: Mode::Live,
+                endpoint_id: WebhookEndpointId::new(at),
+                event_id: EventId::new(at),
+                happened_at: at,
+                created_at: at,
+                attempt: 1,
+                replay_of: None,
+                fence: 1,
+                url: "https://redis/".to_owned(),
+                payload: "{}".to_owned(),
+                secret: vec![],
+                previous_secret: None,
+            };
+            let mut attempted = Attempted::new(claimed, at);
+            attempted.fail(failure, String::new());
+            Columns::of(&[(&attempted, None)]).failures[0]
+        };
+        assert_eq!(kept(Failure::LeadsInwards), kept(Failure::Dns));
+        assert_ne!(Failure::LeadsInwards.name(), Failure::Dns.name(), "whoever watches us is told");
+        assert_eq!(kept(Failure::AddressRefused), Some("address_refused"), "that is of the URL itself");
+    }
 }

@@ -2,6 +2,7 @@
 
 mod challenges;
 mod faults;
+mod keys;
 mod moving;
 mod pages;
 mod payments;

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use serde_json::json;
-use testkit::Client;
+use testkit::{Client, Cluster};
 
 use super::{APPROVES, CHALLENGED, DECLINED, shop};
 use crate::support::{Cardholder, ORIGIN, Payer, Shop, cluster, created, id, ok};
@@ -11,9 +11,13 @@ const LINKS: &str = "/v1/payment_links";
 
 /// A new link of the shop, and a payer who has its address.
 async fn link(shop: &Shop) -> Result<(String, Payer)> {
+    link_at(cluster().await?, shop).await
+}
+
+async fn link_at(cluster: &Cluster, shop: &Shop) -> Result<(String, Payer)> {
     let answer = shop.merchant.api.post(LINKS, json!({"amount": 800, "currency": "USD"})).await?;
     let link = created(&answer);
-    Ok((format!("{LINKS}/{}", id(link)?), Payer::of(link, &cluster().await?.api_url(0))?))
+    Ok((format!("{LINKS}/{}", id(link)?), Payer::of(link, &cluster.api_url(0))?))
 }
 
 #[tokio::test]
@@ -91,5 +95,31 @@ async fn a_currency_that_the_gateway_lacks_is_told_of() -> Result<()> {
     assert_eq!(answer.status, 422);
     assert!(String::from_utf8(answer.bytes)?.contains("in this currency"));
     assert_eq!(shop.records().await?, "");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_gateway_counts_payers_by_their_address() -> Result<()> {
+    let trusting = Cluster::builder().env("TRUSTED_PROXIES", "127.0.0.0/8");
+    let cluster = trusting.api(1).worker(1).gateway(1).start().await?;
+    let shop = Shop::new(&cluster, &["--hourly-per-address", "2"]).await?;
+    let pays = async |address: &str| {
+        let (_, payer) = link_at(&cluster, &shop).await?;
+        payer.from(address)?.pay(&shop.upstream(APPROVES).await?).await
+    };
+    for address in ["1.1.1.1", "2606:4700::1111"] {
+        for _ in 0..2 {
+            pays(address).await?.shows(200, &["Paid on"]);
+        }
+        pays(address).await?.shows(200, &["too many payments from your network", "Nothing was charged"]);
+    }
+    // One that is nobody's on the internet says nothing of the payer: it may be a balancer's, and so everybody's.
+    for _ in 0..3 {
+        pays("10.0.0.7").await?.shows(200, &["Paid on"]);
+    }
+    let kept: i64 = sqlx::query_scalar("SELECT count(*) FROM operations WHERE payer_address IS NOT NULL")
+        .fetch_one(&shop.merchant.books.db)
+        .await?;
+    assert_eq!((kept, shop.merchant.books.operations().await?), (0, 9), "it is forgotten with the end of each");
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Invoices that collect themselves: what is scheduled, how attempts end, what waits for another card, and races.
 
 mod cards;
+mod currencies;
 mod held;
 mod outcomes;
 mod races;

@@ -3,8 +3,10 @@
 
 mod api;
 mod handing_out;
+mod hanging_commits;
 mod late;
 mod lost_answers;
+mod network;
 mod pairs;
 mod reconciliation;
 mod silence;

@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::join;
 
 use super::{answers_are_lost, at_provider, listening, nothing_may_arrive, refused, text, waiting};
-use crate::support::{accepted, cluster, created, eventually, id, merchant, ok, payment, sale};
+use crate::support::{Merchant, accepted, cluster, created, eventually, id, merchant, ok, payment, sale};
 
 #[tokio::test]
 async fn a_charge_that_a_person_found_is_told_to_everybody_who_waits() -> Result<()> {
@@ -249,6 +249,120 @@ async fn what_a_worker_still_asks_for_is_not_for_a_person() -> Result<()> {
     merchant.books.audit().await
 }
 
+/// What the mock did under this reference is given back.
+async fn is_reversed(merchant: &Merchant, operation: &str) -> Result<()> {
+    let reversed = async || {
+        let voided = "SELECT voided_at IS NOT NULL FROM mock.transactions WHERE reference = $1";
+        let voided = sqlx::query_scalar::<_, bool>(voided).bind(operation).fetch_optional(&merchant.books.db).await?;
+        Ok((voided == Some(true)).then_some(()))
+    };
+    eventually("the unwanted charge to be reversed", reversed).await
+}
+
+/// Writes something of the merchant's only operation by hand.
+async fn write(merchant: &Merchant, what: &str) -> Result<()> {
+    let statement = sqlx::AssertSqlSafe(format!("UPDATE operations SET {what} WHERE account_id = $1"));
+    sqlx::query(statement).bind(merchant.books.account).execute(&merchant.books.db).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_asked_for_in_vain_is_ended_by_a_person_who_says_so() -> Result<()> {
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
+    answers_are_lost(&merchant, cluster, "1").await?;
+    let person = async {
+        let operation = text(&waiting(cluster, &merchant, 1).await?[0], "id");
+        let resolve =
+            ["operations", "resolve", &operation, "--outcome", "failed", "--reason", "their account is closed"];
+        let stop = [&resolve[..], &["--stop-asking"]].concat();
+        let complains = async |arguments: &[&str], complaint: &str| {
+            let said = refused(cluster, arguments).await?;
+            assert!(said.contains(complaint), "{complaint}: {said}");
+            anyhow::Ok(())
+        };
+        // As if its provider were asked for ever, and told nothing.
+        write(&merchant, "next_push_at = now() + interval '1 hour', lease_until = now() + interval '1 hour'").await?;
+        complains(&resolve, "does not wait for a person").await?;
+        complains(&stop, "a worker has").await?;
+        write(&merchant, "lease_until = NULL").await?;
+        complains(&stop, "less than an hour ago").await?;
+        write(&merchant, "first_sent_at = first_sent_at - interval '1 hour'").await?;
+        complains(&stop, "may still arrive").await?;
+        nothing_may_arrive(&merchant, &operation).await?;
+        complains(&resolve, "does not wait for a person").await?;
+        let tried = cluster.ctl(&[&stop[..], &["--dry-run"]].concat()).await?;
+        assert_eq!(tried["changed"], false, "{tried}");
+        renewed_meanwhile(&merchant, complains(&stop, "or a worker has it")).await?;
+        assert_eq!(cluster.ctl(&[&["--as", "ada"], &stop[..]].concat()).await?["changed"], true);
+        anyhow::Ok(operation)
+    };
+    let (answer, operation) = join!(merchant.pay_once("k", sale(1500)), person);
+    let (answer, operation) = (answer?, operation?);
+    assert_eq!(merchant.finished(&id(created(&answer))?).await?["status"], "failed");
+    let listed = cluster.ctl(&["audit", "list", "--account", &merchant.account.id, "--limit", "1"]).await?;
+    let record = &listed["audit"][0];
+    assert_eq!((&record["actor"], &record["object"]), (&"ada".into(), &json!(operation)));
+    assert_eq!(record["detail"]["stopped_asking"], true, "{record}");
+    Ok(())
+}
+
+/// A worker that hangs hears of a charge after a person has ended the operation that it was to ask about again.
+#[tokio::test]
+async fn a_late_worker_changes_nothing_of_what_is_asked_for_no_more() -> Result<()> {
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
+    merchant.mock(cluster, &["--class", "B", "--latency-ms", "7000"]).await?;
+    let person = async {
+        let listed = async || {
+            let listed = cluster.ctl(&["operations", "list", "--account", &merchant.account.id]).await?;
+            let row = listed["operations"].as_array().and_then(|rows| rows.first());
+            Ok(row.filter(|row| row["state"] == "sending").map(|row| text(row, "id")))
+        };
+        let operation = eventually("a request under way", listed).await?;
+        let asked_for =
+            "state = 'unknown', lease_until = now() - interval '1 second', next_push_at = now() + interval '1 hour',
+                         first_sent_at = now() - interval '2 hours', last_sent_at = now() - interval '2 hours'";
+        write(&merchant, asked_for).await?;
+        let said = ["operations", "resolve", &operation, "--outcome", "failed", "--reason", "closed", "--stop-asking"];
+        assert_eq!(cluster.ctl(&said).await?["changed"], true);
+        merchant.mock(cluster, &["--latency-ms", "0"]).await?;
+        anyhow::Ok(operation)
+    };
+    let (answer, operation) = join!(merchant.pay_once("k", sale(1500)), person);
+    let (answer, operation) = (answer?, operation?);
+    assert_eq!(created(&answer)["status"], "failed");
+    is_reversed(&merchant, &operation).await?;
+    assert_eq!(merchant.payment(&id(&answer.body)?).await?["status"], "failed", "as the person has said");
+    assert_eq!(merchant.pay_once("k", sale(1500)).await?.bytes, answer.bytes);
+    Ok(())
+}
+
+/// While somebody is about to end it, a worker begins its lease anew under the same fencing token.
+async fn renewed_meanwhile(merchant: &Merchant, ending: impl Future<Output = Result<()>>) -> Result<()> {
+    let mut held_up = merchant.books.db.begin().await?;
+    let account = merchant.books.account;
+    let lock = sqlx::query("SELECT FROM payments WHERE account_id = $1 FOR NO KEY UPDATE");
+    lock.bind(account).execute(&mut *held_up).await?;
+    let held_by: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *held_up).await?;
+    let renew = async {
+        eventually("somebody who waits for the payment", async || {
+            let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'
+                             AND $1 = ANY (pg_blocking_pids(pid)))";
+            let waits = sqlx::query_scalar::<_, bool>(waits).bind(held_by).fetch_one(&merchant.books.db).await?;
+            Ok(waits.then_some(()))
+        })
+        .await?;
+        let renew =
+            "UPDATE operations SET lease_until = clock_timestamp() + interval '20 seconds' WHERE account_id = $1";
+        sqlx::query(renew).bind(account).execute(&mut *held_up).await?;
+        held_up.commit().await?;
+        anyhow::Ok(())
+    };
+    let (ended, renewed) = join!(ending, renew);
+    renewed?;
+    ended?;
+    write(merchant, "lease_until = NULL").await
+}
+
 /// A worker is slow to hear the answer, and others have taken its operation for one whose answer is lost. A person enters that
 /// nothing was done; then the worker hears of a charge after all, which nobody wants by now, and it is reversed.
 #[tokio::test]
@@ -270,12 +384,7 @@ async fn a_late_worker_finds_what_a_person_has_entered() -> Result<()> {
     let (answer, operation) = (answer?, operation?);
     assert_eq!(created(&answer)["status"], "failed");
     let payment = id(&answer.body)?;
-    let reversed = async || {
-        let voided = "SELECT voided_at IS NOT NULL FROM mock.transactions WHERE reference = $1";
-        let voided = sqlx::query_scalar::<_, bool>(voided).bind(&operation).fetch_optional(&merchant.books.db).await?;
-        Ok((voided == Some(true)).then_some(()))
-    };
-    eventually("the unwanted charge to be reversed", reversed).await?;
+    is_reversed(&merchant, &operation).await?;
     assert_eq!(merchant.payment(&payment).await?["status"], "failed");
     assert_eq!(merchant.pay_once("k", sale(1500)).await?.bytes, answer.bytes);
     let shown = cluster.ctl(&["payments", "show", &payment]).await?;

@@ -1,11 +1,12 @@
 //! What a page does not take.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use reqwest::Method;
+use serde_json::json;
 use testkit::{Client, Cluster};
 
-use super::{link, link_at, shown};
-use crate::support::{Merchant, cluster, merchant, together};
+use super::{INVOICES, becomes, invoice, link, link_at, shown};
+use crate::support::{Merchant, cluster, created, id, merchant, ok, payment_made, together};
 
 const NUMBER: &str = "4242424242424242";
 
@@ -85,5 +86,66 @@ async fn an_address_that_comes_too_often_is_told_when_to_come_again() -> Result<
     }
     // It touches nobody with a key.
     assert_eq!(shown(&merchant, &made).await?["status"], "open");
+    Ok(())
+}
+
+/// So many cards may be declined within an hour.
+const MOST: usize = 10;
+
+#[tokio::test]
+async fn a_page_does_not_find_out_which_cards_are_good() -> Result<()> {
+    let merchant = merchant().await?;
+    let (other, untouched) = link(&merchant, 500).await?;
+    for (made, payer) in [link(&merchant, 500).await?, invoice(&merchant, 500).await?] {
+        for nth in 1..=MOST {
+            let page = payer.pay("tok_declined").await?;
+            page.shows(200, &["declined by its bank"]);
+            assert_eq!(page.can_be_paid(), nth < MOST, "after {nth}");
+        }
+        payer.open().await?.shows(200, &["Too many cards were declined here", "try again in an hour, or ask"]);
+        // Not even by somebody whose form was open before.
+        let operations = merchant.books.operations().await?;
+        let answers = together(3, async |_| payer.submit("tok_ok").await).await?;
+        for answer in &answers {
+            assert_eq!(payment_made(answer), None);
+            let page = payer.follow(answer).await?;
+            page.shows(200, &["Too many cards"]);
+            assert!(!page.can_be_paid());
+        }
+        assert_eq!(merchant.books.operations().await?, operations, "nothing was begun");
+        assert_eq!(shown(&merchant, &made).await?["status"], "open");
+        // It is this page's doing alone.
+        assert!(untouched.open().await?.can_be_paid());
+        created(&merchant.pay(500).await?);
+    }
+    merchant.advance("50 minutes").await?;
+    let (made, payer) = link(&merchant, 500).await?;
+    for _ in 0..MOST {
+        payer.submit("tok_declined").await?;
+    }
+    assert!(!payer.open().await?.can_be_paid());
+    merchant.advance("61 minutes").await?;
+    payer.pay("tok_ok").await?.shows(200, &["Paid on"]);
+    assert_eq!(shown(&merchant, &made).await?["status"], "paid");
+    untouched.pay("tok_ok").await?.shows(200, &["Paid on"]);
+    assert_eq!(shown(&merchant, &other).await?["status"], "paid");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_page_that_takes_no_card_stops_no_collection() -> Result<()> {
+    let merchant = merchant().await?;
+    let (made, payer) = invoice(&merchant, 500).await?;
+    let customer = made["customerId"].as_str().context("a customer")?;
+    for _ in 0..MOST {
+        payer.submit("tok_declined").await?;
+    }
+    assert!(!payer.open().await?.can_be_paid());
+    created(&merchant.save_card(customer, "tok_ok").await?);
+    let schedule = format!("{INVOICES}/{}/schedule", id(&made)?);
+    ok(&merchant.api.post(&schedule, json!({"collectAt": "2020-01-01T00:00:00Z"})).await?);
+    ok(&merchant.api.send(Method::POST, "/v1/invoices/scheduler/run", None).await?);
+    becomes(&merchant, &made, "paid").await?;
+    payer.open().await?.shows(200, &["Paid on"]);
     Ok(())
 }

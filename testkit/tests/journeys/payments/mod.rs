@@ -1,5 +1,6 @@
 //! Payments: create, retrieve, list, and everything that is refused on the way.
 
+mod counted;
 mod envelope;
 mod fields;
 mod lists;

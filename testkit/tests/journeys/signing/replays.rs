@@ -1,11 +1,11 @@
 //! A signature is accepted once, whichever process sees it again and whatever Redis has forgotten.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use reqwest::Method;
 use testkit::{Client, Cluster};
 
 use super::{Signed, customers, live};
-use crate::support::{cluster, created, refused, together};
+use crate::support::{Books, Merchant, cluster, created, eventually, refused, together};
 
 const ADA: &str = r#"{"email":"ada@example.com"}"#;
 
@@ -63,4 +63,29 @@ async fn a_refused_signature_uses_nothing_up() -> Result<()> {
     again.nonce = request.nonce;
     refused(&again.sign().send(&merchant.api).await?, 401, "authentication_failed");
     Ok(())
+}
+
+#[tokio::test]
+async fn what_the_limit_refuses_is_not_used_up_and_costs_the_database_nothing() -> Result<()> {
+    let cluster = cluster().await?;
+    let options = ["--mode", "live", "--provider", "mock", "--rate-limit", "1", "--burst", "3"];
+    let account = cluster.account_with(&options).await?;
+    let (api, books) = (cluster.client(&account)?, Books::open(cluster.database_url(), &account)?);
+    let merchant = Merchant { account, api, books };
+    let requests = (0..20)
+        .map(|_| Ok(Signed::new(&merchant, Method::GET, "/v1/payments", None)?.sign()))
+        .collect::<Result<Vec<_>>>()?;
+    let statuses = together(20, async |i| Ok(requests[i].send(&merchant.api).await?.status)).await?;
+    let let_in = statuses.iter().filter(|status| **status == 200).count();
+    assert!(statuses.iter().all(|status| [200, 429].contains(status)), "{statuses:?}");
+    assert!((3..20).contains(&let_in), "{let_in} of 20 were let in");
+    let used: i64 = sqlx::query_scalar("SELECT count(*) FROM request_nonces WHERE account_id = $1")
+        .bind(merchant.books.account)
+        .fetch_one(&merchant.books.db)
+        .await?;
+    assert_eq!(usize::try_from(used)?, let_in);
+    // As it stands it may be sent again.
+    let refused = statuses.iter().position(|status| *status == 429).context("one that was refused")?;
+    eventually("its turn", async || Ok((requests[refused].send(&merchant.api).await?.status == 200).then_some(())))
+        .await
 }

@@ -31,8 +31,10 @@ async fn owed(merchant: &Merchant, subscription: &str, period: &str) -> Result<S
 /// Writes an attempt to collect an invoice by hand, which this payment is to make.
 async fn attempt(merchant: &Merchant, invoice: &str, payment: &str) -> Result<()> {
     sqlx::query(
-        "INSERT INTO collection_attempts (id, account_id, invoice_id, number, status, amount, payment_id, attempted_at)
-         VALUES (gen_random_uuid(), $1, $2, 1, 'processing', 2900, $3, now())",
+        "WITH attempt AS (
+             INSERT INTO collection_attempts (id, account_id, invoice_id, number, status, amount, payment_id, attempted_at)
+             VALUES (gen_random_uuid(), $1, $2, 1, 'processing', 2900, $3, now()))
+         UPDATE invoices SET next_attempt_at = NULL, series_started_at = now() WHERE account_id = $1 AND id = $2",
     )
     .bind(merchant.books.account)
     .bind(uuid(invoice)?)

@@ -42,6 +42,11 @@ impl Payer {
         Self { path: path.to_owned(), ..self.clone() }
     }
 
+    /// The same payer from there, as a balancer says that we believe.
+    pub(crate) fn from(&self, address: &str) -> Result<Self> {
+        Ok(Self { browser: self.browser.header("x-forwarded-for", address)?, path: self.path.clone() })
+    }
+
     /// The page as it stands.
     pub(crate) async fn open(&self) -> Result<Page> {
         self.read(&self.path).await

@@ -1,5 +1,6 @@
 //! Subscriptions through the years: which cycles are billed, whoever bills them, and what they leave owed.
 
+mod cancelled;
 mod cycles;
 mod owed;
 mod running;

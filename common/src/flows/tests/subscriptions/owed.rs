@@ -135,6 +135,8 @@ async fn a_cancellation_takes_out_of_collection_what_no_attempt_is_at() {
         "INSERT INTO collection_attempts (id, account_id, invoice_id, number, status, amount, payment_id, attempted_at)
                  SELECT gen_random_uuid(), account_id, $1, 1, 'processing', 2900, id, now() FROM payments";
     shop.write(begin, second.uuid()).await;
+    shop.write("UPDATE invoices SET next_attempt_at = NULL, series_started_at = now() WHERE id = $1", second.uuid())
+        .await;
     let cancelled = shop.cancel(&made, NOW).await;
     assert_eq!((cancelled.status, cancelled.cancelled_at), (Status::Cancelled, Some(at(NOW))));
     assert_eq!((cancelled.next_billing_at, cancelled.next_billing_date), (None, None));

@@ -1,0 +1,256 @@
+//! A letter's way to a mail server, step by step, for a refusal means one thing said of its recipient and another said of us.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use lettre::message::Message;
+use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
+use lettre::transport::smtp::client::{AsyncSmtpConnection, Tls, TlsParameters};
+use lettre::transport::smtp::commands::{Data, Mail, Rcpt};
+use lettre::transport::smtp::extension::{ClientId, MailParameter};
+use lettre::transport::smtp::{Error, SMTP_PORT, SUBMISSION_PORT, SUBMISSIONS_PORT};
+use percent_encoding::percent_decode_str;
+use url::Url;
+
+use super::NotSent;
+
+/// A server that takes longer to take a letter has not taken it.
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// A letter that was taken stays taken, however long the server says goodbye.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// A mail server, and who we are to it.
+#[derive(Clone, Debug)]
+pub(super) struct Server {
+    host: String,
+    port: u16,
+    tls: Tls,
+    credentials: Option<Credentials>,
+    hello: ClientId,
+}
+
+/// What a server is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// To speak with us: its greeting, TLS, and the password.
+    Connection,
+    Sender,
+    Recipient,
+    Message,
+}
+
+impl Step {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Connection => "the connection or AUTH",
+            Self::Sender => "MAIL",
+            Self::Recipient => "RCPT",
+            Self::Message => "DATA",
+        }
+    }
+}
+
+impl Server {
+    /// Of a URL such as `smtp://user:password@host:587?tls=required`; none if it is anything else.
+    pub(super) fn of_url(url: &str, hello: ClientId) -> Option<Self> {
+        let url = Url::parse(url).ok()?;
+        let host = url.host_str()?.to_owned();
+        let tls = url.query_pairs().find(|(name, _)| name == "tls").map(|(_, value)| value.into_owned());
+        let parameters = || TlsParameters::new(host.clone()).ok();
+        let (port, tls) = match (url.scheme(), tls.as_deref()) {
+            ("smtp", None) => (SMTP_PORT, Tls::None),
+            ("smtp", Some("required")) => (SUBMISSION_PORT, Tls::Required(parameters()?)),
+            ("smtp", Some("opportunistic")) => (SUBMISSION_PORT, Tls::Opportunistic(parameters()?)),
+            ("smtps", _) => (SUBMISSIONS_PORT, Tls::Wrapper(parameters()?)),
+            _ => return None,
+        };
+        let text = |part: &str| percent_decode_str(part).decode_utf8().ok().map(String::from);
+        let credentials = match url.password() {
+            Some(password) => Some(Credentials::new(text(url.username())?, text(password)?)),
+            None => None,
+        };
+        Some(Self { port: url.port().unwrap_or(port), host, tls, credentials, hello })
+    }
+
+    /// Sends a message to its one recipient.
+    pub(super) async fn send(&self, message: &Message) -> Result<(), NotSent> {
+        let taken = tokio::time::timeout(TIMEOUT, self.hand_over(message)).await;
+        let mut connection = taken.map_err(|_| NotSent::for_now("no answer in time"))??;
+        let _ = tokio::time::timeout(FAREWELL, connection.quit()).await;
+        Ok(())
+    }
+
+    async fn hand_over(&self, message: &Message) -> Result<AsyncSmtpConnection, NotSent> {
+        let mut connection = self.connect().await.map_err(|error| not_sent(Step::Connection, &error))?;
+        match say(&mut connection, message).await {
+            Ok(()) => Ok(connection),
+            Err((step, error)) => {
+                let _ = tokio::time::timeout(FAREWELL, connection.abort()).await;
+                Err(not_sent(step, &error))
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<AsyncSmtpConnection, Error> {
+        let wrapped = if let Tls::Wrapper(parameters) = &self.tls { Some(parameters.clone()) } else { None };
+        let server = (self.host.as_str(), self.port);
+        let mut connection =
+            AsyncSmtpConnection::connect_tokio1(server, Some(TIMEOUT), &self.hello, wrapped, None).await?;
+        match &self.tls {
+            Tls::Required(parameters) => connection.starttls(parameters.clone(), &self.hello).await?,
+            Tls::Opportunistic(parameters) if connection.can_starttls() => {
+                connection.starttls(parameters.clone(), &self.hello).await?;
+            }
+            _ => {}
+        }
+        if let Some(credentials) = &self.credentials {
+            connection.auth(DEFAULT_MECHANISMS, credentials).await?;
+        }
+        Ok(connection)
+    }
+}
+
+/// Hands a message over, or says at which step it was refused.
+async fn say(connection: &mut AsyncSmtpConnection, message: &Message) -> Result<(), (Step, Error)> {
+    let envelope = message.envelope();
+    let plain = envelope.to().iter().chain(envelope.from()).all(|address| address.to_string().is_ascii());
+    let parameters = if plain { vec![] } else { vec![MailParameter::SmtpUtfEight] };
+    let at = |step| move |error| (step, error);
+    connection.command(Mail::new(envelope.from().cloned(), parameters)).await.map_err(at(Step::Sender))?;
+    for to in envelope.to() {
+        connection.command(Rcpt::new(to.clone(), vec![])).await.map_err(at(Step::Recipient))?;
+    }
+    connection.command(Data).await.map_err(at(Step::Message))?;
+    connection.message(&message.formatted()).await.map_err(at(Step::Message))?;
+    Ok(())
+}
+
+/// What is kept of a failure: never the server's words, which may name an address.
+fn not_sent(step: Step, error: &Error) -> NotSent {
+    let code = error.status().map(u16::from);
+    let words = error.source().map(ToString::to_string).unwrap_or_default();
+    let reason = match code {
+        Some(code) => format!("the server answered {code} to {}", step.name()),
+        None if error.is_tls() => "no TLS with the server".to_owned(),
+        None if error.is_client() => "the server cannot do what is asked of it".to_owned(),
+        None if error.is_response() => format!("the server's answer to {} is not understood", step.name()),
+        None => format!("the server was not reached, or left at {}", step.name()),
+    };
+    NotSent { for_good: code.is_some_and(|code| is_final(step, code, &words)), reason }
+}
+
+/// Only what is said of the recipient or of the message is the last word. A password or a sender that the server does not take is
+/// our mistake, and is mended (RFC 4954, section 6). Of the second digits 5 is about mail, the others are about how we speak with
+/// the server (RFC 5321, section 4.2.1). A recipient may also be refused because we may not send through this server at all,
+/// which an enhanced code of 5.7 tells (RFC 3463, section 3.8).
+fn is_final(step: Step, code: u16, words: &str) -> bool {
+    let of_mail = (550..560).contains(&code);
+    match step {
+        Step::Connection | Step::Sender => false,
+        Step::Recipient => of_mail && !words.starts_with("5.7."),
+        Step::Message => of_mail,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+    use tokio::net::TcpListener;
+
+    fn hello() -> ClientId {
+        ClientId::Domain("test.example".to_owned())
+    }
+
+    fn message() -> Message {
+        let builder = Message::builder().from("shop@example.com".parse().expect("an address"));
+        builder.to("jane@customer.example".parse().expect("an address")).body("Hello".to_owned()).expect("a message")
+    }
+
+    /// What comes of a letter to a server that answers this verb so and is content with all else.
+    async fn sent(verb: &'static str, reply: &'static str) -> Result<(), NotSent> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        // No TLS, which the environment could not ask for with a password.
+        let credentials = Some(Credentials::new("shop".to_owned(), "hunter2".to_owned()));
+        let server = Server { host: "127.0.0.1".to_owned(), port, tls: Tls::None, credentials, hello: hello() };
+        let serving = async {
+            let (stream, _) = listener.accept().await.expect("it is tried");
+            let (read, mut write) = stream.into_split();
+            let mut lines = BufReader::new(read).lines();
+            write.write_all(b"220 test\r\n").await.expect("greeted");
+            let mut in_letter = false;
+            while let Ok(Some(line)) = lines.next_line().await {
+                let said = if in_letter { "." } else { line.split(' ').next().unwrap_or_default() };
+                let answer = match said {
+                    "." if line != "." => continue,
+                    said if said == verb => reply,
+                    "EHLO" => "250-test\r\n250 AUTH PLAIN LOGIN",
+                    "AUTH" => "235 welcome",
+                    "DATA" => "354 go on",
+                    _ => "250 fine",
+                };
+                in_letter = said == "DATA" && answer.starts_with('3');
+                let _ = write.write_all(format!("{answer}\r\n").as_bytes()).await;
+            }
+        };
+        let message = message();
+        tokio::join!(server.send(&message), serving).0
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_final_if_it_is_about_the_recipient_or_the_letter() {
+        assert!(sent("NOOP", "").await.is_ok());
+        for (verb, reply, for_good, told) in [
+            ("EHLO", "550 5.7.1 your address is listed", false, "550"),
+            ("AUTH", "535 5.7.8 wrong password of <shop@customer.example>", false, "535 to the connection or AUTH"),
+            ("AUTH", "534 5.7.9 too weak", false, "534"),
+            ("AUTH", "454 4.7.0 later", false, "454"),
+            ("MAIL", "530 5.7.0 authenticate first", false, "530 to MAIL"),
+            ("MAIL", "550 5.1.8 <shop@customer.example> is no sender here", false, "550 to MAIL"),
+            ("MAIL", "553 5.7.1 not your address", false, "553"),
+            ("RCPT", "450 4.2.1 busy", false, "450 to RCPT"),
+            ("RCPT", "421 4.3.2 bye", false, "421"),
+            ("RCPT", "503 5.5.1 MAIL first", false, "503"),
+            ("RCPT", "530 5.7.0 authenticate first", false, "530"),
+            ("RCPT", "554 5.7.1 <jane@customer.example>: Relay access denied", false, "554"),
+            ("RCPT", "550 5.1.1 <jane@customer.example>: Recipient address rejected", true, "550 to RCPT"),
+            ("RCPT", "550 no such user", true, "550"),
+            ("RCPT", "553 5.1.3 bad address", true, "553"),
+            ("DATA", "451 4.3.0 later", false, "451 to DATA"),
+            ("DATA", "503 5.5.1 RCPT first", false, "503"),
+            ("DATA", "554 5.5.1 no", true, "554"),
+            (".", "552 5.3.4 too large", true, "552 to DATA"),
+            (".", "554 5.7.1 spam, jane@customer.example", true, "554"),
+            (".", "452 4.3.1 disk full", false, "452"),
+            (".", "nonsense of customer.example", false, "not understood"),
+        ] {
+            let refused = sent(verb, reply).await.expect_err(reply);
+            let text = format!("{refused} {refused:?}");
+            assert_eq!(refused.for_good, for_good, "{verb}: {reply}");
+            assert!(text.contains(told) && !text.contains("customer.example"), "{verb}: {reply}: {text}");
+        }
+    }
+
+    #[test]
+    fn urls_of_servers_are_read() {
+        let read = |url: &str| Server::of_url(url, hello());
+        for (url, host, port) in [
+            ("smtp://localhost:2525", "localhost", 2525),
+            ("smtp://mail.example.com", "mail.example.com", 25),
+            ("smtp://u:p@mail.example.com?tls=required", "mail.example.com", 587),
+            ("smtp://mail.example.com:26?tls=opportunistic", "mail.example.com", 26),
+            ("smtps://u:p@mail.example.com", "mail.example.com", 465),
+        ] {
+            let server = read(url).expect(url);
+            assert_eq!((server.host.as_str(), server.port), (host, port), "{url}");
+            assert_eq!(server.credentials.is_some(), url.contains("u:p"), "{url}");
+            assert_eq!(matches!(server.tls, Tls::None), !url.contains("tls=") && !url.contains("smtps"), "{url}");
+        }
+        let odd = read("smtps://a%40b:p%2B%2F+c@mail.example.com").expect("a server").credentials;
+        assert_eq!(odd, Some(Credentials::new("a@b".to_owned(), "p+/+c".to_owned())));
+        for bad in ["", "mail.example.com", "http://mail.example.com", "smtp://mail.example.com?tls=maybe", "smtp:x"] {
+            assert!(read(bad).is_none(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! A COMMIT that nobody listens to any more hangs in its backend, and takes effect when all think that it never did.
+
+use anyhow::Result;
+use sqlx::PgPool;
+
+use super::network::Network;
+use crate::support::{Merchant, created, eventually, sale};
+
+/// Whoever commits a payment waits for this lock, as for a standby that is away.
+const HANGS: [&str; 2] = [
+    "CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql SET lock_timeout = 0 AS
+     $$ BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NULL; END $$",
+    "CREATE CONSTRAINT TRIGGER hang AFTER INSERT ON payments DEFERRABLE INITIALLY DEFERRED
+     FOR EACH ROW EXECUTE FUNCTION hang()",
+];
+
+/// The statements that wait for such a lock, and since when.
+async fn waiting(db: &PgPool, lock: &str) -> Result<Vec<String>> {
+    let query =
+        "SELECT pid || ' ' || query_start FROM pg_stat_activity WHERE datname = current_database() AND wait_event = $1";
+    Ok(sqlx::query_scalar(query).bind(lock).fetch_all(db).await?)
+}
+
+#[tokio::test]
+async fn a_commit_that_takes_effect_after_its_connection_was_lost_is_no_failure() -> Result<()> {
+    let network = Network::new().await?;
+    let cluster = network.cluster()?.api(1).worker(1).scheduler(1).start().await?;
+    let merchant = Merchant::new(&cluster).await?;
+    let db = PgPool::connect(network.database.url()).await?;
+    for statement in HANGS {
+        sqlx::query(statement).execute(&db).await?;
+    }
+    let mut standby = db.acquire().await?;
+    sqlx::query("SELECT pg_advisory_lock(1)").execute(&mut *standby).await?;
+
+    let hanging = async {
+        let both = async || Ok((waiting(&db, "advisory").await?.len() == 2).then_some(()));
+        eventually("two COMMITs that hang", both).await?;
+        network.cut();
+        let again = async || Ok(Some(waiting(&db, "transactionid").await?).filter(|waiting| waiting.len() == 2));
+        let second_tries = eventually("second tries that wait for the first", again).await?;
+        let in_vain = async || {
+            let waiting = waiting(&db, "transactionid").await?;
+            Ok((!second_tries.iter().any(|tried| waiting.contains(tried))).then_some(()))
+        };
+        eventually("their end", in_vain).await?;
+        sqlx::query("SELECT pg_advisory_unlock(1)").execute(&mut *standby).await?;
+        anyhow::Ok(())
+    };
+    let (without_key, with_key, ()) =
+        tokio::try_join!(merchant.pay(100), merchant.pay_once("hangs", sale(200)), hanging)?;
+    assert_eq!(created(&without_key)["status"], "pending_settlement");
+    assert_eq!(created(&with_key)["status"], "pending_settlement");
+    let charged: Vec<i64> =
+        sqlx::query_scalar("SELECT amount FROM mock.transactions ORDER BY amount").fetch_all(&db).await?;
+    assert_eq!(charged, [100, 200]);
+    Ok(())
+}
