@@ -101,7 +101,7 @@ impl Server {
             Tls::Opportunistic(parameters) if connection.can_starttls() => {
                 connection.starttls(parameters.clone(), &self.hello).await?;
             }
-            _ => {}
+            Tls::None | Tls::Opportunistic(_) | Tls::Wrapper(_) => {}
         }
         if let Some(credentials) = &self.credentials {
             connection.auth(DEFAULT_MECHANISMS, credentials).await?;
