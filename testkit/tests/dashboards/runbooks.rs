@@ -56,9 +56,13 @@ fn every_alert_has_its_place_in_a_runbook_and_every_runbook_an_alert() -> Result
     Ok(())
 }
 
+/// When alerts fire and when not.
+const RULE_TESTS: [&str; 2] = ["alerts_test.yml", "alerts_processes_test.yml"];
+
 #[test]
 fn every_alert_is_seen_firing_and_silent() -> Result<()> {
-    let tests = fs::read_to_string(dashboards_folder().join("alerts_test.yml"))?;
+    let tests = RULE_TESTS.map(|file| fs::read_to_string(dashboards_folder().join(file)));
+    let tests = tests.into_iter().collect::<Result<String, _>>()?;
     for name in alerts()?.keys() {
         let of_it = || tests.split("  - name: ").skip(1).filter(|test| test.lines().next() == Some(name.as_str()));
         assert!(of_it().any(|test| test.contains("exp_samples: []")), "{name} is never expected to be silent");
@@ -73,5 +77,5 @@ fn the_rules_and_the_example_of_a_configuration_are_well_formed_and_do_what_thei
     let folder = dashboards_folder();
     promtool(&folder, &["check", "rules", "alerts.yml"])?;
     promtool(&folder, &["check", "config", "prometheus.yml"])?;
-    promtool(&folder, &["test", "rules", "alerts_test.yml"]).map(drop)
+    promtool(&folder, &[&["test", "rules"], &RULE_TESTS[..]].concat()).map(drop)
 }
