@@ -19,7 +19,8 @@ use crate::time::Timestamp;
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown customer, plan or card; 422 `paymentMethodId` for a card that is another customer's or
-/// cannot be charged; 422 `currency` if the account cannot be paid in that of the plan; 422 `startAt` if the calendar ends before a cycle does.
+/// cannot be charged; 422 `currency` if the account cannot be paid in that of the plan; 422 `startAt` if the calendar ends
+/// before a cycle does.
 pub async fn create_subscription(
     db: &Db,
     caller: &Caller,

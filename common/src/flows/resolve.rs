@@ -1,5 +1,6 @@
 //! Resolving: an operator enters what a provider has said of an operation that only a person can find out about, or that the
-//! provider was asked about for long enough. It is written by the code that writes what a worker hears, under the same locks, and in one transaction with its record in the audit log.
+//! provider was asked about for long enough. It is written by the code that writes what a worker hears, under the same locks,
+//! and in one transaction with its record in the audit log.
 
 use std::time::Duration;
 
