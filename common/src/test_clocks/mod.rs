@@ -18,9 +18,9 @@ use crate::id::AccountId;
 use crate::queues;
 use crate::time::Timestamp;
 
-/// How far a clock may be advanced at once: two years, of which one may be a leap year. Whatever is due on the way is done, so this
+/// How far a clock may be advanced at once: four years, farther than any plan's next charge. Whatever is due on the way is done, so this
 /// bounds what one request can ask for.
-pub const FARTHEST: Duration = Duration::from_secs(731 * 24 * 3_600);
+pub const FARTHEST: Duration = Duration::from_secs(1_461 * 24 * 3_600);
 /// No clock shows this year. What is reckoned from a clock's time must lie in the calendar, too.
 const END_OF_CLOCKS: &str = "9000-01-01T00:00:00Z";
 /// How long a claim of an advance holds. Longer than what is done between two moves of the clock.
@@ -57,7 +57,7 @@ pub fn check_target(to: Timestamp, now: Timestamp) -> Result<()> {
         format!("to must be later than the account's time, {now}")
     } else if to > now.plus(FARTHEST) {
         format!(
-            "to must be at most two years (731 days) later than the account's time, {now}; advance again from there"
+            "to must be at most four years (1,461 days) later than the account's time, {now}; advance again from there"
         )
     } else if to >= end {
         format!("to must be earlier than {end}")
@@ -217,14 +217,14 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_goes_ahead_and_two_years_at_most() {
+    fn a_clock_goes_ahead_and_four_years_at_most() {
         let now = "2026-11-21T09:30:00Z";
         for (to, expected) in [
             ("2026-11-21T09:29:59.999999Z", true),
             ("2026-11-21T09:30:00Z", true),
             ("2026-11-21T09:30:00.000001Z", false),
-            ("2028-11-21T09:30:00Z", false),
-            ("2028-11-21T09:30:00.000001Z", true),
+            ("2030-11-21T09:30:00Z", false),
+            ("2030-11-21T09:30:00.000001Z", true),
             ("0001-01-01T00:00:00Z", true),
             ("9999-12-30T21:59:59Z", true),
         ] {
