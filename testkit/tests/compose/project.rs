@@ -156,11 +156,10 @@ fn text_of(value: &Value) -> Result<String> {
 
 /// A list of texts, or one text.
 fn words(value: &Value) -> Result<Vec<String>> {
-    match value {
-        Value::Null => Ok(Vec::new()),
-        Value::Array(items) => items.iter().map(text_of).collect(),
-        one => Ok(vec![text_of(one)?]),
+    if let Some(items) = value.as_array() {
+        return items.iter().map(text_of).collect();
     }
+    if value.is_null() { Ok(Vec::new()) } else { Ok(vec![text_of(value)?]) }
 }
 
 /// `{NAME: value}` or `[NAME=value]`.
