@@ -102,6 +102,9 @@ fn nothing_more_than_it_needs(container: &Container) -> Result<()> {
         is("Groups", "")?;
         is("NoNewPrivs", "1")?;
         CAPABILITIES.iter().try_for_each(|set| is(set, "0000000000000000"))?;
+        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
+        let limited = groups.lines().filter(|group| group.ends_with(&format!("-{}", container.name))).count();
+        ensure!(limited > 0 || limits::left_out().is_some(), "no limit is set: {groups}");
         let wanted = limits::files(65_536)?.to_string();
         let limits = fs::read_to_string(format!("/proc/{pid}/limits"))?;
         let files = limits.lines().find(|line| line.starts_with("Max open files")).context("its limits")?;
