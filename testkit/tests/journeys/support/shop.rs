@@ -29,10 +29,14 @@ impl Shop {
 
     /// What a capture field gets for a card.
     pub(crate) async fn upstream(&self, number: &str) -> Result<String> {
-        let app_key = self.app_key().await?;
+        self.upstream_under(&self.app_key().await?, number).await
+    }
+
+    /// The same on a page that names this `app_key`.
+    pub(crate) async fn upstream_under(&self, app_key: &str, number: &str) -> Result<String> {
         let mut form = reqwest::Url::parse("http://form")?;
         form.query_pairs_mut()
-            .extend_pairs([("app_key", app_key.as_str()), ("creditcard_number", number), ("cvv", "123")])
+            .extend_pairs([("app_key", app_key), ("creditcard_number", number), ("cvv", "123")])
             .extend_pairs([("expire_month", "12"), ("expire_year", "2034"), ("name", "Ada Lovelace")])
             .extend_pairs([("zip_code", "10001"), ("country_code", "US")]);
         let form = form.query().unwrap_or_default().to_owned();
