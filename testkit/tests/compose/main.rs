@@ -28,6 +28,9 @@ const PROBE: &str = "mount -t tmpfs none /mnt && mkdir /mnt/a && mount --bind /u
                      unshare --net --mount --pid --ipc --uts --fork true && chroot / setpriv --reuid 1 --regid 1 \
                      --clear-groups --inh-caps -all --bounding-set -all --no-new-privs true && nsenter --version";
 
+/// The first process: it buries whatever is left behind by a healthcheck that took too long. A container does not end before that.
+const INIT: &str = "\"$@\"; exit $?";
+
 /// What a machine says that does not allow it, or has not got what it takes. Anything else is a fault of this test.
 const REFUSALS: [&str; 5] =
     ["not permitted", "Permission denied", "not supported", "cannot start", "command not found"];
@@ -52,7 +55,8 @@ fn everything_that_compose_says_runs() -> Result<()> {
     let name = directory.path().file_name().context("a name")?.to_string_lossy().into_owned();
     // Whatever happens to this process, all that was started ends with the namespaces.
     let mut inside = Command::new("setpriv");
-    inside.args(["--pdeathsig", "KILL", "unshare"]).args(NAMESPACES).arg("--mount-proc").arg(env::current_exe()?);
+    inside.args(["--pdeathsig", "KILL", "unshare"]).args(NAMESPACES).args(["--mount-proc", "bash", "-c", INIT, "init"]);
+    inside.arg(env::current_exe()?);
     inside.args(["--exact", "inside_of_namespaces", "--ignored", "--nocapture"]).env(FOLDER, directory.path());
     let output = inside.output()?;
     limits::remove(&name);
