@@ -17,7 +17,8 @@ FROM debian:bookworm-20261005-slim
 RUN apt-get update \
     && apt-get install -y --no-install-recommends tzdata \
     && rm -rf /var/lib/apt/lists/* \
-    && useradd --system --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin payments
+    && groupadd --gid 10001 payments \
+    && useradd --uid 10001 --gid 10001 --no-create-home --shell /usr/sbin/nologin payments
 COPY --from=build /out/ /usr/local/bin/
 # By number, so that Kubernetes sees that it is not root. Nothing is written: the root may be read-only, without a /tmp.
 USER 10001:10001

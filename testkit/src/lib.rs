@@ -14,7 +14,6 @@ mod gateway_account;
 mod owner;
 mod ports;
 mod process;
-mod tools;
 mod watchdog;
 
 pub mod bench;
@@ -27,6 +26,7 @@ pub mod prometheus;
 pub mod redis;
 pub mod sandbox;
 pub mod tls;
+pub mod tools;
 
 pub use account::{Account, Ended};
 pub use client::{Answer, Client};

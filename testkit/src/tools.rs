@@ -5,13 +5,15 @@
 
 use std::{
     env,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use anyhow::{Context, Result};
+
+use crate::process;
 
 const BREW: [&str; 3] = ["/opt/homebrew", "/usr/local", "/home/linuxbrew/.linuxbrew"];
 
@@ -23,8 +25,9 @@ const CHROMIUM_APPS: [&str; 2] = [
 
 /// A program, or a directory of programs, and what it needs to start.
 #[derive(Clone, Debug)]
-pub(crate) struct Tool {
-    pub(crate) path: PathBuf,
+pub struct Tool {
+    /// Where it is.
+    pub path: PathBuf,
     libraries: Option<OsString>,
 }
 
@@ -39,6 +42,12 @@ impl Tool {
         self.prepare(Command::new(&self.path))
     }
 
+    /// Where its shared objects lie, if that is no usual place.
+    #[must_use]
+    pub fn libraries(&self) -> Option<&OsStr> {
+        self.libraries.as_deref()
+    }
+
     fn prepare(&self, mut command: Command) -> Command {
         if let Some(libraries) = &self.libraries {
             command.env("LD_LIBRARY_PATH", libraries);
@@ -48,13 +57,17 @@ impl Tool {
 }
 
 /// The root of the checkout: the one this was built from, unless `UNIFIED_PAYMENTS_ROOT` names another.
-pub(crate) fn project_root() -> PathBuf {
+#[must_use]
+pub fn project_root() -> PathBuf {
     let built = || Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default();
     env::var_os("UNIFIED_PAYMENTS_ROOT").map_or_else(built, PathBuf::from)
 }
 
 /// The `redis-server` program; `REDIS_SERVER` names another.
-pub(crate) fn redis_server() -> Result<Tool> {
+///
+/// # Errors
+/// When there is none.
+pub fn redis_server() -> Result<Tool> {
     let mut places: Vec<PathBuf> = env::var_os("REDIS_SERVER").map(PathBuf::from).into_iter().collect();
     places.extend(on_path("redis-server"));
     places.extend(BREW.iter().map(|prefix| Path::new(prefix).join("bin/redis-server")));
@@ -63,7 +76,10 @@ pub(crate) fn redis_server() -> Result<Tool> {
 }
 
 /// The directory with `initdb` and `postgres`; `POSTGRES_BIN` names another.
-pub(crate) fn postgres_programs() -> Result<Tool> {
+///
+/// # Errors
+/// When there is none.
+pub fn postgres_programs() -> Result<Tool> {
     let mut places: Vec<PathBuf> = env::var_os("POSTGRES_BIN").map(PathBuf::from).into_iter().collect();
     // A link on PATH leads to the directory that holds the other programs too.
     let linked = on_path("postgres").and_then(|path| path.canonicalize().ok());
@@ -86,7 +102,10 @@ pub(crate) fn chromium() -> Result<Tool> {
 }
 
 /// The directory with `prometheus` and `promtool`; `PROMETHEUS_BIN` names another.
-pub(crate) fn prometheus_programs() -> Result<Tool> {
+///
+/// # Errors
+/// When there is none.
+pub fn prometheus_programs() -> Result<Tool> {
     let mut places: Vec<PathBuf> = env::var_os("PROMETHEUS_BIN").map(PathBuf::from).into_iter().collect();
     places.extend(on_path("prometheus").and_then(|path| path.parent().map(Path::to_path_buf)));
     places.extend(BREW.iter().map(|prefix| Path::new(prefix).join("bin")));
@@ -94,6 +113,14 @@ pub(crate) fn prometheus_programs() -> Result<Tool> {
     let whole = |place: &Path| place.join("prometheus").is_file() && place.join("promtool").is_file();
     first(places, whole)
         .context("no Prometheus here: run ./dev test, which installs it, or name its folder in PROMETHEUS_BIN")
+}
+
+/// The program `name` of this project that was built with this one.
+///
+/// # Errors
+/// When it was not built.
+pub fn built(name: &str) -> Result<PathBuf> {
+    process::binary(name)
 }
 
 fn fetched() -> PathBuf {

@@ -275,6 +275,15 @@ fn every_image_is_of_one_version_and_has_the_programs() {
     }
 }
 
+#[test]
+fn one_service_builds_the_image_of_all() {
+    let compose = compose();
+    let builds: Vec<_> = compose.iter().filter(|entry| entry.path.ends_with(".build")).collect();
+    let paths: Vec<_> = builds.iter().map(|entry| entry.path.as_str()).collect();
+    assert_eq!(paths, ["services.migrate.build"], "several first builds of one name at once may fail");
+    assert_eq!(at(&compose, "x-program.pull_policy").collect::<Vec<_>>(), ["never"]);
+}
+
 fn port(address: &str) -> &str {
     address.rsplit_once(':').expect("an address with a port").1
 }
