@@ -14,7 +14,7 @@ use testkit::tools::{self, Tool};
 use crate::shell::run;
 
 /// Packages of `debian:bookworm-slim`, of which our programs and their healthcheck need the files. The rest of it is not there.
-const SLIM: [&str; 8] =
+pub(crate) const SLIM: [&str; 8] =
     ["base-files", "bash", "coreutils", "libc6", "libcap-ng0", "libgcc-s1", "libtinfo6", "util-linux"];
 
 /// The entry point of the official image, for a user that is not root.
