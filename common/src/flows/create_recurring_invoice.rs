@@ -24,9 +24,9 @@ pub async fn create_recurring_invoice(
     let recurring = new.starting(caller, &zone, now)?;
     let mut doubt = Doubt::default();
     loop {
-        let Err(failure) = write(db, &recurring, &mut doubt).await else { return Ok(recurring) };
+        let tried = write(db, &recurring, &mut doubt).await.map(|()| recurring.clone());
         let find = recurring_invoices::retrieve(db, caller.account_id, recurring.id);
-        if let Some(written) = doubt.look(failure, find).await? {
+        if let Some(written) = doubt.end(tried, find).await? {
             return Ok(written);
         }
     }
@@ -34,7 +34,6 @@ pub async fn create_recurring_invoice(
 
 async fn write(db: &Db, recurring: &RecurringInvoice, doubt: &mut Doubt) -> Result<()> {
     let mut connection = db.acquire().await?;
-    doubt.sent();
-    recurring_invoices::insert(&mut connection, recurring).await?;
+    doubt.send(recurring_invoices::insert(&mut connection, recurring)).await?;
     failpoint("create_recurring_invoice.written").await
 }
