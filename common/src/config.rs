@@ -1,11 +1,15 @@
 //! What a process is told by its environment. Every variable is read here, once, at start.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::crypto::{EncryptionKey, KeyRing, Pepper, Peppers, Secret};
 use crate::network::{Network, Proxies};
 use crate::server::Listening;
+
+/// How often Postgres is asked again whether the keys fit when it does not answer.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// A variable that is missing or unusable. It never repeats the value, which may be a secret.
 #[derive(Debug, thiserror::Error)]
@@ -200,6 +204,21 @@ pub fn collections_held() -> Result<bool, ConfigError> {
 /// It is neither `true` nor `false`.
 pub fn keys_unchecked() -> Result<bool, ConfigError> {
     switch("KEYS_UNCHECKED")
+}
+
+/// Returns when it is known that the keys fit what is stored. `look` says which variable has one that does not; until Postgres
+/// answers, it is asked again.
+///
+/// # Errors
+/// One does not. The process must not go on.
+pub async fn keys_fit<E: Display>(look: impl AsyncFn() -> Result<Option<ConfigError>, E>) -> Result<(), ConfigError> {
+    loop {
+        match look().await {
+            Ok(wrong) => return wrong.map_or(Ok(()), Err),
+            Err(error) => tracing::warn!(%error, "the keys could not be checked; trying again"),
+        }
+        tokio::time::sleep(AGAIN_AFTER).await;
+    }
 }
 
 /// `WORKER_MONEY_CONCURRENCY`: money operations at once in one worker, `default` if not set.
