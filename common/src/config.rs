@@ -149,7 +149,7 @@ pub fn api_bind() -> Result<SocketAddr, ConfigError> {
 /// # Errors
 /// It is missing or does not begin with http:// or https://.
 pub fn public_url() -> Result<String, ConfigError> {
-    parsed("PUBLIC_URL", "is not an http(s) URL", http_url)
+    parsed("PUBLIC_URL", NO_URL, http_url)
 }
 
 /// What each item of a list with commas reads as; nothing if the variable is not set.
@@ -166,8 +166,12 @@ pub fn listed<T>(
     items.collect::<Option<_>>().ok_or(ConfigError { name, problem })
 }
 
-const NO_KEY: &str = "is not 64 hexadecimal digits";
-const NO_KEYS: &str = "is not keys of 64 hexadecimal digits with commas between them";
+/// What is wrong with a key.
+pub const NO_KEY: &str = "is not 64 hexadecimal digits";
+/// What is wrong with a list of keys.
+pub const NO_KEYS: &str = "is not keys of 64 hexadecimal digits with commas between them";
+/// What is wrong with an address of the web.
+pub const NO_URL: &str = "is not an http(s) URL";
 
 /// `KEY_PEPPER`: 64 hexadecimal digits under which API keys are hashed; and `OLD_KEY_PEPPERS`: others, with commas between
 /// them, under which keys are accepted too. All processes share them.
@@ -316,11 +320,12 @@ pub fn card_gateway_public_url() -> Result<Option<String>, ConfigError> {
 }
 
 fn optional_url(name: &'static str) -> Result<Option<String>, ConfigError> {
-    let read = |text: String| http_url(&text).ok_or(ConfigError { name, problem: "is not an http(s) URL" });
+    let read = |text: String| http_url(&text).ok_or(ConfigError { name, problem: NO_URL });
     optional(name)?.map(read).transpose()
 }
 
-fn http_url(text: &str) -> Option<String> {
+/// An address of the web, without a slash at the end.
+pub fn http_url(text: &str) -> Option<String> {
     let known = text.starts_with("http://") || text.starts_with("https://");
     known.then(|| text.trim_end_matches('/').to_owned())
 }
