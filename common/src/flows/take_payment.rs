@@ -192,7 +192,7 @@ async fn funds(tx: &mut sqlx::PgConnection, caller: &Caller, funding: &Funding, 
     match funding {
         Funding::Token(token) => checkout::spend(tx, caller, token, encryption).await.map(Funds::of_token),
         Funding::PaymentMethod(id) => {
-            let id = id.parse().map_err(|_| Error::NotFound("payment method"))?;
+            let id = PaymentMethodId::named(id)?;
             let saved = payment_methods::retrieve(tx, caller.account_id, id).await?;
             let usable = (saved.status == CardStatus::Active).then(|| saved.provider_ref.clone().zip(saved.card()));
             let Some((provider_ref, face)) = usable.flatten() else {
