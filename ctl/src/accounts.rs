@@ -19,7 +19,7 @@ pub(crate) enum Command {
     /// Change an account.
     Set(Set),
     /// Tell by what the card gateway knows an account: a JSON object {username, api_key, secret_key} on standard input, as
-    /// `gateway account create` prints it. Nothing is moved there: that is `accounts set --provider card_gateway`.
+    /// `gateway account create` and `rotate-keys` print it. Nothing is moved there: that is `accounts set --provider card_gateway`.
     Connect(Connect),
     /// End the reading of what a provider tells of an account that has left it, or begin it again where it ended.
     Statements(Statements),
@@ -223,11 +223,11 @@ async fn connect(ctl: &Ctl, args: Connect) -> Result<Output> {
     )?;
     let currencies = args.currencies.as_deref();
     let encryption = ctl.fitting_keys().await?.encryption;
-    let mut act = ctl.act().await?;
-    accounts::connect(&mut **act, encryption, ctl.clock.now(), args.id, &credentials, currencies).await?;
     let codes = currencies.map(|list| list.iter().map(|currency| currency.code()).collect::<Vec<_>>());
     // By which name, and by none of its keys.
     let detail = json!({"username": credentials.username, "currencies": codes});
+    let mut act = ctl.act().await?;
+    accounts::connect(&mut **act, encryption, ctl.clock.now(), args.id, credentials, currencies).await?;
     act.commit(&entry("accounts.connect", args.id, args.id, detail)).await?;
     Ok(one(ctl, args.id).await)
 }

@@ -1,18 +1,26 @@
 //! `ctl doctor`: whether all is well. It ends with 0 if so, with 1 if something should be looked at, and with 2 if something
 //! must be done now.
 
+use std::time::Duration;
+
 use anyhow::Result;
+use common::db;
 use common::flows::{self, Finding, Grade, clock_off};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::Ctl;
 use crate::output::Output;
+
+/// How long a small write may take.
+const COMMITS_WITHIN: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(ctl: &Ctl) -> Result<Output> {
     let mut found = Vec::new();
     match migrations::standing(&ctl.db).await {
         Ok(standing) => {
             found.push(Finding::ok("postgres", "answers"));
+            found.push(commits(ctl).await);
             found.push(schema(&standing));
         }
         Err(error) => found.push(Finding::of(
@@ -47,6 +55,18 @@ pub(crate) async fn run(ctl: &Ctl) -> Result<Output> {
         ("checks", found.iter().map(|finding| finding_of(finding).into_json()).collect::<Value>()),
     ]);
     Ok(output.lines(lines).exit(worst as u8))
+}
+
+/// It reads all the same while it commits nothing, so all the rest would look well.
+async fn commits(ctl: &Ctl) -> Finding {
+    let written = async { db::commits(&mut *ctl.db.acquire().await?).await };
+    let (check, advice) = ("commits", "docs/runbooks/postgres.md: it lacks its standby, or was demoted");
+    match timeout(COMMITS_WITHIN, written).await {
+        Ok(Ok(true)) => Finding::ok(check, "are made"),
+        Ok(Ok(false)) => Finding::of(check, Grade::Bad, "nothing may be written", advice),
+        Ok(Err(error)) => Finding::of(check, Grade::Bad, format!("fail: {error}"), advice),
+        Err(_) => Finding::of(check, Grade::Bad, format!("do not end within {COMMITS_WITHIN:?}"), advice),
+    }
 }
 
 fn schema(standing: &migrations::Standing) -> Finding {

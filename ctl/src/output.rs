@@ -45,22 +45,41 @@ impl Output {
             return code;
         }
         for (name, value) in &self.facts {
-            if let Value::Array(rows) = value {
-                rows.iter().for_each(print_row);
-            } else {
-                println!("{name:<16} {}", text(value));
+            match value {
+                Value::Array(rows) if rows.is_empty() => println!("{name:<16} none"),
+                Value::Array(rows) => rows.iter().for_each(|value| println!("{}", row(value))),
+                value => println!("{name:<16} {}", row(value)),
             }
         }
         code
     }
 }
 
-fn print_row(row: &Value) {
-    let Value::Object(fields) = row else { return println!("{}", text(row)) };
-    let facts: Vec<_> = fields.iter().map(|(name, value)| format!("{name}={}", text(value))).collect();
-    println!("{}", facts.join("  "));
+/// What is read down a list, when it was and what it was, comes first and without a name.
+const FIRST: [&str; 3] = ["at", "what", "action"];
+
+fn row(value: &Value) -> String {
+    let Value::Object(fields) = value else { return text(value) };
+    let first = FIRST.iter().filter_map(|name| fields.get(*name).map(text));
+    let others = fields.iter().filter(|(name, value)| !FIRST.contains(&name.as_str()) && !value.is_null());
+    let others = others.map(|(name, value)| format!("{name}={}", text(value)));
+    first.chain(others).collect::<Vec<_>>().join("  ")
 }
 
 fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_row_begins_with_when_and_what() {
+        let event = json!({"amount": 5, "at": "2026-01-01", "error": null, "id": "op_1", "what": "operation written"});
+        assert_eq!(row(&event), "2026-01-01  operation written  amount=5  id=op_1");
+        assert_eq!(row(&json!({"id": "pay_1", "refunds": []})), "id=pay_1  refunds=[]");
+        assert_eq!(row(&json!("https://shop.example")), "https://shop.example");
+    }
 }

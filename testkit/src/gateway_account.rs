@@ -18,6 +18,9 @@ pub struct GatewayAccount {
     pub api_key: String,
     /// 16 characters under which card numbers may be encrypted, and capture fields' tokens are signed.
     pub secret_key: String,
+    /// Until when the keys before these hold too, as `gateway account rotate-keys` prints it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub former_keys_until: Option<String>,
 }
 
 /// Makes an account with these options of `gateway account create`. One of this name that is there already, because whoever

@@ -250,7 +250,7 @@ pub async fn connect(
     encryption: &KeyRing,
     now: Timestamp,
     account: AccountId,
-    credentials: &Credentials,
+    credentials: Credentials,
     currencies: Option<&[Currency]>,
 ) -> Result<ProviderAccountId> {
     let provider = ProviderKind::CardGateway;
@@ -263,13 +263,15 @@ pub async fn connect(
     known.fetch_optional(&mut *tx).await?.ok_or(Error::NotFound("account"))?;
     let id = at_provider(&mut tx, account, provider, now).await?;
     // What was made under one name is not found under another: its cards, holds and unknown outcomes would be lost.
-    if let Some(former) = card_gateway::read_credentials(&mut *tx, encryption, id).await?
-        && former.username != credentials.username
-    {
-        let message =
-            format!("the account is {} at the gateway, and stays so; only its keys may change", former.username);
-        return Err(Error::conflict(message));
-    }
+    let credentials = match card_gateway::read_credentials(&mut *tx, encryption, id).await? {
+        Some(former) if former.username != credentials.username => {
+            let message =
+                format!("the account is {} at the gateway, and stays so; only its keys may change", former.username);
+            return Err(Error::conflict(message));
+        }
+        Some(former) => credentials.replacing(former),
+        None => credentials,
+    };
     let update = sqlx::query!(
         "UPDATE provider_accounts SET credentials = $2, field_key = $3, currencies = coalesce($4, currencies) WHERE id = $1",
         id.uuid(),

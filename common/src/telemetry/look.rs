@@ -1,16 +1,14 @@
 //! What a process sees of its database, every few seconds: how full the pool is, how long a connection is waited for, whether
 //! what is written is committed, and how far the two clocks are apart.
-//!
-//! Reads are answered by a server that commits nothing: one that waits for a synchronous standby, or was demoted. So something
-//! is written: a message in the log of the database, which stands in no table and needs no vacuum.
 
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use sqlx::{Connection, PgConnection, PgPool, Row};
+use sqlx::{PgConnection, PgPool, Row};
 use tokio::time::{sleep, timeout};
 
 use crate::clock::Clock;
+use crate::db;
 use crate::time::Timestamp;
 
 /// How long a write may take.
@@ -20,9 +18,6 @@ const EVERY: Duration = Duration::from_secs(5);
 
 /// By one round trip: the simple protocol prepares nothing.
 const THEIR_TIME: &str = "SELECT extract(epoch FROM clock_timestamp())::float8";
-/// Says no where nothing may be written, and otherwise makes the transaction one that has something to commit.
-const WRITE: &str = "SELECT current_setting('transaction_read_only') = 'off'
-    AND pg_logical_emit_message(true, 'unified-payments', '') IS NOT NULL";
 
 /// A write that has not come to its end.
 type Writing = Pin<Box<dyn Future<Output = sqlx::Result<bool>> + Send>>;
@@ -62,10 +57,7 @@ async fn write(db: PgPool, clock: Clock) -> sqlx::Result<bool> {
     metrics::histogram!("database_pool_wait_seconds").record(began.elapsed().as_secs_f64());
     let mut connection = connection?;
     metrics::gauge!("clock_off_seconds").set(clock_off(&mut connection, &clock).await?);
-    let mut tx = connection.begin().await?;
-    let written = sqlx::query_scalar(WRITE).fetch_one(&mut *tx).await?;
-    tx.commit().await?;
-    Ok(written)
+    db::commits(&mut connection).await
 }
 
 /// How far our clock is ahead of the database's, in seconds.

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs,
     time::Duration,
 };
 
@@ -12,6 +13,7 @@ use tokio::time::sleep;
 
 use super::{
     journal::Entry,
+    proxy::Proxy,
     receiver::Received,
     world::{Line, Stage, World},
 };
@@ -90,6 +92,21 @@ pub(super) async fn gather(stage: &mut Stage, world: &World) -> Result<Evidence>
     found.received = stage.receiver.received();
     super::check::canary::search(stage, world, &mut found).await?;
     Ok(found)
+}
+
+/// Approved charges whose answer never came: as the logs tell of the mock, and our proxies of the gateway.
+pub(super) async fn charged_and_lost(stage: &Stage, world: &World) -> Result<usize> {
+    let mut lost: BTreeSet<String> = stage.wires.gateway.iter().flat_map(Proxy::lost).collect();
+    for file in fs::read_dir(stage.cluster.logs())?.flatten() {
+        let text = String::from_utf8_lossy(&fs::read(file.path())?).into_owned();
+        for line in text.lines().filter(|line| line.contains("told to lose this answer")) {
+            let at = line.find("operation=").map(|at| &line[at + "operation=".len()..]);
+            lost.extend(at.and_then(|rest| rest.split_whitespace().next()).map(str::to_owned));
+        }
+    }
+    let ledger = ledger(&stage.db, world).await?;
+    let charged = ledger.iter().filter(|line| line.is_charge() && line.approved);
+    Ok(charged.filter(|line| lost.contains(&line.reference)).count())
 }
 
 async fn ledger(db: &PgPool, world: &World) -> Result<Vec<Booked>> {

@@ -12,8 +12,10 @@ use sqlx::{Connection, PgConnection};
 use tokio::time::{sleep, timeout};
 
 use super::{
+    evidence,
     proxy::Mode,
-    schedule::{Fault, Step},
+    report::Least,
+    schedule::{Fault, Step, again},
     setting::Size,
     world::{Line, Stage, World},
 };
@@ -21,6 +23,8 @@ use crate::{Kind, process::Programs};
 
 /// So long after it goes on after a stop, what a worker sends is what it was about to send when it was stopped.
 const WAKING: Duration = Duration::from_millis(1500);
+/// What a run must have seen is tried so often more, by itself, after the load's time.
+const SEEN_WITHIN: usize = 3;
 /// How soon something that could not be done is tried again.
 const AGAIN: Duration = Duration::from_millis(700);
 /// The operator's tool waits for no longer.
@@ -78,8 +82,24 @@ impl<'a> Hand<'a> {
         }
     }
 
-    /// All steps, and then everything as it was.
-    pub(super) async fn run(mut self, steps: &[Step], load: Duration) -> Result<Fired> {
+    /// All steps, then what the run must have seen and has not by chance, and then everything as it was.
+    pub(super) async fn run(mut self, steps: &[Step], load: Duration, least: Least) -> Result<Fired> {
+        self.play(steps).await?;
+        self.until(load).await?;
+        for _ in 0..SEEN_WITHIN {
+            let more =
+                again(self.began.elapsed(), self.lost().await >= least.lost, self.fired.late.len() >= least.late);
+            self.play(&more).await?;
+        }
+        Ok(self.fired)
+    }
+
+    /// Charges whose answers were lost until now; none if nobody can say.
+    async fn lost(&self) -> usize {
+        evidence::charged_and_lost(self.stage, self.world).await.unwrap_or(0)
+    }
+
+    async fn play(&mut self, steps: &[Step]) -> Result<()> {
         let mut acts: Vec<(Duration, usize, Act)> = Vec::new();
         for (index, step) in steps.iter().enumerate() {
             acts.extend([(step.at, index, Act::Begin), (step.at + step.lasts, index, Act::End)]);
@@ -99,8 +119,7 @@ impl<'a> Hand<'a> {
                 acts.insert(place, (later, index, act));
             }
         }
-        self.until(load).await?;
-        Ok(self.fired)
+        Ok(())
     }
 
     /// Waits, and sees meanwhile that nobody ends by himself.

@@ -22,7 +22,6 @@ mod upgrade;
 mod world;
 
 use std::{
-    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
@@ -32,7 +31,6 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 
 use self::{
-    evidence::Evidence,
     faults::Hand,
     mutants::Mutant,
     report::{Least, Report},
@@ -128,7 +126,7 @@ async fn play(run: &Run, stage: &mut Stage, world: &Arc<World>, report: &Path) -
     };
     // Who is killed comes back as this release's.
     let release = former.map(|_| Programs::own()).transpose()?;
-    let fired = Hand::new(stage, world, release).run(&steps, run.plan.load).await?;
+    let fired = Hand::new(stage, world, release).run(&steps, run.plan.load, run.least).await?;
     world.over.store(true, Ordering::Relaxed);
     println!("the load ends");
     // A request is answered within half a minute; whoever repeats his is left where he is.
@@ -143,7 +141,7 @@ async fn play(run: &Run, stage: &mut Stage, world: &Arc<World>, report: &Path) -
     evidence.died.clone_from(&fired.died);
     let mut findings = check::check(&evidence);
     findings.extend(upgraded.as_ref().map(|seen| upgrade::check(seen, &evidence.requests)));
-    let lost = charged_and_lost(stage, &evidence)?;
+    let lost = evidence::charged_and_lost(stage, world).await?;
     let told = Report {
         plan: &run.plan,
         least: run.least,
@@ -158,20 +156,6 @@ async fn play(run: &Run, stage: &mut Stage, world: &Arc<World>, report: &Path) -
     told.print();
     told.write(report, world)?;
     Ok(Shown { violations: told.violations(), proves_nothing: !told.vacuity().is_empty() })
-}
-
-/// Approved charges whose answer never came: as the logs tell of the mock, and our proxies of the gateway.
-fn charged_and_lost(stage: &Stage, evidence: &Evidence) -> Result<usize> {
-    let mut lost: BTreeSet<String> = stage.wires.gateway.iter().flat_map(proxy::Proxy::lost).collect();
-    for file in fs::read_dir(stage.cluster.logs())?.flatten() {
-        let text = String::from_utf8_lossy(&fs::read(file.path())?).into_owned();
-        for line in text.lines().filter(|line| line.contains("told to lose this answer")) {
-            let at = line.find("operation=").map(|at| &line[at + "operation=".len()..]);
-            lost.extend(at.and_then(|rest| rest.split_whitespace().next()).map(str::to_owned));
-        }
-    }
-    let charged = evidence.ledger.iter().filter(|line| line.is_charge() && line.approved);
-    Ok(charged.filter(|line| lost.contains(&line.reference)).count())
 }
 
 /// Copies what tells of a finding: the database as it stands, and the logs.

@@ -171,9 +171,24 @@ pub(super) fn steps(plan: &Plan, left_out: &BTreeMap<Fault, String>) -> Vec<Step
     }
 }
 
+/// What a run must have seen and has not, because chance would have it otherwise: from now on, and nothing else beside it.
+pub(super) fn again(now: Duration, lost: bool, late: bool) -> Vec<Step> {
+    let step = |fault, lasts| Step { at: now, fault, target: 0, lasts: Duration::from_secs(lasts) };
+    let losing = [step(MockLose, 10), step(GatewayLose, 10)];
+    losing.into_iter().filter(|_| !lost).chain((!late).then(|| step(StopWorker, 30))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_run_has_seen_is_not_played_again() {
+        let faults = |lost, late| again(Duration::ZERO, lost, late).iter().map(|step| step.fault).collect::<Vec<_>>();
+        assert_eq!(faults(true, true), []);
+        assert_eq!(faults(false, true), [MockLose, GatewayLose]);
+        assert_eq!(faults(true, false), [StopWorker]);
+    }
 
     #[test]
     fn a_seed_repeats_its_schedule_and_a_round_has_every_kind() {

@@ -61,6 +61,12 @@ async fn a_database_that_answers_and_commits_nothing_is_seen() -> Result<()> {
             sqlx::query(AssertSqlSafe(format!("ALTER SYSTEM {change}"))).execute(&mut db).await?;
             sqlx::query("SELECT pg_reload_conf()").execute(&mut db).await?;
             committing(&cluster, up).await?;
+            let doctor = cluster.ctl_to_its_end(&["doctor", "--json"]).await?;
+            let examined = doctor.json();
+            let mut checks = examined["checks"].as_array().context("checks")?.iter();
+            let commits = checks.find(|check| check["check"] == "commits").context("whether it commits")?;
+            let expected = if up == 1 { ("ok", false) } else { ("bad", true) };
+            assert_eq!((commits["grade"].as_str(), doctor.code == 2), (Some(expected.0), expected.1), "{examined}");
         }
     }
     Ok(())

@@ -11,6 +11,7 @@ use crate::crypto::{KeyRing, Secret};
 use crate::error::{Error, Result};
 use crate::id::ProviderAccountId;
 use crate::providers::Fault;
+use crate::time::Timestamp;
 
 /// How long what was read is believed.
 const BELIEVED_FOR: Duration = Duration::from_secs(5);
@@ -28,6 +29,10 @@ pub struct Credentials {
     pub api_key: Secret<String>,
     /// The 16 characters under which the gateway signs what browsers bring.
     pub secret_key: Secret<String>,
+    /// Those before them: under these it signs for pages that still name the keys of then.
+    pub former_secret_key: Option<Secret<String>>,
+    /// Until when it does, by its clock.
+    pub former_keys_until: Option<Timestamp>,
 }
 
 #[derive(Deserialize)]
@@ -35,20 +40,46 @@ struct Stored {
     username: String,
     api_key: String,
     secret_key: String,
+    former_secret_key: Option<String>,
+    former_keys_until: Option<String>,
 }
 
 impl Credentials {
-    /// From the JSON object `{username, api_key, secret_key}`; none if it is anything else.
+    /// From the JSON object `{username, api_key, secret_key}`, with `former_keys_until` after a rotation; none if it is anything
+    /// else.
     pub fn parse(json: &str) -> Option<Self> {
-        let Stored { username, api_key, secret_key } = serde_json::from_str(json).ok()?;
+        let stored: Stored = serde_json::from_str(json).ok()?;
+        let Stored { username, api_key, secret_key, former_secret_key, former_keys_until } = stored;
         let whole = !username.is_empty() && !api_key.is_empty() && secret_key.len() == 16;
-        whole.then(|| Self { username, api_key: Secret::new(api_key), secret_key: Secret::new(secret_key) })
+        let former_keys_until = match former_keys_until {
+            Some(text) => Some(Timestamp::parse(&text)?),
+            None => None,
+        };
+        whole.then(|| Self {
+            username,
+            api_key: Secret::new(api_key),
+            secret_key: Secret::new(secret_key),
+            former_secret_key: former_secret_key.map(Secret::new),
+            former_keys_until,
+        })
+    }
+
+    /// With what is to be remembered of those that they replace. Connecting the same ones again changes nothing.
+    #[must_use]
+    pub fn replacing(self, former: Self) -> Self {
+        if former.secret_key.expose() == self.secret_key.expose() {
+            let Self { former_secret_key, former_keys_until, .. } = former;
+            return Self { former_secret_key, former_keys_until, ..self };
+        }
+        Self { former_secret_key: Some(former.secret_key), ..self }
     }
 
     /// Encrypted, in the context of the provider account.
     pub fn seal(&self, key: &KeyRing, account: ProviderAccountId) -> Vec<u8> {
         let json = serde_json::json!({
             "username": self.username, "api_key": self.api_key.expose(), "secret_key": self.secret_key.expose(),
+            "former_secret_key": self.former_secret_key.as_ref().map(Secret::expose),
+            "former_keys_until": self.former_keys_until.map(|until| until.to_string()),
         });
         key.seal(&json.to_string(), &account.to_string())
     }
@@ -187,9 +218,37 @@ mod tests {
         assert_eq!(format!("{parsed:?}").matches("[secret]").count(), 2);
         // printf 'shop0123456789abcdef' | md5sum
         assert_eq!(parsed.field_key(), "d8b95871952c9e2523bf3a1b696f3dbc");
-        for broken in ["", "{}", "[]", r#"{"username":"shop","api_key":"k","secret_key":"short"}"#] {
+        let until = r#"{"username":"shop","api_key":"k","secret_key":"0123456789abcdef","former_keys_until":"soon"}"#;
+        for broken in ["", "{}", "[]", r#"{"username":"shop","api_key":"k","secret_key":"short"}"#, until] {
             assert!(Credentials::parse(broken).is_none(), "{broken}");
         }
+    }
+
+    #[test]
+    fn the_secret_before_this_one_is_remembered_and_no_other() {
+        let with = |secret: &str, until: &str| {
+            let json = serde_json::json!({
+                "username": "shop", "api_key": "k", "secret_key": secret.repeat(16), "former_keys_until": until,
+            });
+            Credentials::parse(&json.to_string()).expect("whole")
+        };
+        let told = |credentials: &Credentials| {
+            let former = credentials.former_secret_key.as_ref().map(|secret| secret.expose()[..1].to_owned());
+            (former, credentials.former_keys_until.map(|until| until.to_string()))
+        };
+        let account = ProviderAccountId::new(Clock::system().now());
+        let stored = |credentials: &Credentials| {
+            let sealed = credentials.seal(&key("00"), account);
+            let json = key("00").open(&sealed, &account.to_string()).expect("its own");
+            Credentials::parse(json.expose()).expect("whole")
+        };
+        let (one, two) = ("2026-01-01T00:00:00.000Z", "2026-01-02T00:00:00.000Z");
+        let second = stored(&with("b", one).replacing(with("a", two)));
+        assert_eq!(told(&second), (Some("a".to_owned()), Some(one.to_owned())));
+        let again = stored(&with("b", two).replacing(second.clone()));
+        assert_eq!(told(&again), told(&second), "the same ones");
+        let third = stored(&with("c", two).replacing(second));
+        assert_eq!(told(&third), (Some("b".to_owned()), Some(two.to_owned())));
     }
 
     #[test]

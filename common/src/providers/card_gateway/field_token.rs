@@ -7,7 +7,7 @@ use serde::Deserialize;
 use subtle::ConstantTimeEq;
 
 use super::Credentials;
-use crate::crypto::{hex, hmac_sha256};
+use crate::crypto::{Secret, hex, hmac_sha256};
 use crate::providers::Card;
 use crate::time::Timestamp;
 
@@ -38,12 +38,20 @@ struct Payload {
 }
 
 impl FieldToken {
-    /// Reads a token that this account's field has given; none for any other text.
+    /// Reads a token that this account's field has given; none for any other text. One under the secret before this one was
+    /// given before that ended. Whoever has learnt a former secret can write any time, and gains nothing: the card is with the
+    /// gateway, which knows what it gave.
     pub fn verify(text: &str, account: &Credentials) -> Option<Self> {
         let (signed, signature) = text.rsplit_once('.').filter(|_| text.len() <= LONGEST)?;
-        let expected = hex(&hmac_sha256(account.secret_key.expose().as_bytes(), signed.as_bytes()));
-        let genuine: bool = expected.as_bytes().ct_eq(signature.as_bytes()).into();
-        if genuine { Self::read(signed) } else { None }
+        let is_under = |secret: &Secret<String>| -> bool {
+            let expected = hex(&hmac_sha256(secret.expose().as_bytes(), signed.as_bytes()));
+            expected.as_bytes().ct_eq(signature.as_bytes()).into()
+        };
+        if is_under(&account.secret_key) {
+            return Self::read(signed);
+        }
+        let until = account.former_keys_until.filter(|_| account.former_secret_key.as_ref().is_some_and(is_under))?;
+        Self::read(signed).filter(|token| token.issued_at <= until)
     }
 
     fn read(signed: &str) -> Option<Self> {
@@ -58,13 +66,12 @@ impl FieldToken {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::crypto::Secret;
     use proptest::prelude::*;
     use testkit::fuzz::{changed, check, json, texts};
 
     fn account(secret: &str) -> Credentials {
         let (api_key, secret_key) = (Secret::new("k".to_owned()), Secret::new(secret.to_owned()));
-        Credentials { username: "shop".into(), api_key, secret_key }
+        Credentials { username: "shop".into(), api_key, secret_key, former_secret_key: None, former_keys_until: None }
     }
 
     fn signed(payload: &str, secret: &str) -> String {
@@ -96,6 +103,22 @@ pub(super) mod tests {
         for odd in ["", "fld_", "fld_.", "tok_ok", "\u{e9}.\u{e9}"] {
             assert!(FieldToken::verify(odd, &account(SECRET)).is_none(), "{odd}");
         }
+    }
+
+    #[test]
+    fn what_was_given_under_the_former_secret_before_its_end_is_read() {
+        let text = signed(PAYLOAD, SECRET);
+        let rotated = |former: Option<&str>, until: i64| Credentials {
+            former_secret_key: former.map(|secret| Secret::new(secret.to_owned())),
+            former_keys_until: Timestamp::from_millisecond(until),
+            ..account("another--account")
+        };
+        assert!(FieldToken::verify(&text, &rotated(Some(SECRET), 1_800_000_000_000)).is_some());
+        assert!(FieldToken::verify(&text, &rotated(Some(SECRET), 1_799_999_999_999)).is_none(), "given after the end");
+        assert!(FieldToken::verify(&text, &rotated(Some("0123456789abcdeg"), 1_800_000_000_000)).is_none());
+        assert!(FieldToken::verify(&text, &rotated(None, 1_800_000_000_000)).is_none());
+        let ended_at_once = Credentials { former_keys_until: None, ..rotated(Some(SECRET), 0) };
+        assert!(FieldToken::verify(&text, &ended_at_once).is_none());
     }
 
     #[test]

@@ -48,9 +48,8 @@ impl Liar {
             (StatusCode::from_u16(status).expect("a status"), body)
         };
         runtime.spawn(axum::serve(listener, Router::new().fallback(answer)).into_future());
-        let secret = |text: &str| Secret::new(text.to_owned());
         let account =
-            Credentials { username: "shop".into(), api_key: secret("k"), secret_key: secret("0123456789abcdef") };
+            Credentials::parse(r#"{"username":"shop","api_key":"k","secret_key":"0123456789abcdef"}"#).expect("whole");
         Self { wire: runtime.block_on(async { Wire::new(base) }), runtime, says, account }
     }
 

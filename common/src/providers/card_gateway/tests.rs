@@ -107,7 +107,7 @@ async fn connected(
     let username = format!("contract-{}", crate::crypto::random_hex(8));
     let known = cluster.gateway_account(&username, options).await.expect("made");
     let credentials = Credentials::parse(&serde_json::to_string(&known).expect("JSON")).expect("whole");
-    (accounts::connect(db, key, now, account, &credentials, None).await.expect("connected"), known)
+    (accounts::connect(db, key, now, account, credentials, None).await.expect("connected"), known)
 }
 
 impl Fixture for GatewayFixture {
@@ -484,10 +484,10 @@ async fn an_account_stays_the_one_that_it_is_at_the_gateway() {
     let other = cluster.gateway_account(&username, &[]).await.expect("made");
     for known in [&third, &other] {
         let credentials = Credentials::parse(&serde_json::to_string(known).expect("JSON")).expect("whole");
-        let refused = accounts::connect(&fixture.db, &key, now, account, &credentials, None).await;
+        let refused = accounts::connect(&fixture.db, &key, now, account, credentials, None).await;
         assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
     }
     let rotated = cluster.gateway_account(&fixture.known.username, &[]).await.expect("rotated");
     let credentials = Credentials::parse(&serde_json::to_string(&rotated).expect("JSON")).expect("whole");
-    accounts::connect(&fixture.db, &key, now, account, &credentials, None).await.expect("its keys may change");
+    accounts::connect(&fixture.db, &key, now, account, credentials, None).await.expect("its keys may change");
 }

@@ -36,11 +36,21 @@ async fn no_payment_fails_while_the_keys_of_an_account_are_rotated() -> Result<(
         let rotate = ["account", "rotate-keys", "--username", &shop.known.username];
         let new = serde_json::from_value(cluster.run_gateway(&rotate).await?)?;
         some_more().await?;
-        // A card that is entered between the two.
+        // A card that is entered between the two, and one that is entered there and paid with later.
         assert_eq!(created(&shop.pay(APPROVES, 5_000).await?)["status"], "pending_settlement");
+        let former = shop.app_key().await?;
+        let entered = shop.upstream(APPROVES).await?;
         cluster.connect(&shop.merchant.account, &new, &[]).await?;
         some_more().await?;
+        assert_ne!(shop.app_key().await?, former);
         assert_eq!(created(&shop.pay(APPROVES, 6_000).await?)["status"], "pending_settlement");
+        // A page that still names the former `app_key`.
+        let later = shop.upstream_under(&former, APPROVES).await?;
+        for upstream in [entered, later] {
+            let body =
+                json!({"paymentToken": shop.browser.token(&upstream).await?, "amount": 7_000, "currency": "USD"});
+            assert_eq!(created(&shop.pay_with(body).await?)["status"], "pending_settlement");
+        }
         // A worker believes what it has read for 5 s. After that nobody needs the former ones.
         eventually("payments later than that", async || {
             let later = "SELECT count(*) FROM gateway.transactions t JOIN gateway.accounts a ON a.id = t.account_id
@@ -54,6 +64,7 @@ async fn no_payment_fails_while_the_keys_of_an_account_are_rotated() -> Result<(
                      WHERE a.id = f.account_id AND a.username = $1 AND f.until > clock_timestamp()";
         let ended = sqlx::query(ended).bind(&shop.known.username).execute(&shop.merchant.books.db).await?;
         assert_eq!(ended.rows_affected(), 1);
+        assert!(shop.upstream_under(&former, APPROVES).await.is_err(), "the gateway gives nothing under them");
         some_more().await?;
         enough.store(0, Ordering::Relaxed);
         anyhow::Ok(())

@@ -28,8 +28,12 @@ impl Shop {
 
     /// What a capture field gets for a card.
     pub(crate) async fn upstream(&self, number: &str) -> Result<String> {
-        let app_key = self.app_key().await?;
-        let card = [("app_key", app_key.as_str()), ("creditcard_number", number), ("cvv", "123")];
+        self.upstream_under(&self.app_key().await?, number).await
+    }
+
+    /// The same on a page that names this `app_key`.
+    pub(crate) async fn upstream_under(&self, app_key: &str, number: &str) -> Result<String> {
+        let card = [("app_key", app_key), ("creditcard_number", number), ("cvv", "123")];
         let rest = [("expire_month", "12"), ("expire_year", "2034"), ("name", "Ada Lovelace")];
         let place = [("zip_code", "10001"), ("country_code", "US")];
         let said = self.post("/services/field_token", form([&card[..], &rest, &place].concat())).await?;
