@@ -1,6 +1,7 @@
-//! The connection pool, transactions whose commit wakes somebody, and what a database error means.
+//! The connection pool, transactions whose commit wakes somebody, how large the database is, and what a database error means.
 
 mod silence;
+mod size;
 
 use std::ops::{Deref, DerefMut};
 use std::str::FromStr;
@@ -12,6 +13,7 @@ use sqlx::{Connection, PgConnection, Postgres, Transaction};
 use uuid::Uuid;
 
 pub use silence::gone_silent;
+pub use size::{Size, TableSize, size};
 
 use crate::crypto::Secret;
 

@@ -1,8 +1,11 @@
 //! `ctl accounts …`
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
 use common::accounts::{self, AccountSettings, Mode};
+use common::flows::{self, BusyAccount};
 use common::id::{AccountId, MerchantId};
 use common::money::Currency;
 use common::providers::ProviderKind;
@@ -10,7 +13,7 @@ use common::providers::card_gateway::Credentials;
 use serde_json::{Value, json};
 
 use crate::output::Output;
-use crate::{Ctl, FittingKeys, entry};
+use crate::{Ctl, FittingKeys, entry, span};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -25,6 +28,19 @@ pub(crate) enum Command {
     Statements(Statements),
     /// Every account, newest first.
     List,
+    /// The accounts with the most events of late, and those whose test clock is being advanced: whose the work is, and what makes the
+    /// database grow.
+    Busiest(Busiest),
+}
+
+#[derive(Args)]
+pub(crate) struct Busiest {
+    /// How far back, such as 30m, 6h or 1d. Of more than 200,000 events the newest are counted.
+    #[arg(long, default_value = "1h", value_parser = span)]
+    last: Duration,
+    /// So many at most.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=1_000))]
+    limit: i64,
 }
 
 #[derive(Args)]
@@ -191,7 +207,30 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
             let rows = rows.iter().map(|row| account(row).into_json()).collect();
             Ok(Output::new(vec![("accounts", Value::Array(rows))]))
         }
+        Command::Busiest(args) => busiest(ctl, args).await,
     }
+}
+
+async fn busiest(ctl: &Ctl, args: Busiest) -> Result<Output> {
+    let busiest = flows::busiest_accounts(&ctl.db, args.last, args.limit).await?;
+    let rows = busiest.accounts.iter().map(|row| busy(row).into_json()).collect();
+    Ok(Output::new(vec![
+        ("since", json!(busiest.since)),
+        ("events", json!(busiest.events)),
+        ("more", json!(busiest.more)),
+        ("accounts", Value::Array(rows)),
+    ]))
+}
+
+fn busy(row: &BusyAccount) -> Output {
+    Output::new(vec![
+        ("id", json!(row.id)),
+        ("name", json!(row.name)),
+        ("mode", json!(row.mode)),
+        ("events", json!(row.events)),
+        ("clock_at", json!(row.advance.map(|advance| advance.at))),
+        ("clock_target", json!(row.advance.map(|advance| advance.target))),
+    ])
 }
 
 async fn create(ctl: &Ctl, create: Create) -> Result<Output> {

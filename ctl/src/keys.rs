@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
 use common::accounts;
 use common::audit::Entry;
@@ -12,7 +12,7 @@ use common::id::{AccountId, KeyId};
 use serde_json::{Value, json};
 
 use crate::output::Output;
-use crate::{Ctl, FittingKeys, entry};
+use crate::{Ctl, FittingKeys, entry, span};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -37,10 +37,15 @@ pub(crate) enum Command {
     },
     /// Hash the publishable keys under the current KEY_PEPPER; a secret key is when it is next used.
     Rehash,
-    /// Refuse a key, within a second on every process.
+    /// Refuse a key, within a second on every process; or all that an account has.
+    #[command(group = clap::ArgGroup::new("which").required(true))]
     Revoke {
         /// The key (key_…).
-        id: KeyId,
+        #[arg(group = "which")]
+        id: Option<KeyId>,
+        /// Every key of this account (acct_…) that is in use.
+        #[arg(long, group = "which")]
+        account: Option<AccountId>,
     },
 }
 
@@ -75,13 +80,21 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
         }
         Command::Rotate { id, grace } => rotate(ctl, id, grace).await,
         Command::Rehash => rehash(ctl).await,
-        Command::Revoke { id } => {
+        Command::Revoke { id: Some(id), .. } => {
             let mut act = ctl.act().await?;
             let account = accounts::revoke(&mut **act, id, ctl.clock.now()).await?;
             act.commit(&entry("keys.revoke", account, id, json!({}))).await?;
             Ok(Output::new(vec![("id", json!(id)), ("revoked", json!(true))]))
         }
+        Command::Revoke { account, .. } => revoke_all(ctl, account.context("--account")?).await,
     }
+}
+
+async fn revoke_all(ctl: &Ctl, account: AccountId) -> Result<Output> {
+    let mut act = ctl.act().await?;
+    let keys = accounts::revoke_all(&mut act, account, ctl.clock.now()).await?;
+    act.commit(&entry("keys.revoke", account, account, json!({"keys": keys}))).await?;
+    Ok(Output::new(vec![("account", json!(account)), ("revoked", json!(keys))]))
 }
 
 async fn create(ctl: &Ctl, create: Create) -> Result<Output> {
@@ -151,23 +164,6 @@ async fn rehash(ctl: &Ctl) -> Result<Output> {
     ]))
 }
 
-/// A number and its unit: s, m, h or d; 366 days at most.
-fn span(text: &str) -> Result<Duration, &'static str> {
-    const WRONG: &str = "not a time such as 30m, 24h or 7d";
-    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or(WRONG)?;
-    let seconds = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3_600,
-        "d" => 86_400,
-        _ => return Err(WRONG),
-    };
-    let digits = number.bytes().all(|byte| byte.is_ascii_digit());
-    let number: u64 = number.parse().ok().filter(|_| digits).ok_or(WRONG)?;
-    let span = number.checked_mul(seconds).filter(|span| *span <= 366 * 86_400).ok_or("longer than 366 days")?;
-    Ok(Duration::from_secs(span))
-}
-
 fn key(row: &accounts::KeyRow, pepper: Option<[u8; 4]>) -> Output {
     let pepper = match &row.pepper_id {
         None => "unknown",
@@ -185,19 +181,4 @@ fn key(row: &accounts::KeyRow, pepper: Option<[u8; 4]>) -> Output {
         ("expires_at", json!(row.expires_at)),
         ("pepper", json!(pepper)),
     ])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_span_is_a_number_and_a_unit() {
-        for (text, seconds) in [("0s", 0), ("90s", 90), ("30m", 1_800), ("24h", 86_400), ("366d", 31_622_400)] {
-            assert_eq!(span(text), Ok(Duration::from_secs(seconds)), "{text}");
-        }
-        for bad in ["", "h", "24", "-1h", "+1h", "1.5h", "24H", "1w", "367d", "99999999999999999999h", "5€", "€h"] {
-            assert!(span(bad).is_err(), "{bad}");
-        }
-    }
 }

@@ -3,6 +3,7 @@
 
 mod accounts;
 mod audit;
+mod clocks;
 mod doctor;
 mod inspect;
 mod keys;
@@ -14,6 +15,7 @@ mod reencrypt;
 mod webhooks;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
@@ -62,6 +64,9 @@ enum Ours {
     /// API keys.
     #[command(subcommand)]
     Keys(keys::Command),
+    /// Test clocks.
+    #[command(subcommand)]
+    Clocks(clocks::Command),
     /// Where merchants hear of events.
     #[command(subcommand)]
     Webhooks(webhooks::Command),
@@ -130,6 +135,7 @@ async fn run(cli: Cli) -> Result<ExitCode> {
     let output = match command {
         Ours::Accounts(command) => accounts::run(&ctl, command).await,
         Ours::Keys(command) => keys::run(&ctl, command).await,
+        Ours::Clocks(command) => clocks::run(&ctl, command).await,
         Ours::Webhooks(command) => webhooks::run(&ctl, command).await,
         Ours::Payments(command) => inspect::payments(&ctl, command).await,
         Ours::Invoices(command) => inspect::invoices(&ctl, command).await,
@@ -184,7 +190,39 @@ fn entry(action: &'static str, account: AccountId, object: impl std::fmt::Displa
     Entry { action, account: Some(account), object: Some(object.to_string()), detail }
 }
 
+/// A number and its unit: s, m, h or d; 366 days at most.
+fn span(text: &str) -> Result<Duration, &'static str> {
+    const WRONG: &str = "not a time such as 30m, 24h or 7d";
+    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or(WRONG)?;
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => return Err(WRONG),
+    };
+    let digits = number.bytes().all(|byte| byte.is_ascii_digit());
+    let number: u64 = number.parse().ok().filter(|_| digits).ok_or(WRONG)?;
+    let span = number.checked_mul(seconds).filter(|span| *span <= 366 * 86_400).ok_or("longer than 366 days")?;
+    Ok(Duration::from_secs(span))
+}
+
 /// An instant as the API prints it.
 fn instant(text: &str) -> Result<Timestamp, &'static str> {
     Timestamp::parse(text).ok_or("not an instant such as 2026-11-21T00:00:00Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_is_a_number_and_a_unit() {
+        for (text, seconds) in [("0s", 0), ("90s", 90), ("30m", 1_800), ("24h", 86_400), ("366d", 31_622_400)] {
+            assert_eq!(span(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for bad in ["", "h", "24", "-1h", "+1h", "1.5h", "24H", "1w", "367d", "99999999999999999999h", "5€", "€h"] {
+            assert!(span(bad).is_err(), "{bad}");
+        }
+    }
 }

@@ -48,7 +48,7 @@ impl Output {
             match value {
                 Value::Array(rows) if rows.is_empty() => println!("{name:<16} none"),
                 Value::Array(rows) => rows.iter().for_each(|value| println!("{}", row(value))),
-                value => println!("{name:<16} {}", row(value)),
+                _ => println!("{name:<16} {}", row(value)),
             }
         }
         code

@@ -1,5 +1,6 @@
 //! Figures of the whole system, for dashboards and alerts: counted in the tables, so that none is lost with a process.
 
+use common::db;
 use common::error::Result;
 use common::operations::{self, State};
 use common::providers::ProviderKind;
@@ -84,6 +85,16 @@ pub(crate) async fn publish_webhooks(of: &Scheduler) -> Result<()> {
         let disabled =
             webhooks.disabled.iter().find(|(disabled, _)| *disabled == reason).map_or(0, |(_, count)| *count);
         metrics::gauge!("webhooks_endpoints_disabled", "reason" => reason.name()).set(disabled as f64);
+    }
+    Ok(())
+}
+
+/// How large the database is, and which tables make it so.
+pub(crate) async fn publish_sizes(of: &Scheduler) -> Result<()> {
+    let size = db::size(&of.db).await?;
+    metrics::gauge!("database_bytes").set(size.bytes as f64);
+    for table in size.tables {
+        metrics::gauge!("database_table_bytes", "table" => table.table).set(table.bytes as f64);
     }
     Ok(())
 }

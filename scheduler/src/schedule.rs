@@ -17,6 +17,7 @@
 //! | sessions and tokens that ended a day ago | 5 s | `checkout_sessions_expiry`, `payment_tokens_expiry` | `SKIP LOCKED`, deleted |
 //! | nonces whose signatures are too old by now | 5 s | `request_nonces_expiry` | `SKIP LOCKED`, deleted |
 //! | figures for dashboards | 5 s | `operations_due`, `operations_unknown`, `orphans_found`, what is due of billing, the webhooks' backlog | none needed |
+//! | how large the database is | 1 min | none: sizes of files | none needed |
 //!
 //! Each scan costs what is due, never the size of the table. A tick that found a whole batch runs again at once.
 
@@ -57,7 +58,7 @@ const FORGETTINGS_A_TICK: usize = 10;
 const COLLECTIONS_UNDER_WAY: i64 = 1000;
 
 /// Every tick, by the name under which it is counted.
-const TICKS: [&str; 16] = [
+const TICKS: [&str; 17] = [
     "operations",
     "inquiries",
     "reconciliations",
@@ -74,6 +75,7 @@ const TICKS: [&str; 16] = [
     "figures",
     "billing_figures",
     "webhook_figures",
+    "size_figures",
 ];
 
 /// Counts ticks from nought, so that the first failure is seen as a rise, and a tick that never comes is seen to be missing.
@@ -190,12 +192,13 @@ impl Scheduler {
     }
 
     async fn tick_the_rest(&self, stopping: &CancellationToken) {
-        let [mut every_5_seconds, mut every_hour] = every([5, 3600]);
+        let [mut every_5_seconds, mut every_minute, mut every_hour] = every([5, 60, 3600]);
         loop {
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => return,
                 _ = every_hour.tick() => self.attempt("partitions", self.make_partitions()).await,
+                _ = every_minute.tick() => self.attempt("size_figures", figures::publish_sizes(self)).await,
                 _ = every_5_seconds.tick() => {
                     self.attempt("forget", self.forget()).await;
                     self.attempt("figures", figures::publish(self)).await;

@@ -21,7 +21,7 @@ const LOOKS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)]
 
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct AdvanceFields {
-    /// Later than the account's time, by ten years at most.
+    /// Later than the account's time, by four years (1,461 days) at most.
     to: Option<body::Instant>,
 }
 

@@ -182,6 +182,20 @@ pub async fn revoke(db: impl PgExecutor<'_>, key: KeyId, now: Timestamp) -> Resu
     query.fetch_optional(db).await?.ok_or(Error::NotFound("key"))
 }
 
+/// Revokes every key of an account that is in use, and answers which these were.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown account.
+pub async fn revoke_all(tx: &mut PgConnection, account: AccountId, now: Timestamp) -> Result<Vec<KeyId>> {
+    mode_of(tx, account).await?;
+    let revoked = sqlx::query_scalar!(
+        "UPDATE api_keys SET revoked_at = $2 WHERE account_id = $1 AND revoked_at IS NULL RETURNING id",
+        account.uuid(),
+        now
+    );
+    Ok(revoked.fetch_all(tx).await?)
+}
+
 /// Issues a key in the place of another: of the same account and kind, and good for the same. The former one ends after
 /// `grace`, or sooner if it was to. Answers the former's account, the new key, and when the former ends.
 ///

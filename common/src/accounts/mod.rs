@@ -11,7 +11,7 @@ mod time;
 
 pub use admin::{AccountRow, AccountSettings, connect, create, list, read_statements, set, set_unsupported};
 pub use authentication::{AuthError, Keys};
-pub use keys::{IssuedKey, KeyRow, issue_publishable, issue_secret, list as list_keys, revoke, rotate};
+pub use keys::{IssuedKey, KeyRow, issue_publishable, issue_secret, list as list_keys, revoke, revoke_all, rotate};
 pub use payee::{Payee, payee};
 pub use rehash::{Elsewhere, hashed_elsewhere, rehash_publishable, samples as key_samples};
 pub use scope::Scope;
@@ -19,7 +19,7 @@ pub use settlement::{Settlement, settlement};
 pub use time::AccountTime;
 
 use serde::Serialize;
-use sqlx::PgExecutor;
+use sqlx::{PgConnection, PgExecutor};
 
 use crate::calendar::TimeZone;
 use crate::capabilities::{Grants, Operation};
@@ -87,6 +87,16 @@ pub async fn timezone(db: impl PgExecutor<'_>, account: AccountId) -> Result<Tim
     let query = sqlx::query_scalar!("SELECT timezone FROM accounts WHERE id = $1", account.uuid());
     let name = query.fetch_one(db).await?;
     name.parse().map_err(|error| Error::internal(format!("the zone {name:?} of {account}: {error}")))
+}
+
+/// Keeps whoever wants the same from what an account may have only so many of, until this transaction ends. An account is locked
+/// before anything that it has.
+///
+/// # Errors
+/// Only the database's.
+pub async fn lock(tx: &mut PgConnection, account: AccountId) -> Result<()> {
+    sqlx::query!("SELECT id FROM accounts WHERE id = $1 FOR NO KEY UPDATE", account.uuid()).fetch_one(tx).await?;
+    Ok(())
 }
 
 /// What time it is for an account when everyone else's is `at`: a test account's clock may be ahead.

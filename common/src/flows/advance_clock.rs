@@ -109,7 +109,8 @@ struct Progress {
 /// Advances a clock as far as it goes in one slice of time; then it is handed out again.
 ///
 /// # Errors
-/// The database's, or [`Error::Conflict`] if another worker has taken over. Either way the advance goes on from where it is.
+/// The database's, or [`Error::Conflict`] if another worker has taken over; the advance goes on from where it is. A conflict too if an
+/// operator has ended it: then it goes nowhere.
 pub async fn advance_clock(db: &Db, providers: &Providers, clock: &Clock, account: AccountId) -> Result<()> {
     let Some(advance) = test_clocks::claim(db, account).await? else { return Ok(()) };
     failpoint("advance_clock.claimed").await?;

@@ -2,6 +2,7 @@
 //! would be billed twice; so a lost answer of the database is looked into.
 
 use super::doubt::Doubt;
+use super::room;
 use crate::accounts::{self, Caller};
 use crate::db::Db;
 use crate::error::Result;
@@ -13,7 +14,7 @@ use crate::time::Timestamp;
 ///
 /// # Errors
 /// 422 `endDate` or `startDate` if there is no cycle; [`Error::NotFound`](crate::error::Error::NotFound) for an unknown
-/// customer, another account's too.
+/// customer, another account's too; [`Error::Conflict`](crate::error::Error::Conflict) where a test account has no room for it.
 pub async fn create_recurring_invoice(
     db: &Db,
     caller: &Caller,
@@ -33,7 +34,11 @@ pub async fn create_recurring_invoice(
 }
 
 async fn write(db: &Db, recurring: &RecurringInvoice, doubt: &mut Doubt) -> Result<()> {
-    let mut connection = db.acquire().await?;
-    doubt.send(recurring_invoices::insert(&mut connection, recurring)).await?;
-    failpoint("create_recurring_invoice.written").await
+    let mut tx = db.begin().await?;
+    room::hold(&mut tx, recurring.account_id, recurring.mode).await?;
+    room::require(&mut tx, recurring.account_id, recurring.mode).await?;
+    recurring_invoices::insert(&mut tx, recurring).await?;
+    failpoint("create_recurring_invoice.written").await?;
+    doubt.send(tx.commit()).await?;
+    failpoint("create_recurring_invoice.committed").await
 }

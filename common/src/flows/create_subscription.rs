@@ -2,6 +2,7 @@
 
 use super::bill_cycle::bill_cycle;
 use super::doubt::Doubt;
+use super::room;
 use crate::accounts::{self, Caller};
 use crate::calendar::Period;
 use crate::customers;
@@ -20,7 +21,7 @@ use crate::time::Timestamp;
 /// # Errors
 /// [`Error::NotFound`] for an unknown customer, plan or card; 422 `paymentMethodId` for a card that is another customer's or
 /// cannot be charged; 422 `currency` if the account cannot be paid in that of the plan; 422 `startAt` if the calendar ends
-/// before a cycle does.
+/// before a cycle does; [`Error::Conflict`] where a test account has no room for it.
 pub async fn create_subscription(
     db: &Db,
     caller: &Caller,
@@ -68,6 +69,8 @@ async fn write(
     doubt: &mut Doubt,
 ) -> Result<()> {
     let mut tx = db.begin().await?;
+    room::hold(&mut tx, subscription.account_id, subscription.mode).await?;
+    room::require(&mut tx, subscription.account_id, subscription.mode).await?;
     subscriptions::insert(&mut tx, subscription).await?;
     if let Some(period) = first {
         bill_cycle(&mut tx, subscription, plan, period, now).await?;

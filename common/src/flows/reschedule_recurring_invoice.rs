@@ -3,6 +3,7 @@
 
 use sqlx::PgConnection;
 
+use super::room;
 use crate::accounts::{self, Caller};
 use crate::calendar::{Date, Period};
 use crate::db::Db;
@@ -42,7 +43,7 @@ pub async fn update_recurring_invoice(
 /// Lets a paused or parked one go on from today. An active one stays as it is.
 ///
 /// # Errors
-/// [`Error::NotFound`]; [`Error::Conflict`] for one that is completed or cancelled.
+/// [`Error::NotFound`]; [`Error::Conflict`] for one that is completed or cancelled, and where a test account has no room for it.
 pub async fn resume_recurring_invoice(
     db: &Db,
     caller: &Caller,
@@ -50,6 +51,7 @@ pub async fn resume_recurring_invoice(
     now: Timestamp,
 ) -> Result<RecurringInvoice> {
     let mut tx = db.begin().await?;
+    room::hold(&mut tx, caller.account_id, caller.mode).await?;
     let mut recurring = recurring_invoices::lock(&mut tx, caller.account_id, id).await?;
     if recurring.status == Status::Active {
         return Ok(recurring);
@@ -60,6 +62,9 @@ pub async fn resume_recurring_invoice(
     }
     let zone = accounts::timezone(&mut *tx, caller.account_id).await?;
     let cycle = next_cycle(&mut tx, &recurring, zone.date_at(now)).await?;
+    if cycle.is_some() {
+        room::require(&mut tx, caller.account_id, caller.mode).await?;
+    }
     recurring_invoices::resume(&mut tx, &mut recurring, cycle, &zone, now).await?;
     tx.commit().await?;
     Ok(recurring)

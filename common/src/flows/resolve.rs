@@ -207,7 +207,7 @@ fn answer_of(operation: &OperationRow, resolution: &Resolution) -> Result<Answer
         }
         Resolution::Failed { reason } => {
             nothing_may_arrive(operation)?;
-            Ok(Answer::Refused { reason: text("reason", reason)? })
+            Ok(Answer::Refused { reason: typed("reason", reason)? })
         }
     }
 }
@@ -261,7 +261,10 @@ fn name(provider: ProviderKind, provider_ref: &str) -> Result<String> {
 }
 
 /// What an operator types is kept and shown, so it is short, and no card number stands in it, whatever digits stand beside it.
-fn text(param: &'static str, text: &str) -> Result<String> {
+///
+/// # Errors
+/// 422 naming `param`.
+pub fn typed(param: &'static str, text: &str) -> Result<String> {
     let fits = short(param, text)?;
     if has_card_number(text) {
         return Err(card_number(param));

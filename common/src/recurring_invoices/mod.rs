@@ -378,6 +378,14 @@ pub async fn next_due(db: &PgPool, account: AccountId) -> Result<Option<Timestam
     store::next_due(db, account).await
 }
 
+/// How many of the account are active, so many at most.
+///
+/// # Errors
+/// Only the database's.
+pub async fn count_running(tx: &mut PgConnection, account: AccountId, most: i64) -> Result<i64> {
+    store::count_running(tx, account, most).await
+}
+
 /// Since when the cycle has been due that has waited longest, of everyone's.
 ///
 /// # Errors

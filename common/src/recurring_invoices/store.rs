@@ -224,6 +224,19 @@ pub(super) async fn next_due(db: &PgPool, account: AccountId) -> Result<Option<T
     Ok(query.fetch_optional(db).await?)
 }
 
+/// An active one has its next date, and no other has.
+pub(super) async fn count_running(tx: &mut PgConnection, account: AccountId, most: i64) -> Result<i64> {
+    let query = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM (
+             SELECT FROM recurring_invoices
+             WHERE next_run_at IS NOT NULL AND (account_id, next_run_at) >= ($1, '-infinity')
+               AND (account_id, next_run_at) <= ($1, 'infinity') ORDER BY account_id, next_run_at LIMIT $2) running"#,
+        account.uuid(),
+        most,
+    );
+    Ok(query.fetch_one(tx).await?)
+}
+
 pub(super) async fn oldest_due(db: &PgPool, now: Timestamp) -> Result<Option<Timestamp>> {
     let query = sqlx::query_scalar!(
         r#"SELECT next_run_at AS "next_run_at!" FROM recurring_invoices

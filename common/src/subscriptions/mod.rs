@@ -245,6 +245,14 @@ pub async fn next_due(db: &PgPool, account: AccountId) -> Result<Option<Timestam
     store::next_due(db, account).await
 }
 
+/// How many of the account are not cancelled, so many at most.
+///
+/// # Errors
+/// Only the database's.
+pub async fn count_running(tx: &mut PgConnection, account: AccountId, most: i64) -> Result<i64> {
+    store::count_running(tx, account, most).await
+}
+
 /// For how many seconds the subscription that has been due for longest has been; 0 if none is.
 ///
 /// # Errors

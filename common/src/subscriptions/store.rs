@@ -157,6 +157,23 @@ pub(super) async fn next_due(db: &PgPool, account: AccountId) -> Result<Option<T
     Ok(at)
 }
 
+/// One that is not cancelled has its next date, and no other has.
+pub(super) async fn count_running(tx: &mut PgConnection, account: AccountId, most: i64) -> Result<i64> {
+    let count = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM (
+             SELECT FROM subscriptions
+             WHERE next_billing_at IS NOT NULL
+               AND (account_id, greatest(next_billing_at, retry_at)) >= ($1, '-infinity')
+               AND (account_id, greatest(next_billing_at, retry_at)) <= ($1, 'infinity')
+             ORDER BY account_id, greatest(next_billing_at, retry_at) LIMIT $2) running"#,
+        account.uuid(),
+        most,
+    )
+    .fetch_one(tx)
+    .await?;
+    Ok(count)
+}
+
 /// For how many seconds the oldest of those due has been.
 pub(super) async fn oldest_due_seconds(db: &PgPool, at: Timestamp) -> Result<f64> {
     let seconds = sqlx::query_scalar!(

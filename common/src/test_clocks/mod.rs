@@ -8,7 +8,7 @@ mod view;
 
 use std::time::Duration;
 
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 
 pub use view::TestClockView;
 
@@ -18,8 +18,9 @@ use crate::id::AccountId;
 use crate::queues;
 use crate::time::Timestamp;
 
-/// How far a clock may be advanced at once: ten years, with their leap days.
-pub const FARTHEST: Duration = Duration::from_secs(3_653 * 24 * 3_600);
+/// How far a clock may be advanced at once: four years, farther than any plan's next charge. Whatever is due on the way is done, so this
+/// bounds what one request can ask for.
+pub const FARTHEST: Duration = Duration::from_secs(1_461 * 24 * 3_600);
 /// No clock shows this year. What is reckoned from a clock's time must lie in the calendar, too.
 const END_OF_CLOCKS: &str = "9000-01-01T00:00:00Z";
 /// How long a claim of an advance holds. Longer than what is done between two moves of the clock.
@@ -55,7 +56,9 @@ pub fn check_target(to: Timestamp, now: Timestamp) -> Result<()> {
     let wrong = if to <= now {
         format!("to must be later than the account's time, {now}")
     } else if to > now.plus(FARTHEST) {
-        format!("to must be at most ten years later than the account's time, {now}")
+        format!(
+            "to must be at most four years (1,461 days) later than the account's time, {now}; advance again from there"
+        )
     } else if to >= end {
         format!("to must be earlier than {end}")
     } else {
@@ -91,6 +94,49 @@ pub async fn begin(db: &Db, account: AccountId, to: Timestamp, now: Timestamp) -
         // The same advance, under way or just through.
         Some(_) | None => Ok(clock),
     }
+}
+
+/// An advance that was ended before its target.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopped {
+    /// Where the clock stood. It ticks on from there.
+    pub at: Timestamp,
+    /// Where it was to go.
+    pub target: Timestamp,
+}
+
+/// Ends an advance where the clock stands. Its worker finds at the next step that it is no longer its own, and whoever waits for it
+/// that there is none.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown account; [`Error::Conflict`] if its clock is not being advanced.
+pub async fn stop(tx: &mut PgConnection, account: AccountId) -> Result<Stopped> {
+    match store::stop(tx, account).await? {
+        Some(stopped) => Ok(stopped),
+        None if store::is_account(tx, account).await? => {
+            Err(Error::conflict("the account's clock is not being advanced"))
+        }
+        None => Err(Error::NotFound("account")),
+    }
+}
+
+/// An account whose clock is being advanced.
+#[derive(Clone, Copy, Debug)]
+pub struct UnderWay {
+    /// Whose clock it is.
+    pub account: AccountId,
+    /// Where it stands.
+    pub at: Timestamp,
+    /// Where it is to go.
+    pub target: Timestamp,
+}
+
+/// The advances that are under way, so many at most.
+///
+/// # Errors
+/// Only the database's.
+pub async fn under_way(db: &PgPool, limit: i64) -> Result<Vec<UnderWay>> {
+    store::under_way(db, limit).await
 }
 
 /// Takes the advances that are under way and nobody's, and moves their next turn on.
@@ -171,14 +217,14 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_goes_ahead_and_ten_years_at_most() {
+    fn a_clock_goes_ahead_and_four_years_at_most() {
         let now = "2026-11-21T09:30:00Z";
         for (to, expected) in [
             ("2026-11-21T09:29:59.999999Z", true),
             ("2026-11-21T09:30:00Z", true),
             ("2026-11-21T09:30:00.000001Z", false),
-            ("2036-11-21T09:30:00Z", false),
-            ("2036-11-21T09:30:00.000001Z", true),
+            ("2030-11-21T09:30:00Z", false),
+            ("2030-11-21T09:30:00.000001Z", true),
             ("0001-01-01T00:00:00Z", true),
             ("9999-12-30T21:59:59Z", true),
         ] {
@@ -188,7 +234,7 @@ mod tests {
 
     #[test]
     fn no_clock_comes_near_the_end_of_the_calendar() {
-        assert!(!refused("8999-12-31T23:59:59Z", "8995-01-01T00:00:00Z"));
-        assert!(refused("9000-01-01T00:00:00Z", "8995-01-01T00:00:00Z"));
+        assert!(!refused("8999-12-31T23:59:59Z", "8999-01-01T00:00:00Z"));
+        assert!(refused("9000-01-01T00:00:00Z", "8999-01-01T00:00:00Z"));
     }
 }

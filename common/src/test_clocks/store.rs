@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 
-use super::{Advance, TestClock};
+use super::{Advance, Stopped, TestClock, UnderWay};
 use crate::error::Result;
 use crate::id::AccountId;
 use crate::time::Timestamp;
@@ -125,6 +125,48 @@ pub(super) async fn finish(db: &PgPool, ours: &Advance, now: Timestamp) -> Resul
     .execute(db)
     .await?;
     Ok(done.rows_affected() == 1)
+}
+
+/// The fence is raised as by a claim: whoever held the advance is no part of the next one, which may begin before that worker looks
+/// again. What `ahead_us` is reckoned from is the database's clock, for the operator's machine may have any.
+pub(super) async fn stop(tx: &mut PgConnection, account: AccountId) -> Result<Option<Stopped>> {
+    let stood = sqlx::query_as!(
+        Stopped,
+        r#"SELECT frozen_at AS "at!", target AS "target!" FROM test_clocks
+           WHERE account_id = $1 AND target IS NOT NULL FOR NO KEY UPDATE"#,
+        account.uuid(),
+    )
+    .fetch_optional(&mut *tx)
+    .await?;
+    if stood.is_some() {
+        sqlx::query!(
+            "UPDATE test_clocks
+             SET ahead_us = greatest(0, extract(epoch FROM frozen_at - clock_timestamp()) * 1000000)::bigint, reached = frozen_at,
+                 frozen_at = NULL, target = NULL, lease_until = NULL, next_push_at = NULL, fence = fence + 1
+             WHERE account_id = $1",
+            account.uuid(),
+        )
+        .execute(tx)
+        .await?;
+    }
+    Ok(stood)
+}
+
+pub(super) async fn is_account(tx: &mut PgConnection, id: AccountId) -> Result<bool> {
+    let known = sqlx::query_scalar!(r#"SELECT EXISTS (SELECT FROM accounts WHERE id = $1) AS "known!""#, id.uuid());
+    Ok(known.fetch_one(tx).await?)
+}
+
+pub(super) async fn under_way(db: &PgPool, limit: i64) -> Result<Vec<UnderWay>> {
+    let rows = sqlx::query_as!(
+        UnderWay,
+        r#"SELECT account_id AS account, frozen_at AS "at!", target AS "target!" FROM test_clocks
+           WHERE target IS NOT NULL ORDER BY account_id LIMIT $1"#,
+        limit,
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows)
 }
 
 pub(super) async fn release(db: &PgPool, ours: &Advance) -> Result<()> {

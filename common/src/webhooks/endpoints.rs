@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::store::endpoints as store;
 use super::{DisabledReason, EndpointStatus, EndpointView, START_WINDOW, secrets};
-use crate::accounts::{Caller, Mode};
+use crate::accounts::{self, Caller, Mode};
 use crate::crypto::{KeyRing, Secret};
 use crate::db::Db;
 use crate::egress::{Policy, Target};
@@ -124,7 +124,7 @@ pub async fn create(
     let secret = secrets::make();
     let sealed = secrets::seal(encryption, &secret, endpoint.id);
     let mut tx = db.begin().await?;
-    store::lock_account(&mut tx, caller.account_id).await?;
+    accounts::lock(&mut tx, caller.account_id).await?;
     if store::count(&mut tx, caller.account_id).await? >= MAX_ENDPOINTS {
         return Err(Error::conflict(format!("the account has {MAX_ENDPOINTS} endpoints; delete one first")));
     }

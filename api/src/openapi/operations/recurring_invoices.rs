@@ -13,7 +13,8 @@ pub(crate) fn recurring_invoices_create() -> Sheet {
         "Create a recurring invoice",
         "It produces an invoice on each date of its cadence, at the beginning of that day in the account's time zone. The \
          first is on the first date on or after today: a start that has passed makes no backlog, and today's is produced at \
-         once. A month without the `dayOfMonth` gives its last day, and the next one that has it has it again.",
+         once. A month without the `dayOfMonth` gives its last day, and the next one that has it has it again. \
+         A test account that has 1,000 subscriptions and active recurring invoices gets 409.",
     )
     .takes::<RecurringInvoiceFields>(
         "RecurringInvoiceCreate",
@@ -28,7 +29,7 @@ pub(crate) fn recurring_invoices_create() -> Sheet {
         }),
     )
     .answers::<RecurringInvoiceView<'_>>(201, "The recurring invoice, active.")
-    .refuses(&[404, 422])
+    .refuses(&[404, 409, 422])
     .followed_by(&[
         "recurring_invoices.retrieve",
         "recurring_invoices.update",
@@ -79,8 +80,8 @@ pub(crate) fn recurring_invoices_resume() -> Sheet {
     Sheet::new(
         "Resume a recurring invoice",
         "A paused or parked one goes on with the first of its dates on or after today; what was missed is not made up for. \
-         If none is left it is `completed`. An active one is answered as it is; a completed or cancelled one is 409. It \
-         takes no body.",
+         If none is left it is `completed`. An active one is answered as it is; a completed or cancelled one is 409, and \
+         so is one for which a test account has no room. It takes no body.",
     )
     .of_one::<RecurringInvoiceId>()
     .answers::<RecurringInvoiceView<'_>>(200, "The recurring invoice.")

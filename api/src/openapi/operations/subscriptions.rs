@@ -12,7 +12,8 @@ pub(crate) fn subscriptions_create() -> Sheet {
         "Create a subscription",
         "Each cycle has an invoice, which is issued when its first day begins in `timezone` and collected at once. The dates \
          are `startAt` and every interval of the plan after it. The first cycle that is billed is the next one from today \
-         on: today's at once, with this request; what lies before is not billed. `Idempotency-Key` changes nothing.",
+         on: today's at once, with this request; what lies before is not billed. A test account that has 1,000 \
+         subscriptions and active recurring invoices gets 409. `Idempotency-Key` changes nothing.",
     )
     .takes::<SubscriptionFields>(
         "SubscriptionCreate",
@@ -23,7 +24,7 @@ pub(crate) fn subscriptions_create() -> Sheet {
         }),
     )
     .answers::<SubscriptionView<'_>>(201, "The subscription.")
-    .refuses(&[404, 422])
+    .refuses(&[404, 409, 422])
     .followed_by(&["subscriptions.retrieve", "subscriptions.cancel"])
 }
 

@@ -20,7 +20,8 @@ pub(crate) fn test_clock_advance() -> Sheet {
         "Advance the test clock",
         "Moves the account's time ahead, and answers when all that fell due up to `to` has been done, each at its own due \
          instant. After 25 s it answers with the clock as it stands, `pending`, and the work goes on. The same `to` again, while \
-         it is being worked towards, joins; another one is 409 until then. It never moves back.",
+         it is being worked towards, joins; another one is 409 until then. It never moves back. \
+         An operator may end an advance: it is then answered with the clock as it stands, earlier than `to`.",
     )
     .takes::<AdvanceFields>("TestClockAdvance", &["to"], json!({"to": "2026-12-21T09:30:00Z"}))
     .answers::<TestClockView>(200, "The clock, there or on its way.")

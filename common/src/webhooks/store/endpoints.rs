@@ -12,12 +12,6 @@ use crate::webhooks::EndpointStatus;
 use crate::webhooks::admin::EndpointRow;
 use crate::webhooks::endpoints::Endpoint;
 
-/// Makes whoever else adds an endpoint to this account wait, and nobody else.
-pub(in crate::webhooks) async fn lock_account(tx: &mut PgConnection, account: AccountId) -> Result<()> {
-    sqlx::query!("SELECT id FROM accounts WHERE id = $1 FOR NO KEY UPDATE", account.uuid()).fetch_one(tx).await?;
-    Ok(())
-}
-
 pub(in crate::webhooks) async fn count(tx: &mut PgConnection, account: AccountId) -> Result<i64> {
     let count = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM webhook_endpoints WHERE account_id = $1 AND deleted_at IS NULL"#,

@@ -146,6 +146,7 @@ pub(super) const TABLE: &[Row] = &[
     row(Api, "create_invoice.committed", Story::Bill(Bill::NewInvoice)),
     row(Api, "create_payment_link.written", Story::Bill(Bill::NewLink)),
     row(Api, "create_recurring_invoice.written", Story::Bill(Bill::NewRecurring)),
+    row(Api, "create_recurring_invoice.committed", Story::Bill(Bill::NewRecurring)),
     row(Scheduler, "schedule.taken", Story::InDoubt(A)),
     row(Scheduler, "schedule.taken", Story::Charged(B)),
     row(Scheduler, "schedule.taken", Story::Settlement),

@@ -4,6 +4,7 @@ mod audit;
 mod books;
 mod doctor;
 mod figures;
+mod growth;
 mod replay;
 mod resolve;
 mod resolve_billing;

@@ -11,15 +11,15 @@ use crate::support::{Merchant, eventually, ok, uuid};
 
 /// Payments that settle one after the other, and a clock that is stopped at one of them for as long as the connection holds
 /// its row.
-struct Halfway {
-    payments: Vec<String>,
+pub(super) struct Halfway {
+    pub(super) payments: Vec<String>,
     holder: PgConnection,
 }
 
 const BEFORE: usize = 4;
 
 impl Halfway {
-    async fn prepare(cluster: &Cluster, merchant: &Merchant) -> Result<Self> {
+    pub(super) async fn prepare(cluster: &Cluster, merchant: &Merchant) -> Result<Self> {
         let mut payments = Vec::new();
         for _ in 0..2 * BEFORE {
             payments.push(merchant.sold(1000).await?);
@@ -31,7 +31,7 @@ impl Halfway {
         Ok(Self { payments, holder })
     }
 
-    async fn reached(&self, merchant: &Merchant) -> Result<()> {
+    pub(super) async fn reached(&self, merchant: &Merchant) -> Result<()> {
         eventually("half of it", async || {
             let mut settled = 0;
             for payment in &self.payments {
@@ -43,7 +43,7 @@ impl Halfway {
         .await
     }
 
-    async fn goes_on(&mut self) -> Result<()> {
+    pub(super) async fn goes_on(&mut self) -> Result<()> {
         sqlx::query("ROLLBACK").execute(&mut self.holder).await?;
         Ok(())
     }

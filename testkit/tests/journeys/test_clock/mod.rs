@@ -2,8 +2,10 @@
 
 mod advance;
 mod billing;
+mod bounds;
 mod due;
 mod faults;
+mod stopped;
 mod ticking;
 
 use anyhow::Result;

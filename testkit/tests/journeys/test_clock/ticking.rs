@@ -33,7 +33,7 @@ async fn a_clock_shows_everyones_time_until_it_is_advanced_and_then_ticks_on() -
     assert_eq!(whole, json!({"object": "test_clock", "now": null}), "and nothing else");
 
     let mut last = shown;
-    for by in ["1 second", "1 month", "9 years"] {
+    for by in ["1 second", "1 month", "2 years"] {
         let to = merchant.advance(by).await?;
         assert!(last < to);
         let (first, second) = (merchant.now().await?, merchant.now().await?);
@@ -47,7 +47,7 @@ async fn a_clock_shows_everyones_time_until_it_is_advanced_and_then_ticks_on() -
 }
 
 #[tokio::test]
-async fn a_clock_is_moved_ahead_and_no_farther_than_ten_years() -> Result<()> {
+async fn a_clock_is_moved_ahead_and_no_farther_than_four_years() -> Result<()> {
     let merchant = merchant().await?;
     let advance = |body: Value| merchant.api.post(ADVANCE, body);
     for wrong in [
@@ -59,7 +59,7 @@ async fn a_clock_is_moved_ahead_and_no_farther_than_ten_years() -> Result<()> {
         json!({"to": "2030-01-01T00:00:00"}),
         json!({"to": "2020-01-01T00:00:00Z"}),
         json!({"to": "9999-01-01T00:00:00Z"}),
-        json!({"to": merchant.later(&merchant.now().await?, "3653 days 1 minute").await?}),
+        json!({"to": merchant.later(&merchant.now().await?, "1461 days 1 minute").await?}),
     ] {
         invalid(&advance(wrong).await?, "to");
     }
