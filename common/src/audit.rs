@@ -119,6 +119,19 @@ pub struct Filter {
     pub limit: i64,
 }
 
+/// Every reader reads all of a record, so the columns stand once.
+macro_rules! read {
+    ($db:ident, $rest:literal, $($arg:expr),* $(,)?) => {
+        sqlx::query_as!(
+            Row,
+            "SELECT id, at, actor, action, account_id, object, detail FROM audit_log " + $rest,
+            $($arg),*
+        )
+        .fetch_all($db)
+        .await?
+    };
+}
+
 /// Records, newest first.
 ///
 /// # Errors
@@ -126,33 +139,16 @@ pub struct Filter {
 pub async fn list(db: &PgPool, filter: Filter) -> Result<Vec<Row>> {
     let since = filter.since.map(Timestamp::as_millisecond).unwrap_or_default().max(0);
     let since = Timestamp::from_millisecond(since).ok_or_else(|| Error::invalid("since", "since is out of range"))?;
-    let rows = match filter.account {
-        Some(account) => {
-            sqlx::query_as!(
-                Row,
-                "SELECT id, at, actor, action, account_id, object, detail FROM audit_log
-                 WHERE (account_id, id) >= ($1, ulid_floor($2)) AND account_id <= $1
-                 ORDER BY account_id DESC, id DESC LIMIT $3",
-                account.uuid(),
-                since,
-                filter.limit,
-            )
-            .fetch_all(db)
-            .await?
-        }
-        None => {
-            sqlx::query_as!(
-                Row,
-                "SELECT id, at, actor, action, account_id, object, detail FROM audit_log
-                 WHERE id >= ulid_floor($1) ORDER BY id DESC LIMIT $2",
-                since,
-                filter.limit,
-            )
-            .fetch_all(db)
-            .await?
-        }
-    };
-    Ok(rows)
+    Ok(match filter.account {
+        Some(account) => read!(
+            db,
+            "WHERE (account_id, id) >= ($1, ulid_floor($2)) AND account_id <= $1 ORDER BY account_id DESC, id DESC LIMIT $3",
+            account.uuid(),
+            since,
+            filter.limit,
+        ),
+        None => read!(db, "WHERE id >= ulid_floor($1) ORDER BY id DESC LIMIT $2", since, filter.limit),
+    })
 }
 
 /// Records that come after one, oldest first, for a copy that goes on where it ended. What was written within the last minute is left
@@ -161,34 +157,23 @@ pub async fn list(db: &PgPool, filter: Filter) -> Result<Vec<Row>> {
 /// # Errors
 /// Only the database's.
 pub async fn after(db: &PgPool, after: AuditId, account: Option<AccountId>, limit: i64) -> Result<Vec<Row>> {
-    let rows = match account {
-        Some(account) => {
-            sqlx::query_as!(
-                Row,
-                "SELECT id, at, actor, action, account_id, object, detail FROM audit_log
-                 WHERE (account_id, id) > ($1, $2) AND account_id <= $1
-                   AND id < ulid_floor((SELECT clock_timestamp()) - interval '1 minute')
-                 ORDER BY account_id, id LIMIT $3",
-                account.uuid(),
-                after.uuid(),
-                limit,
-            )
-            .fetch_all(db)
-            .await?
-        }
-        None => {
-            sqlx::query_as!(
-                Row,
-                "SELECT id, at, actor, action, account_id, object, detail FROM audit_log
-                 WHERE id > $1 AND id < ulid_floor((SELECT clock_timestamp()) - interval '1 minute') ORDER BY id LIMIT $2",
-                after.uuid(),
-                limit,
-            )
-            .fetch_all(db)
-            .await?
-        }
-    };
-    Ok(rows)
+    Ok(match account {
+        Some(account) => read!(
+            db,
+            "WHERE (account_id, id) > ($1, $2) AND account_id <= $1
+               AND id < ulid_floor((SELECT clock_timestamp()) - interval '1 minute')
+             ORDER BY account_id, id LIMIT $3",
+            account.uuid(),
+            after.uuid(),
+            limit,
+        ),
+        None => read!(
+            db,
+            "WHERE id > $1 AND id < ulid_floor((SELECT clock_timestamp()) - interval '1 minute') ORDER BY id LIMIT $2",
+            after.uuid(),
+            limit,
+        ),
+    })
 }
 
 /// Records about these objects, oldest first.
@@ -196,13 +181,7 @@ pub async fn after(db: &PgPool, after: AuditId, account: Option<AccountId>, limi
 /// # Errors
 /// Only the database's.
 pub async fn about(db: &PgPool, objects: &[String]) -> Result<Vec<Row>> {
-    let mut rows = sqlx::query_as!(
-        Row,
-        "SELECT id, at, actor, action, account_id, object, detail FROM audit_log WHERE object = ANY ($1) LIMIT 500",
-        objects,
-    )
-    .fetch_all(db)
-    .await?;
+    let mut rows = read!(db, "WHERE object = ANY ($1) LIMIT 500", objects);
     rows.sort_by_key(|row| row.id);
     Ok(rows)
 }

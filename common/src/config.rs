@@ -1,11 +1,15 @@
 //! What a process is told by its environment. Every variable is read here, once, at start.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::crypto::{EncryptionKey, KeyRing, Pepper, Peppers, Secret};
 use crate::network::{Network, Proxies};
 use crate::server::Listening;
+
+/// How often Postgres is asked again whether the keys fit when it does not answer.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// A variable that is missing or unusable. It never repeats the value, which may be a secret.
 #[derive(Debug, thiserror::Error)]
@@ -145,7 +149,7 @@ pub fn api_bind() -> Result<SocketAddr, ConfigError> {
 /// # Errors
 /// It is missing or does not begin with http:// or https://.
 pub fn public_url() -> Result<String, ConfigError> {
-    parsed("PUBLIC_URL", "is not an http(s) URL", http_url)
+    parsed("PUBLIC_URL", NO_URL, http_url)
 }
 
 /// What each item of a list with commas reads as; nothing if the variable is not set.
@@ -162,8 +166,12 @@ pub fn listed<T>(
     items.collect::<Option<_>>().ok_or(ConfigError { name, problem })
 }
 
-const NO_KEY: &str = "is not 64 hexadecimal digits";
-const NO_KEYS: &str = "is not keys of 64 hexadecimal digits with commas between them";
+/// What is wrong with a key.
+pub const NO_KEY: &str = "is not 64 hexadecimal digits";
+/// What is wrong with a list of keys.
+pub const NO_KEYS: &str = "is not keys of 64 hexadecimal digits with commas between them";
+/// What is wrong with an address of the web.
+pub const NO_URL: &str = "is not an http(s) URL";
 
 /// `KEY_PEPPER`: 64 hexadecimal digits under which API keys are hashed; and `OLD_KEY_PEPPERS`: others, with commas between
 /// them, under which keys are accepted too. All processes share them.
@@ -200,6 +208,21 @@ pub fn collections_held() -> Result<bool, ConfigError> {
 /// It is neither `true` nor `false`.
 pub fn keys_unchecked() -> Result<bool, ConfigError> {
     switch("KEYS_UNCHECKED")
+}
+
+/// Returns when it is known that the keys fit what is stored. `look` says which variable has one that does not; until Postgres
+/// answers, it is asked again.
+///
+/// # Errors
+/// One does not. The process must not go on.
+pub async fn keys_fit<E: Display>(look: impl AsyncFn() -> Result<Option<ConfigError>, E>) -> Result<(), ConfigError> {
+    loop {
+        match look().await {
+            Ok(wrong) => return wrong.map_or(Ok(()), Err),
+            Err(error) => tracing::warn!(%error, "the keys could not be checked; trying again"),
+        }
+        tokio::time::sleep(AGAIN_AFTER).await;
+    }
 }
 
 /// `WORKER_MONEY_CONCURRENCY`: money operations at once in one worker, `default` if not set.
@@ -297,11 +320,12 @@ pub fn card_gateway_public_url() -> Result<Option<String>, ConfigError> {
 }
 
 fn optional_url(name: &'static str) -> Result<Option<String>, ConfigError> {
-    let read = |text: String| http_url(&text).ok_or(ConfigError { name, problem: "is not an http(s) URL" });
+    let read = |text: String| http_url(&text).ok_or(ConfigError { name, problem: NO_URL });
     optional(name)?.map(read).transpose()
 }
 
-fn http_url(text: &str) -> Option<String> {
+/// An address of the web, without a slash at the end.
+pub fn http_url(text: &str) -> Option<String> {
     let known = text.starts_with("http://") || text.starts_with("https://");
     known.then(|| text.trim_end_matches('/').to_owned())
 }

@@ -7,7 +7,7 @@ use std::ops::{Deref, DerefMut};
 use std::str::FromStr;
 use std::time::Duration;
 
-use queue::{Publisher, Queue, Wake};
+use queue::{Publisher, Queue};
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
 use uuid::Uuid;
@@ -144,7 +144,7 @@ impl Db {
 
 fn post(publisher: Option<&Publisher>, queue: Queue, id: Uuid) {
     if let Some(publisher) = publisher {
-        publisher.post(queue, Wake { id, request_id: None });
+        publisher.post(queue, id.into());
     }
 }
 

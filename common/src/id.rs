@@ -6,6 +6,7 @@ use std::str::FromStr;
 use ulid::Ulid;
 use uuid::Uuid;
 
+use crate::error::Error;
 use crate::time::Timestamp;
 
 /// What was sent as an id is none: a wrong prefix, or not 26 characters of a ULID.
@@ -14,7 +15,7 @@ use crate::time::Timestamp;
 pub struct ParseIdError;
 
 macro_rules! ids {
-    ($($(#[$doc:meta])* $name:ident = $prefix:literal;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident = $prefix:literal, $noun:literal;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, sqlx::Type)]
         #[sqlx(transparent)]
@@ -23,6 +24,14 @@ macro_rules! ids {
         impl $name {
             /// What every id of this kind begins with.
             pub const PREFIX: &'static str = $prefix;
+
+            /// The id that a text names. One of another form names nothing: the same answer as for one that is unknown.
+            ///
+            /// # Errors
+            /// [`Error::NotFound`].
+            pub fn named(text: &str) -> Result<Self, Error> {
+                text.parse().map_err(|_| Error::NotFound($noun))
+            }
 
             /// A new id, ordered by `now` to the millisecond and random below it.
             pub fn new(now: Timestamp) -> Self {
@@ -72,49 +81,49 @@ macro_rules! ids {
 
 ids! {
     /// A merchant: who owns a test and a live account.
-    MerchantId = "mer_";
+    MerchantId = "mer_", "merchant";
     /// An account: a merchant in one mode, and the tenant of everything.
-    AccountId = "acct_";
+    AccountId = "acct_", "account";
     /// Where an account's money is settled.
-    ProviderAccountId = "pacct_";
+    ProviderAccountId = "pacct_", "provider account";
     /// The public part of an API key.
-    KeyId = "key_";
+    KeyId = "key_", "key";
     /// A customer.
-    CustomerId = "cus_";
+    CustomerId = "cus_", "customer";
     /// A saved card.
-    PaymentMethodId = "pm_";
+    PaymentMethodId = "pm_", "payment method";
     /// A payment.
-    PaymentId = "pay_";
+    PaymentId = "pay_", "payment";
     /// An invoice.
-    InvoiceId = "inv_";
+    InvoiceId = "inv_", "invoice";
     /// One attempt to collect an invoice.
-    CollectionAttemptId = "att_";
+    CollectionAttemptId = "att_", "attempt";
     /// A subscription.
-    SubscriptionId = "sub_";
+    SubscriptionId = "sub_", "subscription";
     /// What produces an invoice again and again.
-    RecurringInvoiceId = "rinv_";
+    RecurringInvoiceId = "rinv_", "recurring invoice";
     /// A payment link.
-    PaymentLinkId = "plink_";
+    PaymentLinkId = "plink_", "payment link";
     /// An address.
-    AddressId = "adr_";
+    AddressId = "adr_", "address";
     /// A plan.
-    PlanId = "plan_";
+    PlanId = "plan_", "plan";
     /// A refund.
-    RefundId = "ref_";
+    RefundId = "ref_", "refund";
     /// One request to a provider that can move money.
-    OperationId = "op_";
+    OperationId = "op_", "operation";
     /// A charge that was recorded as an anomaly.
-    AnomalyId = "anom_";
+    AnomalyId = "anom_", "anomaly";
     /// An event.
-    EventId = "evt_";
+    EventId = "evt_", "event";
     /// Where a merchant hears of events.
-    WebhookEndpointId = "we_";
+    WebhookEndpointId = "we_", "webhook endpoint";
     /// One attempt to tell an endpoint of an event.
-    WebhookDeliveryId = "whd_";
+    WebhookDeliveryId = "whd_", "webhook delivery";
     /// A record of what an operator did.
-    AuditId = "aud_";
+    AuditId = "aud_", "record";
     /// A request to the API, as `Request-Id` and every log line of it name it.
-    RequestId = "req_";
+    RequestId = "req_", "request";
 }
 
 /// A ULID of the given instant: 48 bits of milliseconds, 80 random bits.

@@ -10,6 +10,7 @@ pub mod config;
 pub mod country;
 pub mod crypto;
 pub mod db;
+pub mod email;
 pub mod error;
 pub mod id;
 pub mod modifiers;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use common::config::{ConfigError, listed, number_or, optional, parsed};
+use common::config::{ConfigError, NO_KEY, NO_KEYS, NO_URL, http_url, listed, number_or, optional, parsed};
 use common::crypto::{EncryptionKey, Pepper};
 use lettre::message::Mailbox;
 use url::Url;
@@ -25,10 +25,7 @@ pub fn bind() -> Result<SocketAddr, ConfigError> {
 /// # Errors
 /// It is missing or does not begin with http:// or https://.
 pub fn public_url() -> Result<String, ConfigError> {
-    parsed("GATEWAY_PUBLIC_URL", "is not an http(s) URL", |text| {
-        let known = text.starts_with("http://") || text.starts_with("https://");
-        known.then(|| text.trim_end_matches('/').to_owned())
-    })
+    parsed("GATEWAY_PUBLIC_URL", NO_URL, http_url)
 }
 
 /// `GATEWAY_CARD_KEY`: 64 hexadecimal digits that encrypt card numbers and secret keys at rest; and `GATEWAY_OLD_CARD_KEYS`:
@@ -37,9 +34,8 @@ pub fn public_url() -> Result<String, ConfigError> {
 /// # Errors
 /// The first is missing, or any is malformed.
 pub fn card_keys() -> Result<KeyRing, ConfigError> {
-    let current = parsed("GATEWAY_CARD_KEY", "is not 64 hexadecimal digits", EncryptionKey::from_hex)?;
-    let problem = "is not keys of 64 hexadecimal digits with commas between them";
-    Ok(KeyRing::new(current, listed("GATEWAY_OLD_CARD_KEYS", problem, EncryptionKey::from_hex)?))
+    let current = parsed("GATEWAY_CARD_KEY", NO_KEY, EncryptionKey::from_hex)?;
+    Ok(KeyRing::new(current, listed("GATEWAY_OLD_CARD_KEYS", NO_KEYS, EncryptionKey::from_hex)?))
 }
 
 /// `GATEWAY_PEPPER`: 64 hexadecimal digits under which API keys, proxy numbers and fingerprints of cards are hashed.
@@ -47,7 +43,7 @@ pub fn card_keys() -> Result<KeyRing, ConfigError> {
 /// # Errors
 /// It is missing or malformed.
 pub fn pepper() -> Result<Pepper, ConfigError> {
-    parsed("GATEWAY_PEPPER", "is not 64 hexadecimal digits", Pepper::from_hex)
+    parsed("GATEWAY_PEPPER", NO_KEY, Pepper::from_hex)
 }
 
 /// `GATEWAY_ACQUIRER_DELAY_MS`: how long the simulated acquirer takes, 0 if not set. Half of it passes before it has booked

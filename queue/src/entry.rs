@@ -21,6 +21,13 @@ pub struct Wake {
     pub request_id: Option<String>,
 }
 
+/// What no request has caused.
+impl From<Uuid> for Wake {
+    fn from(id: Uuid) -> Self {
+        Self { id, request_id: None }
+    }
+}
+
 impl Wake {
     /// The request id as it may travel.
     pub(crate) fn short_request_id(&self) -> Option<&str> {

@@ -34,7 +34,7 @@ use common::operations::{self, Origin, SWEEP_BATCH};
 use common::payment_links::{self, EXPIRY_BATCH};
 use common::payments::{self, INQUIRY_BATCH};
 use common::proof::failpoint;
-use common::webhooks::dispatch;
+use common::webhooks::dispatch::{self, CLOSING_BATCH};
 use common::{checkout, events, flows, nonces, queues, test_clocks};
 use queue::{Publisher, Queue, Wake};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
@@ -275,18 +275,15 @@ impl Scheduler {
     /// Begins attempts, so many at most, and answers how many invoices were due.
     async fn collect(&self, scope: Scope, batch: i64) -> Result<i64> {
         let collecting = flows::collect_due_invoices(&self.db, scope, batch, &Origin::default()).await?;
-        let wakes: Vec<_> =
-            collecting.begun.iter().map(|begun| Wake { id: begun.operation.uuid(), request_id: None }).collect();
-        self.push(queues::COLLECTIONS, &wakes).await?;
+        self.hand_out(queues::COLLECTIONS, collecting.begun.iter().map(|begun| begun.operation.uuid())).await?;
         Ok(i64::try_from(collecting.due).unwrap_or(i64::MAX))
     }
 
     async fn hand_out_inquiries(&self, scope: Scope) -> Result<()> {
         loop {
             let due = payments::take_due_inquiries(&self.db, scope).await?;
-            let wakes: Vec<_> = due.into_iter().map(|id| Wake { id: id.uuid(), request_id: None }).collect();
-            self.push(queues::INQUIRIES, &wakes).await?;
-            if i64::try_from(wakes.len()).is_ok_and(|n| n < INQUIRY_BATCH) {
+            self.hand_out(queues::INQUIRIES, due.iter().map(|id| id.uuid())).await?;
+            if i64::try_from(due.len()).is_ok_and(|n| n < INQUIRY_BATCH) {
                 return Ok(());
             }
         }
@@ -317,15 +314,13 @@ impl Scheduler {
 
     async fn hand_out_clocks(&self) -> Result<()> {
         let due = test_clocks::take_due(&self.db).await?;
-        let wakes: Vec<_> = due.into_iter().map(|id| Wake { id: id.uuid(), request_id: None }).collect();
-        self.push(queues::CLOCKS, &wakes).await
+        self.hand_out(queues::CLOCKS, due.iter().map(|id| id.uuid())).await
     }
 
     async fn hand_out_reconciliations(&self) -> Result<()> {
         loop {
             let due = flows::take_due_reconciliations(&self.db).await?;
-            let wakes: Vec<_> = due.of.into_iter().map(|id| Wake { id: id.uuid(), request_id: None }).collect();
-            self.push(queues::RECONCILIATIONS, &wakes).await?;
+            self.hand_out(queues::RECONCILIATIONS, due.of.iter().map(|id| id.uuid())).await?;
             if !due.more {
                 return Ok(());
             }
@@ -355,13 +350,12 @@ impl Scheduler {
 
     async fn hand_out_webhooks(&self) -> Result<()> {
         let due = dispatch::endpoints_due(&self.db, Duration::ZERO).await?;
-        let wakes: Vec<_> = due.into_iter().map(|id| Wake { id: id.uuid(), request_id: None }).collect();
-        self.push(queues::WEBHOOKS, &wakes).await
+        self.hand_out(queues::WEBHOOKS, due.iter().map(|id| id.uuid())).await
     }
 
     async fn close_unwanted_webhooks(&self) -> Result<()> {
-        close_batches(|| dispatch::close_unwanted(&self.db)).await?;
-        close_batches(|| dispatch::close_forgotten(&self.db)).await
+        batches(CLOSINGS_A_TICK, CLOSING_BATCH, || dispatch::close_unwanted(&self.db)).await?;
+        batches(CLOSINGS_A_TICK, CLOSING_BATCH, || dispatch::close_forgotten(&self.db)).await
     }
 
     async fn run_recurring_invoices(&self, stopping: &CancellationToken) -> Result<()> {
@@ -374,6 +368,10 @@ impl Scheduler {
             }
         }
         Ok(())
+    }
+
+    async fn hand_out(&self, queue: Queue, ids: impl Iterator<Item: Into<Wake>>) -> Result<()> {
+        self.push(queue, &ids.map(Into::into).collect::<Vec<_>>()).await
     }
 
     async fn push(&self, queue: Queue, wakes: &[Wake]) -> Result<()> {
@@ -405,25 +403,16 @@ impl Scheduler {
     }
 
     async fn forget(&self) -> Result<()> {
-        forget_batches(|| checkout::forget_sessions(&self.db, FORGET_BATCH)).await?;
-        forget_batches(|| checkout::forget_tokens(&self.db, FORGET_BATCH)).await?;
-        forget_batches(|| nonces::forget_expired(&self.db, FORGET_BATCH)).await
+        batches(FORGETTINGS_A_TICK, FORGET_BATCH, || checkout::forget_sessions(&self.db, FORGET_BATCH)).await?;
+        batches(FORGETTINGS_A_TICK, FORGET_BATCH, || checkout::forget_tokens(&self.db, FORGET_BATCH)).await?;
+        batches(FORGETTINGS_A_TICK, FORGET_BATCH, || nonces::forget_expired(&self.db, FORGET_BATCH)).await
     }
 }
 
-/// Forgets batch after batch for as long as they are whole ones; the next tick goes on.
-async fn close_batches(close: impl AsyncFn() -> Result<u64>) -> Result<()> {
-    for _ in 0..CLOSINGS_A_TICK {
-        if close().await? < dispatch::CLOSING_BATCH.unsigned_abs() {
-            break;
-        }
-    }
-    Ok(())
-}
-
-async fn forget_batches(forget: impl AsyncFn() -> Result<u64>) -> Result<()> {
-    for _ in 0..FORGETTINGS_A_TICK {
-        if forget().await? < FORGET_BATCH.unsigned_abs() {
+/// Does batch after batch for as long as they are whole ones, and so many at most; the next tick goes on.
+async fn batches(most: usize, rows: i64, each: impl AsyncFn() -> Result<u64>) -> Result<()> {
+    for _ in 0..most {
+        if each().await? < rows.unsigned_abs() {
             break;
         }
     }

@@ -1,5 +1,6 @@
 //! A small HTTP client that sends exactly what it is told, exactly once.
 
+use std::borrow::Borrow;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -30,6 +31,17 @@ impl Answer {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
+}
+
+/// Fields as a form is sent.
+///
+/// # Panics
+/// Never: the address that takes them is one.
+#[must_use]
+pub fn form<K: AsRef<str>, V: AsRef<str>>(fields: impl IntoIterator<Item: Borrow<(K, V)>>) -> String {
+    let mut url = Url::parse("http://form").expect("an address");
+    url.query_pairs_mut().extend_pairs(fields);
+    url.query().unwrap_or_default().to_owned()
 }
 
 /// A base URL and the headers that go with every request. Cheap to clone; clones share connections.

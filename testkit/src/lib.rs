@@ -29,7 +29,7 @@ pub mod tls;
 pub mod tools;
 
 pub use account::{Account, Ended};
-pub use client::{Answer, Client};
+pub use client::{Answer, Client, form};
 pub use cluster::{Builder, Cluster};
 pub use database::{Database, Shared, shared};
 pub use files::TempDir;

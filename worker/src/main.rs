@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use common::clock::Clock;
+use common::crypto::KeyRing;
 use common::db::Db;
 use common::egress::Egress;
 use common::error::Error;
@@ -18,7 +19,7 @@ use common::id::{AccountId, OperationId, PaymentId, ProviderAccountId, WebhookEn
 use common::providers::{Providers, card_gateway::CardGateway, mock::Mock};
 use common::webhooks::dispatch::ATTEMPT_TIMEOUT;
 use common::{config, db, public_url, queues, telemetry};
-use queue::{Pool, Publisher, Queue, Wake};
+use queue::{Pool, Publisher, Queue, Redis, Wake};
 use tracing::Instrument;
 
 /// Money operations at once: each waits for its provider most of the time, and holds no connection meanwhile.
@@ -51,30 +52,10 @@ async fn main() -> Result<()> {
     flows::count_billing_from_nought();
     webhooks::count_from_nought();
     public_url::set(config::public_url()?);
-    let database_url = config::database_url()?;
     let redis = config::redis()?;
-    let pool = db::pool(&database_url, config::database_pool(DATABASE_POOL)?, "worker")?;
-    let publisher = Publisher::connect(&redis);
-    let db = Db::new(pool, publisher.clone());
-    let encryption = config::encryption_keys()?;
-    let keys = flows::Keys { encryption: encryption.clone(), peppers: None };
+    let keys = flows::Keys { encryption: config::encryption_keys()?, peppers: None };
     let unchecked = config::keys_unchecked()?;
-    let sender = webhooks::Sender {
-        egress: Egress::new(ATTEMPT_TIMEOUT, Clock::system()),
-        encryption: encryption.clone(),
-        clock: Clock::system(),
-        allow_loopback: config::webhook_loopback()?,
-    };
-    let claims = db::forgetful_pool(&database_url, CLAIM_POOL, "worker-claims")?;
-    let (dispatcher, wakes) = webhooks::Dispatcher::new(db.clone(), claims, sender);
-    let card_gateway = config::card_gateway_url()?.map(|url| CardGateway::new(url, (*db).clone(), encryption));
-    let work = Arc::new(Work {
-        db,
-        wakes,
-        providers: Providers::new(Mock::new(db::pool(&database_url, MOCK_POOL, "mock-provider")?), card_gateway),
-        clock: Clock::system(),
-        publisher,
-    });
+    let (work, dispatcher) = assemble(&redis, &keys.encryption)?;
 
     let internal = telemetry::Internal::new((*work.db).clone(), metrics).starting();
     let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;
@@ -102,6 +83,25 @@ async fn main() -> Result<()> {
     );
     tracing::info!(unfinished = stopped.unfinished, "worker has stopped; recovery takes up what is unfinished");
     Ok(())
+}
+
+/// What all handlers share, and what makes the attempts of webhooks.
+fn assemble(redis: &Redis, encryption: &KeyRing) -> Result<(Arc<Work>, webhooks::Dispatcher)> {
+    let database_url = config::database_url()?;
+    let publisher = Publisher::connect(redis);
+    let db = Db::new(db::pool(&database_url, config::database_pool(DATABASE_POOL)?, "worker")?, publisher.clone());
+    let sender = webhooks::Sender {
+        egress: Egress::new(ATTEMPT_TIMEOUT, Clock::system()),
+        encryption: encryption.clone(),
+        clock: Clock::system(),
+        allow_loopback: config::webhook_loopback()?,
+    };
+    let claims = db::forgetful_pool(&database_url, CLAIM_POOL, "worker-claims")?;
+    let (dispatcher, wakes) = webhooks::Dispatcher::new(db.clone(), claims, sender);
+    let mock = Mock::new(db::pool(&database_url, MOCK_POOL, "mock-provider")?);
+    let card_gateway = config::card_gateway_url()?.map(|url| CardGateway::new(url, (*db).clone(), encryption.clone()));
+    let providers = Providers::new(mock, card_gateway);
+    Ok((Arc::new(Work { db, wakes, providers, clock: Clock::system(), publisher }), dispatcher))
 }
 
 /// What the handlers of all queues share.

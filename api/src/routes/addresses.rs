@@ -3,14 +3,12 @@
 use axum::extract::State;
 use common::addresses::{self, AddressChange, AddressView, Details, NewAddress};
 use common::customers;
-use common::error::Error;
 use common::flows;
-use common::id::AddressId;
+use common::id::{AddressId, CustomerId};
 use common::page::ListView;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::customers::customer_id;
 use crate::answer::{Answer, created, ok};
 use crate::app::App;
 use crate::body::{AddressRole, Body, CountryCode, Reference, Text, required};
@@ -56,7 +54,7 @@ pub(super) async fn create(
     let customer = required("customerId", change.customer_id)?;
     let line1 = required("line1", change.line1)?;
     let country = required("country", change.country)?;
-    let new = NewAddress { customer_id: customer_id(&customer)?, line1, country, details: change.details };
+    let new = NewAddress { customer_id: CustomerId::named(&customer)?, line1, country, details: change.details };
     let address = addresses::create(&app.db, caller.account_id, new, app.now(&caller).await?).await?;
     Ok(created(AddressView::new(&address, caller.livemode())))
 }
@@ -67,7 +65,7 @@ pub(super) async fn update(
     Path(id): Path<String>,
     Body { fields, .. }: Body<AddressFields>,
 ) -> Answer {
-    let address = addresses::update(&app.db, caller.account_id, address_id(&id)?, fields.into_change()).await?;
+    let address = addresses::update(&app.db, caller.account_id, AddressId::named(&id)?, fields.into_change()).await?;
     Ok(ok(AddressView::new(&address, caller.livemode())))
 }
 
@@ -76,14 +74,14 @@ pub(super) async fn retrieve(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let address = addresses::retrieve(&*app.db, caller.account_id, address_id(&id)?).await?;
+    let address = addresses::retrieve(&*app.db, caller.account_id, AddressId::named(&id)?).await?;
     Ok(ok(AddressView::new(&address, caller.livemode())))
 }
 
 pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> Answer {
     let page = params.page()?;
     let id = required("customerId", params.get("customerId"))?;
-    let customer = customers::retrieve(&app.db, caller.account_id, customer_id(id)?).await?;
+    let customer = customers::retrieve(&app.db, caller.account_id, CustomerId::named(id)?).await?;
     let rows = addresses::list(&app.db, caller.account_id, customer.id, page).await?;
     let livemode = caller.livemode();
     let views = rows.views(|address| AddressView::new(address, livemode));
@@ -97,7 +95,7 @@ pub(super) async fn set_default(
     Body { fields, .. }: Body<RoleField>,
 ) -> Answer {
     let role = required("type", fields.role)?.0;
-    let address = flows::set_default_address(&app.db, &caller, address_id(&id)?, role).await?;
+    let address = flows::set_default_address(&app.db, &caller, AddressId::named(&id)?, role).await?;
     Ok(ok(AddressView::new(&address, caller.livemode())))
 }
 
@@ -120,8 +118,4 @@ impl AddressFields {
             },
         }
     }
-}
-
-fn address_id(text: &str) -> Result<AddressId, Error> {
-    text.parse().map_err(|_| Error::NotFound("address"))
 }

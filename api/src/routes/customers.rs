@@ -77,7 +77,8 @@ pub(super) async fn update(
         external_id: fields.external_id.map(|sent| sent.map(|text| text.0)),
         custom_fields: custom_fields(fields.custom_fields)?,
     };
-    let customer = customers::update(&app.db, &caller, customer_id(&id)?, change, app.now(&caller).await?).await?;
+    let customer =
+        customers::update(&app.db, &caller, CustomerId::named(&id)?, change, app.now(&caller).await?).await?;
     Ok(ok(CustomerView::new(&customer, caller.livemode())))
 }
 
@@ -86,7 +87,7 @@ pub(super) async fn retrieve(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let customer = customers::retrieve(&app.db, caller.account_id, customer_id(&id)?).await?;
+    let customer = customers::retrieve(&app.db, caller.account_id, CustomerId::named(&id)?).await?;
     Ok(ok(CustomerView::new(&customer, caller.livemode())))
 }
 
@@ -100,9 +101,4 @@ pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenti
     let livemode = caller.livemode();
     let views = rows.views(|c| CustomerView::new(c, livemode));
     Ok(ok(ListView::new(views, |view| view.id.to_string())))
-}
-
-/// An id of another form names nothing: the same answer as for one that is unknown.
-pub(super) fn customer_id(text: &str) -> Result<CustomerId, Error> {
-    text.parse().map_err(|_| Error::NotFound("customer"))
 }

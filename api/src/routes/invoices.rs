@@ -4,13 +4,12 @@ use axum::extract::State;
 use common::calendar::PaymentTerms;
 use common::error::Error;
 use common::flows;
-use common::id::InvoiceId;
+use common::id::{CustomerId, InvoiceId, PaymentMethodId};
 use common::invoices::{self, AttemptView, Bill, Due, InvoiceView, Item, NewInvoice};
 use common::page::ListView;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::customers::customer_id;
 use crate::answer::{Answer, created, ok};
 use crate::app::App;
 use crate::body::{Amount, Body, CurrencyCode, Instant, Part, Quantity, Reference, Row, Terms, Text, required, rows};
@@ -103,7 +102,7 @@ pub(super) async fn create(
         bill: Bill::new(fields.amount.map(|amount| amount.0), items, tax, discount)?,
         due: due(fields.due_at, fields.payment_terms)?,
         // Whom it names comes after what it says.
-        customer_id: customer_id(&customer)?,
+        customer_id: CustomerId::named(&customer)?,
         cycle: None,
     };
     let invoice = flows::create_invoice(&app.db, &caller, new, app.now(&caller).await?).await?;
@@ -115,7 +114,7 @@ pub(super) async fn retrieve(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let invoice = invoices::retrieve(&*app.db, caller.account_id, invoice_id(&id)?).await?;
+    let invoice = invoices::retrieve(&*app.db, caller.account_id, InvoiceId::named(&id)?).await?;
     Ok(ok(InvoiceView::new(&invoice)))
 }
 
@@ -124,7 +123,8 @@ pub(super) async fn issue(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let invoice = invoices::issue_draft(&app.db, caller.account_id, invoice_id(&id)?, app.now(&caller).await?).await?;
+    let invoice =
+        invoices::issue_draft(&app.db, caller.account_id, InvoiceId::named(&id)?, app.now(&caller).await?).await?;
     Ok(ok(InvoiceView::new(&invoice)))
 }
 
@@ -133,7 +133,7 @@ pub(super) async fn void(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let invoice = flows::void_invoice(&app.db, &caller, invoice_id(&id)?, app.now(&caller).await?).await?;
+    let invoice = flows::void_invoice(&app.db, &caller, InvoiceId::named(&id)?, app.now(&caller).await?).await?;
     Ok(ok(InvoiceView::new(&invoice)))
 }
 
@@ -153,8 +153,8 @@ pub(super) async fn schedule(
     Body { fields, .. }: Body<ScheduleFields>,
 ) -> Answer {
     let collect_at = required("collectAt", fields.collect_at)?.0;
-    let id = invoice_id(&id)?;
-    let card = fields.payment_method_id.map(|card| card.0.parse().map_err(|_| Error::NotFound("payment method")));
+    let id = InvoiceId::named(&id)?;
+    let card = fields.payment_method_id.map(|card| PaymentMethodId::named(&card.0));
     let now = app.now(&caller).await?;
     let invoice = flows::schedule_invoice(&app.db, &caller, id, collect_at, card.transpose()?, now).await?;
     Ok(ok(InvoiceView::new(&invoice)))
@@ -165,7 +165,7 @@ pub(super) async fn cancel_schedule(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let invoice = flows::cancel_schedule(&app.db, &caller, invoice_id(&id)?).await?;
+    let invoice = flows::cancel_schedule(&app.db, &caller, InvoiceId::named(&id)?).await?;
     Ok(ok(InvoiceView::new(&invoice)))
 }
 
@@ -175,7 +175,7 @@ pub(super) async fn attempts(
     Path(id): Path<String>,
     params: Params,
 ) -> Answer {
-    let (page, id) = (params.page()?, invoice_id(&id)?);
+    let (page, id) = (params.page()?, InvoiceId::named(&id)?);
     let rows = invoices::attempts::list(&app.db, caller.account_id, id, page).await?;
     let views = rows.views(AttemptView::new);
     Ok(ok(ListView::new(views, |view| view.id.to_string())))
@@ -185,9 +185,4 @@ pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenti
     let rows = invoices::list(&app.db, caller.account_id, params.page()?).await?;
     let views = rows.views(InvoiceView::new);
     Ok(ok(ListView::new(views, |view| view.id.to_string())))
-}
-
-/// An id of another form names nothing: the same answer as for one that is unknown.
-fn invoice_id(text: &str) -> Result<InvoiceId, Error> {
-    text.parse().map_err(|_| Error::NotFound("invoice"))
 }

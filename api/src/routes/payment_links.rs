@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use common::accounts;
-use common::error::Error;
 use common::flows;
 use common::id::PaymentLinkId;
 use common::money::Money;
@@ -54,7 +53,8 @@ pub(super) async fn retrieve(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let link = payment_links::retrieve(&app.db, caller.account_id, link_id(&id)?, app.now(&caller).await?).await?;
+    let link = payment_links::retrieve(&app.db, caller.account_id, PaymentLinkId::named(&id)?, app.now(&caller).await?)
+        .await?;
     Ok(ok(PaymentLinkView::new(&link)))
 }
 
@@ -63,7 +63,8 @@ pub(super) async fn cancel(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let link = payment_links::cancel(&app.db, caller.account_id, link_id(&id)?, app.now(&caller).await?).await?;
+    let link =
+        payment_links::cancel(&app.db, caller.account_id, PaymentLinkId::named(&id)?, app.now(&caller).await?).await?;
     Ok(ok(PaymentLinkView::new(&link)))
 }
 
@@ -71,9 +72,4 @@ pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenti
     let rows = payment_links::list(&app.db, caller.account_id, params.page()?, app.now(&caller).await?).await?;
     let views = rows.views(PaymentLinkView::new);
     Ok(ok(ListView::new(views, |view| view.id.to_string())))
-}
-
-/// An id of another form names nothing: the same answer as for one that is unknown.
-fn link_id(text: &str) -> Result<PaymentLinkId, Error> {
-    text.parse().map_err(|_| Error::NotFound("payment link"))
 }

@@ -4,6 +4,7 @@ use axum::extract::State;
 use common::customers;
 use common::error::Error;
 use common::flows::{self, NewCard};
+use common::id::{CustomerId, PaymentMethodId};
 use common::page::ListView;
 use common::payment_methods::{self, PaymentMethod, PaymentMethodView, Status};
 use common::queues;
@@ -11,7 +12,6 @@ use queue::Wake;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::customers::customer_id;
 use crate::answer::{Answer, created, ok};
 use crate::app::App;
 use crate::body::{Body, Reference, required};
@@ -38,7 +38,7 @@ pub(super) async fn create(
 ) -> Answer {
     let customer = required("customerId", fields.customer_id)?.0;
     let payment_token = required("paymentToken", fields.payment_token)?.0;
-    let new = NewCard { customer_id: customer_id(&customer)?, payment_token };
+    let new = NewCard { customer_id: CustomerId::named(&customer)?, payment_token };
     let origin = app.origin(request_id);
     let now = app.now(&caller).await?;
     let (id, operation) = flows::save_card(&app.db, &caller, &new, &origin, &app.encryption, now).await?;
@@ -65,7 +65,7 @@ pub(super) async fn create(
 pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> Answer {
     let page = params.page()?;
     let id = required("customerId", params.get("customerId"))?;
-    let customer = customers::retrieve(&app.db, caller.account_id, customer_id(id)?).await?;
+    let customer = customers::retrieve(&app.db, caller.account_id, CustomerId::named(id)?).await?;
     let default = customer.default_payment_method_id;
     let rows = payment_methods::list(&app.db, caller.account_id, customer.id, default, page).await?;
     let views = rows.views(PaymentMethodView::new);
@@ -77,7 +77,7 @@ pub(super) async fn set_default(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let id = id.parse().map_err(|_| Error::NotFound("payment method"))?;
+    let id = PaymentMethodId::named(&id)?;
     let card = flows::set_default(&app.db, &caller, id, app.now(&caller).await?).await?;
     Ok(ok(PaymentMethodView::new(&card)))
 }

@@ -129,14 +129,9 @@ pub(super) async fn retrieve(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let id = payment_id(&id)?;
+    let id = PaymentId::named(&id)?;
     let (payment, refunds) = payments::retrieve_with_refunds(&app.db, caller.account_id, id).await?;
     Ok(ok(PaymentView::new(&payment, &refunds)))
-}
-
-/// An id of another form names nothing: the same answer as for one that is unknown.
-fn payment_id(text: &str) -> Result<PaymentId, Error> {
-    text.parse().map_err(|_| Error::NotFound("payment"))
 }
 
 #[derive(Deserialize, ToSchema)]
@@ -170,7 +165,7 @@ pub(super) async fn void(
 async fn change_and_wait(app: &App, caller: &Caller, id: &str, change: Change, request_id: RequestId) -> Answer {
     let origin = app.origin(request_id);
     let changing =
-        flows::change_payment(&app.db, caller, payment_id(id)?, change, &origin, app.now(caller).await?).await?;
+        flows::change_payment(&app.db, caller, PaymentId::named(id)?, change, &origin, app.now(caller).await?).await?;
     let (mut payment, mut refunds) = (changing.payment, vec![]);
     let waiter = app.replies.register(payment.id.uuid());
     app.push(queues::MONEY, Wake { id: changing.operation.uuid(), request_id: origin.request_id });
@@ -199,7 +194,8 @@ pub(super) async fn refund(
     let change = Change::Refund(fields.amount.map(|amount| amount.0));
     let origin = app.origin(request_id);
     let changing =
-        flows::change_payment(&app.db, &caller, payment_id(&id)?, change, &origin, app.now(&caller).await?).await?;
+        flows::change_payment(&app.db, &caller, PaymentId::named(&id)?, change, &origin, app.now(&caller).await?)
+            .await?;
     app.push(queues::MONEY, Wake { id: changing.operation.uuid(), request_id: origin.request_id });
     let refund = changing.refund.ok_or_else(|| Error::internal(format!("{} has no refund", changing.operation)))?;
     Ok(accepted(RefundView::new(&refund, &changing.payment)))

@@ -1,7 +1,7 @@
 //! /v1/plans
 
 use axum::extract::State;
-use common::error::Error;
+use common::id::PlanId;
 use common::money::Money;
 use common::page::ListView;
 use common::plans::{self, Creation, NewPlan, PlanView};
@@ -55,7 +55,7 @@ pub(super) async fn retrieve(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let id = id.parse().map_err(|_| Error::NotFound("plan"))?;
+    let id = PlanId::named(&id)?;
     let plan = plans::retrieve(&app.db, caller.account_id, id).await?;
     Ok(ok(PlanView::new(&plan, caller.livemode())))
 }

@@ -143,7 +143,7 @@ pub(super) async fn retrieve(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let recurring = recurring_invoices::retrieve(&app.db, caller.account_id, recurring_invoice_id(&id)?).await?;
+    let recurring = recurring_invoices::retrieve(&app.db, caller.account_id, RecurringInvoiceId::named(&id)?).await?;
     Ok(ok(RecurringInvoiceView::new(&recurring)))
 }
 
@@ -160,7 +160,7 @@ pub(super) async fn update(
     Body { fields, .. }: Body<RecurringInvoiceFields>,
 ) -> Answer {
     let (change, now) = (fields.into_change()?, app.now(&caller).await?);
-    let id = recurring_invoice_id(&id)?;
+    let id = RecurringInvoiceId::named(&id)?;
     let recurring = flows::update_recurring_invoice(&app.db, &caller, id, change, now).await?;
     Ok(ok(RecurringInvoiceView::new(&recurring)))
 }
@@ -170,7 +170,7 @@ pub(super) async fn pause(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let id = recurring_invoice_id(&id)?;
+    let id = RecurringInvoiceId::named(&id)?;
     let recurring = recurring_invoices::pause(&app.db, caller.account_id, id, app.now(&caller).await?).await?;
     Ok(ok(RecurringInvoiceView::new(&recurring)))
 }
@@ -180,7 +180,7 @@ pub(super) async fn resume(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let id = recurring_invoice_id(&id)?;
+    let id = RecurringInvoiceId::named(&id)?;
     let recurring = flows::resume_recurring_invoice(&app.db, &caller, id, app.now(&caller).await?).await?;
     Ok(ok(RecurringInvoiceView::new(&recurring)))
 }
@@ -190,12 +190,7 @@ pub(super) async fn cancel(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let id = recurring_invoice_id(&id)?;
+    let id = RecurringInvoiceId::named(&id)?;
     let recurring = recurring_invoices::cancel(&app.db, caller.account_id, id, app.now(&caller).await?).await?;
     Ok(ok(RecurringInvoiceView::new(&recurring)))
-}
-
-/// An id of another form names nothing: the same answer as for one that is unknown.
-fn recurring_invoice_id(text: &str) -> Result<RecurringInvoiceId, Error> {
-    text.parse().map_err(|_| Error::NotFound("recurring invoice"))
 }

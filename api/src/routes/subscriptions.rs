@@ -4,13 +4,12 @@ use axum::extract::State;
 use common::calendar::TimeZone;
 use common::error::Error;
 use common::flows;
-use common::id::SubscriptionId;
+use common::id::{CustomerId, PlanId, SubscriptionId};
 use common::page::ListView;
 use common::subscriptions::{self, NewSubscription, SubscriptionView};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::customers::customer_id;
 use crate::answer::{Answer, created, ok};
 use crate::app::App;
 use crate::body::{Body, Day, Reference, Zone, required};
@@ -41,8 +40,8 @@ pub(super) async fn create(
     let (customer, plan) = (required("customerId", fields.customer_id)?.0, required("planId", fields.plan_id)?.0);
     let unknown_card = |_| Error::NotFound("payment method");
     let new = NewSubscription {
-        customer_id: customer_id(&customer)?,
-        plan_id: plan.parse().map_err(|_| Error::NotFound("plan"))?,
+        customer_id: CustomerId::named(&customer)?,
+        plan_id: PlanId::named(&plan)?,
         payment_method_id: fields.payment_method_id.map(|card| card.0.parse().map_err(unknown_card)).transpose()?,
         start_at: fields.start_at.map(|day| day.0),
         timezone: fields.timezone.map_or(TimeZone::UTC, |zone| zone.0),
@@ -56,7 +55,7 @@ pub(super) async fn retrieve(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let subscription = subscriptions::retrieve(&app.db, caller.account_id, subscription_id(&id)?).await?;
+    let subscription = subscriptions::retrieve(&app.db, caller.account_id, SubscriptionId::named(&id)?).await?;
     Ok(ok(SubscriptionView::new(&subscription)))
 }
 
@@ -65,7 +64,7 @@ pub(super) async fn cancel(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let id = subscription_id(&id)?;
+    let id = SubscriptionId::named(&id)?;
     let subscription = flows::cancel_subscription(&app.db, &caller, id, app.now(&caller).await?).await?;
     Ok(ok(SubscriptionView::new(&subscription)))
 }
@@ -74,9 +73,4 @@ pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenti
     let rows = subscriptions::list(&app.db, caller.account_id, params.page()?).await?;
     let views = rows.views(SubscriptionView::new);
     Ok(ok(ListView::new(views, |view| view.id.to_string())))
-}
-
-/// An id of another form names nothing: the same answer as for one that is unknown.
-fn subscription_id(text: &str) -> Result<SubscriptionId, Error> {
-    text.parse().map_err(|_| Error::NotFound("subscription"))
 }

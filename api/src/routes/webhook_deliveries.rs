@@ -2,14 +2,13 @@
 
 use axum::extract::State;
 use common::error::Error;
-use common::id::WebhookDeliveryId;
+use common::id::{WebhookDeliveryId, WebhookEndpointId};
 use common::page::ListView;
 use common::queues;
 use common::webhooks::deliveries::{self, Filter};
 use common::webhooks::{DeliveryStatus, DeliveryView};
 use queue::Wake;
 
-use super::webhook_endpoints::endpoint_id;
 use crate::answer::{Answer, ok};
 use crate::app::App;
 use crate::envelope::RequestId;
@@ -20,7 +19,7 @@ use crate::query::Params;
 pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> Answer {
     let page = params.page()?;
     let status = params.get("status").map(status).transpose()?;
-    let endpoint = params.get("endpointId").map(endpoint_id).transpose()?;
+    let endpoint = params.get("endpointId").map(WebhookEndpointId::named).transpose()?;
     let rows = deliveries::list(&app.db, caller.account_id, Filter { endpoint, status }, page).await?;
     let livemode = caller.livemode();
     let views = rows.views(|delivery| DeliveryView::new(delivery, livemode));
@@ -37,7 +36,7 @@ pub(super) async fn retrieve(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let delivery = deliveries::retrieve(&app.db, caller.account_id, delivery_id(&id)?).await?;
+    let delivery = deliveries::retrieve(&app.db, caller.account_id, WebhookDeliveryId::named(&id)?).await?;
     Ok(ok(DeliveryView::new(&delivery, caller.livemode())))
 }
 
@@ -47,13 +46,9 @@ pub(super) async fn replay(
     RequestId(request_id): RequestId,
     Path(id): Path<String>,
 ) -> Answer {
-    let again = deliveries::replay(&*app.db, caller.account_id, delivery_id(&id)?, app.clock.now()).await?;
+    let again =
+        deliveries::replay(&*app.db, caller.account_id, WebhookDeliveryId::named(&id)?, app.clock.now()).await?;
     let wake = Wake { id: again.endpoint_id.uuid(), request_id: Some(request_id.to_string()) };
     app.push(queues::WEBHOOKS, wake);
     Ok(ok(DeliveryView::new(&again, caller.livemode())))
-}
-
-/// An id of another form names nothing: the same answer as for one that is unknown.
-fn delivery_id(text: &str) -> Result<WebhookDeliveryId, Error> {
-    text.parse().map_err(|_| Error::NotFound("webhook delivery"))
 }

@@ -1,7 +1,6 @@
 //! /v1/webhook_endpoints
 
 use axum::extract::State;
-use common::error::Error;
 use common::id::WebhookEndpointId;
 use common::page::ListView;
 use common::webhooks::endpoints::{self, EndpointChange, EndpointUrl, NewEndpoint};
@@ -64,7 +63,7 @@ pub(super) async fn update(
         enabled_events: fields.enabled_events.map(|names| names.into_iter().map(|name| name.0).collect()),
         status: fields.status.map(|status| status.0),
     };
-    let endpoint = endpoints::update(&app.db, caller.account_id, endpoint_id(&id)?, change).await?;
+    let endpoint = endpoints::update(&app.db, caller.account_id, WebhookEndpointId::named(&id)?, change).await?;
     Ok(ok(EndpointView::new(&endpoint, caller.livemode())))
 }
 
@@ -73,7 +72,7 @@ pub(super) async fn retrieve(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let endpoint = endpoints::retrieve(&app.db, caller.account_id, endpoint_id(&id)?).await?;
+    let endpoint = endpoints::retrieve(&app.db, caller.account_id, WebhookEndpointId::named(&id)?).await?;
     Ok(ok(EndpointView::new(&endpoint, caller.livemode())))
 }
 
@@ -82,7 +81,8 @@ pub(super) async fn rotate_secret(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let made = endpoints::rotate_secret(&*app.db, &app.encryption, caller.account_id, endpoint_id(&id)?).await?;
+    let made =
+        endpoints::rotate_secret(&*app.db, &app.encryption, caller.account_id, WebhookEndpointId::named(&id)?).await?;
     Ok(ok(EndpointView::with_secret(&made, caller.livemode())))
 }
 
@@ -91,7 +91,7 @@ pub(super) async fn delete(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
-    let id = endpoint_id(&id)?;
+    let id = WebhookEndpointId::named(&id)?;
     endpoints::delete(&app.db, caller.account_id, id, app.clock.now()).await?;
     Ok(ok(DeletedEndpointView::new(id)))
 }
@@ -101,9 +101,4 @@ pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenti
     let livemode = caller.livemode();
     let views = rows.views(|endpoint| EndpointView::new(endpoint, livemode));
     Ok(ok(ListView::new(views, |view| view.id.to_string())))
-}
-
-/// An id of another form names nothing: the same answer as for one that is unknown.
-pub(super) fn endpoint_id(text: &str) -> Result<WebhookEndpointId, Error> {
-    text.parse().map_err(|_| Error::NotFound("webhook endpoint"))
 }

@@ -7,6 +7,7 @@ use crate::calendar::TimeZone;
 use crate::capabilities::Operation;
 use crate::crypto::KeyRing;
 use crate::db;
+use crate::email::is_email;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, MerchantId, ProviderAccountId};
 use crate::modifiers::Modifiers;
@@ -59,13 +60,6 @@ impl AccountSettings {
         }
         self.modifiers.as_ref().map_or(Ok(()), |modifiers| Modifiers::parse(modifiers).map(drop))
     }
-}
-
-/// Enough for a form that wants one: a name, and a domain with a point.
-fn is_email(text: &str) -> bool {
-    let domain = |domain: &str| domain.split('.').count() > 1 && domain.split('.').all(|part| !part.is_empty());
-    !text.contains(char::is_whitespace)
-        && text.split_once('@').is_some_and(|(name, rest)| !name.is_empty() && !rest.contains('@') && domain(rest))
 }
 
 /// An origin as a browser sends it: scheme, host and perhaps a port, and nothing after.

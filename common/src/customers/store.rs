@@ -9,6 +9,18 @@ use crate::error::Result;
 use crate::events::Event;
 use crate::id::{AccountId, AddressId, CustomerId, PaymentMethodId};
 
+/// Every reader reads all of a customer, so the columns stand once.
+macro_rules! select_customers {
+    ($rest:literal, $($arg:expr),* $(,)?) => {
+        sqlx::query_as!(
+            Customer,
+            "SELECT id, email, name, phone, external_id, custom_fields, default_payment_method_id, created_at
+             FROM customers " + $rest,
+            $($arg),*
+        )
+    };
+}
+
 /// Writes a customer and the event of its creation, and answers the endpoints that are to hear of it.
 pub(super) async fn insert_with_event(
     db: &PgPool,
@@ -56,29 +68,13 @@ pub(super) async fn save(tx: &mut PgConnection, account: AccountId, customer: &C
 }
 
 pub(super) async fn find(db: &PgPool, account: AccountId, id: CustomerId) -> Result<Option<Customer>> {
-    let row = sqlx::query_as!(
-        Customer,
-        "SELECT id, email, name, phone, external_id, custom_fields, default_payment_method_id, created_at
-         FROM customers WHERE account_id = $1 AND id = $2",
-        account.uuid(),
-        id.uuid()
-    )
-    .fetch_optional(db)
-    .await?;
-    Ok(row)
+    let query = select_customers!("WHERE account_id = $1 AND id = $2", account.uuid(), id.uuid());
+    Ok(query.fetch_optional(db).await?)
 }
 
 pub(super) async fn lock(tx: &mut PgConnection, account: AccountId, id: CustomerId) -> Result<Option<Customer>> {
-    let row = sqlx::query_as!(
-        Customer,
-        "SELECT id, email, name, phone, external_id, custom_fields, default_payment_method_id, created_at
-         FROM customers WHERE account_id = $1 AND id = $2 FOR NO KEY UPDATE",
-        account.uuid(),
-        id.uuid()
-    )
-    .fetch_optional(tx)
-    .await?;
-    Ok(row)
+    let query = select_customers!("WHERE account_id = $1 AND id = $2 FOR NO KEY UPDATE", account.uuid(), id.uuid());
+    Ok(query.fetch_optional(tx).await?)
 }
 
 pub(super) async fn list(
@@ -87,18 +83,13 @@ pub(super) async fn list(
     after: Option<CustomerId>,
     limit: i64,
 ) -> Result<Vec<Customer>> {
-    let rows = sqlx::query_as!(
-        Customer,
-        "SELECT id, email, name, phone, external_id, custom_fields, default_payment_method_id, created_at
-         FROM customers
-         WHERE (account_id, id) < ($1, $2) AND account_id >= $1 ORDER BY account_id DESC, id DESC LIMIT $3",
+    let query = select_customers!(
+        "WHERE (account_id, id) < ($1, $2) AND account_id >= $1 ORDER BY account_id DESC, id DESC LIMIT $3",
         account.uuid(),
         after.map_or(Uuid::max(), CustomerId::uuid),
         limit,
-    )
-    .fetch_all(db)
-    .await?;
-    Ok(rows)
+    );
+    Ok(query.fetch_all(db).await?)
 }
 
 /// The one that has this external id, unless the cursor is past it.
@@ -108,17 +99,13 @@ pub(super) async fn with_external_id(
     external_id: &str,
     after: Option<CustomerId>,
 ) -> Result<Vec<Customer>> {
-    let rows = sqlx::query_as!(
-        Customer,
-        "SELECT id, email, name, phone, external_id, custom_fields, default_payment_method_id, created_at
-         FROM customers WHERE account_id = $1 AND external_id = $2 AND id < $3",
+    let query = select_customers!(
+        "WHERE account_id = $1 AND external_id = $2 AND id < $3",
         account.uuid(),
         external_id,
         after.map_or(Uuid::max(), CustomerId::uuid),
-    )
-    .fetch_all(db)
-    .await?;
-    Ok(rows)
+    );
+    Ok(query.fetch_all(db).await?)
 }
 
 pub(super) async fn set_default_card(

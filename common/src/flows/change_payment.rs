@@ -50,11 +50,8 @@ pub async fn change_payment(
     let ids = (OperationId::new(now), RefundId::new(now));
     let mut doubt = Doubt::default();
     loop {
-        let failure = match write(db, caller, id, change, origin, ids, now, &mut doubt).await {
-            Ok(written) => return Ok(written),
-            Err(failure) => failure,
-        };
-        if let Some(written) = doubt.look(failure, reread(db, caller, id, ids)).await? {
+        let tried = write(db, caller, id, change, origin, ids, now, &mut doubt).await;
+        if let Some(written) = doubt.end(tried, reread(db, caller, id, ids)).await? {
             return Ok(written);
         }
     }
@@ -126,7 +123,7 @@ async fn write(
     )
     .await?;
     failpoint("change_payment.written").await?;
-    doubt.commit(tx).await?;
+    doubt.send(tx.commit()).await?;
     failpoint("change_payment.committed").await?;
     Ok(Changing { payment, operation, refund })
 }

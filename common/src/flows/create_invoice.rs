@@ -16,11 +16,8 @@ pub async fn create_invoice(db: &Db, caller: &Caller, new: NewInvoice, now: Time
     let draft = new.into_draft(caller.account_id, caller.mode, now);
     let mut doubt = Doubt::default();
     loop {
-        let failure = match write(db, draft.clone(), now, &mut doubt).await {
-            Ok(written) => return Ok(written),
-            Err(failure) => failure,
-        };
-        if let Some(written) = doubt.look(failure, invoices::retrieve(&**db, caller.account_id, draft.id)).await? {
+        let tried = write(db, draft.clone(), now, &mut doubt).await;
+        if let Some(written) = doubt.end(tried, invoices::retrieve(&**db, caller.account_id, draft.id)).await? {
             return Ok(written);
         }
     }
@@ -31,8 +28,7 @@ async fn write(db: &Db, mut invoice: Invoice, now: Timestamp, doubt: &mut Doubt)
     invoices::insert(&mut tx, &invoice).await?;
     invoices::issue(&mut tx, &mut invoice, now).await?;
     failpoint("create_invoice.written").await?;
-    doubt.sent();
-    tx.commit().await?;
+    doubt.send(tx.commit()).await?;
     failpoint("create_invoice.committed").await?;
     Ok(invoice)
 }

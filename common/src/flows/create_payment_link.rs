@@ -16,9 +16,9 @@ pub async fn create_payment_link(db: &Db, caller: &Caller, new: NewPaymentLink, 
     let link = new.open(caller, now)?;
     let mut doubt = Doubt::default();
     loop {
-        let Err(failure) = write(db, &link, &mut doubt).await else { return Ok(link) };
-        if let Some(written) = doubt.look(failure, payment_links::retrieve(db, caller.account_id, link.id, now)).await?
-        {
+        let tried = write(db, &link, &mut doubt).await.map(|()| link.clone());
+        let find = payment_links::retrieve(db, caller.account_id, link.id, now);
+        if let Some(written) = doubt.end(tried, find).await? {
             return Ok(written);
         }
     }
@@ -26,7 +26,6 @@ pub async fn create_payment_link(db: &Db, caller: &Caller, new: NewPaymentLink, 
 
 async fn write(db: &Db, link: &PaymentLink, doubt: &mut Doubt) -> Result<()> {
     let mut connection = db.acquire().await?;
-    doubt.sent();
-    payment_links::insert(&mut connection, link).await?;
+    doubt.send(payment_links::insert(&mut connection, link)).await?;
     failpoint("create_payment_link.written").await
 }

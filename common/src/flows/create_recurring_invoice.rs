@@ -25,9 +25,9 @@ pub async fn create_recurring_invoice(
     let recurring = new.starting(caller, &zone, now)?;
     let mut doubt = Doubt::default();
     loop {
-        let Err(failure) = write(db, &recurring, &mut doubt).await else { return Ok(recurring) };
+        let tried = write(db, &recurring, &mut doubt).await.map(|()| recurring.clone());
         let find = recurring_invoices::retrieve(db, caller.account_id, recurring.id);
-        if let Some(written) = doubt.look(failure, find).await? {
+        if let Some(written) = doubt.end(tried, find).await? {
             return Ok(written);
         }
     }
@@ -39,7 +39,6 @@ async fn write(db: &Db, recurring: &RecurringInvoice, doubt: &mut Doubt) -> Resu
     room::require(&mut tx, recurring.account_id, recurring.mode).await?;
     recurring_invoices::insert(&mut tx, recurring).await?;
     failpoint("create_recurring_invoice.written").await?;
-    doubt.sent();
-    tx.commit().await?;
+    doubt.send(tx.commit()).await?;
     failpoint("create_recurring_invoice.committed").await
 }

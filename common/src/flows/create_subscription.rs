@@ -40,13 +40,9 @@ pub async fn create_subscription(
     let first = subscription.is_due(now).then(|| subscription.begin_cycle(&cycles)).transpose()?;
     let mut doubt = Doubt::default();
     loop {
-        let failure = match write(db, &subscription, &plan, first, now, &mut doubt).await {
-            Ok(()) => return Ok(subscription),
-            Err(failure) => failure,
-        };
-        if let Some(written) =
-            doubt.look(failure, subscriptions::retrieve(db, caller.account_id, subscription.id)).await?
-        {
+        let tried = write(db, &subscription, &plan, first, now, &mut doubt).await.map(|()| subscription.clone());
+        let find = subscriptions::retrieve(db, caller.account_id, subscription.id);
+        if let Some(written) = doubt.end(tried, find).await? {
             return Ok(written);
         }
     }
@@ -81,7 +77,6 @@ async fn write(
     }
     subscriptions::announce(&mut tx, subscription, EventType::SubscriptionCreated, now).await?;
     failpoint("create_subscription.written").await?;
-    doubt.sent();
-    tx.commit().await?;
+    doubt.send(tx.commit()).await?;
     failpoint("create_subscription.committed").await
 }

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use sqlx::{Postgres, Transaction};
-
 use crate::db;
 use crate::error::{Error, Result};
 
@@ -23,18 +21,10 @@ pub(super) struct Doubt {
 }
 
 impl Doubt {
-    /// A statement that commits by itself is about to be sent.
-    pub(super) fn sent(&mut self) {
+    /// Sends a COMMIT, or a statement that commits by itself, and remembers it if no answer comes.
+    pub(super) async fn send<T, E: Into<Error>>(&mut self, commit: impl Future<Output = Result<T, E>>) -> Result<T> {
         self.committing = true;
-    }
-
-    /// Commits, and remembers it if no answer comes.
-    pub(super) async fn commit(&mut self, tx: Transaction<'_, Postgres>) -> Result<()> {
-        self.committing = true;
-        match tx.commit().await {
-            Ok(()) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        commit.await.map_err(Into::into)
     }
 
     /// What `find` sees of the intent, if a COMMIT may have taken effect: then even a refusal may be the doing of an earlier try.
@@ -52,12 +42,20 @@ impl Doubt {
         }
     }
 
-    /// After a failure to write something new: what was written after all, or none when it is time to run the whole again with
-    /// the same ids. Told by mistake that nothing was done, the merchant would make a second one.
+    /// After a try to write something new: what was written, after a failure too, or none when it is time to run the whole again
+    /// with the same ids. Told by mistake that nothing was done, the merchant would make a second one.
     ///
     /// # Errors
-    /// That failure, if it is known that nothing is there and trying again has not helped.
-    pub(super) async fn look<T>(&mut self, failure: Error, find: impl Future<Output = Result<T>>) -> Result<Option<T>> {
+    /// The failure, if it is known that nothing is there and trying again has not helped.
+    pub(super) async fn end<T>(
+        &mut self,
+        tried: Result<T>,
+        find: impl Future<Output = Result<T>>,
+    ) -> Result<Option<T>> {
+        let failure = match tried {
+            Ok(written) => return Ok(Some(written)),
+            Err(failure) => failure,
+        };
         match self.found(find).await {
             Ok(Some(written)) => return Ok(Some(written)),
             Ok(None) => self.again(failure).await?,

@@ -1,18 +1,13 @@
 //! Whether the keys of the environment are those that what is stored was made with. A process with others would refuse every
 //! merchant, and leave deliveries unsigned.
 
-use std::time::Duration;
-
 use sqlx::PgPool;
 
 use super::reencrypt::wrong_keys;
 use crate::accounts::key_samples;
-use crate::config::ConfigError;
+use crate::config::{self, ConfigError};
 use crate::crypto::{KeyRing, Peppers, hex};
 use crate::error::Result;
-
-/// How often Postgres is asked again when it does not answer.
-const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// The keys of a process.
 #[derive(Clone)]
@@ -45,14 +40,7 @@ pub async fn misfit(db: &PgPool, keys: &Keys) -> Result<Option<ConfigError>> {
 /// # Errors
 /// They do not. The process must not go on.
 pub async fn keys_fit(db: &PgPool, keys: &Keys) -> std::result::Result<(), ConfigError> {
-    loop {
-        match misfit(db, keys).await {
-            Ok(Some(wrong)) => return Err(wrong),
-            Ok(None) => break,
-            Err(error) => tracing::warn!(%error, "the keys could not be checked; trying again"),
-        }
-        tokio::time::sleep(AGAIN_AFTER).await;
-    }
+    config::keys_fit(async || misfit(db, keys).await).await?;
     let pepper = keys.peppers.as_ref().map(|peppers| hex(&peppers.current().id()));
     let (encryption, rotating) = (hex(&keys.encryption.current().id()), keys.encryption.is_rotating());
     tracing::info!(encryption, rotating, pepper, "the keys fit what is stored");

@@ -77,9 +77,19 @@ pub(super) async fn too_late(
     Ok(None)
 }
 
-/// An answer to a capture, void or refund that has ended. Done once more, or after all, is for a person: it cannot be undone.
-pub(super) fn late_change(claimed: &Claimed, operation: &Locked, answer: &Answer) {
-    if let Answer::Done { provider_ref } = answer
+/// What comes of an answer that is no outcome of its operation, which is locked: that has ended, or is another worker's.
+pub(super) fn no_outcome(claimed: &Claimed, operation: &Locked, answer: &Answer) -> Option<Recorded> {
+    if operation.state.is_final() {
+        return Some(Recorded::Late);
+    }
+    is_overtaken(claimed, operation, answer).then_some(Recorded::Overtaken)
+}
+
+/// The same of a capture, void or refund. One that has ended and is done once more, or after all, is for a person: it cannot be
+/// undone.
+pub(super) fn change_too_late(claimed: &Claimed, operation: &Locked, answer: &Answer) -> Option<Recorded> {
+    if operation.state.is_final()
+        && let Answer::Done { provider_ref } = answer
         && operation.provider_ref.as_ref() != Some(provider_ref)
     {
         tracing::error!(
@@ -88,6 +98,7 @@ pub(super) fn late_change(claimed: &Claimed, operation: &Locked, answer: &Answer
         );
         metrics::counter!("payments_late_changes_total", "provider" => claimed.provider.name()).increment(1);
     }
+    no_outcome(claimed, operation, answer)
 }
 
 /// An answer to an operation that has ended. The same charge again is no news; another one is reversed.

@@ -2,7 +2,7 @@
 //! not by the fence. A charge that nobody wants is recorded and reversed, never dropped.
 
 use super::invoice_payment::{charge_for_invoice, pays_straight};
-use super::late::{Recorded, is_empty_handed, is_overtaken, late_change, too_late};
+use super::late::{Recorded, change_too_late, is_empty_handed, no_outcome, too_late};
 use super::link_payment::charge_for_link;
 use super::reversal::was_refused;
 use super::save_card::make_default;
@@ -237,12 +237,8 @@ fn event_of(payment: &Payment) -> Option<EventType> {
 async fn change(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, clock: &Clock) -> Result<Recorded> {
     let mut payment = payments::lock(tx, claimed.account_id, id).await?;
     let operation = operations::lock(tx, claimed.id).await?;
-    if operation.state.is_final() {
-        late_change(claimed, &operation, answer);
-        return Ok(Recorded::Late);
-    }
-    if is_overtaken(claimed, &operation, answer) {
-        return Ok(Recorded::Overtaken);
+    if let Some(recorded) = change_too_late(claimed, &operation, answer) {
+        return Ok(recorded);
     }
     // After the lock: whoever waited for it comes later, and so does the event.
     let now = claimed.time.now(&mut **tx, clock).await?;
@@ -279,12 +275,8 @@ async fn refund(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, 
     let refund = claimed.refund_id.ok_or_else(|| misfit(claimed, "a refund of nothing"))?;
     let mut payment = payments::lock(tx, claimed.account_id, id).await?;
     let operation = operations::lock(tx, claimed.id).await?;
-    if operation.state.is_final() {
-        late_change(claimed, &operation, answer);
-        return Ok(Recorded::Late);
-    }
-    if is_overtaken(claimed, &operation, answer) {
-        return Ok(Recorded::Overtaken);
+    if let Some(recorded) = change_too_late(claimed, &operation, answer) {
+        return Ok(recorded);
     }
     let now = claimed.time.now(&mut **tx, clock).await?;
     operations::finish(tx, claimed.id, &ended(answer)).await?;
@@ -342,11 +334,8 @@ fn ended(answer: &Answer) -> Outcome<'_> {
 async fn reversal(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer) -> Result<Recorded> {
     payments::lock(tx, claimed.account_id, id).await?;
     let operation = operations::lock(tx, claimed.id).await?;
-    if operation.state.is_final() {
-        return Ok(Recorded::Late);
-    }
-    if is_overtaken(claimed, &operation, answer) {
-        return Ok(Recorded::Overtaken);
+    if let Some(recorded) = no_outcome(claimed, &operation, answer) {
+        return Ok(recorded);
     }
     if let Answer::Refused { reason } = answer {
         tracing::error!(
@@ -362,11 +351,8 @@ async fn card(tx: &mut Tx, claimed: &Claimed, id: PaymentMethodId, answer: &Answ
     let saved = payment_methods::retrieve(tx, claimed.account_id, id).await?;
     let customer = customers::lock(tx, claimed.account_id, saved.customer_id).await?;
     let operation = operations::lock(tx, claimed.id).await?;
-    if operation.state.is_final() {
-        return Ok(Recorded::Late);
-    }
-    if is_overtaken(claimed, &operation, answer) {
-        return Ok(Recorded::Overtaken);
+    if let Some(recorded) = no_outcome(claimed, &operation, answer) {
+        return Ok(recorded);
     }
     let written = Recorded::end_of(&operation);
     operations::finish(tx, claimed.id, &ended(answer)).await?;

@@ -327,7 +327,7 @@ async fn write(
         payment_links::payment_begins(&mut tx, link).await?;
     }
     failpoint("pay_page.written").await?;
-    doubt.commit(tx).await?;
+    doubt.send(tx.commit()).await?;
     failpoint("pay_page.committed").await?;
     Ok(Some(Paying::Begun(Box::new(Payment::processing(&payment, payee.mode, *now)), ids.1)))
 }

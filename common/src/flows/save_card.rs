@@ -41,10 +41,9 @@ pub async fn save_card(
     let ids = (PaymentMethodId::new(now), OperationId::new(now));
     let mut doubt = Doubt::default();
     loop {
-        let Err(failure) = write(db, caller, new, origin, ids, encryption, now, &mut doubt).await else {
-            return Ok(ids);
-        };
-        if doubt.look(failure, payment_methods::retrieve_from(db, caller.account_id, ids.0)).await?.is_some() {
+        let tried = write(db, caller, new, origin, ids, encryption, now, &mut doubt).await;
+        let find = async { payment_methods::retrieve_from(db, caller.account_id, ids.0).await.map(drop) };
+        if doubt.end(tried, find).await?.is_some() {
             return Ok(ids);
         }
     }
@@ -91,7 +90,7 @@ async fn write(
     )
     .await?;
     failpoint("save_card.written").await?;
-    doubt.commit(tx).await?;
+    doubt.send(tx.commit()).await?;
     failpoint("save_card.committed").await
 }
 

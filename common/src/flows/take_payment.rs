@@ -99,8 +99,7 @@ async fn write(
         // Nothing to look up and nothing to spend: the intent is one statement, which commits by itself.
         let mut connection = db.acquire().await?;
         let (new, order) = intent(caller, request, &spent, origin, (payment, operation));
-        doubt.sent();
-        straight::insert_intent(&mut connection, &new, &order, now).await?;
+        doubt.send(straight::insert_intent(&mut connection, &new, &order, now)).await?;
         failpoint("take_payment.written_at_once").await?;
         return Ok(Taken::New(Box::new(Payment::processing(&new, caller.mode, now)), operation));
     }
@@ -118,7 +117,7 @@ async fn write(
     let (new, order) = intent(caller, request, &funds, origin, (payment, operation));
     straight::insert_intent(&mut tx, &new, &order, now).await?;
     failpoint("take_payment.written").await?;
-    doubt.commit(tx).await?;
+    doubt.send(tx.commit()).await?;
     failpoint("take_payment.committed").await?;
     Ok(Taken::New(Box::new(Payment::processing(&new, caller.mode, now)), operation))
 }
@@ -193,7 +192,7 @@ async fn funds(tx: &mut sqlx::PgConnection, caller: &Caller, funding: &Funding, 
     match funding {
         Funding::Token(token) => checkout::spend(tx, caller, token, encryption).await.map(Funds::of_token),
         Funding::PaymentMethod(id) => {
-            let id = id.parse().map_err(|_| Error::NotFound("payment method"))?;
+            let id = PaymentMethodId::named(id)?;
             let saved = payment_methods::retrieve(tx, caller.account_id, id).await?;
             let usable = (saved.status == CardStatus::Active).then(|| saved.provider_ref.clone().zip(saved.card()));
             let Some((provider_ref, face)) = usable.flatten() else {

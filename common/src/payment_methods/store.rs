@@ -8,6 +8,21 @@ use crate::id::{AccountId, CustomerId, PaymentMethodId, ProviderAccountId};
 use crate::providers::Card;
 use crate::time::Timestamp;
 
+/// Every reader reads all of a saved card, so the columns stand once.
+macro_rules! select_payment_methods {
+    ($rest:literal, $($arg:expr),* $(,)?) => {
+        sqlx::query_as!(
+            PaymentMethod,
+            r#"SELECT m.id, m.account_id, a.mode, m.customer_id, m.provider_account_id, m.status, m.provider_ref, m.brand,
+                      m.last4, m.exp_month, m.exp_year, m.created_at,
+                      (c.default_payment_method_id IS NOT DISTINCT FROM m.id) AS "is_default!"
+               FROM payment_methods m JOIN customers c ON c.account_id = m.account_id AND c.id = m.customer_id
+                    JOIN accounts a ON a.id = m.account_id "# + $rest,
+            $($arg),*
+        )
+    };
+}
+
 pub(super) async fn insert_processing(
     tx: &mut PgConnection,
     id: PaymentMethodId,
@@ -56,19 +71,8 @@ pub(super) async fn find(
     account: AccountId,
     id: PaymentMethodId,
 ) -> Result<Option<PaymentMethod>> {
-    let row = sqlx::query_as!(
-        PaymentMethod,
-        r#"SELECT m.id, m.account_id, a.mode, m.customer_id, m.provider_account_id, m.status, m.provider_ref, m.brand, m.last4,
-                  m.exp_month, m.exp_year, m.created_at, (c.default_payment_method_id IS NOT DISTINCT FROM m.id) AS "is_default!"
-           FROM payment_methods m JOIN customers c ON c.account_id = m.account_id AND c.id = m.customer_id
-                JOIN accounts a ON a.id = m.account_id
-           WHERE m.account_id = $1 AND m.id = $2"#,
-        account.uuid(),
-        id.uuid()
-    )
-    .fetch_optional(db)
-    .await?;
-    Ok(row)
+    let query = select_payment_methods!("WHERE m.account_id = $1 AND m.id = $2", account.uuid(), id.uuid());
+    Ok(query.fetch_optional(db).await?)
 }
 
 pub(super) async fn is_listed(
@@ -97,23 +101,16 @@ pub(super) async fn list(
     with_default: bool,
     limit: i64,
 ) -> Result<Vec<PaymentMethod>> {
-    let rows = sqlx::query_as!(
-        PaymentMethod,
-        r#"SELECT m.id, m.account_id, a.mode, m.customer_id, m.provider_account_id, m.status, m.provider_ref, m.brand, m.last4,
-                  m.exp_month, m.exp_year, m.created_at, (c.default_payment_method_id IS NOT DISTINCT FROM m.id) AS "is_default!"
-           FROM payment_methods m JOIN customers c ON c.account_id = m.account_id AND c.id = m.customer_id
-                JOIN accounts a ON a.id = m.account_id
-           WHERE m.account_id = $1 AND m.customer_id = $2 AND m.status = 'active'
-             AND ($3::uuid IS NULL OR m.id < $3)
-             AND ($4 OR c.default_payment_method_id IS DISTINCT FROM m.id)
-           ORDER BY c.default_payment_method_id IS NOT DISTINCT FROM m.id DESC, m.id DESC LIMIT $5"#,
+    let query = select_payment_methods!(
+        "WHERE m.account_id = $1 AND m.customer_id = $2 AND m.status = 'active'
+           AND ($3::uuid IS NULL OR m.id < $3)
+           AND ($4 OR c.default_payment_method_id IS DISTINCT FROM m.id)
+         ORDER BY c.default_payment_method_id IS NOT DISTINCT FROM m.id DESC, m.id DESC LIMIT $5",
         account.uuid(),
         customer.uuid(),
         before.map(PaymentMethodId::uuid),
         with_default,
         limit,
-    )
-    .fetch_all(db)
-    .await?;
-    Ok(rows)
+    );
+    Ok(query.fetch_all(db).await?)
 }

@@ -97,21 +97,29 @@ pub(super) async fn save_challenge(tx: &mut PgConnection, payment: &Payment, ans
     Ok(())
 }
 
-/// Which statuses are no live ones is said as the unique index says it: it is read from there.
+/// The status of the live payment for something, if there is one. Which statuses are no live ones is said as the unique index says
+/// it: it is read from there.
+macro_rules! live {
+    ($tx:ident, $account:expr, $column:literal, $id:expr) => {
+        sqlx::query_scalar!(
+            "SELECT status FROM payments WHERE account_id = $1 AND "
+                + $column
+                + " = $2
+             AND status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded')",
+            $account.uuid(),
+            $id.uuid(),
+        )
+        .fetch_optional($tx)
+        .await?
+    };
+}
+
 pub(super) async fn live_for_invoice(
     tx: &mut PgConnection,
     account: AccountId,
     invoice: InvoiceId,
 ) -> Result<Option<Status>> {
-    let status = sqlx::query_scalar!(
-        "SELECT status FROM payments WHERE account_id = $1 AND invoice_id = $2
-         AND status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded')",
-        account.uuid(),
-        invoice.uuid(),
-    )
-    .fetch_optional(tx)
-    .await?;
-    Ok(status)
+    Ok(live!(tx, account, "invoice_id", invoice))
 }
 
 pub(super) async fn live_for_link(
@@ -119,15 +127,7 @@ pub(super) async fn live_for_link(
     account: AccountId,
     link: PaymentLinkId,
 ) -> Result<Option<Status>> {
-    let status = sqlx::query_scalar!(
-        "SELECT status FROM payments WHERE account_id = $1 AND payment_link_id = $2
-         AND status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded')",
-        account.uuid(),
-        link.uuid(),
-    )
-    .fetch_optional(tx)
-    .await?;
-    Ok(status)
+    Ok(live!(tx, account, "payment_link_id", link))
 }
 
 /// Said as the index says it: it is read from there. So many are counted at most.

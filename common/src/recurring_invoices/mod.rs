@@ -185,7 +185,7 @@ impl NewRecurringInvoice {
             id: RecurringInvoiceId::new(now),
             account_id: caller.account_id,
             mode: caller.mode,
-            customer_id: self.customer_id.parse().map_err(|_| Error::NotFound("customer"))?,
+            customer_id: CustomerId::named(&self.customer_id)?,
             name: self.name,
             status: Status::Active,
             cadence: self.cadence,

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use common::actor::Actor;
 use common::calendar::TimeZone;
 use common::clock::Clock;
+use common::email::is_email;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 
@@ -15,7 +16,6 @@ use crate::accounts::{self, Account, CURRENCIES, Keys, Settings, WHOLE};
 use crate::amount::Amount;
 use crate::audit;
 use crate::cards::Brand;
-use crate::http::is_email;
 
 /// What is done with accounts.
 #[derive(Subcommand)]

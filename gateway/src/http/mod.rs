@@ -24,7 +24,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{Any, CorsLayer};
 
 pub use envelope::Reply;
-pub(crate) use fields::{amount, currency, decent, is_email, name, routable};
+pub(crate) use fields::{amount, currency, decent, name, routable};
 pub use form::Form;
 
 use crate::accounts::{self, Account};

@@ -3,18 +3,13 @@
 
 mod store;
 
-use std::time::Duration;
-
-use common::config::ConfigError;
+use common::config::{self, ConfigError};
 use common::crypto::hex;
 use sqlx::PgPool;
 
 use crate::accounts::{Vaulting, secret_key_context};
 use crate::cards::{TokenHash, vault};
 use crate::id::AccountId;
-
-/// How often Postgres is asked again when it does not answer.
-const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Says which variable has a key that fits nothing of what is looked at: some accounts' secrets and some cards of the vault, and
 /// the peppers that are noted with accounts. None of an empty database. It writes nothing, so any number may look at once.
@@ -42,14 +37,7 @@ pub async fn misfit(db: &PgPool, vaulting: &Vaulting) -> Result<Option<ConfigErr
 /// # Errors
 /// They do not. The process must not go on.
 pub async fn keys_fit(db: &PgPool, vaulting: &Vaulting) -> Result<(), ConfigError> {
-    loop {
-        match misfit(db, vaulting).await {
-            Ok(Some(wrong)) => return Err(wrong),
-            Ok(None) => break,
-            Err(error) => tracing::warn!(%error, "the keys could not be checked; trying again"),
-        }
-        tokio::time::sleep(AGAIN_AFTER).await;
-    }
+    config::keys_fit(async || misfit(db, vaulting).await).await?;
     let (card_key, pepper) = (hex(&vaulting.card_keys.prefix()[1..]), hex(&vaulting.pepper.id()));
     tracing::info!(card_key, pepper, "the keys fit what is stored");
     Ok(())

@@ -5,33 +5,38 @@ use sqlx::PgPool;
 /// Rows deleted at once, of each kind.
 const BATCH: i64 = 1_000;
 
-/// Deletes expired tokens, proxy numbers and former keys, whatever they hold with them, and guards that guard nothing any more. The time of
-/// the statement does not move, so an index can be read up to it and no further.
+/// Deletes what has expired. The time of the statement does not move, so an index can be read up to it and no further.
+macro_rules! forget {
+    ($db:ident, $table:literal, $key:literal, $until:literal) => {
+        sqlx::query!(
+            "DELETE FROM gateway."
+                + $table
+                + " WHERE "
+                + $key
+                + " = ANY (ARRAY (
+                 SELECT "
+                + $key
+                + " FROM gateway."
+                + $table
+                + " WHERE "
+                + $until
+                + " <= statement_timestamp()
+                 ORDER BY "
+                + $until
+                + " LIMIT $1 FOR UPDATE SKIP LOCKED))",
+            BATCH,
+        )
+        .execute($db)
+        .await?
+        .rows_affected()
+    };
+}
+
+/// Deletes expired tokens, proxy numbers and former keys, whatever they hold with them, and guards that guard nothing any more.
 pub(super) async fn forget(db: &PgPool) -> Result<u64, sqlx::Error> {
-    let tokens = sqlx::query!(
-        "DELETE FROM gateway.field_tokens WHERE token_hash = ANY (ARRAY (
-             SELECT token_hash FROM gateway.field_tokens WHERE forget_at <= statement_timestamp()
-             ORDER BY forget_at LIMIT $1 FOR UPDATE SKIP LOCKED))",
-        BATCH,
-    )
-    .execute(db)
-    .await?;
-    let proxies = sqlx::query!(
-        "DELETE FROM gateway.proxy_numbers WHERE proxy_hash = ANY (ARRAY (
-             SELECT proxy_hash FROM gateway.proxy_numbers WHERE expires_at <= statement_timestamp()
-             ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED))",
-        BATCH,
-    )
-    .execute(db)
-    .await?;
-    let keys = sqlx::query!(
-        "DELETE FROM gateway.former_keys WHERE account_id = ANY (ARRAY (
-             SELECT account_id FROM gateway.former_keys WHERE until <= statement_timestamp()
-             ORDER BY until LIMIT $1 FOR UPDATE SKIP LOCKED))",
-        BATCH,
-    )
-    .execute(db)
-    .await?;
+    let tokens = forget!(db, "field_tokens", "token_hash", "forget_at");
+    let proxies = forget!(db, "proxy_numbers", "proxy_hash", "expires_at");
+    let keys = forget!(db, "former_keys", "account_id", "until");
     // An account reads `until` by the gateway's clock, which may be behind; an hour is ample.
     let guards = sqlx::query!(
         "DELETE FROM gateway.duplicate_guards WHERE (account_id, fingerprint) IN (
@@ -41,8 +46,7 @@ pub(super) async fn forget(db: &PgPool) -> Result<u64, sqlx::Error> {
     )
     .execute(db)
     .await?;
-    let of_merchants = tokens.rows_affected() + proxies.rows_affected();
-    Ok(of_merchants + keys.rows_affected() + guards.rows_affected())
+    Ok(tokens + proxies + keys + guards.rows_affected())
 }
 
 /// Transactions without an end, counted no further than a thousand.

@@ -150,7 +150,7 @@ pub(crate) fn metrics() -> &'static PrometheusHandle {
 }
 
 pub(crate) fn wake(id: Uuid) -> Wake {
-    Wake { id, request_id: None }
+    id.into()
 }
 
 pub(crate) fn wakes(ids: &[Uuid]) -> Vec<Wake> {

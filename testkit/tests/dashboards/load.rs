@@ -4,9 +4,9 @@
 use std::{future::Future, time::Duration};
 
 use anyhow::{Context, Result, bail};
-use reqwest::{Method, Url};
+use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::{Client, Cluster};
+use testkit::{Client, Cluster, form};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
@@ -83,16 +83,15 @@ async fn invoice(api: &Client) -> Result<()> {
 
 async fn at_the_gateway(cluster: &Cluster) -> Result<()> {
     let known = cluster.gateway_account("shop", &[]).await?;
-    let mut form = Url::parse("http://form")?;
-    form.query_pairs_mut()
-        .extend_pairs([("username", known.username.as_str()), ("api_key", &known.api_key)])
-        .extend_pairs([("amount", "12.50"), ("currency", "USD"), ("creditcard_number", "4242424242424242")])
-        .extend_pairs([("expire_month", "12"), ("expire_year", "2034"), ("email_receipt", "Y")])
-        .extend_pairs([("first_name", "Ada"), ("last_name", "Lovelace"), ("country_code", "US"), ("zip_code", "10001")])
-        .extend_pairs([("email", "ada@example.com"), ("ship_address_as_bill_address", "Y")]);
-    let form = form.query().unwrap_or_default().to_owned();
+    let sale = [
+        &[("username", known.username.as_str()), ("api_key", &known.api_key)][..],
+        &[("amount", "12.50"), ("currency", "USD"), ("creditcard_number", "4242424242424242")],
+        &[("expire_month", "12"), ("expire_year", "2034"), ("email_receipt", "Y")],
+        &[("first_name", "Ada"), ("last_name", "Lovelace"), ("country_code", "US"), ("zip_code", "10001")],
+        &[("email", "ada@example.com"), ("ship_address_as_bill_address", "Y")],
+    ];
     let gateway = Client::new(&cluster.gateway_url(0))?.header("content-type", "application/x-www-form-urlencoded")?;
-    let said = gateway.send(Method::POST, "/apis/sale.php", Some(form.into_bytes())).await?.body;
+    let said = gateway.send(Method::POST, "/apis/sale.php", Some(form(sale.concat()).into_bytes())).await?.body;
     assert_eq!(said["response"]["code"], "00", "{said}");
     eventually("the receipt", async || Ok((!cluster.letters().is_empty()).then_some(()))).await
 }

@@ -58,19 +58,14 @@ fn escaped(text: &str) -> String {
 }
 
 fn form(path: &str, fields: &[(&str, &str)]) -> BoxedStrategy<Shot> {
-    let mut url = reqwest::Url::parse("http://form").expect("an address");
-    url.query_pairs_mut().extend_pairs(fields);
-    let sent = url.query().unwrap_or_default().to_owned();
-    let (paths, bytes) = (in_path(path.to_owned()), mutated_bytes(sent));
+    let (paths, bytes) = (in_path(path.to_owned()), mutated_bytes(testkit::form(fields)));
     // One field with another value, encoded as it should be.
     let owned: Vec<(String, String)> = fields.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
     let field = (0..owned.len()).prop_flat_map(move |i| {
         let owned = owned.clone();
         text(owned[i].1.clone()).prop_map(move |value| {
-            let mut url = reqwest::Url::parse("http://form").expect("an address");
             let fields = owned.iter().enumerate().map(|(j, (name, old))| (name, if i == j { &value } else { old }));
-            url.query_pairs_mut().extend_pairs(fields);
-            Bytes(url.query().unwrap_or_default().to_owned().into_bytes())
+            Bytes(testkit::form(fields).into_bytes())
         })
     });
     let shot = |(path, body)| Shot { method: Method::POST, path, body: Some(body), key: None };
@@ -406,10 +401,8 @@ async fn no_form_shocks_the_gateway_or_charges_unacknowledged() -> Result<()> {
         (1..9_999_999u32).prop_flat_map(of_amount).boxed()
     };
     let wallet = [("app_key", app_key.as_str()), ("amount", "12.00"), ("currency", "USD")];
-    let mut url = reqwest::Url::parse("http://form")?;
-    url.query_pairs_mut().extend_pairs(wallet);
-    let signed =
-        gateway.send(Method::POST, "/services/wallet_token", url.query().map(|q| q.as_bytes().to_vec())).await?;
+    let signed = testkit::form(wallet).into_bytes();
+    let signed = gateway.send(Method::POST, "/services/wallet_token", Some(signed)).await?;
     let signed = signed.body["response"]["signature_token"].as_str().context("a wallet's token")?.to_owned();
     let sold = shop.at_gateway("sale", &[&card[..], &payer, &money].concat()).await?;
     let sold = sold["response"]["transaction_id"].as_str().with_context(|| sold.to_string())?.to_owned();

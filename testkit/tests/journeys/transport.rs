@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use queue::{Publisher, Queue, Replies, Wake};
+use queue::{Publisher, Queue, Replies};
 use sqlx::{Connection, PgConnection};
 use testkit::{Cluster, Kind, Postgres, Redis, TempDir, postgres, redis, tls};
 use uuid::Uuid;
@@ -90,7 +90,7 @@ async fn a_redis_for_which_nobody_vouches_is_told_nothing() -> Result<()> {
     let right = queue::Redis::vouched_for_by(&url, tls::AUTHORITY)?;
     let publisher = Publisher::connect(&right);
     publisher.ping().await?;
-    publisher.push(QUEUE, &[Wake { id: Uuid::nil(), request_id: None }]).await?;
+    publisher.push(QUEUE, &[Uuid::nil().into()]).await?;
     let replies = Replies::start(&right, "here");
     eventually("a reply", async || {
         let mut waiter = replies.register(Uuid::nil());
@@ -103,7 +103,7 @@ async fn a_redis_for_which_nobody_vouches_is_told_nothing() -> Result<()> {
     for wrong in [queue::Redis::vouched_for_by(&url, tls::STRANGER)?, queue::Redis::new(&url)?] {
         let publisher = Publisher::connect(&wrong);
         assert!(publisher.ping().await.is_err());
-        assert!(publisher.push(QUEUE, &[Wake { id: Uuid::nil(), request_id: None }]).await.is_err());
+        assert!(publisher.push(QUEUE, &[Uuid::nil().into()]).await.is_err());
     }
     // No certificate at all, and one for a Redis in clear.
     assert!(queue::Redis::vouched_for_by(&url, "nonsense").is_err());

@@ -3,93 +3,23 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use queue::Publisher;
 
 use super::*;
-use crate::accounts::{AccountSettings, Caller, KeyKind, Mode, Rate};
-use crate::calendar::{PaymentTerms, Unit};
-use crate::capabilities::Grants;
-use crate::crypto::Secret;
-use crate::customers::{self, CustomFields, NewCustomer};
-use crate::id::{AccountId, KeyId, ProviderAccountId};
-use crate::invoices::Item;
-use crate::providers::ProviderKind;
-use crate::recurring_invoices::{NewRecurringInvoice, SentCadence, Status, Template};
-
-fn at(text: &str) -> Timestamp {
-    Timestamp::parse(text).expect("an instant")
-}
+use crate::accounts::Caller;
+use crate::calendar::Unit;
+use crate::flows::tests::{Books, at, rent};
+use crate::id::AccountId;
+use crate::recurring_invoices::Status;
 
 /// A morning in January, on which everything here is made.
 fn morning() -> Timestamp {
     at("2027-01-10T09:00:00Z")
 }
 
-struct Books {
-    db: Db,
-    _database: testkit::Database,
-}
-
 impl Books {
-    async fn open() -> Self {
-        let database = testkit::Database::create().await.expect("a database");
-        let pool = db::pool(&Secret::new(database.url().to_owned()), 10, "recurring").expect("its address");
-        let redis = testkit::shared().await.expect("a Redis").redis.url();
-        Self {
-            db: Db::new(pool, Publisher::connect(&queue::Redis::new(&redis).expect("its address"))),
-            _database: database,
-        }
-    }
-
-    async fn account(&self) -> Caller {
-        let settings = AccountSettings {
-            name: Some("Shop".into()),
-            provider: Some(ProviderKind::Mock),
-            ..AccountSettings::default()
-        };
-        let account_id = accounts::create(&*self.db, morning(), None, Mode::Test, &settings).await.expect("an account");
-        Caller {
-            key_id: KeyId::new(morning()),
-            key_kind: KeyKind::Secret,
-            account_id,
-            mode: Mode::Test,
-            provider_account_id: ProviderAccountId::new(morning()),
-            provider: ProviderKind::Mock,
-            grants: Grants { entitlements: None, unsupported: vec![], forbidden: vec![] },
-            allowed_origins: vec![],
-            rate: Rate::default_of(Mode::Test),
-            signing_secret: None,
-            modifiers: serde_json::json!({}),
-            time: accounts::AccountTime::new(account_id, false),
-        }
-    }
-
     /// One of each month from today on.
     async fn monthly(&self, caller: &Caller) -> RecurringInvoiceId {
-        let customer = NewCustomer {
-            email: "ada@example.com".into(),
-            name: None,
-            phone: None,
-            external_id: None,
-            custom_fields: CustomFields::default(),
-        };
-        let customer = customers::create(&self.db, caller, customer, morning()).await.expect("a customer");
-        let item = Item { description: "Rent".into(), quantity: 1, unit_amount: 500 };
-        let cadence = SentCadence { unit: Unit::Month, interval: 1, day_of_month: None };
-        let new = NewRecurringInvoice {
-            customer_id: customer.id.to_string(),
-            name: None,
-            cadence: cadence.with(false).expect("a cadence"),
-            start_date: None,
-            end_date: None,
-            issue_mode: IssueMode::AutoSend,
-            template: Template {
-                currency: "USD".parse().expect("a currency"),
-                payment_terms: PaymentTerms::Net7,
-                description: None,
-                bill: Template::bill(vec![item], None, None).expect("an amount"),
-            },
-        };
+        let new = rent(self.customer(caller, morning()).await, Unit::Month, None);
         crate::flows::create_recurring_invoice(&self.db, caller, new, morning()).await.expect("dates").id
     }
 
@@ -115,7 +45,7 @@ impl Books {
 #[tokio::test]
 async fn one_account_runs_at_its_own_time() {
     let books = Books::open().await;
-    let (one, other) = (books.account().await, books.account().await);
+    let (one, other) = (books.account(morning()).await, books.account(morning()).await);
     assert_eq!(books.next_due(one.account_id).await, None);
     books.monthly(&one).await;
     books.monthly(&other).await;
@@ -141,7 +71,8 @@ async fn one_account_runs_at_its_own_time() {
 #[tokio::test]
 async fn everyone_is_everyone_whose_clock_is_not_being_advanced() {
     let books = Books::open().await;
-    let (plain, ahead, advancing) = (books.account().await, books.account().await, books.account().await);
+    let (plain, ahead, advancing) =
+        (books.account(morning()).await, books.account(morning()).await, books.account(morning()).await);
     for caller in [&plain, &ahead, &advancing] {
         books.monthly(caller).await;
     }
@@ -169,7 +100,7 @@ async fn everyone_is_everyone_whose_clock_is_not_being_advanced() {
 #[tokio::test]
 async fn a_run_has_a_limit_and_the_next_one_goes_on() {
     let books = Books::open().await;
-    let caller = books.account().await;
+    let caller = books.account(morning()).await;
     for _ in 0..5 {
         books.monthly(&caller).await;
     }
@@ -182,7 +113,7 @@ async fn a_run_has_a_limit_and_the_next_one_goes_on() {
 #[tokio::test]
 async fn of_many_runs_at_once_one_does_it() {
     let books = Books::open().await;
-    let caller = books.account().await;
+    let caller = books.account(morning()).await;
     books.monthly(&caller).await;
     let spring = at("2027-04-20T00:00:00Z");
     for cycles in 1..=4 {
@@ -198,7 +129,7 @@ async fn of_many_runs_at_once_one_does_it() {
 #[tokio::test]
 async fn a_failure_is_tried_again_by_the_accounts_own_clock() {
     let books = Books::open().await;
-    let caller = books.account().await;
+    let caller = books.account(morning()).await;
     let id = books.monthly(&caller).await;
     // A zone that no machine knows: nobody can say when its days begin.
     books.execute("UPDATE accounts SET timezone = 'Mars/Olympus' WHERE id = $1", caller.account_id).await;
@@ -218,7 +149,7 @@ async fn a_failure_is_tried_again_by_the_accounts_own_clock() {
 #[tokio::test]
 async fn what_is_no_fault_of_the_recurring_invoice_is_not_held_against_it() {
     let books = Books::open().await;
-    let (caller, other) = (books.account().await, books.account().await);
+    let (caller, other) = (books.account(morning()).await, books.account(morning()).await);
     let id = books.monthly(&caller).await;
     books.monthly(&other).await;
     // An operator is at work on the tables: nobody can be given a number.

@@ -4,20 +4,18 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, join};
 use sqlx::{AssertSqlSafe, PgPool};
 
-use super::{Shop, at};
+use super::{Shop, at, rent};
 use crate::accounts::Scope;
-use crate::calendar::{PaymentTerms, Unit};
+use crate::calendar::Unit;
 use crate::db::Db;
 use crate::flows::{
     collect_due_invoices, create_payment_link, create_recurring_invoice, run_due_recurring_invoices,
     run_due_subscriptions,
 };
-use crate::invoices::Item;
 use crate::money::Money;
 use crate::operations::Origin;
 use crate::payment_links::{NewPaymentLink, run_due_payment_links};
 use crate::plans::Interval;
-use crate::recurring_invoices::{IssueMode, NewRecurringInvoice, SentCadence, Template};
 use crate::test_clocks;
 
 const MADE: &str = "2026-01-01T00:00:00Z";
@@ -80,22 +78,7 @@ const KINDS: [Kind; 5] = [
 ];
 
 async fn recurring_invoice(shop: &Shop) {
-    let item = Item { description: "Rent".into(), quantity: 1, unit_amount: 500 };
-    let cadence = SentCadence { unit: Unit::Day, interval: 1, day_of_month: None };
-    let new = NewRecurringInvoice {
-        customer_id: shop.customer.to_string(),
-        name: None,
-        cadence: cadence.with(false).expect("a cadence"),
-        start_date: Some("2026-01-02".parse().expect("a day")),
-        end_date: None,
-        issue_mode: IssueMode::AutoSend,
-        template: Template {
-            currency: "USD".parse().expect("a currency"),
-            payment_terms: PaymentTerms::Net7,
-            description: None,
-            bill: Template::bill(vec![item], None, None).expect("an amount"),
-        },
-    };
+    let new = rent(shop.customer, Unit::Day, Some("2026-01-02"));
     create_recurring_invoice(&shop.db, &shop.caller, new, at(MADE)).await.expect("made");
 }
 

@@ -7,43 +7,48 @@ mod told;
 use sqlx::AssertSqlSafe;
 
 use crate::accounts::{self, AccountSettings, AccountTime, Caller, KeyKind, Mode, Rate};
+use crate::calendar::{PaymentTerms, Unit};
 use crate::capabilities::Grants;
 use crate::crypto::Secret;
 use crate::customers::{self, CustomFields, NewCustomer};
 use crate::db::{self, Db};
 use crate::id::{CustomerId, KeyId, ProviderAccountId};
+use crate::invoices::Item;
 use crate::providers::ProviderKind;
+use crate::recurring_invoices::{IssueMode, NewRecurringInvoice, SentCadence, Template};
 use crate::time::Timestamp;
 
-fn at(text: &str) -> Timestamp {
+pub(super) fn at(text: &str) -> Timestamp {
     Timestamp::parse(text).expect("an instant")
 }
 
-/// A test account with a customer, and nobody who bills by themselves.
-struct Shop {
-    db: Db,
-    caller: Caller,
-    customer: CustomerId,
+/// A database with nobody who does by themselves what is due.
+pub(super) struct Books {
+    pub(super) db: Db,
     _database: testkit::Database,
 }
 
-impl Shop {
-    async fn open() -> Self {
+impl Books {
+    pub(super) async fn open() -> Self {
         let database = testkit::Database::create().await.expect("a database");
-        let pool = db::pool(&Secret::new(database.url().to_owned()), 20, "subscriptions").expect("its address");
+        let pool = db::pool(&Secret::new(database.url().to_owned()), 20, "flows").expect("its address");
         let redis = testkit::shared().await.expect("a Redis").redis.url();
         let db = Db::new(pool, queue::Publisher::connect(&queue::Redis::new(&redis).expect("its address")));
-        let now = at("2020-01-01T00:00:00Z");
+        Self { db, _database: database }
+    }
+
+    /// A new test account.
+    pub(super) async fn account(&self, now: Timestamp) -> Caller {
         let settings = AccountSettings {
             name: Some("Shop".into()),
             provider: Some(ProviderKind::Mock),
             ..AccountSettings::default()
         };
-        let account_id = accounts::create(&*db, now, None, Mode::Test, &settings).await.expect("an account");
+        let account_id = accounts::create(&*self.db, now, None, Mode::Test, &settings).await.expect("an account");
         let provider_account = "SELECT id FROM provider_accounts WHERE account_id = $1";
         let provider_account = sqlx::query_scalar(provider_account).bind(account_id.uuid());
-        let provider_account = provider_account.fetch_one(&*db).await.expect("where it is paid");
-        let caller = Caller {
+        let provider_account = provider_account.fetch_one(&*self.db).await.expect("where it is paid");
+        Caller {
             key_id: KeyId::new(now),
             key_kind: KeyKind::Secret,
             account_id,
@@ -54,9 +59,13 @@ impl Shop {
             allowed_origins: vec![],
             rate: Rate::default_of(Mode::Test),
             signing_secret: None,
-            modifiers: serde_json::Value::Null,
+            modifiers: serde_json::json!({}),
             time: AccountTime::new(account_id, false),
-        };
+        }
+    }
+
+    /// A new customer.
+    pub(super) async fn customer(&self, caller: &Caller, now: Timestamp) -> CustomerId {
         let new = NewCustomer {
             email: "ada@example.com".into(),
             name: None,
@@ -64,8 +73,46 @@ impl Shop {
             external_id: None,
             custom_fields: CustomFields::default(),
         };
-        let customer = customers::create(&db, &caller, new, now).await.expect("a customer").id;
-        Self { db, caller, customer, _database: database }
+        customers::create(&self.db, caller, new, now).await.expect("a customer").id
+    }
+}
+
+/// Rent that a customer owes on each such day, from a day or from today on.
+pub(super) fn rent(customer: CustomerId, unit: Unit, start_date: Option<&str>) -> NewRecurringInvoice {
+    let item = Item { description: "Rent".into(), quantity: 1, unit_amount: 500 };
+    let cadence = SentCadence { unit, interval: 1, day_of_month: None };
+    NewRecurringInvoice {
+        customer_id: customer.to_string(),
+        name: None,
+        cadence: cadence.with(false).expect("a cadence"),
+        start_date: start_date.map(|day| day.parse().expect("a day")),
+        end_date: None,
+        issue_mode: IssueMode::AutoSend,
+        template: Template {
+            currency: "USD".parse().expect("a currency"),
+            payment_terms: PaymentTerms::Net7,
+            description: None,
+            bill: Template::bill(vec![item], None, None).expect("an amount"),
+        },
+    }
+}
+
+/// A test account with a customer.
+struct Shop {
+    db: Db,
+    caller: Caller,
+    customer: CustomerId,
+    _database: testkit::Database,
+}
+
+impl Shop {
+    async fn open() -> Self {
+        let now = at("2020-01-01T00:00:00Z");
+        let books = Books::open().await;
+        let caller = books.account(now).await;
+        let customer = books.customer(&caller, now).await;
+        let Books { db, _database } = books;
+        Self { db, caller, customer, _database }
     }
 
     /// The customer's first card, by hand.

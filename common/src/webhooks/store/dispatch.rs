@@ -223,16 +223,27 @@ pub(in crate::webhooks) async fn record(
     Ok(failing.collect())
 }
 
-/// Leaps from endpoint to endpoint through the index, and looks at each for one delivery that is due.
+/// `backlog` has each endpoint with something pending, found by leaping from one to the next through the index, and NULL at its
+/// end. So a statement that goes on from there costs as much as they are many, however long the backlog of each.
+macro_rules! by_endpoint {
+    ($query:ident, $goes_on:tt, $($arg:expr),* $(,)?) => {
+        sqlx::$query!(
+            "WITH RECURSIVE backlog AS (
+                 (SELECT endpoint_id FROM webhook_pending ORDER BY endpoint_id LIMIT 1)
+                 UNION ALL
+                 SELECT (SELECT p.endpoint_id FROM webhook_pending p WHERE p.endpoint_id > b.endpoint_id
+                         ORDER BY p.endpoint_id LIMIT 1)
+                 FROM backlog b WHERE b.endpoint_id IS NOT NULL)" + $goes_on,
+            $($arg),*
+        )
+    };
+}
+
+/// Looks at each endpoint for one delivery that is due.
 pub(in crate::webhooks) async fn endpoints_due(db: &PgPool, late: Duration) -> Result<Vec<WebhookEndpointId>> {
-    let rows = sqlx::query_scalar!(
-        r#"WITH RECURSIVE backlog AS (
-               (SELECT endpoint_id FROM webhook_pending ORDER BY endpoint_id LIMIT 1)
-               UNION ALL
-               SELECT (SELECT p.endpoint_id FROM webhook_pending p WHERE p.endpoint_id > b.endpoint_id
-                       ORDER BY p.endpoint_id LIMIT 1)
-               FROM backlog b WHERE b.endpoint_id IS NOT NULL)
-           SELECT e.id FROM backlog b JOIN webhook_endpoints e ON e.id = b.endpoint_id
+    let rows = by_endpoint!(
+        query_scalar,
+        r#" SELECT e.id FROM backlog b JOIN webhook_endpoints e ON e.id = b.endpoint_id
            WHERE e.deleted_at IS NULL AND e.status = 'enabled'
              AND (e.paused_until IS NULL OR e.paused_until <= clock_timestamp())
              AND EXISTS (SELECT 1 FROM webhook_pending p
@@ -248,14 +259,9 @@ pub(in crate::webhooks) async fn endpoints_due(db: &PgPool, late: Duration) -> R
 
 /// What a worker is sending at this moment is left to it.
 pub(in crate::webhooks) async fn close_unwanted(db: &PgPool, batch: i64) -> Result<u64> {
-    let done = sqlx::query!(
-        "WITH RECURSIVE backlog AS (
-             (SELECT endpoint_id FROM webhook_pending ORDER BY endpoint_id LIMIT 1)
-             UNION ALL
-             SELECT (SELECT p.endpoint_id FROM webhook_pending p WHERE p.endpoint_id > b.endpoint_id
-                     ORDER BY p.endpoint_id LIMIT 1)
-             FROM backlog b WHERE b.endpoint_id IS NOT NULL),
-         unwanted AS (
+    let done = by_endpoint!(
+        query,
+        ", unwanted AS (
              SELECT p.account_id, p.id, e.deleted_at IS NOT NULL AS deleted
              FROM backlog b JOIN webhook_endpoints e ON e.id = b.endpoint_id
              JOIN LATERAL (
@@ -284,14 +290,9 @@ pub(in crate::webhooks) async fn close_unwanted(db: &PgPool, batch: i64) -> Resu
 /// Where the delivery that is due for the longest tells of an event that is no longer kept, so may those behind it. One that is not
 /// there yet comes there, for what is before it is made, and a claim passes it over until then.
 pub(in crate::webhooks) async fn close_forgotten(db: &PgPool, batch: i64) -> Result<u64> {
-    let done = sqlx::query!(
-        "WITH RECURSIVE backlog AS (
-             (SELECT endpoint_id FROM webhook_pending ORDER BY endpoint_id LIMIT 1)
-             UNION ALL
-             SELECT (SELECT p.endpoint_id FROM webhook_pending p WHERE p.endpoint_id > b.endpoint_id
-                     ORDER BY p.endpoint_id LIMIT 1)
-             FROM backlog b WHERE b.endpoint_id IS NOT NULL),
-         forgotten AS (
+    let done = by_endpoint!(
+        query,
+        ", forgotten AS (
              SELECT p.account_id, p.id
              FROM backlog b
              JOIN LATERAL (
@@ -359,14 +360,9 @@ pub(in crate::webhooks) async fn backlog(db: &PgPool) -> Result<Backlog> {
 
 /// How many endpoints with a backlog could take it and are late, and how many fail. The cost follows their number, as above.
 async fn late_and_failing(db: &PgPool) -> Result<(i64, i64)> {
-    let row = sqlx::query!(
-        r#"WITH RECURSIVE backlog AS (
-               (SELECT endpoint_id FROM webhook_pending ORDER BY endpoint_id LIMIT 1)
-               UNION ALL
-               SELECT (SELECT p.endpoint_id FROM webhook_pending p WHERE p.endpoint_id > b.endpoint_id
-                       ORDER BY p.endpoint_id LIMIT 1)
-               FROM backlog b WHERE b.endpoint_id IS NOT NULL)
-           SELECT count(*) FILTER (WHERE e.failing_since IS NOT NULL) AS "failing!",
+    let row = by_endpoint!(
+        query,
+        r#" SELECT count(*) FILTER (WHERE e.failing_since IS NOT NULL) AS "failing!",
                   count(*) FILTER (WHERE e.failing_since IS NULL
                       AND (e.paused_until IS NULL OR e.paused_until <= clock_timestamp() - make_interval(secs => $1))
                       AND EXISTS (SELECT 1 FROM webhook_pending p

@@ -43,21 +43,25 @@ pub(in crate::webhooks) async fn insert(
     Ok(())
 }
 
+/// Every reader reads all of an endpoint, so the columns stand once. Deleted ones are none.
+macro_rules! select_endpoints {
+    ($rest:literal, $($arg:expr),* $(,)?) => {
+        sqlx::query_as!(
+            Endpoint,
+            "SELECT id, url, enabled_events, status, disabled_reason, created_at FROM webhook_endpoints
+             WHERE deleted_at IS NULL AND " + $rest,
+            $($arg),*
+        )
+    };
+}
+
 pub(in crate::webhooks) async fn find(
     db: &PgPool,
     account: AccountId,
     id: WebhookEndpointId,
 ) -> Result<Option<Endpoint>> {
-    let row = sqlx::query_as!(
-        Endpoint,
-        "SELECT id, url, enabled_events, status, disabled_reason, created_at FROM webhook_endpoints
-         WHERE account_id = $1 AND id = $2 AND deleted_at IS NULL",
-        account.uuid(),
-        id.uuid()
-    )
-    .fetch_optional(db)
-    .await?;
-    Ok(row)
+    let query = select_endpoints!("account_id = $1 AND id = $2", account.uuid(), id.uuid());
+    Ok(query.fetch_optional(db).await?)
 }
 
 /// Whether the account has it or had it, deleted ones included.
@@ -77,16 +81,8 @@ pub(in crate::webhooks) async fn lock(
     account: AccountId,
     id: WebhookEndpointId,
 ) -> Result<Option<Endpoint>> {
-    let row = sqlx::query_as!(
-        Endpoint,
-        "SELECT id, url, enabled_events, status, disabled_reason, created_at FROM webhook_endpoints
-         WHERE account_id = $1 AND id = $2 AND deleted_at IS NULL FOR NO KEY UPDATE",
-        account.uuid(),
-        id.uuid()
-    )
-    .fetch_optional(tx)
-    .await?;
-    Ok(row)
+    let query = select_endpoints!("account_id = $1 AND id = $2 FOR NO KEY UPDATE", account.uuid(), id.uuid());
+    Ok(query.fetch_optional(tx).await?)
 }
 
 /// Keeps an endpoint from being disabled or deleted, and answers its status; none of a deleted one.
@@ -207,18 +203,13 @@ pub(in crate::webhooks) async fn list(
     after: Option<WebhookEndpointId>,
     limit: i64,
 ) -> Result<Vec<Endpoint>> {
-    let rows = sqlx::query_as!(
-        Endpoint,
-        "SELECT id, url, enabled_events, status, disabled_reason, created_at FROM webhook_endpoints
-         WHERE (account_id, id) < ($1, $2) AND account_id >= $1 AND deleted_at IS NULL
-         ORDER BY account_id DESC, id DESC LIMIT $3",
+    let query = select_endpoints!(
+        "(account_id, id) < ($1, $2) AND account_id >= $1 ORDER BY account_id DESC, id DESC LIMIT $3",
         account.uuid(),
         after.map_or(Uuid::max(), WebhookEndpointId::uuid),
         limit,
-    )
-    .fetch_all(db)
-    .await?;
-    Ok(rows)
+    );
+    Ok(query.fetch_all(db).await?)
 }
 
 pub(in crate::webhooks) async fn list_all(db: &PgPool, account: Option<AccountId>) -> Result<Vec<EndpointRow>> {

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use anyhow::{Context, Result};
-use queue::{Publisher, Queue, Wake};
+use queue::{Publisher, Queue};
 use serde_json::{Value, json};
 use sqlx::{PgPool, postgres::PgPoolOptions};
 use testkit::{Answer, Client, Cluster};
@@ -83,7 +83,7 @@ impl World {
     }
 
     async fn push(&self, queue: Queue, id: Uuid) -> Result<()> {
-        Ok(self.queue.push(queue, &[Wake { id, request_id: None }]).await?)
+        Ok(self.queue.push(queue, &[id.into()]).await?)
     }
 }
 

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::{INVOICES, UNKNOWN, ask, draft, invoice, shown};
-use crate::support::{id, ids, invalid, merchant, not_found, ok, walk};
+use crate::support::{id, ids, is_listed, merchant, not_found, ok, refuses_what_is_no_page};
 
 #[tokio::test]
 async fn invoices_are_listed_newest_first() -> Result<()> {
@@ -17,19 +17,9 @@ async fn invoices_are_listed_newest_first() -> Result<()> {
         made.insert(0, id(&invoice(&merchant, &customer).await?)?);
     }
     ok(&ask(&merchant, &made[4], "void").await?);
-    for limit in [1, 2, 5, 11, 100] {
-        assert_eq!(walk(&merchant.api, &list, limit).await?, made, "pages of {limit}");
-    }
-    let page = merchant.api.get(&list).await?;
-    assert_eq!(ids(&page), made[..10], "ten where no limit is given");
-    assert_eq!(page.body["data"][4], shown(&merchant, &made[4]).await?, "a row is the invoice as it stands");
-    for cursor in [theirs.as_str(), UNKNOWN, "nonsense", "", &customer] {
-        invalid(&merchant.api.get(&format!("{list}startingAfter={cursor}")).await?, "startingAfter");
-    }
-    for limit in ["0", "101", "abc"] {
-        invalid(&merchant.api.get(&format!("{list}limit={limit}")).await?, "limit");
-    }
-    Ok(())
+    let rows = is_listed(&merchant.api, &list, &made).await?;
+    assert_eq!(rows[4], shown(&merchant, &made[4]).await?, "a row is the invoice as it stands");
+    refuses_what_is_no_page(&merchant.api, &list, &[&theirs, UNKNOWN, &customer]).await
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde_json::Value;
 use testkit::{Cluster, Ended};
 
-use super::{answers_are_lost, listening, text, waiting};
+use super::{answers_are_lost, listening, text, the_waiting};
 use crate::faults::own_cluster;
 use crate::support::{Merchant, created, eventually, sale};
 
@@ -63,7 +63,7 @@ async fn a_healthy_system_is_well_and_each_trouble_in_the_rows_is_seen() -> Resu
     // Somebody must find out at the provider.
     answers_are_lost(&merchant, &cluster, "1").await?;
     let person = async {
-        let operation = text(&waiting(&cluster, &merchant, 1).await?[0], "id");
+        let operation = the_waiting(&cluster, &merchant).await?;
         let seen = sees(&cluster, "waiting for a person", "bad").await?;
         assert!(seen.to_string().contains(&operation), "{seen}");
         let query = sqlx::query(

@@ -33,6 +33,11 @@ async fn waiting(cluster: &Cluster, merchant: &Merchant, count: usize) -> Result
     .await
 }
 
+/// The one operation of this merchant that waits for a person.
+async fn the_waiting(cluster: &Cluster, merchant: &Merchant) -> Result<String> {
+    Ok(text(&waiting(cluster, merchant, 1).await?[0], "id"))
+}
+
 /// What the mock calls the last thing that it did under this reference.
 async fn at_provider(merchant: &Merchant, reference: &str) -> Result<String> {
     let named =

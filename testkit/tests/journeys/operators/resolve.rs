@@ -3,16 +3,23 @@
 
 use anyhow::Result;
 use serde_json::json;
+use testkit::Cluster;
 use tokio::join;
 
-use super::{answers_are_lost, at_provider, listening, nothing_may_arrive, refused, text, waiting};
+use super::{answers_are_lost, at_provider, listening, nothing_may_arrive, refused, text, the_waiting, waiting};
 use crate::support::{Merchant, accepted, cluster, created, eventually, id, merchant, ok, payment, sale};
+
+/// A merchant who loses so many answers.
+async fn losing(answers: &str) -> Result<(&'static Cluster, Merchant)> {
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
+    answers_are_lost(&merchant, cluster, answers).await?;
+    Ok((cluster, merchant))
+}
 
 #[tokio::test]
 async fn a_charge_that_a_person_found_is_told_to_everybody_who_waits() -> Result<()> {
-    let (cluster, merchant) = (cluster().await?, merchant().await?);
+    let (cluster, merchant) = losing("1").await?;
     let (receiver, _) = listening(&merchant).await?;
-    answers_are_lost(&merchant, cluster, "1").await?;
     let person = async {
         let rows = waiting(cluster, &merchant, 1).await?;
         let row = &rows[0];
@@ -52,8 +59,7 @@ async fn a_charge_that_a_person_found_is_told_to_everybody_who_waits() -> Result
 
 #[tokio::test]
 async fn declined_failed_and_a_part_are_what_the_provider_said() -> Result<()> {
-    let (cluster, merchant) = (cluster().await?, merchant().await?);
-    answers_are_lost(&merchant, cluster, "3").await?;
+    let (cluster, merchant) = losing("3").await?;
     let person = async {
         let rows = waiting(cluster, &merchant, 3).await?;
         for row in &rows {
@@ -126,10 +132,9 @@ async fn what_follows_a_charge_is_entered_too() -> Result<()> {
 
 #[tokio::test]
 async fn of_two_who_enter_different_ends_at_once_one_wins() -> Result<()> {
-    let (cluster, merchant) = (cluster().await?, merchant().await?);
-    answers_are_lost(&merchant, cluster, "1").await?;
+    let (cluster, merchant) = losing("1").await?;
     let person = async {
-        let operation = text(&waiting(cluster, &merchant, 1).await?[0], "id");
+        let operation = the_waiting(cluster, &merchant).await?;
         nothing_may_arrive(&merchant, &operation).await?;
         let charge = at_provider(&merchant, &operation).await?;
         let resolve = ["operations", "resolve", &operation, "--outcome"];
@@ -180,7 +185,7 @@ async fn what_makes_no_sense_is_refused() -> Result<()> {
     let sold = crate::support::printed("op_", sold);
     answers_are_lost(&merchant, cluster, "1").await?;
     let person = async {
-        let operation = text(&waiting(cluster, &merchant, 1).await?[0], "id");
+        let operation = the_waiting(cluster, &merchant).await?;
         for (arguments, complaint) in [
             (
                 &["op_00000000000000000000000000", "--outcome", "charged", "--provider-ref", "x"][..],
@@ -268,10 +273,9 @@ async fn write(merchant: &Merchant, what: &str) -> Result<()> {
 
 #[tokio::test]
 async fn what_is_asked_for_in_vain_is_ended_by_a_person_who_says_so() -> Result<()> {
-    let (cluster, merchant) = (cluster().await?, merchant().await?);
-    answers_are_lost(&merchant, cluster, "1").await?;
+    let (cluster, merchant) = losing("1").await?;
     let person = async {
-        let operation = text(&waiting(cluster, &merchant, 1).await?[0], "id");
+        let operation = the_waiting(cluster, &merchant).await?;
         let resolve =
             ["operations", "resolve", &operation, "--outcome", "failed", "--reason", "their account is closed"];
         let stop = [&resolve[..], &["--stop-asking"]].concat();
@@ -374,7 +378,7 @@ async fn a_late_worker_finds_what_a_person_has_entered() -> Result<()> {
         let given_up = "UPDATE operations SET lease_until = now() - interval '1 second', next_push_at = now(),
                             last_sent_at = now() - interval '1 minute' WHERE account_id = $1";
         sqlx::query(given_up).bind(merchant.books.account).execute(&merchant.books.db).await?;
-        let operation = text(&waiting(cluster, &merchant, 1).await?[0], "id");
+        let operation = the_waiting(cluster, &merchant).await?;
         let said = ["operations", "resolve", &operation, "--outcome", "failed", "--reason", "not in their books"];
         assert_eq!(cluster.ctl(&said).await?["changed"], true);
         merchant.mock(cluster, &["--latency-ms", "0"]).await?;

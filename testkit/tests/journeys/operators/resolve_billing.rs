@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::json;
 
-use super::{answers_are_lost, at_provider, nothing_may_arrive, text, waiting};
+use super::{answers_are_lost, at_provider, nothing_may_arrive, text, the_waiting, waiting};
 use crate::support::{Payer, cluster, created, eventually, id, merchant, ok};
 
 const LONG_AGO: &str = "2020-01-01T00:00:00Z";
@@ -57,7 +57,7 @@ async fn a_link_is_paid_by_what_a_person_enters() -> Result<()> {
     let payer = Payer::of(created(&made), &cluster.api_url(0))?;
     answers_are_lost(&merchant, cluster, "1").await?;
     let person = async {
-        let operation = text(&waiting(cluster, &merchant, 1).await?[0], "id");
+        let operation = the_waiting(cluster, &merchant).await?;
         let charge = at_provider(&merchant, &operation).await?;
         let said = ["operations", "resolve", &operation, "--outcome", "charged", "--provider-ref", &charge];
         cluster.ctl(&said).await.map(drop)

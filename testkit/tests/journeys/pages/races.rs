@@ -9,7 +9,7 @@ use testkit::Cluster;
 use tokio::time::sleep;
 
 use super::{INVOICES, LINKS, becomes, ledgers, link_at, shown, told};
-use crate::support::{Merchant, Payer, created, eventually, id, payment_made, together};
+use crate::support::{Merchant, Payer, created, eventually, id, payment_made, race, together};
 
 const ROUNDS: usize = 100;
 const AT_ONCE: usize = 20;
@@ -200,19 +200,7 @@ async fn a_payer_against_the_collection() -> Result<()> {
                 merchant.api.post(&format!("{path}/schedule"), at).await?;
                 merchant.api.send(Method::POST, &format!("{INVOICES}/scheduler/run"), None).await
             };
-            // Two of the races are lost beforehand, so that both ends are seen on any machine.
-            let paying = match round {
-                0 => {
-                    let paying = paying.await?;
-                    collecting.await?;
-                    paying
-                }
-                1 => {
-                    collecting.await?;
-                    paying.await?
-                }
-                _ => tokio::try_join!(paying, collecting)?.0,
-            };
+            let (paying, _) = race(round, paying, collecting).await?;
             let paid = becomes(&merchant, &made, "paid").await?;
             assert_eq!(ledgers(&merchant, &made).await?, ["sale 500"]);
             let attempts = merchant.api.get(&format!("{path}/attempts")).await?;

@@ -4,7 +4,9 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::{PLANS, monthly};
-use crate::support::{created, id, invalid, merchant, not_found, ok, walk, with, without};
+use crate::support::{
+    created, id, invalid, is_listed, merchant, not_found, ok, refuses_what_is_no_page, walk, with, without,
+};
 
 #[tokio::test]
 async fn what_is_sent_is_kept() -> Result<()> {
@@ -74,16 +76,9 @@ async fn plans_are_listed_newest_first() -> Result<()> {
         made.insert(0, id(created(&merchant.api.post(PLANS, monthly(amount)).await?))?);
     }
     ok(&merchant.api.post(PLANS, monthly(2)).await?);
-    for limit in [1, 2, 5, 100] {
-        assert_eq!(walk(&merchant.api, &list, limit).await?, made, "pages of {limit}");
-    }
-    let customer = merchant.customer().await?;
-    for cursor in [theirs.as_str(), "plan_01ARZ3NDEKTSV4RRFFQ69G5FAV", "nonsense", "", &customer] {
-        invalid(&merchant.api.get(&format!("{list}startingAfter={cursor}")).await?, "startingAfter");
-    }
-    for limit in ["0", "101", "abc"] {
-        invalid(&merchant.api.get(&format!("{list}limit={limit}")).await?, "limit");
-    }
+    is_listed(&merchant.api, &list, &made).await?;
+    let foreign = [&theirs, "plan_01ARZ3NDEKTSV4RRFFQ69G5FAV", &merchant.customer().await?];
+    refuses_what_is_no_page(&merchant.api, &list, &foreign).await?;
     for unknown in [theirs.as_str(), "plan_01ARZ3NDEKTSV4RRFFQ69G5FAV", "nonsense"] {
         not_found(&merchant.api.get(&format!("{PLANS}/{unknown}")).await?);
     }

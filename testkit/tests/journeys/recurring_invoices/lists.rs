@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::{RECURRING, UNKNOWN, ask, merchant, shown, sleeper, update};
-use crate::support::{id, ids, invalid, not_found, ok, walk};
+use crate::support::{ids, invalid, is_listed, not_found, ok, refuses_what_is_no_page};
 
 #[tokio::test]
 async fn they_are_listed_newest_first() -> Result<()> {
@@ -17,19 +17,10 @@ async fn they_are_listed_newest_first() -> Result<()> {
         made.insert(0, sleeper(&merchant).await?);
     }
     ok(&ask(&merchant, &made[4], "cancel").await?);
-    for limit in [1, 2, 5, 11, 100] {
-        assert_eq!(walk(&merchant.api, &list, limit).await?, made, "pages of {limit}");
-    }
-    let page = merchant.api.get(&list).await?;
-    assert_eq!(ids(&page), made[..10], "ten where no limit is given");
-    assert_eq!(page.body["data"][4], shown(&merchant, &made[4]).await?, "a row is the object as it stands");
-    for cursor in [theirs.as_str(), UNKNOWN, "nonsense", "", &id(&page.body["data"][0])?.replace("rinv", "inv")] {
-        invalid(&merchant.api.get(&format!("{list}startingAfter={cursor}")).await?, "startingAfter");
-    }
-    for limit in ["0", "101", "abc"] {
-        invalid(&merchant.api.get(&format!("{list}limit={limit}")).await?, "limit");
-    }
-    Ok(())
+    let rows = is_listed(&merchant.api, &list, &made).await?;
+    assert_eq!(rows[4], shown(&merchant, &made[4]).await?, "a row is the object as it stands");
+    let other = made[0].replace("rinv", "inv");
+    refuses_what_is_no_page(&merchant.api, &list, &[&theirs, UNKNOWN, &other]).await
 }
 
 #[tokio::test]

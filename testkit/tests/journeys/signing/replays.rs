@@ -5,7 +5,7 @@ use reqwest::Method;
 use testkit::{Client, Cluster};
 
 use super::{Signed, customers, live};
-use crate::support::{Books, Merchant, cluster, created, eventually, refused, together};
+use crate::support::{Merchant, cluster, created, eventually, refused, together};
 
 const ADA: &str = r#"{"email":"ada@example.com"}"#;
 
@@ -69,9 +69,7 @@ async fn a_refused_signature_uses_nothing_up() -> Result<()> {
 async fn what_the_limit_refuses_is_not_used_up_and_costs_the_database_nothing() -> Result<()> {
     let cluster = cluster().await?;
     let options = ["--mode", "live", "--provider", "mock", "--rate-limit", "1", "--burst", "3"];
-    let account = cluster.account_with(&options).await?;
-    let (api, books) = (cluster.client(&account)?, Books::open(cluster.database_url(), &account)?);
-    let merchant = Merchant { account, api, books };
+    let merchant = Merchant::of(cluster, cluster.account_with(&options).await?)?;
     let requests = (0..20)
         .map(|_| Ok(Signed::new(&merchant, Method::GET, "/v1/payments", None)?.sign()))
         .collect::<Result<Vec<_>>>()?;

@@ -22,7 +22,11 @@ impl Merchant {
     /// An account with these options of `ctl accounts create`, and a rate limit that no test meets by accident.
     pub(crate) async fn with(cluster: &Cluster, options: &[&str]) -> Result<Self> {
         let options = [options, &["--rate-limit", "100000", "--burst", "100000"]].concat();
-        let account = cluster.account_with(&options).await?;
+        Self::of(cluster, cluster.account_with(&options).await?)
+    }
+
+    /// Whose account this is.
+    pub(crate) fn of(cluster: &Cluster, account: Account) -> Result<Self> {
         let (api, books) = (cluster.client(&account)?, Books::open(cluster.database_url(), &account)?);
         Ok(Self { account, api, books })
     }

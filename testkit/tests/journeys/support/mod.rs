@@ -5,6 +5,7 @@ mod books;
 mod browser;
 mod clock;
 mod figures;
+mod lists;
 mod load;
 mod merchant;
 mod payer;
@@ -14,19 +15,20 @@ mod waiting;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use testkit::{Client, Cluster};
+use testkit::Cluster;
 use tokio::sync::OnceCell;
 
 pub(crate) use answers::{accepted, conflict, created, ids, invalid, not_found, ok, refused};
 pub(crate) use books::{Books, printed, uuid};
 pub(crate) use browser::{Browser, ORIGIN};
 pub(crate) use figures::figure;
+pub(crate) use lists::{is_listed, refuses_what_is_no_page, walk};
 pub(crate) use load::Load;
 pub(crate) use merchant::{Merchant, id};
 pub(crate) use payer::{Payer, payment_made};
 pub(crate) use receiver::{FLOOD, Receiver, Reply, Request};
 pub(crate) use shop::{Cardholder, Shop};
-pub(crate) use waiting::{eventually, together};
+pub(crate) use waiting::{eventually, race, together};
 
 /// The cluster of all tests that break nothing. It ends with the test process.
 pub(crate) async fn cluster() -> Result<&'static Cluster> {
@@ -59,18 +61,4 @@ pub(crate) fn with(mut body: Value, field: &str, value: impl Into<Value>) -> Val
 pub(crate) fn without(mut body: Value, field: &str) -> Value {
     body.as_object_mut().expect("bodies are objects").remove(field);
     body
-}
-
-/// Every id of a list, read in pages of `limit`. The list ends with `?` or `&`.
-pub(crate) async fn walk(api: &Client, list: &str, limit: usize) -> Result<Vec<String>> {
-    let mut seen: Vec<String> = Vec::new();
-    loop {
-        let after = seen.last().map(|id| format!("&startingAfter={id}")).unwrap_or_default();
-        let page = api.get(&format!("{list}limit={limit}{after}")).await?;
-        seen.extend(ids(&page));
-        if page.body["hasMore"] == false {
-            return Ok(seen);
-        }
-        assert_eq!(page.body["data"].as_array().map(Vec::len), Some(limit), "a page with more after it is full");
-    }
 }

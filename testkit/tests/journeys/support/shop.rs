@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use reqwest::redirect;
 use serde_json::{Value, json};
-use testkit::{Answer, Client, Cluster, GatewayAccount};
+use testkit::{Answer, Client, Cluster, GatewayAccount, form};
 
 use super::{Books, Browser, Merchant, ORIGIN, created};
 
@@ -20,11 +20,10 @@ impl Shop {
     pub(crate) async fn new(cluster: &Cluster, options: &[&str]) -> Result<Self> {
         let (account, known) = cluster.account_at_gateway(options).await?;
         cluster.ctl(&["accounts", "set", &account.id, "--origin", ORIGIN]).await?;
-        let (api, books) = (cluster.client(&account)?, Books::open(cluster.database_url(), &account)?);
         let browser = Browser::of(cluster, &account)?;
         let form = ("content-type", "application/x-www-form-urlencoded");
         let gateway = Client::new(&cluster.gateway_url(0))?.header(form.0, form.1)?;
-        Ok(Self { merchant: Merchant { account, api, books }, known, browser, gateway })
+        Ok(Self { merchant: Merchant::of(cluster, account)?, known, browser, gateway })
     }
 
     /// What a capture field gets for a card.
@@ -34,13 +33,10 @@ impl Shop {
 
     /// The same on a page that names this `app_key`.
     pub(crate) async fn upstream_under(&self, app_key: &str, number: &str) -> Result<String> {
-        let mut form = reqwest::Url::parse("http://form")?;
-        form.query_pairs_mut()
-            .extend_pairs([("app_key", app_key), ("creditcard_number", number), ("cvv", "123")])
-            .extend_pairs([("expire_month", "12"), ("expire_year", "2034"), ("name", "Ada Lovelace")])
-            .extend_pairs([("zip_code", "10001"), ("country_code", "US")]);
-        let form = form.query().unwrap_or_default().to_owned();
-        let said = self.post("/services/field_token", form).await?;
+        let card = [("app_key", app_key), ("creditcard_number", number), ("cvv", "123")];
+        let rest = [("expire_month", "12"), ("expire_year", "2034"), ("name", "Ada Lovelace")];
+        let place = [("zip_code", "10001"), ("country_code", "US")];
+        let said = self.post("/services/field_token", form([&card[..], &rest, &place].concat())).await?;
         said["response"]["card_token"].as_str().map(str::to_owned).with_context(|| format!("no token: {said}"))
     }
 
@@ -56,10 +52,8 @@ impl Shop {
 
     /// Does something at the gateway itself, past /v1.
     pub(crate) async fn at_gateway(&self, script: &str, fields: &[(&str, &str)]) -> Result<Value> {
-        let mut form = reqwest::Url::parse("http://form")?;
         let known = [("username", self.known.username.as_str()), ("api_key", &self.known.api_key)];
-        form.query_pairs_mut().extend_pairs(known).extend_pairs(fields);
-        self.post(&format!("/apis/{script}.php"), form.query().unwrap_or_default().to_owned()).await
+        self.post(&format!("/apis/{script}.php"), form([&known[..], fields].concat())).await
     }
 
     /// A fresh payment token for a card.

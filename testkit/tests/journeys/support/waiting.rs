@@ -24,6 +24,25 @@ pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Res
     }
 }
 
+/// Both at once. But two of the races are lost beforehand, so that both ends are seen on any machine.
+pub(crate) async fn race<A, B>(
+    round: usize,
+    one: impl Future<Output = Result<A>>,
+    other: impl Future<Output = Result<B>>,
+) -> Result<(A, B)> {
+    match round {
+        0 => {
+            let first = one.await?;
+            Ok((first, other.await?))
+        }
+        1 => {
+            let first = other.await?;
+            Ok((one.await?, first))
+        }
+        _ => tokio::try_join!(one, other),
+    }
+}
+
 /// Does `count` things at once.
 pub(crate) async fn together<T, F>(count: usize, each: impl Fn(usize) -> F) -> Result<Vec<T>>
 where

@@ -4,21 +4,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::{DELIVERIES, ENDPOINTS, Event, delivery, endpoint, ends, made, merchant, pending};
-use crate::support::{Merchant, ids, invalid, not_found, ok, printed, uuid};
-
-/// Every id of a list, read in pages of `limit`.
-async fn walk(merchant: &Merchant, query: &str, limit: usize) -> Result<Vec<String>> {
-    let mut seen: Vec<String> = Vec::new();
-    loop {
-        let after = seen.last().map(|id| format!("&startingAfter={id}")).unwrap_or_default();
-        let page = merchant.api.get(&format!("{DELIVERIES}?limit={limit}{query}{after}")).await?;
-        seen.extend(ids(&page));
-        if page.body["hasMore"] == false {
-            return Ok(seen);
-        }
-        assert_eq!(page.body["data"].as_array().map(Vec::len), Some(limit), "a page with more after it is full");
-    }
-}
+use crate::support::{ids, invalid, is_listed, not_found, ok, printed, uuid};
 
 #[tokio::test]
 async fn a_delivery_shows_what_was_sent_and_what_was_answered() -> Result<()> {
@@ -112,7 +98,6 @@ async fn pages_hold_each_delivery_once_whatever_has_become_of_it() -> Result<()>
         }
     }
     all.sort_unstable_by(|(one, ..), (other, ..)| other.cmp(one));
-    assert_eq!(ids(&merchant.api.get(DELIVERIES).await?).len(), 10, "ten where no limit is given");
     for endpoint in [None, Some(&one), Some(&other)] {
         for status in [None, Some("pending"), Some("succeeded"), Some("failed")] {
             let expected = all.iter().filter(|(_, to, is)| {
@@ -120,11 +105,9 @@ async fn pages_hold_each_delivery_once_whatever_has_become_of_it() -> Result<()>
             });
             let expected: Vec<_> = expected.map(|(id, ..)| id.clone()).collect();
             assert!(!expected.is_empty());
-            let query = endpoint.map(|id| format!("&endpointId={id}")).unwrap_or_default()
-                + &status.map(|status| format!("&status={status}")).unwrap_or_default();
-            for limit in [1, 2, 100] {
-                assert_eq!(walk(&merchant, &query, limit).await?, expected, "{query} in pages of {limit}");
-            }
+            let endpoint = endpoint.map(|id| format!("endpointId={id}&")).unwrap_or_default();
+            let status = status.map(|status| format!("status={status}&")).unwrap_or_default();
+            is_listed(&merchant.api, &format!("{DELIVERIES}?{endpoint}{status}"), &expected).await?;
         }
     }
     Ok(())
