@@ -45,10 +45,10 @@ impl Output {
             return code;
         }
         for (name, value) in &self.facts {
-            match value {
-                Value::Array(rows) if rows.is_empty() => println!("{name:<16} none"),
-                Value::Array(rows) => rows.iter().for_each(|value| println!("{}", row(value))),
-                _ => println!("{name:<16} {}", row(value)),
+            match value.as_array().map(Vec::as_slice) {
+                Some([]) => println!("{name:<16} none"),
+                Some(rows) => rows.iter().for_each(|value| println!("{}", row(value))),
+                None => println!("{name:<16} {}", row(value)),
             }
         }
         code
