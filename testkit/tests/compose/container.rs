@@ -156,16 +156,23 @@ impl Container {
             bail!("{} ended ({status})\n{}", self.name, self.log());
         }
         let Some(health) = self.service.health.clone() else { return Ok(Ok(())) };
-        let mut check = self.inside(&health.test).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        // A file, for what a healthcheck leaves behind may hold a pipe open.
+        let said = self.log.with_extension("health");
+        let output = File::create(&said)?;
+        let mut check = self.inside(&health.test).stdout(output.try_clone()?).stderr(output).spawn()?;
         let deadline = Instant::now() + health.timeout;
-        while check.try_wait()?.is_none() && Instant::now() < deadline {
+        while check.try_wait()?.is_none() {
+            if Instant::now() > deadline {
+                // It may end just now.
+                if let Ok(inside) = first_child(&mut check) {
+                    let _ = run(Command::new("kill").args(["-s", "KILL", &inside.to_string()]));
+                }
+                break;
+            }
             sleep(POLL);
         }
-        // What has ended is not hurt.
-        let _ = check.kill();
-        let output = check.wait_with_output()?;
-        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        Ok(if output.status.success() { Ok(()) } else { Err(format!("{}: {said}", output.status)) })
+        let status = check.wait()?;
+        Ok(if status.success() { Ok(()) } else { Err(format!("{status}: {}", fs::read_to_string(said)?)) })
     }
 
     /// Tells it to stop, as the engine does, once.
