@@ -105,7 +105,10 @@ async fn settle(wanted: &Wanted, secrets: &mut Secrets, environment: &Environmen
     let Some(name) = wanted.of_gateway else { return Ok(()) };
     let known = secrets.gateway_accounts.get(name).context("they are made first")?;
     let account = secrets.accounts.get_mut(wanted.name).context("it was just made")?;
-    gateway_account::connect(&Programs::own()?, environment, &account.id, known, &[]).await?;
+    if secrets.connected.get(wanted.name) != Some(&known.api_key) {
+        gateway_account::connect(&Programs::own()?, environment, &account.id, known, &[]).await?;
+        secrets.connected.insert(wanted.name.to_owned(), known.api_key.clone());
+    }
     if account.provider != wanted.provider {
         let arguments = ["accounts", "set", &account.id, "--provider", wanted.provider];
         run_ctl(&binary("ctl")?, environment, &arguments).await?;

@@ -35,7 +35,21 @@ impl Running {
     /// # Errors
     /// When it ends or does not get ready.
     pub fn start() -> Result<Self> {
-        let root = TempDir::new()?;
+        Self::start_in(TempDir::new()?)
+    }
+
+    /// Ends it as Ctrl-C does, and starts it once more where it was.
+    ///
+    /// # Errors
+    /// When it does not end well, or does not get ready.
+    pub async fn restart(self) -> Result<Self> {
+        let root = self.end().await?;
+        // It tells of its next start, and not of this one.
+        fs::remove_file(root.path().join(".dev/sandbox.json"))?;
+        Self::start_in(root)
+    }
+
+    fn start_in(root: TempDir) -> Result<Self> {
         let mut command = program(root.path())?;
         command.arg("run").env_remove("DATABASE_URL").env_remove("REDIS_URL").stdout(Stdio::null());
         let mut running = Self { child: Child::spawn(&mut command, Signal::SIGKILL)?, root };
@@ -76,10 +90,14 @@ impl Running {
     ///
     /// # Errors
     /// When it does not end well.
-    pub async fn stop(mut self) -> Result<()> {
+    pub async fn stop(self) -> Result<()> {
+        self.end().await.map(drop)
+    }
+
+    async fn end(mut self) -> Result<TempDir> {
         let status = self.child.stop(Signal::SIGTERM, STOP_PATIENCE).await?;
         ensure!(status.success(), "it did not stop well: {status}");
-        Ok(())
+        Ok(self.root)
     }
 }
 

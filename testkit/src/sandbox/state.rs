@@ -40,6 +40,9 @@ pub(super) struct Secrets {
     pub(super) accounts: BTreeMap<String, DemoAccount>,
     #[serde(default)]
     pub(super) gateway_accounts: BTreeMap<String, GatewayAccount>,
+    /// The `api_key` under which each account was connected. What somebody has rotated since then is left alone.
+    #[serde(default)]
+    pub(super) connected: BTreeMap<String, String>,
 }
 
 impl Secrets {
@@ -171,6 +174,7 @@ impl Place {
                 database: String::new(),
                 accounts: BTreeMap::new(),
                 gateway_accounts: BTreeMap::new(),
+                connected: BTreeMap::new(),
             },
         };
         if secrets.gateway_card_key.is_empty() {

@@ -106,6 +106,7 @@ impl System {
             // Keys of accounts in another database open nothing here.
             secrets.accounts.clear();
             secrets.gateway_accounts.clear();
+            secrets.connected.clear();
             secrets.database = database;
             self.place.write_secrets(secrets)?;
         }
