@@ -89,6 +89,9 @@ impl<'a> Hand<'a> {
         for _ in 0..SEEN_WITHIN {
             let more =
                 again(self.began.elapsed(), self.lost().await >= least.lost, self.fired.late.len() >= least.late);
+            if more.is_empty() {
+                break;
+            }
             self.play(&more).await?;
         }
         Ok(self.fired)
