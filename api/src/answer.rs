@@ -113,6 +113,12 @@ impl Refusal {
         }
     }
 
+    /// 503: the clock of this machine is wrong. Another process, or this one later, takes the request.
+    pub(crate) fn wrong_clock() -> Self {
+        let message = "this server's clock is wrong, so it starts nothing; nothing was done, and trying again is safe";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "api_error", message)
+    }
+
     /// 500: our fault, and safe to try again.
     pub(crate) fn fault() -> Self {
         let message = "something went wrong on our side; nothing was done, and trying again is safe";

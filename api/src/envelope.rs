@@ -38,7 +38,10 @@ pub(crate) async fn wrap(State(app): State<App>, mut request: Request, next: Nex
     let span = tracing::info_span!("request", request_id = %id.0);
     async {
         let mut end = End { method, route, began: Instant::now(), status: GIVEN_UP };
-        let mut response = next.run(request).await;
+        let mut response = match may_begin(&app, request.method()).await {
+            Ok(()) => next.run(request).await,
+            Err(refusal) => refusal.into_response(),
+        };
         end.status = response.status().as_u16();
         if let Ok(value) = HeaderValue::try_from(id.0.to_string()) {
             response.headers_mut().insert(REQUEST_ID, value);
@@ -47,6 +50,17 @@ pub(crate) async fn wrap(State(app): State<App>, mut request: Request, next: Nex
     }
     .instrument(span)
     .await
+}
+
+/// While the clock of this machine is wrong, what changes anything is for other processes to do.
+async fn may_begin(app: &App, method: &Method) -> Result<(), Refusal> {
+    if method.is_safe() {
+        return Ok(());
+    }
+    app.clock.verify(&app.db).await.map_err(|error| {
+        tracing::error!(%error, "a request was refused");
+        Refusal::wrong_clock()
+    })
 }
 
 /// The status of a request whose client hung up before there was an answer. Nobody is ever sent it.

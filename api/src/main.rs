@@ -68,7 +68,7 @@ async fn main() -> Result<()> {
 
     let (farewell, listening) = (config::farewell()?, config::listening()?);
     let stop = telemetry::shutdown_signal();
-    let internal = telemetry::Internal::new(pool.clone(), metrics).starting();
+    let internal = telemetry::Internal::new(pool.clone(), metrics).reporting("api").starting();
     // Whoever is told that it is ready finds it listening.
     let listener = TcpListener::bind(config::api_bind()?).await.context("API_BIND")?;
     let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;

@@ -1,7 +1,9 @@
 //! Logs, metrics and the internal listener of a process: /metrics, /healthz, /readyz.
 
 mod look;
+mod processes;
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +18,9 @@ use sqlx::PgPool;
 use tokio::net::TcpListener;
 use tracing_subscriber::EnvFilter;
 
+pub use processes::{RunningProcess, running_processes};
+
+use self::processes::Process;
 use crate::clock::Clock;
 use crate::db;
 use crate::server::{self, Listening};
@@ -56,6 +61,7 @@ pub fn init_metrics() -> Result<PrometheusHandle, metrics_exporter_prometheus::B
 #[derive(Clone)]
 pub struct Internal {
     db: PgPool,
+    process: Option<Process>,
     metrics: PrometheusHandle,
     starting: Arc<AtomicBool>,
     draining: Arc<AtomicBool>,
@@ -64,7 +70,14 @@ pub struct Internal {
 impl Internal {
     /// For a process that needs this database.
     pub fn new(db: PgPool, metrics: PrometheusHandle) -> Self {
-        Self { db, metrics, starting: Arc::default(), draining: Arc::default() }
+        Self { db, process: None, metrics, starting: Arc::default(), draining: Arc::default() }
+    }
+
+    /// The same, and the process reports itself under this kind, for `ctl doctor`.
+    #[must_use]
+    pub fn reporting(mut self, kind: &'static str) -> Self {
+        self.process = Some(Process::this(kind));
+        self
     }
 
     /// The same, but /readyz says no until [`Self::has_started`].
@@ -93,7 +106,7 @@ impl Internal {
         let listener = TcpListener::bind(bind).await?;
         let address = listener.local_addr()?;
         let upkeep = self.metrics.clone();
-        tokio::spawn(look::look_at(self.db.clone(), Clock::system(), move || upkeep.run_upkeep()));
+        tokio::spawn(look::look_at(self.db.clone(), self.process.clone(), move || upkeep.run_upkeep()));
         let options = self.db.connect_options();
         tokio::spawn(async move {
             db::gone_silent(&options).await;
@@ -113,15 +126,21 @@ impl Internal {
     }
 
     /// Redis is not asked: without it reads go on, payments wait, and nothing is lost.
-    async fn ready(&self) -> (StatusCode, &'static str) {
+    async fn ready(&self) -> (StatusCode, Cow<'static, str>) {
+        let unready = |reason: &'static str| (StatusCode::SERVICE_UNAVAILABLE, Cow::Borrowed(reason));
         if self.draining.load(Ordering::Relaxed) {
-            return (StatusCode::SERVICE_UNAVAILABLE, "draining\n");
+            return unready("draining\n");
         }
         let answered = sqlx::query("SELECT 1").execute(&self.db);
-        match tokio::time::timeout(READY_TIMEOUT, answered).await {
-            Ok(Ok(_)) if self.starting.load(Ordering::Relaxed) => (StatusCode::SERVICE_UNAVAILABLE, "starting\n"),
-            Ok(Ok(_)) => (StatusCode::OK, "ready\n"),
-            Ok(Err(_)) | Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "no database\n"),
+        if !matches!(tokio::time::timeout(READY_TIMEOUT, answered).await, Ok(Ok(_))) {
+            return unready("no database\n");
+        }
+        if self.starting.load(Ordering::Relaxed) {
+            return unready("starting\n");
+        }
+        match Clock::system().verify(&self.db).await {
+            Ok(()) => (StatusCode::OK, Cow::Borrowed("ready\n")),
+            Err(wrong) => (StatusCode::SERVICE_UNAVAILABLE, Cow::Owned(format!("{wrong}\n"))),
         }
     }
 }

@@ -58,6 +58,12 @@ impl Timestamp {
         self.0.as_millisecond()
     }
 
+    /// Microseconds since 1970, within the years −9999 to 9999.
+    pub fn from_microsecond(us: i64) -> Self {
+        let (min, max) = (jiff::Timestamp::MIN.as_microsecond(), Self::MAX.0.as_microsecond());
+        Self(jiff::Timestamp::from_microsecond(us.clamp(min, max)).expect("within the range"))
+    }
+
     /// As jiff has it, for the calendar.
     pub(crate) const fn jiff(self) -> jiff::Timestamp {
         self.0

@@ -26,7 +26,7 @@ async fn main() -> Result<()> {
     schedule::count_from_nought();
     public_url::set(config::public_url()?);
     let pool = db::pool(&config::database_url()?, config::database_pool(DATABASE_POOL)?, "scheduler")?;
-    let internal = telemetry::Internal::new(pool.clone(), metrics);
+    let internal = telemetry::Internal::new(pool.clone(), metrics).reporting("scheduler");
     let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;
     let publisher = Publisher::connect(&config::redis()?);
     tracing::info!(metrics = %metrics_address, "scheduler is running");

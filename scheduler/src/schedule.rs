@@ -81,7 +81,7 @@ const TICKS: [&str; 17] = [
 /// Counts ticks from nought, so that the first failure is seen as a rise, and a tick that never comes is seen to be missing.
 pub(crate) fn count_from_nought() {
     for tick in TICKS {
-        for outcome in ["ok", "failed"] {
+        for outcome in ["ok", "failed", "clock"] {
             metrics::counter!("scheduler_ticks_total", "tick" => tick, "outcome" => outcome).increment(0);
         }
         let _ = metrics::histogram!("scheduler_tick_seconds", "tick" => tick);
@@ -130,10 +130,10 @@ impl Scheduler {
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => return,
-                _ = every_5_seconds.tick() => self.attempt("reconciliations", self.hand_out_reconciliations()).await,
+                _ = every_5_seconds.tick() => self.attempt_money("reconciliations", self.hand_out_reconciliations()).await,
                 _ = every_second.tick() => {
-                    self.attempt("operations", self.hand_out_operations()).await;
-                    self.attempt("inquiries", self.hand_out_inquiries(Scope::Everyone(self.clock.now()))).await;
+                    self.attempt_money("operations", self.hand_out_operations()).await;
+                    self.attempt_money("inquiries", self.hand_out_inquiries_of_everyone()).await;
                 }
             }
         }
@@ -143,7 +143,7 @@ impl Scheduler {
     async fn tick_collections(&self, stopping: &CancellationToken) {
         let mut wait = Duration::ZERO;
         while stopping.run_until_cancelled(sleep(wait)).await.is_some() {
-            self.attempt("collections", self.collect_invoices()).await;
+            self.attempt_money("collections", self.collect_invoices()).await;
             let full = operations::in_background(&self.db, COLLECTIONS_UNDER_WAY).await;
             wait = Duration::from_millis(if full.is_ok_and(|n| n >= COLLECTIONS_UNDER_WAY) { 100 } else { 1000 });
         }
@@ -157,8 +157,8 @@ impl Scheduler {
                 biased;
                 () = stopping.cancelled() => return,
                 _ = every_second.tick() => {
-                    self.attempt("clocks", self.hand_out_clocks()).await;
-                    self.attempt("accounts_ahead", self.hand_out_of_accounts_ahead()).await;
+                    self.attempt_money("clocks", self.hand_out_clocks()).await;
+                    self.attempt_money("accounts_ahead", self.hand_out_of_accounts_ahead()).await;
                 }
             }
         }
@@ -171,9 +171,9 @@ impl Scheduler {
                 biased;
                 () = stopping.cancelled() => return,
                 _ = every_second.tick() => {
-                    self.attempt("recurring_invoices", self.run_recurring_invoices(stopping)).await;
-                    self.attempt("subscriptions", self.bill_subscriptions(stopping)).await;
-                    self.attempt("payment_links", self.expire_payment_links()).await;
+                    self.attempt_money("recurring_invoices", self.run_recurring_invoices(stopping)).await;
+                    self.attempt_money("subscriptions", self.bill_subscriptions(stopping)).await;
+                    self.attempt_money("payment_links", self.expire_payment_links()).await;
                 }
             }
         }
@@ -206,6 +206,15 @@ impl Scheduler {
                     self.attempt("webhook_figures", figures::publish_webhooks(self)).await;
                 }
             }
+        }
+    }
+
+    /// A tick that moves money, or decides when money moves: none begins while the clock of this machine is wrong. What is due is
+    /// left to other schedulers, or until the clock is right.
+    async fn attempt_money(&self, tick: &'static str, work: impl Future<Output = Result<()>>) {
+        match self.clock.verify(&self.db).await {
+            Ok(()) => self.attempt(tick, work).await,
+            Err(_) => metrics::counter!("scheduler_ticks_total", "tick" => tick, "outcome" => "clock").increment(1),
         }
     }
 
@@ -266,7 +275,7 @@ impl Scheduler {
             if batch == 0 {
                 return Ok(());
             }
-            if self.collect(Scope::Everyone(self.clock.now()), batch).await? < batch {
+            if self.collect(Scope::everyone(&self.db).await?, batch).await? < batch {
                 return Ok(());
             }
         }
@@ -277,6 +286,10 @@ impl Scheduler {
         let collecting = flows::collect_due_invoices(&self.db, scope, batch, &Origin::default()).await?;
         self.hand_out(queues::COLLECTIONS, collecting.begun.iter().map(|begun| begun.operation.uuid())).await?;
         Ok(i64::try_from(collecting.due).unwrap_or(i64::MAX))
+    }
+
+    async fn hand_out_inquiries_of_everyone(&self) -> Result<()> {
+        self.hand_out_inquiries(Scope::everyone(&self.db).await?).await
     }
 
     async fn hand_out_inquiries(&self, scope: Scope) -> Result<()> {
@@ -292,7 +305,7 @@ impl Scheduler {
     /// What is due by the clocks of accounts that are ahead of everyone's time, account by account.
     /// What cannot be done for one account keeps no other waiting.
     async fn hand_out_of_accounts_ahead(&self) -> Result<()> {
-        for ahead in flows::accounts_ahead_with_due(&self.db, self.clock.now()).await? {
+        for ahead in flows::accounts_ahead_with_due(&self.db).await? {
             if let Err(error) = self.do_what_is_due(Scope::Account(ahead.account, ahead.now)).await {
                 tracing::error!(account = %ahead.account, %error, "what is due by a test clock was not done; the next tick does it");
             }
@@ -329,7 +342,7 @@ impl Scheduler {
 
     async fn bill_subscriptions(&self, stopping: &CancellationToken) -> Result<()> {
         for _ in 0..BILLINGS_A_TICK {
-            let everyone = Scope::Everyone(self.clock.now());
+            let everyone = Scope::everyone(&self.db).await?;
             // One that has missed several cycles has its next one in the next batch.
             if flows::run_due_subscriptions(&self.db, everyone, BILLING_BATCH).await? == 0 || stopping.is_cancelled() {
                 break;
@@ -340,7 +353,7 @@ impl Scheduler {
 
     async fn expire_payment_links(&self) -> Result<()> {
         loop {
-            let everyone = Scope::Everyone(self.clock.now());
+            let everyone = Scope::everyone(&self.db).await?;
             let expired = payment_links::run_due_payment_links(&self.db, everyone, EXPIRY_BATCH).await?;
             if i64::try_from(expired).is_ok_and(|n| n < EXPIRY_BATCH) {
                 return Ok(());
@@ -360,7 +373,7 @@ impl Scheduler {
 
     async fn run_recurring_invoices(&self, stopping: &CancellationToken) -> Result<()> {
         for _ in 0..BILLINGS_A_TICK {
-            let everyone = Scope::Everyone(self.clock.now());
+            let everyone = Scope::everyone(&self.db).await?;
             let found = flows::run_due_recurring_invoices(&self.db, everyone, RECURRING_BATCH).await?;
             // One that has missed several cycles has its next one in the next batch.
             if found == 0 || stopping.is_cancelled() {

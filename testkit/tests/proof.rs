@@ -14,6 +14,7 @@ fn main() {
         assert!(switch::holds(*rule), "{rule:?} can be left out");
     }
     assert_eq!(switch::at("perform.claimed"), None);
+    assert_eq!(switch::clock_offset_seconds(), 0.0);
 }
 "#;
 
@@ -46,8 +47,13 @@ fn a_release_build_can_be_told_to_do_nothing_wrong() {
     let built = build("off");
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let every_rule = "gate";
-    let told =
-        Command::new(&program).env("LEFT_OUT", every_rule).env("FAILPOINTS", "perform.claimed=return(abort)").output();
+    let offset = folder.path().join("offset");
+    std::fs::write(&offset, "3600").expect("written");
+    let told = Command::new(&program)
+        .env("LEFT_OUT", every_rule)
+        .env("FAILPOINTS", "perform.claimed=return(abort)")
+        .env("CLOCK_OFFSET_FILE", &offset)
+        .output();
     let told = told.expect("it starts");
     assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
 }

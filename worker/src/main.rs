@@ -20,6 +20,8 @@ use common::providers::{Providers, card_gateway::CardGateway, mock::Mock};
 use common::webhooks::dispatch::ATTEMPT_TIMEOUT;
 use common::{config, db, public_url, queues, telemetry};
 use queue::{Pool, Publisher, Queue, Redis, Wake};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 /// Money operations at once: each waits for its provider most of the time, and holds no connection meanwhile.
@@ -40,6 +42,8 @@ const MOCK_POOL: u32 = 8;
 const CLAIM_POOL: u32 = 1;
 /// Names of endpoints passed on at once.
 const WAKE_CONCURRENCY: usize = 64;
+/// How often the clock of this machine is compared with the database's time as it is known here.
+const CLOCK_CHECK: Duration = Duration::from_secs(1);
 /// How long a stop waits for what is in flight: a provider's time-out and the outcome's commit fit in.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -57,10 +61,9 @@ async fn main() -> Result<()> {
     let unchecked = config::keys_unchecked()?;
     let (work, dispatcher) = assemble(&redis, &keys.encryption)?;
 
-    let internal = telemetry::Internal::new((*work.db).clone(), metrics).starting();
+    let internal = telemetry::Internal::new((*work.db).clone(), metrics).reporting("worker").starting();
     let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;
     let money_concurrency = config::money_concurrency(MONEY_CONCURRENCY)?;
-    let pools = work.pools(money_concurrency);
     if !unchecked {
         // What it would deliver with others would not be signed.
         tokio::select! {
@@ -71,18 +74,40 @@ async fn main() -> Result<()> {
     internal.has_started();
     tracing::info!(metrics = %metrics_address, "worker is waiting for work");
 
-    let draining = async move {
+    let stop = CancellationToken::new();
+    let draining = async {
         telemetry::shutdown_signal().await;
         tracing::info!("worker is stopping: what is in flight is finished, nothing new is taken");
         internal.drain();
+        stop.cancel();
     };
-    let (stopped, (), ()) = tokio::join!(
-        queue::run(&redis, pools, draining, SHUTDOWN_TIMEOUT),
-        fallback::run(&work, money_concurrency, telemetry::shutdown_signal(), SHUTDOWN_TIMEOUT),
-        dispatcher.run(telemetry::shutdown_signal(), SHUTDOWN_TIMEOUT),
+    let ((), unfinished, ()) = tokio::join!(
+        draining,
+        take_work(&work, &redis, money_concurrency, &stop),
+        dispatcher.run(stop.cancelled(), SHUTDOWN_TIMEOUT),
     );
-    tracing::info!(unfinished = stopped.unfinished, "worker has stopped; recovery takes up what is unfinished");
+    tracing::info!(unfinished, "worker has stopped; recovery takes up what is unfinished");
     Ok(())
+}
+
+/// Takes work until `stop`, but none while the clock of this machine is wrong: what is in flight then is finished, the rest is left
+/// to others. Answers how many handlers were left unfinished at the end.
+async fn take_work(work: &Arc<Work>, redis: &Redis, money_concurrency: usize, stop: &CancellationToken) -> usize {
+    let mut unfinished = 0;
+    while stop.run_until_cancelled(work.clock_is_right()).await.is_some() {
+        let pause = stop.child_token();
+        let watching = async {
+            pause.run_until_cancelled(work.clock_is_wrong()).await;
+            pause.cancel();
+        };
+        let (stopped, (), ()) = tokio::join!(
+            queue::run(redis, work.pools(money_concurrency), pause.cancelled(), SHUTDOWN_TIMEOUT),
+            fallback::run(work, money_concurrency, pause.cancelled(), SHUTDOWN_TIMEOUT),
+            watching,
+        );
+        unfinished = stopped.unfinished;
+    }
+    unfinished
 }
 
 /// What all handlers share, and what makes the attempts of webhooks.
@@ -135,11 +160,27 @@ impl Work {
         Pool::new(queue, concurrency, move |wake| handler(Arc::clone(&work), wake))
     }
 
+    async fn clock_is_right(&self) {
+        while let Err(reason) = self.clock.verify(&self.db).await {
+            tracing::warn!(%reason, "worker takes no work");
+            sleep(CLOCK_CHECK).await;
+        }
+    }
+
+    async fn clock_is_wrong(&self) {
+        while self.clock.verify(&self.db).await.is_ok() {
+            sleep(CLOCK_CHECK).await;
+        }
+    }
+
     async fn wake_endpoint(self: Arc<Self>, wake: Wake) {
         self.wakes.wake(WebhookEndpointId::from_uuid(wake.id));
     }
 
     async fn perform(self: Arc<Self>, wake: Wake) {
+        if self.clock.check().is_err() {
+            return;
+        }
         let id = OperationId::from_uuid(wake.id);
         let span = tracing::info_span!("operation", operation = %id, request_id = wake.request_id);
         async {

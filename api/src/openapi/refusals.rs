@@ -105,6 +105,14 @@ const REFUSALS: &[Refusal] = &[
         description: "Our fault; nothing was done, and sending it again is safe.",
     },
     Refusal {
+        name: "Unavailable",
+        status: 503,
+        codes: &["api_error"],
+        needs: &[],
+        limited: false,
+        description: "This server cannot begin anything at the moment; nothing was done, and sending it again is safe.",
+    },
+    Refusal {
         name: "NotSupported",
         status: 501,
         codes: &["capability_not_supported"],
@@ -200,6 +208,7 @@ pub(super) fn of(endpoint: &Endpoint) -> Map<String, Value> {
     let applies = |refusal: &&Refusal| {
         of_all.contains(&refusal.name)
             || matches!(refusal.name, "TooLarge" | "TooManyRequests" | "Fault")
+            || (refusal.name == "Unavailable" && endpoint.method != "get")
             || endpoint.sheet.refusals.contains(&refusal.status)
     };
     REFUSALS

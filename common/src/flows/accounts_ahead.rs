@@ -16,15 +16,15 @@ pub struct AccountAhead {
 }
 
 /// The accounts that are ahead, are not being advanced, and have something due: a line for each kind of it, which reads the first
-/// entry of a range of an index that begins with the account. The cost follows the number of clocks. `now` is everyone's time.
+/// entry of a range of an index that begins with the account. The cost follows the number of clocks.
 ///
 /// # Errors
 /// Only the database's.
-pub async fn accounts_ahead_with_due(db: &PgPool, now: Timestamp) -> Result<Vec<AccountAhead>> {
+pub async fn accounts_ahead_with_due(db: &PgPool) -> Result<Vec<AccountAhead>> {
     let rows = sqlx::query_as!(
         AccountAhead,
         r#"SELECT c.account_id AS account, n.now AS "now!"
-           FROM test_clocks c CROSS JOIN LATERAL account_now(c.account_id, $1) AS n(now)
+           FROM test_clocks c CROSS JOIN LATERAL account_now(c.account_id, (SELECT clock_timestamp())) AS n(now)
            WHERE c.ahead_us > 0 AND c.target IS NULL AND n.now >= least(
                (SELECT p.inquiry_at FROM payments p WHERE p.inquiry_at IS NOT NULL
                     AND (p.account_id, p.inquiry_at) >= (c.account_id, '-infinity')
@@ -46,7 +46,6 @@ pub async fn accounts_ahead_with_due(db: &PgPool, now: Timestamp) -> Result<Vec<
                     AND (s.account_id, greatest(s.next_billing_at, s.retry_at)) >= (c.account_id, '-infinity')
                     AND (s.account_id, greatest(s.next_billing_at, s.retry_at)) <= (c.account_id, 'infinity')
                 ORDER BY s.account_id, greatest(s.next_billing_at, s.retry_at) LIMIT 1))"#,
-        now,
     )
     .fetch_all(db)
     .await?;

@@ -3,7 +3,7 @@
 
 mod switch;
 
-pub use switch::{Act, Rule, at, holds};
+pub use switch::{Act, Rule, at, clock_offset_seconds, holds};
 
 use crate::error::{Error, Result};
 

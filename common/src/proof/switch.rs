@@ -61,6 +61,18 @@ rules! {
     Redelivery = "redelivery",
     /// Each delivery of an event is the same bytes.
     Bytes = "bytes",
+    /// Time is the database's, and a process whose machine's clock is wrong starts no work that moves money.
+    DatabaseClock = "database_clock",
+    /// What a provider did not process is no outcome of work that nobody waits for.
+    NotProcessed = "not_processed",
+    /// A provider that processes nothing is sent nothing but a probe now and then.
+    Breaker = "breaker",
+    /// A capture, void or refund has a reference of its own at the provider.
+    ChildReference = "child_reference",
+    /// A charge of another total than was asked is reversed, not booked.
+    Total = "total",
+    /// Rows of one table are locked in the order of their ids.
+    LockOrder = "lock_order",
 }
 
 /// What happens at a failpoint.
@@ -86,6 +98,19 @@ pub fn at(point: &'static str) -> Option<Act> {
     armed::at(point)
 }
 
+/// By how many seconds the clock of this machine is to be taken for wrong: the number in the file that `CLOCK_OFFSET_FILE`
+/// names, which is read ten times a second at most.
+#[cfg(debug_assertions)]
+pub fn clock_offset_seconds() -> f64 {
+    armed::clock_offset_seconds()
+}
+
+/// See above: a release build has the clock of its machine.
+#[cfg(not(debug_assertions))]
+pub const fn clock_offset_seconds() -> f64 {
+    0.0
+}
+
 /// See above: in a release build every rule is kept.
 #[cfg(not(debug_assertions))]
 pub const fn holds(_: Rule) -> bool {
@@ -101,9 +126,10 @@ pub const fn at(_: &'static str) -> Option<Act> {
 #[cfg(debug_assertions)]
 mod armed {
     use std::env;
+    use std::fs;
     use std::process;
-    use std::sync::OnceLock;
-    use std::time::Duration;
+    use std::sync::{Mutex, OnceLock};
+    use std::time::{Duration, Instant};
 
     use super::{Act, Rule};
 
@@ -127,6 +153,26 @@ mod armed {
             }
             rules
         })
+    }
+
+    pub(super) fn clock_offset_seconds() -> f64 {
+        const READ_AGAIN_AFTER: Duration = Duration::from_millis(100);
+        static FILE: OnceLock<Option<String>> = OnceLock::new();
+        static LAST: Mutex<Option<(Instant, f64)>> = Mutex::new(None);
+        let Some(file) = FILE.get_or_init(|| env::var("CLOCK_OFFSET_FILE").ok()) else { return 0.0 };
+        let Ok(mut last) = LAST.lock() else { return 0.0 };
+        match *last {
+            Some((read, offset)) if read.elapsed() < READ_AGAIN_AFTER => offset,
+            _ => {
+                let text = fs::read_to_string(file).unwrap_or_default();
+                let offset = match text.trim() {
+                    "" => 0.0,
+                    number => number.parse().unwrap_or_else(|_| refuse(&format!("{file} holds no number of seconds"))),
+                };
+                *last = Some((Instant::now(), offset));
+                offset
+            }
+        }
     }
 
     pub(super) fn at(point: &'static str) -> Option<Act> {

@@ -195,6 +195,10 @@ async fn called(app: App, operation: &Operation, form: Form, lifetime: Lifetime)
     if operation.fallback != Code::Unknown && !app.pulse.is_steady() {
         return Err(Failure::NotEntered("the gateway was paused, and nothing was entered"));
     }
+    // Days, limits and `valid_until` go by the clock.
+    if operation.fallback != Code::Unknown && app.clock.verify(&app.db).await.is_err() {
+        return Err(Failure::NotEntered("the gateway's clock is wrong, and nothing was entered"));
+    }
     let (username, api_key) = (form.get("username"), form.get("api_key"));
     let account = accounts::authenticate(&app.db, &app.vaulting.pepper, username, api_key).await?;
     let lifetime = bounded(&app, &form, lifetime)?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sqlx::PgPool;
 
-use crate::clock::Clock;
+use crate::clock::{CLOCK_TOLERANCE, Clock};
 use crate::error::Result;
 use crate::id::{AccountId, OperationId, PaymentId, WebhookEndpointId};
 use crate::invoices;
@@ -12,6 +12,7 @@ use crate::operations::Kind;
 use crate::payment_links;
 use crate::recurring_invoices;
 use crate::subscriptions;
+use crate::telemetry::{RunningProcess, running_processes};
 use crate::time::Timestamp;
 use crate::webhooks::{DisabledReason, EndpointStatus, dispatch};
 
@@ -81,6 +82,7 @@ impl Finding {
 pub async fn examine(db: &PgPool, clock: &Clock) -> Result<Vec<Finding>> {
     Ok(vec![
         postgres_clock(db, clock).await?,
+        process_clocks(db).await?,
         connections(db).await?,
         for_a_person(db).await?,
         unknown(db).await?,
@@ -102,7 +104,7 @@ pub async fn examine(db: &PgPool, clock: &Clock) -> Result<Vec<Finding>> {
 /// Grades a clock that is off by so many seconds.
 pub fn clock_off(check: &'static str, seconds: f64) -> Finding {
     let says = format!("this machine's clock is off by {seconds:+.1} s");
-    let advice = "set both clocks by NTP: signatures are refused at 300 s, and what is due comes too early or too late";
+    let advice = "set both clocks by NTP: a process whose clock is more than 2 s off starts no work that moves money";
     match seconds.abs() {
         off if off < 2.0 => Finding::ok(check, says),
         off if off < 30.0 => Finding::of(check, Grade::Warn, says, advice),
@@ -111,11 +113,27 @@ pub fn clock_off(check: &'static str, seconds: f64) -> Finding {
 }
 
 async fn postgres_clock(db: &PgPool, clock: &Clock) -> Result<Finding> {
-    let before = clock.now().as_millisecond();
-    let query = sqlx::query_scalar!(r#"SELECT clock_timestamp() AS "now!: Timestamp""#);
-    let theirs = query.fetch_one(db).await?.as_millisecond();
-    let ours = i64::midpoint(before, clock.now().as_millisecond());
-    Ok(clock_off("clock of postgres", (ours - theirs) as f64 / 1000.0))
+    clock.synchronize(&mut *db.acquire().await?).await?;
+    Ok(clock_off("clock of postgres", clock.ahead_seconds().unwrap_or(0.0)))
+}
+
+/// Each process reports how far its machine's clock is off.
+async fn process_clocks(db: &PgPool) -> Result<Finding> {
+    let processes = running_processes(db).await?;
+    let tolerance = CLOCK_TOLERANCE.as_secs_f64();
+    let off = |process: &&RunningProcess| process.clock_ahead_seconds.is_some_and(|ahead| ahead.abs() > tolerance);
+    let named: Vec<_> = processes
+        .iter()
+        .filter(off)
+        .map(|process| format!("{} ({:+.1} s)", process.name, process.clock_ahead_seconds.unwrap_or(0.0)))
+        .collect();
+    let check = "clocks of processes";
+    if named.is_empty() {
+        return Ok(Finding::ok(check, format!("{} processes run, and none is off", processes.len())));
+    }
+    let says = format!("{} of {} processes are off: {}", named.len(), processes.len(), named.join("; "));
+    let advice = "set these machines' clocks by NTP: until then these processes start no work that moves money";
+    Ok(Finding::of(check, Grade::Bad, says, advice))
 }
 
 async fn connections(db: &PgPool) -> Result<Finding> {

@@ -1,0 +1,60 @@
+//! Which processes run, and how far their machines' clocks are off: each writes a row of its own every few seconds.
+
+use sqlx::{PgConnection, PgPool};
+
+use crate::clock::Clock;
+use crate::error::Result;
+
+/// A process as it names itself.
+#[derive(Clone, Debug)]
+pub(super) struct Process {
+    kind: &'static str,
+    name: String,
+}
+
+impl Process {
+    /// This process, of this kind (`api`, `worker`, `scheduler`).
+    pub(super) fn this(kind: &'static str) -> Self {
+        let machine =
+            std::fs::read_to_string("/proc/sys/kernel/hostname").ok().or_else(|| std::env::var("HOSTNAME").ok());
+        let machine = machine.as_deref().map_or("this machine", str::trim);
+        Self { kind, name: format!("{kind} on {machine}, process {}", std::process::id()) }
+    }
+
+    /// Writes that it runs, and forgets those that have not done so for an hour.
+    pub(super) async fn report(&self, db: &mut PgConnection, clock: &Clock) -> sqlx::Result<()> {
+        sqlx::query!(
+            "WITH ended AS (DELETE FROM processes WHERE seen_at < clock_timestamp() - interval '1 hour' AND name <> $1)
+             INSERT INTO processes (name, kind, clock_ahead_seconds, seen_at) VALUES ($1, $2, $3, clock_timestamp())
+             ON CONFLICT (name) DO UPDATE SET clock_ahead_seconds = $3, seen_at = clock_timestamp()",
+            self.name,
+            self.kind,
+            clock.ahead_seconds(),
+        )
+        .execute(db)
+        .await?;
+        Ok(())
+    }
+}
+
+/// A process that reported within the last half minute.
+#[derive(Debug)]
+pub struct RunningProcess {
+    /// Kind, machine and process id.
+    pub name: String,
+    /// By how many seconds its machine's clock is ahead of the database's.
+    pub clock_ahead_seconds: Option<f64>,
+}
+
+/// The processes that run now, by name.
+///
+/// # Errors
+/// Only the database's.
+pub async fn running_processes(db: &PgPool) -> Result<Vec<RunningProcess>> {
+    let rows = sqlx::query_as!(
+        RunningProcess,
+        "SELECT name, clock_ahead_seconds FROM processes
+         WHERE seen_at > (SELECT clock_timestamp() - interval '30 seconds') ORDER BY name",
+    );
+    Ok(rows.fetch_all(db).await?)
+}
