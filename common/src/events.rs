@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use crate::clock::Clock;
 use crate::db::{Tx, worth_repeating};
 use crate::error::{Error, Result};
-use crate::id::{AccountId, EventId};
+use crate::id::{AccountId, EventId, RefundId};
 use crate::queues;
 use crate::time::Timestamp;
 
@@ -45,6 +45,9 @@ event_types! {
     PaymentRequiresAction = "payment.requires_action",
     PaymentRefunded = "payment.refunded",
     PaymentRefundFailed = "payment.refund_failed",
+    PaymentFailed = "payment.failed",
+    PaymentCaptureFailed = "payment.capture_failed",
+    PaymentVoidFailed = "payment.void_failed",
     WebhookEndpointDisabled = "webhook_endpoint.disabled",
     InvoiceIssued = "invoice.issued",
     InvoiceScheduled = "invoice.scheduled",
@@ -77,8 +80,12 @@ struct Payload<'a, T> {
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Data<'a, T> {
     object: &'a T,
+    /// Which of the object's refunds has come to its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refund_id: Option<RefundId>,
 }
 
 /// An event about to be written.
@@ -100,9 +107,19 @@ pub struct Event {
 /// # Errors
 /// [`Error::Internal`] if the object is no JSON.
 pub fn render(livemode: bool, kind: EventType, object: &impl Serialize, now: Timestamp) -> Result<Event> {
+    render_about(livemode, kind, object, None, now)
+}
+
+fn render_about(
+    livemode: bool,
+    kind: EventType,
+    object: &impl Serialize,
+    refund_id: Option<RefundId>,
+    now: Timestamp,
+) -> Result<Event> {
     let at = Clock::system().now();
     let id = EventId::new(at);
-    let payload = Payload { id, kind: kind.name(), timestamp: now, livemode, data: Data { object } };
+    let payload = Payload { id, kind: kind.name(), timestamp: now, livemode, data: Data { object, refund_id } };
     let payload = serde_json::to_string(&payload).map_err(|e| Error::internal(format!("event of {kind:?}: {e}")))?;
     Ok(Event { id, kind, payload, at })
 }
@@ -120,7 +137,23 @@ pub async fn append(
     object: &impl Serialize,
     now: Timestamp,
 ) -> Result<EventId> {
-    let event = render(livemode, kind, object, now)?;
+    append_about(tx, account, livemode, kind, object, None, now).await
+}
+
+/// The same of an event about one refund of a payment, which it names.
+///
+/// # Errors
+/// Only the database's.
+pub async fn append_about(
+    tx: &mut Tx,
+    account: AccountId,
+    livemode: bool,
+    kind: EventType,
+    object: &impl Serialize,
+    refund_id: Option<RefundId>,
+    now: Timestamp,
+) -> Result<EventId> {
+    let event = render_about(livemode, kind, object, refund_id, now)?;
     let endpoints = sqlx::query_scalar!(
         r#"SELECT endpoint AS "endpoint!" FROM emit_event($1, $2, $3, $4, $5) AS endpoint"#,
         event.id.uuid(),

@@ -15,7 +15,7 @@ use crate::{Ctl, entry};
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Order faults and gaps of the mock for one account. What is not named: latency, lost answers and class stay as they
-    /// are; refusing ends, and every operation is there.
+    /// are; refusing and rejecting end, and every operation is there.
     Set(Set),
 }
 
@@ -29,9 +29,12 @@ pub(crate) struct Set {
     /// So many of the next answers are lost, after the books were written.
     #[arg(long, value_parser = clap::value_parser!(i32).range(0..))]
     lose_answer: Option<i32>,
-    /// Refuse every request, with nothing written.
+    /// Process no request, as in an outage: payments fail with provider_unavailable, other work is tried again.
     #[arg(long)]
     refuse: bool,
+    /// Refuse every capture, void and refund for good.
+    #[arg(long)]
+    reject: bool,
     /// A: a repeated reference gets the first answer. B: it is refused, and can be looked up. C: neither.
     #[arg(long, value_enum)]
     class: Option<Class>,
@@ -58,13 +61,19 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
         Class::B => RecoveryClass::Lookup,
         Class::C => RecoveryClass::Neither,
     });
-    let faults =
-        Faults { latency_ms: set.latency_ms, lose_answers: set.lose_answer, refuse: Some(set.refuse), recovery };
+    let faults = Faults {
+        latency_ms: set.latency_ms,
+        lose_answers: set.lose_answer,
+        refuse: Some(set.refuse),
+        reject: Some(set.reject),
+        recovery,
+    };
     set_faults(&mut **act, provider_account, &faults).await?;
     let detail = json!({
         "latency_ms": set.latency_ms,
         "lose_answer": set.lose_answer,
         "refuse": set.refuse,
+        "reject": set.reject,
         "class": faults.recovery.map(RecoveryClass::letter),
         "without": set.without.iter().map(|operation| operation.name()).collect::<Vec<_>>(),
     });

@@ -115,6 +115,13 @@ impl Row {
         }
     }
 
+    /// `store::breaker::put_back`: of the latest claim alone, of a row whose one request certainly did nothing.
+    pub fn put_back(&mut self, fenced: bool) {
+        if fenced && !self.state.is_final() && self.state != State::Absent {
+            *self = Self::new(State::Ready);
+        }
+    }
+
     /// `store::finish`, and its twin in `flows/straight.rs`.
     pub fn finish(&mut self, state: State) {
         *self = Self::new(state);

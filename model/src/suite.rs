@@ -76,6 +76,7 @@ pub fn flawed_charges() -> Vec<(Charging, Shows)> {
         (of(a).without(Flaw::NotProcessedAfterAll), Shows::Breaks(FAILED_IS_FAILED)),
         (of(a).without(Flaw::NotProcessedUnfenced), Shows::Breaks(FAILED_IS_FAILED)),
         (of(b).without(Flaw::NotProcessedUnfenced), Shows::Breaks(FAILED_IS_FAILED)),
+        (of(Class::LookupOnly).without(Flaw::PutBackUnfenced), Shows::Breaks(ONE_CHARGE)),
         (forgetful(2).without(Flaw::RefusalUnfenced), Shows::Breaks(FAILED_IS_FAILED)),
         (Charging { reconciles: true, ..endless(b, 2) }.without(Flaw::KeepSecondCharge), Shows::GetsStuck),
         (of(b).without(Flaw::BelieveRefusal), Shows::Breaks(FAILED_IS_FAILED)),

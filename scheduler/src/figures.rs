@@ -9,10 +9,14 @@ use common::{flows, invoices, payment_links, queues, recurring_invoices, subscri
 
 use crate::schedule::Scheduler;
 
+/// Breakers that are counted.
+const BREAKERS: i64 = 10_000;
+
 /// What is not at its end of the operations, what went wrong of late, and the queues.
 pub(crate) async fn publish(of: &Scheduler) -> Result<()> {
     publish_operations(of).await?;
     publish_what_went_wrong(of).await?;
+    publish_breakers(of).await?;
     for queue in queues::ALL {
         // Redis may be away; then there is no figure, and its own alarms say so.
         if let Ok(depth) = of.publisher.depth(queue).await {
@@ -50,10 +54,24 @@ async fn publish_what_went_wrong(of: &Scheduler) -> Result<()> {
         let row = charges.iter().find(|row| row.provider == provider);
         metrics::gauge!("payments_duplicate_charges_lately", "provider" => provider.name())
             .set(row.map_or(0, |row| row.found) as f64);
+        metrics::gauge!("payments_amount_mismatches_recent", "provider" => provider.name())
+            .set(row.map_or(0, |row| row.mismatched) as f64);
         metrics::gauge!("payments_reversals_refused_lately", "provider" => provider.name())
             .set(row.map_or(0, |row| row.kept) as f64);
     }
     metrics::gauge!("payments_orphans_lately").set(flows::orphans_lately(&of.db).await? as f64);
+    Ok(())
+}
+
+/// Which providers process nothing. The accounts are not named: there may be any number.
+async fn publish_breakers(of: &Scheduler) -> Result<()> {
+    let open = operations::breakers(&of.db, BREAKERS).await?;
+    for provider in ProviderKind::ALL {
+        let ages = open.iter().filter(|breaker| breaker.provider == provider).map(|breaker| breaker.seconds);
+        metrics::gauge!("provider_breakers_open", "provider" => provider.name()).set(ages.clone().count() as f64);
+        metrics::gauge!("provider_breakers_oldest_seconds", "provider" => provider.name())
+            .set(ages.fold(0.0, f64::max));
+    }
     Ok(())
 }
 

@@ -125,7 +125,7 @@ fn assemble(redis: &Redis, encryption: &KeyRing) -> Result<(Arc<Work>, webhooks:
     let (dispatcher, wakes) = webhooks::Dispatcher::new(db.clone(), claims, sender);
     let mock = Mock::new(db::pool(&database_url, MOCK_POOL, "mock-provider")?);
     let card_gateway = config::card_gateway_url()?.map(|url| CardGateway::new(url, (*db).clone(), encryption.clone()));
-    let providers = Providers::new(mock, card_gateway);
+    let providers = Providers::new(mock, card_gateway).with_retry_limit(config::provider_retry_limit()?);
     Ok((Arc::new(Work { db, wakes, providers, clock: Clock::system(), publisher }), dispatcher))
 }
 

@@ -10,6 +10,7 @@ use crate::money::Money;
 use crate::operations::{self, Kind, NewOperation, Origin, State, Subject};
 use crate::payments::{self, Payment, Refund, RefundStatus, refunds};
 use crate::proof::failpoint;
+use crate::providers::FailureCode;
 use crate::time::Timestamp;
 
 /// What is asked of a payment. Amounts are in minor units; none is all.
@@ -93,6 +94,7 @@ async fn write(
         amount,
         status: RefundStatus::Pending,
         created_at: now,
+        failure_code: None,
     });
     match &refund {
         Some(refund) => {
@@ -118,6 +120,7 @@ async fn write(
             source: None,
             target_ref,
             action_token: None,
+            by_system: false,
             origin,
         },
     )
@@ -135,7 +138,20 @@ async fn write(
 pub async fn changed(db: &PgPool, payment: &Payment, operation: OperationId) -> Result<Option<(Payment, Vec<Refund>)>> {
     match operations::state(db, payment.account_id, operation).await? {
         State::Succeeded => payments::retrieve_with_refunds(db, payment.account_id, payment.id).await.map(Some),
-        State::Declined | State::Failed => Err(Error::conflict("the provider refused; the payment is as it was")),
+        State::Declined | State::Failed => {
+            let code = operations::failure_code(db, payment.account_id, operation).await?;
+            Err(Error::conflict(match code {
+                Some(FailureCode::ProviderUnavailable) => {
+                    "the provider could not be reached; nothing was done, the payment is as it was: try again later"
+                }
+                Some(FailureCode::Configuration) => {
+                    "the account is not set up for this at the provider; nothing was done, the payment is as it was"
+                }
+                Some(FailureCode::ProviderRefused | FailureCode::AmountMismatch) | None => {
+                    "the provider refused; the payment is as it was"
+                }
+            }))
+        }
         State::Ready | State::Claimed | State::Sending | State::Unknown => Ok(None),
     }
 }

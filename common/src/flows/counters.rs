@@ -6,7 +6,7 @@ use crate::operations::Kind;
 use crate::providers::ProviderKind;
 
 /// What may come of asking a provider.
-const OUTCOMES: [&str; 6] = ["succeeded", "challenged", "declined", "failed", "pending", "unknown"];
+const OUTCOMES: [&str; 7] = ["succeeded", "challenged", "declined", "failed", "pending", "unknown", "not_processed"];
 /// What may come of an attempt to collect an invoice.
 const COLLECTIONS: [&str; 6] = ["paid", "soft_decline", "hard_decline", "exhausted", "no_card", "no_currency"];
 
@@ -23,8 +23,15 @@ pub fn count_payments_from_nought() {
         for outcome in [reconcile::OK, reconcile::FAILED] {
             metrics::counter!("payments_statements_total", "provider" => provider, "outcome" => outcome).increment(0);
         }
-        metrics::counter!("payments_duplicate_charges_total", "provider" => provider).increment(0);
-        metrics::counter!("payments_late_changes_total", "provider" => provider).increment(0);
+        for counter in [
+            "payments_duplicate_charges_total",
+            "payments_amount_mismatches_total",
+            "payments_configuration_errors_total",
+            "payments_not_processed_given_up_total",
+            "payments_late_changes_total",
+        ] {
+            metrics::counter!(counter, "provider" => provider).increment(0);
+        }
     }
     metrics::counter!("payments_reconciled_total").increment(0);
     metrics::counter!("payments_orphans_total").increment(0);

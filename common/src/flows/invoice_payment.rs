@@ -1,7 +1,7 @@
 //! The outcome of a payment for an invoice: the invoice is locked first, and ends or goes on in the same transaction.
 
 use super::late::{Recorded, too_late};
-use super::outcome::{conclude, finish};
+use super::outcome::{conclude, finish, misfit};
 use super::reversal::reverse_partial;
 use super::straight::finish_collection;
 use crate::accounts::{self, Mode};
@@ -14,7 +14,7 @@ use crate::invoices::{self, Circumstances, Failure, Invoice, InvoiceView, Next, 
 use crate::operations::{self, Claimed};
 use crate::payments::{self, Payment, PaymentView, Status};
 use crate::proof::failpoint;
-use crate::providers::{Answer, DeclineType};
+use crate::providers::{Answer, DeclineType, FailureCode};
 use crate::queues;
 use crate::subscriptions::{self, Subscription};
 use crate::time::Timestamp;
@@ -40,6 +40,7 @@ pub(super) async fn charge_for_invoice(
         }
         Answer::Declined { .. }
         | Answer::Charged { .. }
+        | Answer::Mismatched { .. }
         | Answer::Challenged { .. }
         | Answer::Refused { .. }
         | Answer::Done { .. }
@@ -58,8 +59,10 @@ pub(super) async fn charge_for_invoice(
         Answer::Charged { amount, .. } if *amount >= payment.amount_requested => None,
         Answer::Charged { .. } => Some(Failure::PARTIAL),
         Answer::Declined { decline, .. } => Some(Failure { code: &decline.code, kind: decline.kind }),
-        Answer::Refused { .. } | Answer::Challenged { .. } | Answer::Done { .. } | Answer::Stored { .. } => {
-            Some(Failure::NOT_PROCESSED)
+        Answer::Mismatched { .. } => Some(Failure::of(FailureCode::AmountMismatch)),
+        Answer::Refused { code, .. } => Some(Failure::of(*code)),
+        Answer::Challenged { .. } | Answer::Done { .. } | Answer::Stored { .. } => {
+            return Err(misfit(claimed, "that answer"));
         }
     };
     match failure {

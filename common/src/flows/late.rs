@@ -9,6 +9,7 @@ use crate::operations::{self, Claimed, Kind, Locked, NewOperation, Origin, Subje
 use crate::payments::Payment;
 use crate::proof::{self, Rule};
 use crate::providers::{Answer, ProviderKind};
+use crate::queues;
 use crate::time::Timestamp;
 
 /// What became of an outcome that was to be written.
@@ -41,7 +42,11 @@ pub(super) fn is_empty_handed(claimed: &Claimed, answer: &Answer) -> bool {
         Answer::Refused { .. } => true,
         // The card gateway enters nothing of what its limits decline, and leaves the reference free.
         Answer::Declined { .. } => claimed.provider == ProviderKind::CardGateway,
-        Answer::Charged { .. } | Answer::Challenged { .. } | Answer::Done { .. } | Answer::Stored { .. } => false,
+        Answer::Charged { .. }
+        | Answer::Mismatched { .. }
+        | Answer::Challenged { .. }
+        | Answer::Done { .. }
+        | Answer::Stored { .. } => false,
     }
 }
 
@@ -112,9 +117,13 @@ async fn late_charge(
 ) -> Result<()> {
     match answer {
         Answer::Charged { provider_ref, amount, .. } if operation.provider_ref.as_ref() != Some(provider_ref) => {
-            reverse(tx, claimed, payment, provider_ref, *amount, now).await
+            reverse(tx, claimed, payment, provider_ref, *amount, Anomaly::SecondCharge, now).await
+        }
+        Answer::Mismatched { provider_ref, total } if operation.provider_ref.as_ref() != Some(provider_ref) => {
+            reverse(tx, claimed, payment, provider_ref, *total, Anomaly::AmountMismatch, now).await
         }
         Answer::Charged { .. }
+        | Answer::Mismatched { .. }
         | Answer::Challenged { .. }
         | Answer::Declined { .. }
         | Answer::Refused { .. }
@@ -133,12 +142,24 @@ async fn paid_by(tx: &mut Tx, claimed: &Claimed, provider_ref: &str) -> Result<O
     Ok(query.fetch_optional(&mut **tx).await?)
 }
 
-async fn reverse(
+/// Why no payment wants a charge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+pub(super) enum Anomaly {
+    /// Another one pays for its payment, or it has failed.
+    SecondCharge,
+    /// It is of another total than was asked.
+    AmountMismatch,
+}
+
+/// Records a charge that no payment wants, with the operation that reverses it. Once for each charge.
+pub(super) async fn reverse(
     tx: &mut Tx,
     claimed: &Claimed,
     payment: &Payment,
     provider_ref: &str,
     amount: i64,
+    anomaly: Anomaly,
     now: Timestamp,
 ) -> Result<()> {
     let recorded = sqlx::query_scalar!(
@@ -161,10 +182,14 @@ async fn reverse(
         return Ok(());
     }
     tracing::error!(
-        operation = %claimed.id, payment = %payment.id, provider_ref, amount,
-        "a second approved charge for one payment: recorded as an anomaly, and its reversal is on its way"
+        operation = %claimed.id, payment = %payment.id, provider_ref, amount, asked = payment.amount_requested, ?anomaly,
+        "an approved charge that no payment wants: recorded as an anomaly, and its reversal is on its way"
     );
-    metrics::counter!("payments_duplicate_charges_total", "provider" => claimed.provider.name()).increment(1);
+    let counter = match anomaly {
+        Anomaly::SecondCharge => "payments_duplicate_charges_total",
+        Anomaly::AmountMismatch => "payments_amount_mismatches_total",
+    };
+    metrics::counter!(counter, "provider" => claimed.provider.name()).increment(1);
     let reversal = OperationId::new(now);
     let money = crate::money::Money { minor: amount, currency: payment.currency };
     operations::insert(
@@ -180,14 +205,15 @@ async fn reverse(
             source: None,
             target_ref: Some(provider_ref),
             action_token: None,
+            by_system: true,
             origin: &Origin::default(),
         },
     )
     .await?;
     sqlx::query!(
         "INSERT INTO charge_anomalies
-            (id, account_id, payment_id, operation_id, reversal_operation_id, provider_ref, amount, currency, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+            (id, account_id, payment_id, operation_id, reversal_operation_id, provider_ref, amount, currency, created_at, kind)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
         AnomalyId::new(now).uuid(),
         claimed.account_id.uuid(),
         payment.id.uuid(),
@@ -197,8 +223,10 @@ async fn reverse(
         amount,
         payment.currency.code(),
         now,
+        anomaly as Anomaly,
     )
     .execute(&mut **tx)
     .await?;
+    tx.wake(queues::MONEY, reversal.uuid());
     Ok(())
 }

@@ -15,13 +15,15 @@ const LOOKED_BACK: Duration = Duration::from_secs(30 * 86400);
 /// Second charges that are looked at.
 const LOOKED_AT: i64 = 10_000;
 
-/// Second charges of one provider, in the last hour.
+/// Charges of one provider that no payment wants, in the last hour.
 #[derive(Clone, Copy, Debug)]
 pub struct SecondCharges {
     /// Who approved them.
     pub provider: ProviderKind,
-    /// Those that were found.
+    /// Second charges that were found.
     pub found: i64,
+    /// Charges of another total than was asked that were found.
+    pub mismatched: i64,
     /// Those whose reversal was refused.
     pub kept: i64,
 }
@@ -34,10 +36,11 @@ pub async fn second_charges_lately(db: &PgPool) -> Result<Vec<SecondCharges>> {
     // An anomaly's own time is that of its account, whose clock may be ahead; its reversal has the database's.
     let rows = sqlx::query_as!(
         SecondCharges,
-        r#"SELECT p.provider, count(*) FILTER (WHERE o.created_at > l.since) AS "found!",
+        r#"SELECT p.provider, count(*) FILTER (WHERE a.kind = 'second_charge' AND o.created_at > l.since) AS "found!",
+                  count(*) FILTER (WHERE a.kind = 'amount_mismatch' AND o.created_at > l.since) AS "mismatched!",
                   count(*) FILTER (WHERE o.state IN ('failed', 'declined') AND o.finished_at > l.since) AS "kept!"
            FROM (SELECT clock_timestamp() - make_interval(secs => $1) AS since) l,
-                (SELECT reversal_operation_id FROM charge_anomalies
+                (SELECT reversal_operation_id, kind FROM charge_anomalies
                  WHERE id >= ulid_floor((SELECT clock_timestamp()) - make_interval(secs => $2)) ORDER BY id DESC LIMIT $3) a
            JOIN operations o ON o.id = a.reversal_operation_id
            JOIN provider_accounts p ON p.id = o.provider_account_id GROUP BY p.provider"#,

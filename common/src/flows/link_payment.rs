@@ -41,6 +41,7 @@ pub(super) async fn charge_for_link(
             reverse_partial(tx, &mut payment, now).await?;
         }
         Answer::Declined { .. }
+        | Answer::Mismatched { .. }
         | Answer::Challenged { .. }
         | Answer::Refused { .. }
         | Answer::Done { .. }

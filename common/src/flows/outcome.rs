@@ -2,7 +2,7 @@
 //! not by the fence. A charge that nobody wants is recorded and reversed, never dropped.
 
 use super::invoice_payment::{charge_for_invoice, pays_straight};
-use super::late::{Recorded, change_too_late, is_empty_handed, no_outcome, too_late};
+use super::late::{Anomaly, Recorded, change_too_late, is_empty_handed, no_outcome, reverse, too_late};
 use super::link_payment::charge_for_link;
 use super::reversal::was_refused;
 use super::save_card::make_default;
@@ -18,12 +18,12 @@ use crate::customers;
 use crate::db::{Db, Tx};
 use crate::error::{Error, Result};
 use crate::events::{self, EventType};
-use crate::id::{PaymentId, PaymentMethodId};
+use crate::id::{PaymentId, PaymentMethodId, RefundId};
 use crate::operations::{self, Claimed, Kind, Outcome, Retry, State, Subject};
 use crate::payment_methods::{self, PaymentMethodView};
 use crate::payments::{self, Payment, PaymentView, RefundStatus, Status, refunds};
 use crate::proof::{self, Rule, failpoint};
-use crate::providers::{Action, Answer};
+use crate::providers::{Action, Answer, FailureCode};
 use crate::queues;
 use crate::time::Timestamp;
 
@@ -88,7 +88,12 @@ async fn goes_straight(db: &Db, claimed: &Claimed, payment: &Payment, answer: &A
     if let Some(invoice) = payment.invoice_id {
         return pays_straight(db, claimed, payment, invoice, answer, now).await;
     }
-    if payment.payment_link_id.is_some() || !payment.status.is_under_way() || is_empty_handed(claimed, answer) {
+    let mismatched = matches!(answer, Answer::Mismatched { .. });
+    if payment.payment_link_id.is_some()
+        || !payment.status.is_under_way()
+        || mismatched
+        || is_empty_handed(claimed, answer)
+    {
         return Ok(false);
     }
     let mut payment = payment.clone();
@@ -141,6 +146,9 @@ pub(super) async fn finish(
     for endpoint in endpoints.ok_or_else(|| misfit(claimed, "a charge of a payment that has ended"))? {
         tx.wake(queues::WEBHOOKS, endpoint);
     }
+    if let Answer::Mismatched { provider_ref, total } = answer {
+        reverse(tx, claimed, payment, provider_ref, *total, Anomaly::AmountMismatch, now).await?;
+    }
     Ok(())
 }
 
@@ -171,7 +179,7 @@ pub(super) async fn tell_late(db: &Db, claimed: &Claimed, clock: &Clock) -> Resu
     let payment = payments::lock(&mut tx, claimed.account_id, id).await?;
     if let Some(event) = event_of(&payment) {
         let now = claimed.time.now(&mut *tx, clock).await?;
-        tell(&mut tx, &payment, event, now).await?;
+        tell(&mut tx, &payment, event, None, now).await?;
     }
     tx.commit().await?;
     Ok(())
@@ -187,7 +195,8 @@ pub(super) fn conclude(payment: &mut Payment, claimed: &Claimed, answer: &Answer
             payment.approve(provider_ref, *amount, card.as_ref(), claimed.provider, now)
         }
         Answer::Declined { decline, card } => payment.decline(decline, card.as_ref()),
-        Answer::Refused { .. } => payment.fail(),
+        Answer::Mismatched { .. } => payment.fail(FailureCode::AmountMismatch),
+        Answer::Refused { code, .. } => payment.fail(*code),
         Answer::Challenged { .. } | Answer::Done { .. } | Answer::Stored { .. } => Err(misfit(claimed, "that answer")),
     }
 }
@@ -217,6 +226,7 @@ async fn challenge(db: &Db, claimed: &Claimed, id: PaymentId, url: &str, clock: 
 fn event_of(payment: &Payment) -> Option<EventType> {
     match payment.status {
         Status::Declined => Some(EventType::PaymentDeclined),
+        Status::Failed => Some(EventType::PaymentFailed),
         Status::Authorized | Status::PartiallyAuthorized | Status::PendingSettlement if payment.capture => {
             Some(EventType::PaymentCaptured)
         }
@@ -227,7 +237,6 @@ fn event_of(payment: &Payment) -> Option<EventType> {
         | Status::Settled
         | Status::PartiallyRefunded
         | Status::Refunded
-        | Status::Failed
         | Status::Cancelled
         | Status::Expired => None,
     }
@@ -246,27 +255,38 @@ async fn change(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, 
     let event = match (answer, &claimed.request.action) {
         (Answer::Done { .. }, Action::Capture { money, .. }) => {
             payment.captured(money.minor, claimed.provider, now)?;
-            Some(EventType::PaymentCaptured)
+            EventType::PaymentCaptured
         }
         (Answer::Done { .. }, Action::Void { .. }) => {
             payment.voided()?;
-            Some(EventType::PaymentCancelled)
+            EventType::PaymentCancelled
         }
-        (Answer::Declined { .. } | Answer::Refused { .. }, _) => {
+        (Answer::Declined { .. } | Answer::Refused { .. }, action) => {
             payment.pending_operation = None;
+            payment.failure_code = ended(answer).failure_code;
             // The provider knows better than we how the charge stands, so it is asked now.
             payment.inquiry_at = payment.inquiry_at.map(|_| now);
             was_refused(&mut payment, now);
-            None
+            match action {
+                Action::Capture { .. } => EventType::PaymentCaptureFailed,
+                Action::Void { .. } | Action::Charge { .. } | Action::Refund { .. } | Action::StoreCard { .. } => {
+                    EventType::PaymentVoidFailed
+                }
+            }
         }
-        (Answer::Charged { .. } | Answer::Challenged { .. } | Answer::Done { .. } | Answer::Stored { .. }, _) => {
+        (
+            Answer::Charged { .. }
+            | Answer::Challenged { .. }
+            | Answer::Done { .. }
+            | Answer::Stored { .. }
+            | Answer::Mismatched { .. },
+            _,
+        ) => {
             return Err(misfit(claimed, "that answer"));
         }
     };
     payments::save(tx, &payment).await?;
-    if let Some(event) = event {
-        tell(tx, &payment, event, now).await?;
-    }
+    tell(tx, &payment, event, None, now).await?;
     Ok(Recorded::end_of(&operation))
 }
 
@@ -282,17 +302,18 @@ async fn refund(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, 
     operations::finish(tx, claimed.id, &ended(answer)).await?;
     let event = match answer {
         Answer::Done { .. } => {
-            let amount = refunds::finish(tx, claimed.account_id, refund, RefundStatus::Succeeded, now).await?;
+            let amount = refunds::finish(tx, claimed.account_id, refund, RefundStatus::Succeeded, None, now).await?;
             payment.refunded(amount)?;
             EventType::PaymentRefunded
         }
         Answer::Declined { .. } | Answer::Refused { .. } => {
-            let amount = refunds::finish(tx, claimed.account_id, refund, RefundStatus::Failed, now).await?;
+            let code = ended(answer).failure_code;
+            let amount = refunds::finish(tx, claimed.account_id, refund, RefundStatus::Failed, code, now).await?;
             payment.release(amount)?;
             was_refused(&mut payment, now);
             EventType::PaymentRefundFailed
         }
-        Answer::Charged { .. } | Answer::Challenged { .. } | Answer::Stored { .. } => {
+        Answer::Charged { .. } | Answer::Challenged { .. } | Answer::Stored { .. } | Answer::Mismatched { .. } => {
             return Err(misfit(claimed, "that answer"));
         }
     };
@@ -306,28 +327,46 @@ async fn refund(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, 
     if let Some(next) = operations::next_refund(tx, claimed.account_id, id).await? {
         tx.wake(queues::MONEY, next.uuid());
     }
-    tell(tx, &payment, event, now).await?;
+    tell(tx, &payment, event, Some(refund), now).await?;
     Ok(Recorded::end_of(&operation))
 }
 
-/// Writes an event about a payment with its refunds.
-async fn tell(tx: &mut Tx, payment: &Payment, event: EventType, now: Timestamp) -> Result<()> {
+/// Writes an event about a payment with its refunds, and about one of these if it says which.
+async fn tell(
+    tx: &mut Tx,
+    payment: &Payment,
+    event: EventType,
+    refund: Option<RefundId>,
+    now: Timestamp,
+) -> Result<()> {
     let refunds = refunds::of_locked(tx, payment).await?;
     let view = PaymentView::new(payment, &refunds);
-    events::append(tx, payment.account_id, payment.mode == Mode::Live, event, &view, now).await?;
+    let livemode = payment.mode == Mode::Live;
+    events::append_about(tx, payment.account_id, livemode, event, &view, refund, now).await?;
     Ok(())
 }
 
 fn ended(answer: &Answer) -> Outcome<'_> {
+    let outcome = |state| Outcome { state, provider_ref: None, failure: None, failure_code: None };
     match answer {
         Answer::Charged { provider_ref, .. } | Answer::Done { provider_ref } | Answer::Stored { provider_ref, .. } => {
-            Outcome { state: State::Succeeded, provider_ref: Some(provider_ref), failure: None }
+            Outcome { provider_ref: Some(provider_ref), ..outcome(State::Succeeded) }
         }
-        Answer::Declined { decline, .. } => {
-            Outcome { state: State::Declined, provider_ref: None, failure: Some(&decline.code) }
+        Answer::Declined { decline, .. } => Outcome {
+            failure: Some(&decline.code),
+            failure_code: Some(FailureCode::ProviderRefused),
+            ..outcome(State::Declined)
+        },
+        Answer::Refused { code, reason } => {
+            Outcome { failure: Some(reason), failure_code: Some(*code), ..outcome(State::Failed) }
         }
-        Answer::Refused { reason } => Outcome { state: State::Failed, provider_ref: None, failure: Some(reason) },
-        Answer::Challenged { .. } => Outcome { state: State::Unknown, provider_ref: None, failure: None },
+        // What was charged is the anomaly's, and its reversal's.
+        Answer::Mismatched { .. } => Outcome {
+            failure: Some("the provider took another amount than was asked"),
+            failure_code: Some(FailureCode::AmountMismatch),
+            ..outcome(State::Failed)
+        },
+        Answer::Challenged { .. } => outcome(State::Unknown),
     }
 }
 
@@ -337,7 +376,7 @@ async fn reversal(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer
     if let Some(recorded) = no_outcome(claimed, &operation, answer) {
         return Ok(recorded);
     }
-    if let Answer::Refused { reason } = answer {
+    if let Answer::Refused { reason, .. } = answer {
         tracing::error!(
             operation = %claimed.id, payment = %id, reason,
             "the provider would not reverse a second charge: the cardholder has paid twice until a person refunds it"

@@ -388,6 +388,7 @@ fn intent<'a>(
         source: Some(&spent.source),
         target_ref: None,
         action_token,
+        by_system: false,
         origin,
     };
     (new, order)

@@ -11,10 +11,10 @@ use crate::clock::Clock;
 use crate::db::{self, Db};
 use crate::error::{Error, Result};
 use crate::id::OperationId;
-use crate::operations::{self, Claimed, Kind, PROVIDER_TIMEOUT, Retry, Subject};
+use crate::operations::{self, Claimed, Kind, PROVIDER_TIMEOUT, Retry, Subject, WhenNotProcessed};
 use crate::payments;
 use crate::proof::{self, Rule, failpoint};
-use crate::providers::{Answer, Fault, Found, Provider, ProviderKind, Providers, RecoveryClass};
+use crate::providers::{Answer, Cause, FailureCode, Fault, Found, Provider, ProviderKind, Providers, RecoveryClass};
 
 /// A known outcome that cannot be written is tried again so often, half a second apart: about as long as a restart of
 /// Postgres takes. After that the lease has ended and recovery finds the outcome again, where the provider offers that.
@@ -48,15 +48,29 @@ pub async fn perform(db: &Db, providers: &Providers, clock: &Clock, id: Operatio
     failpoint("perform.claimed").await?;
     let asked = match providers.get(claimed.provider) {
         Some(provider) if claimed.sent_before => recover(db, provider, &mut claimed).await?,
+        Some(_) if !operations::admit(db, &claimed).await? => {
+            Asked::NotProcessed { cause: None, reason: HELD.to_owned() }
+        }
         Some(provider) => send(provider, &claimed, true).await,
         // Another build may have sent it already, and another build will take it up.
         None => Asked::again("this build has no adapter for the provider"),
     };
+    let asked = asked.or_the_end(&claimed, providers.retry_limit());
     if matches!(asked, Asked::Known(Answer::Refused { .. })) {
         failpoint("perform.refused").await?;
     }
     count(&claimed, &asked);
+    if claimed.has_breaker && asked.is_processed() {
+        operations::close_breaker(db, claimed.provider_account_id).await?;
+    }
     match asked {
+        Asked::NotProcessed { cause, reason } => {
+            tracing::warn!(operation = %id, %reason, "not processed; it is sent again");
+            failpoint("perform.not_processed").await?;
+            operations::put_back(db, &claimed, cause, &reason).await?;
+            failpoint("perform.put_back").await?;
+            Ok(None)
+        }
         Asked::Known(answer) => {
             failpoint("perform.answered").await?;
             record(db, &claimed, &answer, clock).await?;
@@ -123,8 +137,16 @@ async fn leave_unknown(db: &Db, claimed: &Claimed, retry: Retry, found_nothing: 
     Ok(())
 }
 
+/// Why an operation was not sent.
+const HELD: &str = "the provider has processed nothing of late";
+
 enum Asked {
     Known(Answer),
+    /// Nothing was done: by the provider's word, or (without a cause) because nothing was sent.
+    NotProcessed {
+        cause: Option<Cause>,
+        reason: String,
+    },
     /// It has arrived, and its end is still ahead.
     Pending,
     Unknown {
@@ -138,6 +160,32 @@ impl Asked {
     fn again(reason: impl Into<String>) -> Self {
         Self::Unknown { reason: reason.into(), retry: Retry::After(ASK_AGAIN), found_nothing: false }
     }
+
+    /// What was not processed is an outcome where somebody waits for it, and where it has gone on for long enough.
+    fn or_the_end(self, claimed: &Claimed, limit: Duration) -> Self {
+        let Self::NotProcessed { cause, reason } = self else { return self };
+        let code = cause.map_or(FailureCode::ProviderUnavailable, Cause::code);
+        match claimed.when_not_processed() {
+            WhenNotProcessed::GoesOnForEver => Self::NotProcessed { cause, reason },
+            WhenNotProcessed::GoesOn if claimed.age < limit => Self::NotProcessed { cause, reason },
+            WhenNotProcessed::GoesOn => {
+                tracing::error!(operation = %claimed.id, %reason, ?limit, "not processed for so long that it is given up");
+                metrics::counter!("payments_not_processed_given_up_total", "provider" => claimed.provider.name())
+                    .increment(1);
+                Self::Known(Answer::Refused { code, reason })
+            }
+            WhenNotProcessed::Ends => Self::Known(Answer::Refused { code, reason }),
+        }
+    }
+
+    /// Whether the provider has processed a request of this account, so that it will process others.
+    fn is_processed(&self) -> bool {
+        match self {
+            Self::Known(Answer::Refused { code: FailureCode::ProviderUnavailable, .. }) => false,
+            Self::Known(_) | Self::Pending | Self::NotProcessed { cause: Some(Cause::Setup), .. } => true,
+            Self::NotProcessed { .. } | Self::Unknown { .. } => false,
+        }
+    }
 }
 
 /// Sends. The time-out is here, and not around the whole handler: a cancelled future must not cut a request in two. `alone`: no
@@ -145,10 +193,8 @@ impl Asked {
 async fn send(provider: &dyn Provider, claimed: &Claimed, alone: bool) -> Asked {
     match tokio::time::timeout(PROVIDER_TIMEOUT, provider.execute(claimed.request.clone())).await {
         Ok(Ok(answer)) => Asked::Known(answer),
-        Ok(Err(_)) | Err(_) if !proof::holds(Rule::Unknown) => {
-            Asked::Known(Answer::Refused { reason: "no answer".into() })
-        }
-        Ok(Err(Fault::NotProcessed(reason))) if alone => Asked::Known(Answer::Refused { reason }),
+        Ok(Err(_)) | Err(_) if !proof::holds(Rule::Unknown) => Asked::Known(Answer::refused("no answer")),
+        Ok(Err(Fault::NotProcessed { cause, reason })) if alone => Asked::NotProcessed { cause: Some(cause), reason },
         Ok(Err(fault)) => Asked::again(fault.to_string()),
         Err(_) => Asked::again(format!("no answer within {PROVIDER_TIMEOUT:?}")),
     }
@@ -161,6 +207,7 @@ async fn recover(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
         Err(fault) => return Ok(Asked::again(fault.to_string())),
     };
     match class {
+        RecoveryClass::Idempotent if !operations::admit(db, claimed).await? => Ok(Asked::again(HELD)),
         RecoveryClass::Idempotent => send_again(db, provider, claimed, false).await,
         RecoveryClass::Lookup => look_up(db, provider, claimed).await,
         RecoveryClass::Neither => {
@@ -186,9 +233,7 @@ async fn look_up(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
     match found {
         Ok(Ok(Found::Answer(answer))) => Ok(Asked::Known(answer)),
         Ok(Ok(Found::Pending)) => Ok(Asked::Pending),
-        Ok(Ok(Found::Nothing)) if !proof::holds(Rule::NotFound) => {
-            Ok(Asked::Known(Answer::Refused { reason: "not found".into() }))
-        }
+        Ok(Ok(Found::Nothing)) if !proof::holds(Rule::NotFound) => Ok(Asked::Known(Answer::refused("not found"))),
         Ok(Ok(Found::Nothing)) if !claimed.last_request_is_dead => {
             Ok(Asked::again("not found, but the request may still arrive"))
         }
@@ -210,7 +255,13 @@ async fn look_up(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
 /// A refusal of what was sent again may be of the earlier request's doing ("captured before"), so the provider is asked once
 /// more before it is believed.
 async fn doubt_refusal(provider: &dyn Provider, claimed: &Claimed, asked: Asked) -> Asked {
-    let Asked::Known(Answer::Refused { .. }) = &asked else { return asked };
+    match &asked {
+        Asked::Known(Answer::Refused { .. }) => {}
+        // Somebody waits for it, so it would be an outcome.
+        Asked::NotProcessed { .. } if claimed.when_not_processed() == WhenNotProcessed::Ends => {}
+        Asked::NotProcessed { reason, .. } => return Asked::again(reason),
+        Asked::Known(_) | Asked::Pending | Asked::Unknown { .. } => return asked,
+    }
     match ask(provider, claimed).await {
         Ok(Ok(Found::Nothing)) => asked,
         Ok(Ok(Found::Answer(answer))) => Asked::Known(answer),
@@ -242,10 +293,19 @@ fn count(claimed: &Claimed, asked: &Asked) {
         Asked::Known(Answer::Charged { .. } | Answer::Done { .. } | Answer::Stored { .. }) => "succeeded",
         Asked::Known(Answer::Challenged { .. }) => "challenged",
         Asked::Known(Answer::Declined { .. }) => "declined",
-        Asked::Known(Answer::Refused { .. }) => "failed",
+        Asked::Known(Answer::Refused { .. } | Answer::Mismatched { .. }) => "failed",
+        Asked::NotProcessed { .. } => "not_processed",
         Asked::Pending => "pending",
         Asked::Unknown { .. } => "unknown",
     };
+    let refused = match asked {
+        Asked::Known(Answer::Refused { code, .. }) => Some(*code),
+        Asked::NotProcessed { cause: Some(cause), .. } => Some(cause.code()),
+        Asked::NotProcessed { cause: None, .. } | Asked::Known(_) | Asked::Pending | Asked::Unknown { .. } => None,
+    };
+    if refused == Some(FailureCode::Configuration) {
+        metrics::counter!("payments_configuration_errors_total", "provider" => claimed.provider.name()).increment(1);
+    }
     metrics::counter!("payments_operations_total",
         "provider" => claimed.provider.name(), "kind" => claimed.kind.name(), "outcome" => outcome)
     .increment(1);

@@ -181,9 +181,10 @@ async fn compare(
     known: Option<&Known>,
 ) -> Result<Compared> {
     let told = match &line.answer {
-        Answer::Charged { provider_ref, .. } | Answer::Done { provider_ref } | Answer::Stored { provider_ref, .. } => {
-            provider_ref
-        }
+        Answer::Charged { provider_ref, .. }
+        | Answer::Mismatched { provider_ref, .. }
+        | Answer::Done { provider_ref }
+        | Answer::Stored { provider_ref, .. } => provider_ref,
         Answer::Challenged { .. } | Answer::Declined { .. } | Answer::Refused { .. } => return Ok(Compared::Done),
     };
     match known {

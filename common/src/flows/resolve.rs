@@ -207,7 +207,7 @@ fn answer_of(operation: &OperationRow, resolution: &Resolution) -> Result<Answer
         }
         Resolution::Failed { reason } => {
             nothing_may_arrive(operation)?;
-            Ok(Answer::Refused { reason: typed("reason", reason)? })
+            Ok(Answer::refused(typed("reason", reason)?))
         }
     }
 }

@@ -56,6 +56,7 @@ pub(super) async fn refund_part(tx: &mut Tx, payment: &mut Payment, now: Timesta
         amount: left,
         status: RefundStatus::Pending,
         created_at: now,
+        failure_code: None,
     };
     payment.amount_refund_pending += left;
     payment.has_refunds = true;
@@ -79,6 +80,7 @@ async fn give_back(tx: &mut Tx, payment: &Payment, kind: Kind, refund: Option<&R
             source: None,
             target_ref: payment.provider_ref.as_deref(),
             action_token: None,
+            by_system: true,
             origin: &Origin::default(),
         },
     )

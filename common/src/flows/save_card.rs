@@ -85,6 +85,7 @@ async fn write(
             source: Some(&spent.source),
             target_ref: None,
             action_token: None,
+            by_system: false,
             origin,
         },
     )

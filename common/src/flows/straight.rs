@@ -13,7 +13,7 @@ use crate::id::{CustomerId, InvoiceId, PaymentLinkId};
 use crate::invoices::Invoice;
 use crate::operations::{Claimed, FIRST_PUSH_AFTER, Kind, NewOperation, Outcome, State};
 use crate::payments::{NewPayment, Payment, Status};
-use crate::providers::{DeclineType, Source};
+use crate::providers::{DeclineType, FailureCode, Source};
 use crate::time::Timestamp;
 
 /// Writes a payment and its operation.
@@ -102,10 +102,11 @@ pub(super) async fn finish_charge(
         r#"WITH payment AS (
                UPDATE payments SET status = $3, amount = $4, amount_captured = $5, card_brand = $6, card_last4 = $7,
                    card_exp_month = $8, card_exp_year = $9, decline_code = $10, decline_type = $11, provider_ref = $12,
-                   captured_at = $13, inquiry_at = $14
+                   captured_at = $13, inquiry_at = $14, failure_code = $23
                WHERE account_id = $1 AND id = $2 AND status IN ('processing', 'requires_action') RETURNING id),
            operation AS (
-               UPDATE operations o SET state = $16, provider_ref = $12, failure = $17, finished_at = clock_timestamp(),
+               UPDATE operations o SET state = $16, provider_ref = $12, failure = $17, failure_code = $23,
+                   finished_at = clock_timestamp(),
                    next_push_at = NULL, lease_until = NULL, upstream_token = NULL, payer_address = NULL
                FROM payment WHERE o.id = $15),
            told AS (SELECT emit_event($18, $1, $19, $20, $21) AS endpoint FROM payment WHERE $18::uuid IS NOT NULL),
@@ -135,6 +136,7 @@ pub(super) async fn finish_charge(
         told.event.map(|event| event.payload.as_str()),
         told.event.map(|event| event.at),
         told.answer,
+        outcome.failure_code.filter(|_| payment.status == Status::Failed) as Option<FailureCode>,
     )
     .fetch_one(db)
     .await?;

@@ -155,6 +155,7 @@ fn intent<'a>(
         source: Some(&funds.source),
         target_ref: None,
         action_token: funds.action_token.as_deref(),
+        by_system: false,
         origin,
     };
     (new, order)

@@ -8,7 +8,7 @@ use crate::calendar::TimeZone;
 use crate::error::{Error, Result};
 use crate::id::PaymentId;
 use crate::proof::{self, Rule};
-use crate::providers::DeclineType;
+use crate::providers::{DeclineType, FailureCode};
 use crate::time::Timestamp;
 
 /// Days of the calendar after the first attempt at which a soft decline is retried.
@@ -34,8 +34,15 @@ impl Failure<'static> {
     pub const CURRENCY: Self = Self { code: "currency_not_supported", kind: DeclineType::Soft };
     /// Only a part was authorized, which is given back.
     pub const PARTIAL: Self = Self { code: "partial_authorization", kind: DeclineType::Soft };
-    /// The provider certainly did not process it.
-    pub const NOT_PROCESSED: Self = Self { code: "processing_error", kind: DeclineType::Soft };
+
+    /// Nothing was charged, and the card is none the worse for it.
+    pub const fn of(code: FailureCode) -> Self {
+        let code = match code {
+            FailureCode::ProviderRefused => "processing_error",
+            FailureCode::ProviderUnavailable | FailureCode::Configuration | FailureCode::AmountMismatch => code.name(),
+        };
+        Self { code, kind: DeclineType::Soft }
+    }
 }
 
 /// What else stands in the world when an attempt has failed.

@@ -5,6 +5,7 @@
 //! never by a process's own clock.
 
 pub mod admin;
+mod breaker;
 mod store;
 mod sweep;
 
@@ -20,9 +21,10 @@ use crate::error::{Error, Result};
 use crate::id::{AccountId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId, RefundId};
 use crate::money::{Currency, Money};
 use crate::proof::{self, Rule};
-use crate::providers::{Action, Payer, ProviderKind, Request, Source};
+use crate::providers::{Action, FailureCode, Payer, ProviderKind, Request, Source};
 use crate::time::Timestamp;
 
+pub use breaker::{Breaker, admit, breakers, close_breaker, put_back};
 pub use sweep::{Due, OVERDUE, SWEEP_BATCH, in_background, take_due, take_due_of};
 
 /// How long a claim holds. Longer than [`PROVIDER_TIMEOUT`] and the outcome's commit together.
@@ -169,6 +171,8 @@ pub struct NewOperation<'a> {
     pub target_ref: Option<&'a str>,
     /// What our address of a challenge ends with; none if nobody is there to be asked.
     pub action_token: Option<&'a str>,
+    /// Whether the system itself begins it, and not a request of somebody's.
+    pub by_system: bool,
     /// Who waits for it.
     pub origin: &'a Origin,
 }
@@ -214,6 +218,41 @@ pub struct Claimed {
     pub not_found: i32,
     /// Whether the last request sent can no longer be acted on.
     pub last_request_is_dead: bool,
+    /// Whether nobody waits for it.
+    pub background: bool,
+    /// Whether the system itself began it.
+    pub by_system: bool,
+    /// How often in a row it was not processed.
+    pub not_processed: i32,
+    /// How long ago it was written.
+    pub age: Duration,
+    /// Whether requests of this provider account were not processed lately.
+    pub has_breaker: bool,
+}
+
+/// What becomes of an operation whose request certainly did nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenNotProcessed {
+    /// It ends, for somebody waits for it and may decide.
+    Ends,
+    /// It is sent again until the provider has decided, or until it is as old as the limit.
+    GoesOn,
+    /// It is sent again until the provider has decided: it puts something right.
+    GoesOnForEver,
+}
+
+impl Claimed {
+    /// What becomes of it if its request certainly did nothing.
+    pub fn when_not_processed(&self) -> WhenNotProcessed {
+        match self.kind {
+            _ if !proof::holds(Rule::NotProcessed) => WhenNotProcessed::Ends,
+            _ if self.by_system => WhenNotProcessed::GoesOnForEver,
+            Kind::Reverse => WhenNotProcessed::GoesOnForEver,
+            Kind::Refund => WhenNotProcessed::GoesOn,
+            Kind::Sale | Kind::Authorize if self.background => WhenNotProcessed::GoesOn,
+            Kind::Sale | Kind::Authorize | Kind::Capture | Kind::Void | Kind::StoreCard => WhenNotProcessed::Ends,
+        }
+    }
 }
 
 /// Takes an operation and passes the gate in one statement: what this protects has no parent to race with. `now` is everyone's
@@ -373,6 +412,14 @@ pub async fn state(db: &PgPool, account: AccountId, id: OperationId) -> Result<S
     store::state(db, account, id).await?.ok_or(Error::NotFound("operation"))
 }
 
+/// Why an operation failed; none if it did not, or if that was not noted.
+///
+/// # Errors
+/// [`Error::NotFound`], for another account's too.
+pub async fn failure_code(db: &PgPool, account: AccountId, id: OperationId) -> Result<Option<FailureCode>> {
+    store::failure_code(db, account, id).await?.ok_or(Error::NotFound("operation"))
+}
+
 /// Whether the outcome of another refund of this payment is unknown.
 ///
 /// # Errors
@@ -411,6 +458,8 @@ pub struct Outcome<'a> {
     pub provider_ref: Option<&'a str>,
     /// Why it failed, for the person on call.
     pub failure: Option<&'a str>,
+    /// Why it failed, for the caller.
+    pub failure_code: Option<FailureCode>,
 }
 
 /// Writes the end of an operation, by its id and not by its fence: a late worker's known result is a fact.

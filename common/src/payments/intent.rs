@@ -74,6 +74,7 @@ impl Payment {
             has_refunds: false,
             action_token: None,
             challenge_url: None,
+            failure_code: None,
         };
         if let Some((_, card)) = new.payment_method {
             payment.show(card);

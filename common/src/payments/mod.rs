@@ -28,7 +28,7 @@ use crate::money::Currency;
 use crate::operations::Kind;
 use crate::page::{Page, PageRequest, unknown_cursor};
 use crate::proof::{self, Rule};
-use crate::providers::{Card, Decline, DeclineType, ProviderKind};
+use crate::providers::{Card, Decline, DeclineType, FailureCode, ProviderKind};
 use crate::time::Timestamp;
 
 /// A payment as stored. Amounts are in minor units of its currency.
@@ -104,6 +104,8 @@ pub struct Payment {
     pub action_token: Option<String>,
     /// The provider's address of that challenge.
     pub challenge_url: Option<String>,
+    /// Why it failed, or why its last capture or void did.
+    pub failure_code: Option<FailureCode>,
 }
 
 impl Payment {
@@ -151,6 +153,7 @@ impl Payment {
     pub fn captured(&mut self, amount: i64, provider: ProviderKind, now: Timestamp) -> Result<()> {
         self.step(Status::PendingSettlement)?;
         self.pending_operation = None;
+        self.failure_code = None;
         self.took(amount, provider, now);
         Ok(())
     }
@@ -162,6 +165,7 @@ impl Payment {
     pub fn voided(&mut self) -> Result<()> {
         self.step(Status::Cancelled)?;
         self.pending_operation = None;
+        self.failure_code = None;
         self.inquiry_at = None;
         Ok(())
     }
@@ -229,12 +233,14 @@ impl Payment {
         Ok(())
     }
 
-    /// The provider certainly did not process it.
+    /// Nothing was charged, or nothing that stands.
     ///
     /// # Errors
     /// [`Error::Internal`] if something has become of it.
-    pub fn fail(&mut self) -> Result<()> {
-        self.step(Status::Failed)
+    pub fn fail(&mut self, code: FailureCode) -> Result<()> {
+        self.step(Status::Failed)?;
+        self.failure_code = Some(code);
+        Ok(())
     }
 
     /// The money has arrived. `false` if that changes nothing, because it has been noted or the payment was cancelled.

@@ -9,6 +9,7 @@ use crate::accounts::Mode;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, PaymentId, RefundId};
 use crate::money::Currency;
+use crate::providers::FailureCode;
 use crate::schema;
 use crate::time::Timestamp;
 
@@ -38,6 +39,8 @@ pub struct Refund {
     pub status: RefundStatus,
     /// When it was accepted.
     pub created_at: Timestamp,
+    /// Why it failed.
+    pub failure_code: Option<FailureCode>,
 }
 
 /// The public JSON of a refund (docs/api.md, Refunds).
@@ -55,6 +58,12 @@ pub struct RefundView {
     amount: i64,
     currency: Currency,
     status: RefundStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Of one that failed: why.
+    failure_code: Option<FailureCode>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The same for people.
+    failure_message: Option<&'static str>,
 }
 
 impl RefundView {
@@ -69,6 +78,8 @@ impl RefundView {
             amount: refund.amount,
             currency: payment.currency,
             status: refund.status,
+            failure_code: refund.failure_code,
+            failure_message: refund.failure_code.map(FailureCode::message),
         }
     }
 }
@@ -100,15 +111,17 @@ pub async fn finish(
     account: AccountId,
     id: RefundId,
     status: RefundStatus,
+    failure_code: Option<FailureCode>,
     now: Timestamp,
 ) -> Result<i64> {
     sqlx::query_scalar!(
-        "UPDATE refunds SET status = $3, finished_at = $4
+        "UPDATE refunds SET status = $3, finished_at = $4, failure_code = $5
          WHERE account_id = $1 AND id = $2 AND status = 'pending' RETURNING amount",
         account.uuid(),
         id.uuid(),
         status as RefundStatus,
         now,
+        failure_code as Option<FailureCode>,
     )
     .fetch_optional(tx)
     .await?
@@ -136,7 +149,7 @@ pub async fn of_page(db: &mut PgConnection, account: AccountId, payments: &[Paym
     // account.
     let mut rows = sqlx::query_as!(
         Refund,
-        "SELECT r.id, r.payment_id, r.amount, r.status, r.created_at FROM unnest($2::uuid[]) AS p(id)
+        "SELECT r.id, r.payment_id, r.amount, r.status, r.created_at, r.failure_code FROM unnest($2::uuid[]) AS p(id)
          JOIN refunds r ON r.account_id = $1 AND r.payment_id = p.id",
         account.uuid(),
         &ids,

@@ -10,6 +10,7 @@ use crate::accounts::AccountTime;
 use crate::error::Result;
 use crate::id::{AccountId, InvoiceId, PaymentId, PaymentLinkId};
 use crate::operations::Kind;
+use crate::providers::FailureCode;
 use crate::time::Timestamp;
 
 /// Every reader reads all of a payment, so the columns stand once.
@@ -22,7 +23,7 @@ macro_rules! select_payments {
                     p.amount_captured, p.amount_refunded, p.amount_refund_pending, p.amount_base, p.amount_surcharge, p.amount_tax, p.amount_tip,
                     p.card_brand, p.card_last4, p.card_exp_month, p.card_exp_year, p.decline_code, p.decline_type,
                     p.provider_ref, p.created_at, p.captured_at, p.inquiry_at, p.pending_operation, p.has_refunds,
-                    p.action_token, p.challenge_url
+                    p.action_token, p.challenge_url, p.failure_code
              FROM payments p JOIN accounts a ON a.id = p.account_id " + $rest,
             $($arg),*
         )
@@ -59,7 +60,7 @@ pub(super) async fn save(tx: &mut PgConnection, payment: &Payment) -> Result<()>
     sqlx::query!(
         "UPDATE payments SET status = $3, settled = $4, amount_captured = $5, captured_at = $6, inquiry_at = $7,
                 amount_refunded = $8, amount_refund_pending = $9, pending_operation = $10, has_refunds = $11,
-                settled_at = CASE WHEN $4 THEN coalesce(settled_at, account_now($1, clock_timestamp())) END
+                failure_code = $12, settled_at = CASE WHEN $4 THEN coalesce(settled_at, account_now($1, clock_timestamp())) END
          WHERE account_id = $1 AND id = $2",
         payment.account_id.uuid(),
         payment.id.uuid(),
@@ -72,6 +73,7 @@ pub(super) async fn save(tx: &mut PgConnection, payment: &Payment) -> Result<()>
         payment.amount_refund_pending,
         payment.pending_operation as Option<Kind>,
         payment.has_refunds,
+        payment.failure_code as Option<FailureCode>,
     )
     .execute(tx)
     .await?;

@@ -8,7 +8,7 @@ use crate::accounts::Mode;
 use crate::id::{CustomerId, InvoiceId, PaymentId, PaymentLinkId, PaymentMethodId};
 use crate::money::Currency;
 use crate::operations::Kind;
-use crate::providers::DeclineType;
+use crate::providers::{DeclineType, FailureCode};
 use crate::public_url;
 use crate::schema;
 use crate::time::Timestamp;
@@ -60,6 +60,12 @@ pub struct PaymentView<'a> {
     decline_code: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     decline_type: Option<DeclineType>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Why the payment failed, or why its last capture or void did.
+    failure_code: Option<FailureCode>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The same for people.
+    failure_message: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = schema::amount)]
     amount_base: Option<i64>,
@@ -141,6 +147,8 @@ impl<'a> PaymentView<'a> {
             card: card(payment),
             decline_code: payment.decline_code.as_deref(),
             decline_type: payment.decline_type,
+            failure_code: payment.failure_code,
+            failure_message: payment.failure_code.map(FailureCode::message),
             amount_base: payment.amount_base,
             amount_surcharge: payment.amount_surcharge,
             amount_tax: payment.amount_tax,

@@ -198,7 +198,7 @@ pub(crate) fn declined(answer: Answer) -> Decline {
 }
 
 fn assert_refused(answer: &Answer) {
-    assert!(matches!(answer, Answer::Refused { reason } if !reason.is_empty()), "{answer:?}");
+    assert!(matches!(answer, Answer::Refused { reason, .. } if !reason.is_empty()), "{answer:?}");
 }
 
 fn assert_done(answer: &Answer) {

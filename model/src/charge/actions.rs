@@ -60,7 +60,8 @@ impl Charging {
         for &decision in decisions {
             actions.extend([true, false].map(|heard| Action::Deliver { worker, decision, heard }));
         }
-        actions.extend([Action::LoseRequest(worker), Action::TurnAway(worker), Action::TimeOut(worker)]);
+        actions.extend([Action::LoseRequest(worker), Action::TurnAway(worker), Action::TurnAwayForNow(worker)]);
+        actions.push(Action::TimeOut(worker));
     }
 
     fn of_the_network(&self, state: &State, actions: &mut Vec<Action>) {

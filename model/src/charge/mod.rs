@@ -164,6 +164,8 @@ pub enum Why {
     FoundNothing,
     /// Nobody can be asked.
     OnlyAPerson,
+    /// The one request there was did nothing, and nobody waits for it: it is ready again (`operations::put_back`).
+    NotProcessed,
 }
 
 /// A step of somebody. Workers go by their number.
@@ -207,6 +209,8 @@ pub enum Action {
     LoseRequest(usize),
     /// A worker's request certainly does nothing, and the worker is told.
     TurnAway(usize),
+    /// The same, of work that nobody waits for: it is no outcome.
+    TurnAwayForNow(usize),
     /// A worker waits no longer; its request may still arrive.
     TimeOut(usize),
     /// A worker dies; its request may still arrive.
@@ -321,6 +325,7 @@ impl Ends for Charging {
             | Action::LoseId
             | Action::LoseRequest(_)
             | Action::TurnAway(_)
+            | Action::TurnAwayForNow(_)
             | Action::Void
             | Action::LookAtInvoice
             | Action::GiveUp

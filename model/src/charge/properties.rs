@@ -2,7 +2,7 @@
 
 use stateright::Property;
 
-use super::{Answer, Charging, Class, Parent, Sending, Standing, State, Step, Why};
+use super::{Answer, Charging, Class, Parent, Sending, Standing, State, Step, Why, Worker};
 use crate::ends::Ends;
 use crate::row::State as RowState;
 
@@ -70,6 +70,14 @@ fn happens_everywhere() -> Vec<Property<Charging>> {
             state.row.leased && !state.workers.iter().any(|worker| worker.fenced)
         }),
         Property::sometimes("an id was lost", |_, state: &State| state.row.state == RowState::Ready && state.ids == 0),
+        Property::sometimes("what was not processed is put back", |_, state: &State| {
+            let back = |worker: &Worker| worker.fenced && worker.step == Step::Leaving(Why::NotProcessed);
+            state.workers.iter().any(back)
+        }),
+        Property::sometimes("a late worker puts back", |_, state: &State| {
+            let back = |worker: &Worker| !worker.fenced && worker.step == Step::Leaving(Why::NotProcessed);
+            state.workers.iter().any(back) && state.row.state.is_open()
+        }),
         Property::sometimes("an id came twice", |_, state: &State| state.ids > 1),
         Property::sometimes("it succeeded", |_, state: &State| matches!(state.row.state, RowState::Succeeded(_))),
         Property::sometimes("it was declined", |_, state: &State| state.row.state == RowState::Declined),

@@ -35,6 +35,11 @@ impl Charging {
             }
             Action::LoseRequest(at) => state.workers[at].step = Step::Leaving(Why::NoAnswer),
             Action::TurnAway(at) => self.turned_away(state, at),
+            Action::TurnAwayForNow(at) => {
+                let Step::Waiting(sending, _) = state.workers[at].step else { return };
+                let why = if sending.again { Why::NoAnswer } else { Why::NotProcessed };
+                state.workers[at].step = Step::Leaving(why);
+            }
             Action::TimeOut(at) => {
                 stray(state, at);
                 state.workers[at].step = Step::Leaving(Why::NoAnswer);
@@ -43,7 +48,7 @@ impl Charging {
                 stray(state, at);
                 rest(state, at);
             }
-            Action::LeaveUnknown(at) => leave_unknown(state, at),
+            Action::LeaveUnknown(at) => self.leave(state, at),
             Action::Record(at) => self.record(state, at),
             Action::DeliverStray { reference, decision } => {
                 state.strays[usize::from(reference)] -= 1;
@@ -191,18 +196,24 @@ impl Charging {
         }
     }
 
+    /// `perform::leave_unknown`, and `operations::put_back`.
+    fn leave(&self, state: &mut State, at: usize) {
+        let Step::Leaving(why) = state.workers[at].step else { return };
+        let fenced = state.workers[at].fenced;
+        match why {
+            Why::NotProcessed => state.row.put_back(fenced || self.lacks(Flaw::PutBackUnfenced)),
+            Why::NoAnswer | Why::Repeated | Why::Pending | Why::MayArrive | Why::FoundNothing | Why::OnlyAPerson => {
+                state.row.leave_unknown(fenced, why == Why::OnlyAPerson, why == Why::FoundNothing);
+            }
+        }
+        rest(state, at);
+    }
+
     fn finish(&self, state: &mut State, end: RowState) {
         if !state.row.state.is_final() || self.lacks(Flaw::OverwriteFinal) {
             state.row.finish(end);
         }
     }
-}
-
-/// `perform::leave_unknown`.
-fn leave_unknown(state: &mut State, at: usize) {
-    let Step::Leaving(why) = state.workers[at].step else { return };
-    state.row.leave_unknown(state.workers[at].fenced, why == Why::OnlyAPerson, why == Why::FoundNothing);
-    rest(state, at);
 }
 
 /// Nobody waits for its request any more.

@@ -326,6 +326,7 @@ fn of_line(line: &StatementLine, known: Option<&Row>) -> Option<Disagreement> {
     let (named, amount) = match &line.answer {
         Answer::Charged { provider_ref, amount, .. } => (provider_ref, Some(*amount)),
         Answer::Done { provider_ref } => (provider_ref, None),
+        Answer::Mismatched { provider_ref, total } => (provider_ref, Some(*total)),
         Answer::Challenged { .. } | Answer::Declined { .. } | Answer::Refused { .. } | Answer::Stored { .. } => {
             return None;
         }

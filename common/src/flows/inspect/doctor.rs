@@ -8,7 +8,7 @@ use crate::clock::{CLOCK_TOLERANCE, Clock};
 use crate::error::Result;
 use crate::id::{AccountId, OperationId, PaymentId, WebhookEndpointId};
 use crate::invoices;
-use crate::operations::Kind;
+use crate::operations::{self, Breaker, Kind};
 use crate::payment_links;
 use crate::recurring_invoices;
 use crate::subscriptions;
@@ -86,6 +86,7 @@ pub async fn examine(db: &PgPool, clock: &Clock) -> Result<Vec<Finding>> {
         connections(db).await?,
         for_a_person(db).await?,
         unknown(db).await?,
+        providers(db).await?,
         due_operations(db).await?,
         schedulers(db).await?,
         statements(db).await?,
@@ -197,7 +198,7 @@ async fn due_operations(db: &PgPool) -> Result<Finding> {
                   count(*) FILTER (WHERE open) AS "open!",
                   coalesce(max(extract(epoch FROM clock_timestamp() - created_at)) FILTER (WHERE open), 0)::float8 AS "oldest!"
            FROM (SELECT o.next_push_at, o.lease_until, o.created_at, o.next_push_at < clock_timestamp() AS due,
-                        o.state <> 'unknown' AND NOT (o.kind = 'refund' AND o.state = 'ready' AND EXISTS (
+                        o.state <> 'unknown' AND o.not_processed = 0 AND NOT (o.kind = 'refund' AND o.state = 'ready' AND EXISTS (
                             SELECT FROM operations b WHERE b.account_id = o.account_id AND b.payment_id = o.payment_id
                                 AND b.state::text = 'unknown')) AS open
                  FROM operations o WHERE o.next_push_at IS NOT NULL ORDER BY o.next_push_at LIMIT $1) AS looked_at"#,
@@ -210,6 +211,27 @@ async fn due_operations(db: &PgPool) -> Result<Finding> {
     );
     let advice = "look whether workers run and take the queue, whether a scheduler runs, and at scheduler_ticks_total";
     Ok(lag("due operations", row.oldest.max(row.oldest_due), says, advice))
+}
+
+/// Provider accounts that process nothing.
+async fn providers(db: &PgPool) -> Result<Finding> {
+    let open = operations::breakers(db, LOOKED_AT).await?;
+    let check = "providers";
+    if open.is_empty() {
+        return Ok(Finding::ok(check, "none is known to process nothing"));
+    }
+    let one = |breaker: &Breaker| {
+        let Breaker { account_id, seconds, reason, .. } = breaker;
+        format!("that of {account_id} for {seconds:.0} s ({reason})")
+    };
+    let named: Vec<_> = open.iter().take(NAMED).map(one).collect();
+    let says = format!("{} provider accounts process nothing: {}", open.len(), named.join(", "));
+    Ok(Finding::of(
+        check,
+        Grade::Bad,
+        says,
+        "docs/runbooks/provider-outage.md: what is due waits and is sent afterwards",
+    ))
 }
 
 fn lag(check: &'static str, seconds: f64, says: String, advice: &'static str) -> Finding {

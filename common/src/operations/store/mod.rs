@@ -1,6 +1,7 @@
 //! The SQL of operations.
 
 pub(super) mod admin;
+pub(super) mod breaker;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use crate::accounts::AccountTime;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId, RefundId};
 use crate::money::Currency;
-use crate::providers::{Payer, ProviderKind, Request, Source};
+use crate::providers::{FailureCode, Payer, ProviderKind, Request, Source};
 use crate::public_url;
 use crate::time::Timestamp;
 
@@ -32,9 +33,9 @@ pub(super) async fn insert(tx: &mut PgConnection, new: &NewOperation<'_>) -> Res
     sqlx::query!(
         "INSERT INTO operations
             (id, account_id, payment_id, payment_method_id, refund_id, provider_account_id, kind, reference, amount, currency,
-             upstream_token, card_ref, target_ref, next_push_at, reply_to, request_id, created_at, action_token)
+             upstream_token, card_ref, target_ref, next_push_at, reply_to, request_id, created_at, action_token, by_system)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
-                 clock_timestamp() + make_interval(secs => $14), $15, $16, clock_timestamp(), $17)",
+                 clock_timestamp() + make_interval(secs => $14), $15, $16, clock_timestamp(), $17, $18)",
         new.id.uuid(),
         new.account_id.uuid(),
         payment,
@@ -52,6 +53,7 @@ pub(super) async fn insert(tx: &mut PgConnection, new: &NewOperation<'_>) -> Res
         new.origin.reply_to,
         new.origin.request_id,
         new.action_token,
+        new.by_system,
     )
     .execute(tx)
     .await?;
@@ -85,6 +87,11 @@ pub(super) struct ClaimedRow {
     has_clock: bool,
     valid_until: Timestamp,
     now: Timestamp,
+    background: bool,
+    by_system: bool,
+    not_processed: i32,
+    age_seconds: f64,
+    has_breaker: bool,
 }
 
 impl ClaimedRow {
@@ -125,6 +132,11 @@ impl ClaimedRow {
             sent_before: self.sent_before,
             not_found: self.not_found,
             last_request_is_dead: self.last_request_is_dead,
+            background: self.background,
+            by_system: self.by_system,
+            not_processed: self.not_processed,
+            age: Duration::from_secs_f64(self.age_seconds.max(0.0)),
+            has_breaker: self.has_breaker,
         })
     }
 }
@@ -160,7 +172,9 @@ pub(super) async fn claim(
                o.action_token, o.fence, o.not_found, c.sent_before AS "sent_before!", c.last_request_is_dead AS "last_request_is_dead!",
                clock_timestamp() + make_interval(secs => $5) AS "valid_until!",
                EXISTS (SELECT 1 FROM test_clocks t WHERE t.account_id = o.account_id) AS "has_clock!",
-               account_now(o.account_id, $4) AS "now!""#,
+               account_now(o.account_id, $4) AS "now!", o.background, o.by_system, o.not_processed,
+               extract(epoch FROM clock_timestamp() - o.created_at)::float8 AS "age_seconds!",
+               EXISTS (SELECT 1 FROM provider_breakers b WHERE b.provider_account_id = o.provider_account_id) AS "has_breaker!""#,
         id.uuid(),
         lease.as_secs_f64(),
         dead_after.as_secs_f64(),
@@ -181,7 +195,8 @@ pub(super) async fn read(db: &PgPool, id: OperationId, now: Timestamp) -> Result
                o.reply_to, o.request_id, o.payer_address, o.action_token, o.fence, o.not_found, true AS "sent_before!", true AS "last_request_is_dead!",
                clock_timestamp() AS "valid_until!",
                EXISTS (SELECT 1 FROM test_clocks t WHERE t.account_id = o.account_id) AS "has_clock!",
-               account_now(o.account_id, $2) AS "now!"
+               account_now(o.account_id, $2) AS "now!", o.background, o.by_system, o.not_processed,
+               extract(epoch FROM clock_timestamp() - o.created_at)::float8 AS "age_seconds!", false AS "has_breaker!"
            FROM operations o JOIN provider_accounts p ON p.id = o.provider_account_id WHERE o.id = $1"#,
         id.uuid(),
         now,
@@ -309,7 +324,7 @@ pub(super) async fn unfinished(db: &PgPool, account: AccountId) -> Result<Vec<Un
     let rows = sqlx::query_as!(
         Unfinished,
         r#"SELECT id, state, coalesce(payment_id, payment_method_id) AS "subject!"
-           FROM operations o WHERE account_id = $1 AND next_push_at IS NOT NULL
+           FROM operations o WHERE account_id = $1 AND next_push_at IS NOT NULL AND NOT (state = 'ready' AND not_processed > 0)
              AND NOT (kind = 'refund' AND state = 'ready' AND EXISTS (
                  SELECT FROM operations b WHERE b.account_id = $1 AND b.payment_id = o.payment_id AND b.state::text = 'unknown'
                      AND b.next_push_at IS NULL))"#,
@@ -329,6 +344,19 @@ pub(super) async fn state(db: &PgPool, account: AccountId, id: OperationId) -> R
     .fetch_optional(db)
     .await?;
     Ok(state)
+}
+
+pub(super) async fn failure_code(
+    db: &PgPool,
+    account: AccountId,
+    id: OperationId,
+) -> Result<Option<Option<FailureCode>>> {
+    let code = sqlx::query_scalar!(
+        "SELECT failure_code FROM operations WHERE account_id = $1 AND id = $2",
+        account.uuid(),
+        id.uuid()
+    );
+    Ok(code.fetch_optional(db).await?)
 }
 
 /// The state is compared as text, as it is wherever one payment is asked about: a plan by the index of everyone's unknown
@@ -366,13 +394,14 @@ pub(super) async fn lock(tx: &mut PgConnection, id: OperationId) -> Result<Locke
 pub(super) async fn finish(tx: &mut PgConnection, id: OperationId, outcome: &Outcome<'_>) -> Result<()> {
     // A token is good once, and nobody is asked any more: what has no use is not kept.
     sqlx::query!(
-        "UPDATE operations SET state = $2, provider_ref = $3, failure = $4, finished_at = clock_timestamp(),
+        "UPDATE operations SET state = $2, provider_ref = $3, failure = $4, failure_code = $5, finished_at = clock_timestamp(),
                 next_push_at = NULL, lease_until = NULL, upstream_token = NULL, payer_address = NULL
          WHERE id = $1",
         id.uuid(),
         outcome.state as State,
         outcome.provider_ref,
         outcome.failure,
+        outcome.failure_code as Option<FailureCode>,
     )
     .execute(tx)
     .await?;
@@ -417,7 +446,8 @@ pub(super) async fn take_due_of(db: &PgPool, background: bool, late: Duration, m
 pub(super) async fn in_background(db: &PgPool, most: i64) -> Result<i64> {
     let count = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM (
-               SELECT FROM operations WHERE background AND finished_at IS NULL AND state <> 'unknown' LIMIT $1) AS counted"#,
+               SELECT FROM operations WHERE background AND finished_at IS NULL AND state <> 'unknown' AND not_processed = 0
+               LIMIT $1) AS counted"#,
         most
     )
     .fetch_one(db)
@@ -428,12 +458,13 @@ pub(super) async fn in_background(db: &PgPool, most: i64) -> Result<i64> {
 pub(super) async fn backlog(db: &PgPool) -> Result<Vec<Backlog>> {
     let rows = sqlx::query_as!(
         Backlog,
-        // A refund that waits behind another of its payment, whose outcome is unknown, is as late as that one.
+        // A refund that waits behind another of its payment, whose outcome is unknown, is as late as that one. What a provider
+        // does not process is not late: its breaker says since when.
         r#"SELECT state, count(*) AS "count!",
                   coalesce(extract(epoch FROM clock_timestamp() - min(created_at) FILTER (
-                      WHERE background AND next_push_at IS NOT NULL)), 0)::float8 AS "oldest_in_background_seconds!",
+                      WHERE background AND next_push_at IS NOT NULL AND not_processed = 0)), 0)::float8 AS "oldest_in_background_seconds!",
                   coalesce(extract(epoch FROM clock_timestamp() - min(created_at) FILTER (WHERE next_push_at IS NOT NULL
-                      AND (NOT background OR state = 'unknown') AND NOT (kind = 'refund' AND state = 'ready' AND EXISTS (
+                      AND not_processed = 0 AND (NOT background OR state = 'unknown') AND NOT (kind = 'refund' AND state = 'ready' AND EXISTS (
                           SELECT FROM operations b WHERE b.account_id = o.account_id AND b.payment_id = o.payment_id
                               AND b.state::text = 'unknown')))), 0)::float8 AS "oldest_seconds!",
                   count(*) FILTER (WHERE next_push_at IS NULL) AS "for_a_person!"

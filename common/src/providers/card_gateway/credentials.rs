@@ -123,7 +123,7 @@ impl Remembered {
     /// [`Fault::NotProcessed`] without them: nothing can be sent. [`Fault::Unknown`] if our database does not tell: that says
     /// nothing of the request, which is to be looked up and sent later.
     pub(super) async fn of(&self, account: ProviderAccountId) -> std::result::Result<Arc<Credentials>, Fault> {
-        let lacking = |why: String| Fault::NotProcessed(format!("the credentials of {account}: {why}"));
+        let lacking = |why: String| Fault::credentials(format!("the credentials of {account}: {why}"));
         let remembered = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&account).cloned();
         let read_within = |time: Duration| remembered.clone().filter(|(read_at, _)| read_at.elapsed() < time);
         if let Some((_, known)) = read_within(BELIEVED_FOR) {
@@ -206,9 +206,9 @@ mod tests {
     async fn what_is_lacking_or_cannot_be_decrypted_lets_nothing_be_sent() {
         let account = ProviderAccountId::new(Clock::system().now());
         let (lacking, _first) = remembered(None, account).await;
-        assert!(matches!(lacking.of(account).await, Err(Fault::NotProcessed(_))));
+        assert!(matches!(lacking.of(account).await, Err(Fault::NotProcessed { .. })));
         let (unreadable, _second) = remembered(Some(&whole().seal(&key("11"), account)), account).await;
-        assert!(matches!(unreadable.of(account).await, Err(Fault::NotProcessed(_))));
+        assert!(matches!(unreadable.of(account).await, Err(Fault::NotProcessed { .. })));
     }
 
     #[test]

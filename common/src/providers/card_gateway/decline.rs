@@ -20,7 +20,8 @@ pub(super) fn of_reason(reason: &str) -> Option<Decline> {
     Some(Decline { code: code.to_owned(), kind })
 }
 
-/// What a code other than `00`, `F` and `26` means as a decline; none if it is none. Nothing was entered.
+/// What a code other than `00`, `F` and `26` means as a decline; none if it is none. Nothing was entered. Only what this card can
+/// never do is a hard decline: what is wrong with the account or the request must not count against the card.
 pub(super) fn of_refusal(refusal: &Refusal) -> Option<Decline> {
     use DeclineType::{Hard, Soft};
     let (code, kind) = match refusal.code.as_str() {
@@ -30,7 +31,7 @@ pub(super) fn of_refusal(refusal: &Refusal) -> Option<Decline> {
         "19" => ("transaction_limit_exceeded", Soft),
         "20" => ("ip_limit_exceeded", Soft),
         "03" => ("expired_card", Hard),
-        "10" => ("currency_not_supported", Hard),
+        // No processor takes the brand for this account: another card may do, and this one never will.
         "11" => ("card_not_supported", Hard),
         // The card's bank wants to ask, and nobody is there to be asked.
         "A1" if refusal.description.contains("3ds_redirect_url") => ("authentication_required", Hard),

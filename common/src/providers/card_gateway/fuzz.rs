@@ -237,6 +237,9 @@ fn is_sound(answer: &Answer, code: Option<&str>) {
             assert!(code == Some("00") && is_name(provider_ref) && card.is_shown(), "{answer:?}");
         }
         Answer::Done { provider_ref } => assert!(code == Some("00") && is_name(provider_ref), "{answer:?}"),
+        Answer::Mismatched { provider_ref, total } => {
+            assert!(code == Some("00") && is_name(provider_ref) && (0..=MAX_AMOUNT).contains(total), "{answer:?}");
+        }
         Answer::Challenged { url } => {
             let url = url::Url::parse(url).expect("an address");
             assert!(code == Some("00") && matches!(url.scheme(), "http" | "https"), "{answer:?}");
@@ -250,7 +253,9 @@ fn is_right(said: &Result<Answer, Fault>, status: u16, code: Option<&str>) {
     match said {
         Ok(Answer::Declined { .. } | Answer::Refused { .. }) => assert!(code.is_some_and(|code| code != "00")),
         Ok(answer) => is_sound(answer, code),
-        Err(Fault::NotProcessed(_)) => assert!(UNREAD.contains(&status) || matches!(code, Some("A1" | "A2"))),
+        Err(Fault::NotProcessed { .. }) => {
+            assert!(UNREAD.contains(&status) || matches!(code, Some("A1" | "A2" | "01" | "09" | "10")));
+        }
         Err(Fault::Unknown(_)) => assert!(!UNREAD.contains(&status)),
     }
 }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::wire::{self, Reply, Wire};
-use super::{Credentials, card, decline};
+use super::{Credentials, card, decline, sale};
 use crate::money::Money;
 use crate::providers::{Answer, Card, Decline, Fault, Found};
 use crate::time::Timestamp;
@@ -56,6 +56,9 @@ pub(super) struct Record {
     pub(super) card_expiry_date: String,
     pub(super) currency: String,
     pub(super) amount: String,
+    /// With a fee of the gateway's, if there is one.
+    #[serde(default)]
+    pub(super) total_amount: String,
     pub(super) reference_id: String,
 }
 
@@ -122,12 +125,13 @@ impl Record {
     pub(super) fn found(&self) -> Result<Found, Fault> {
         Ok(Found::Answer(match self.state()? {
             State::Done => {
-                let (provider_ref, amount) = (self.transaction_id.clone(), self.money()?.minor);
-                Answer::Charged { provider_ref, amount, card: self.card() }
+                // Some reports have no total: then there is nothing beside the amount.
+                let total = Some(self.total_amount.as_str()).filter(|total| !total.is_empty());
+                sale::approved(self.transaction_id.clone(), self.money()?, total, self.card())?
             }
             State::Pending => return Ok(Found::Pending),
             State::Declined(decline) => Answer::Declined { decline, card: self.card() },
-            State::NotProcessed => Answer::Refused { reason: self.decline_reason.clone() },
+            State::NotProcessed => Answer::refused(self.decline_reason.clone()),
         }))
     }
 }

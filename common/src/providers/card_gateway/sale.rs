@@ -6,6 +6,8 @@ use super::report::{self, Record, Type};
 use super::wire::{self, Refusal, Reply, Wire};
 use super::{Credentials, FieldToken, card, decline};
 use crate::crypto::Secret;
+use crate::money::Money;
+use crate::proof::{self, Rule};
 use crate::providers::{Action, Answer, Card, Fault, Found, Payer, Request, Source};
 
 /// The address of a payer who has none that a form takes (RFC 2606).
@@ -16,6 +18,9 @@ struct Charged {
     #[serde(deserialize_with = "wire::name")]
     transaction_id: String,
     redirect_url: Option<String>,
+    /// What was charged, a fee of the gateway's included; a sale alone says so.
+    #[serde(default, deserialize_with = "wire::decimal")]
+    total_amount: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -30,7 +35,7 @@ struct Stored {
 /// A sale or an authorization.
 pub(super) async fn charge(wire: &Wire, account: &Credentials, request: &Request) -> Result<Answer, Fault> {
     let Action::Charge { source, money, capture } = &request.action else {
-        return Err(Fault::NotProcessed("no charge".to_owned()));
+        return Err(Fault::unavailable("no charge"));
     };
     let (token, card) = match source {
         Source::Token(token) => {
@@ -74,10 +79,33 @@ pub(super) async fn charge(wire: &Wire, account: &Credentials, request: &Request
         Reply::Success(Charged { redirect_url: Some(_), .. }) => {
             Err(Fault::Unknown("a challenge without an address".to_owned()))
         }
-        Reply::Success(Charged { transaction_id, redirect_url: None }) => {
-            Ok(Answer::Charged { provider_ref: transaction_id, amount: money.minor, card })
+        Reply::Success(Charged { transaction_id, redirect_url: None, total_amount }) => {
+            approved(transaction_id, *money, total_amount.as_deref(), card)
         }
         Reply::Refusal(refusal) => refused(wire, account, request, &refusal, card).await,
+    }
+}
+
+/// An approval of the total that was asked, or of another.
+///
+/// # Errors
+/// [`Fault::Unknown`] if the total is no amount: the report is asked for it.
+pub(super) fn approved(
+    provider_ref: String,
+    asked: Money,
+    total: Option<&str>,
+    card: Option<Card>,
+) -> Result<Answer, Fault> {
+    let total = match total {
+        Some(text) => Money::from_decimal(text, asked.currency).map(|money| money.minor),
+        None => Some(asked.minor),
+    };
+    match total {
+        Some(total) if total == asked.minor || !proof::holds(Rule::Total) => {
+            Ok(Answer::Charged { provider_ref, amount: asked.minor, card })
+        }
+        Some(total) => Ok(Answer::Mismatched { provider_ref, total }),
+        None => Err(Fault::Unknown("a total that is no amount".to_owned())),
     }
 }
 

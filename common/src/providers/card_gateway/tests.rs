@@ -427,7 +427,7 @@ async fn what_is_sent_too_late_is_not_entered() {
     tokio::time::sleep(Duration::from_millis(5)).await;
     let late = Request { valid_until: long_ago, ..fixture.sale("op_1", APPROVES, 500).await };
     let not_processed = async |request: &Request, code: &str| match fixture.adapter.execute(request.clone()).await {
-        Err(Fault::NotProcessed(reason)) => assert!(reason.starts_with(code), "{reason}"),
+        Err(Fault::NotProcessed { reason, .. }) => assert!(reason.starts_with(code), "{reason}"),
         other => panic!("it is too late: {other:?}"),
     };
     not_processed(&late, "A1").await;

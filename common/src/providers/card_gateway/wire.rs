@@ -16,9 +16,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const SUCCESS: &str = "00";
 
 /// By which it says that it did nothing, and will not (docs/gateway.md, Codes).
-const NOTHING_DONE: [&str; 28] = [
-    "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19",
-    "20", "21", "22", "23", "24", "25", "26", "P1", "F",
+const NOTHING_DONE: [&str; 25] = [
+    "02", "03", "04", "05", "06", "07", "08", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20", "21", "22",
+    "23", "24", "25", "26", "P1", "F",
 ];
 
 /// The gateway's address, and the connections to it.
@@ -59,8 +59,11 @@ impl Refusal {
     pub(super) fn answer(&self) -> Result<Answer, Fault> {
         match self.code.as_str() {
             "UN" => Err(Fault::Unknown(self.reason())),
-            "A1" | "A2" => Err(Fault::NotProcessed(self.reason())),
-            code if NOTHING_DONE.contains(&code) => Ok(Answer::Refused { reason: self.reason() }),
+            "A1" | "A2" => Err(Fault::unavailable(self.reason())),
+            "01" | "09" => Err(Fault::credentials(self.reason())),
+            // Not boarded for the currency: the card is none the worse for it.
+            "10" => Err(Fault::setup(self.reason())),
+            code if NOTHING_DONE.contains(&code) => Ok(Answer::refused(self.reason())),
             // It may mean anything, so it ends nothing.
             _ => Err(Fault::Unknown(format!("a code that is none: {}", self.reason()))),
         }
@@ -76,6 +79,21 @@ pub(super) fn is_name(text: &str) -> bool {
 pub(super) fn name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     let text = String::deserialize(from)?;
     if is_name(&text) { Ok(text) } else { Err(D::Error::custom("a name that is none")) }
+}
+
+/// An amount, which the gateway writes as a number or as a text. For `#[serde(deserialize_with)]`, with a default.
+pub(super) fn decimal<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Number(f64),
+        Text(String),
+    }
+    Ok(Option::<Written>::deserialize(from)?.map(|written| match written {
+        // Each of its currencies has two decimal places.
+        Written::Number(number) => format!("{number:.2}"),
+        Written::Text(text) => text,
+    }))
 }
 
 #[derive(Deserialize)]
@@ -100,16 +118,16 @@ impl Wire {
     ) -> Result<Reply<T>, Fault> {
         let form = form(account, fields);
         let to = format!("{}/apis/{script}.php", self.base);
-        let to: Uri = to.parse().map_err(|_| Fault::NotProcessed(format!("{to} is not an address")))?;
+        let to: Uri = to.parse().map_err(|_| Fault::unavailable(format!("{to} is not an address")))?;
         let said = match self.http.post_form(to, form).await {
             Ok(said) => said,
             Err(lost) if lost.sent => return Err(Fault::Unknown(lost.why)),
-            Err(lost) => return Err(Fault::NotProcessed(lost.why)),
+            Err(lost) => return Err(Fault::unavailable(lost.why)),
         };
         match said.status {
             200 => read(&said.body),
             // Its own words for what it has not looked at (docs/gateway.md, Every answer).
-            status @ (404 | 405 | 408 | 413 | 429) => Err(Fault::NotProcessed(format!("HTTP {status}"))),
+            status @ (404 | 405 | 408 | 413 | 429) => Err(Fault::unavailable(format!("HTTP {status}"))),
             status => Err(Fault::Unknown(format!("HTTP {status}"))),
         }
     }
@@ -138,11 +156,12 @@ mod tests {
     use testkit::fuzz::{check, mutated};
 
     use super::*;
+    use crate::providers::Cause;
 
     #[test]
     fn only_a_code_of_the_contract_ends_anything() {
         let refusal = |code: &str| Refusal { code: code.to_owned(), description: String::new() };
-        for code in ["01", "15", "26", "F"] {
+        for code in ["02", "15", "26", "F"] {
             assert!(matches!(refusal(code).answer(), Ok(Answer::Refused { .. })), "{code}");
         }
         for code in ["", " 00", "00 ", "0", "000", "27", "99", "f", "XX", "UN"] {
@@ -150,11 +169,18 @@ mod tests {
         }
         check(mutated("15"), |code| match refusal(&code).answer() {
             Ok(Answer::Refused { .. }) => {
-                assert!(code == "F" || code == "P1" || ("01"..="26").contains(&&*code), "{code:?}")
+                assert!(code == "F" || code == "P1" || ("02"..="26").contains(&&*code), "{code:?}")
             }
             Ok(answer) => panic!("{answer:?}"),
-            Err(Fault::NotProcessed(_)) => assert!(["A1", "A2"].contains(&&*code), "{code:?}"),
+            Err(Fault::NotProcessed { .. }) => assert!(["A1", "A2", "01", "09", "10"].contains(&&*code), "{code:?}"),
             Err(Fault::Unknown(_)) => {}
         });
+        let cause = |code: &str| match refusal(code).answer() {
+            Err(Fault::NotProcessed { cause, .. }) => cause,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(["A1", "A2"].map(cause), [Cause::Unavailable; 2]);
+        assert_eq!(["01", "09"].map(cause), [Cause::Credentials; 2]);
+        assert_eq!(cause("10"), Cause::Setup);
     }
 }

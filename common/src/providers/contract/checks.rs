@@ -172,7 +172,7 @@ pub(crate) async fn a_refusal_books_nothing(fixture: &dyn Fixture) {
     let request = sale(fixture, "op_1").await;
     fixture.refuse().await;
     let turned_away = execute(fixture, &request).await;
-    assert!(matches!(turned_away, Err(Fault::NotProcessed(_))), "{turned_away:?}");
+    assert!(matches!(turned_away, Err(Fault::NotProcessed { .. })), "{turned_away:?}");
     assert_eq!(fixture.booked("op_1").await, []);
     assert_eq!(look_up(fixture, &request).await, Found::Nothing);
 }

@@ -89,7 +89,7 @@ pub(super) async fn charge_at_once(db: &PgPool, request: &Request) -> Result<Opt
 }
 
 fn refused(reason: &str) -> Answer {
-    Answer::Refused { reason: reason.to_owned() }
+    Answer::refused(reason)
 }
 
 async fn nature_of(

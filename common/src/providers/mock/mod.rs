@@ -17,7 +17,7 @@ use sqlx::PgPool;
 pub use card::Nature;
 pub use settings::{Faults, set_faults};
 
-use super::{Answer, Fault, Found, Inquired, Provider, RecoveryClass, Request, Standing, StatementLine};
+use super::{Action, Answer, Fault, Found, Inquired, Provider, RecoveryClass, Request, Standing, StatementLine};
 use crate::id::ProviderAccountId;
 use crate::operations::Kind;
 use crate::time::Timestamp;
@@ -46,7 +46,11 @@ impl Mock {
         }
         let faults = settings::read(&self.db, request.account).await?;
         if faults.refuse {
-            return Err(Fault::NotProcessed("the mock was told to refuse".into()));
+            return Err(Fault::unavailable("the mock processes nothing (ctl mock set --refuse)"));
+        }
+        let follows = matches!(request.action, Action::Capture { .. } | Action::Void { .. } | Action::Refund { .. });
+        if faults.reject && follows {
+            return Ok(Answer::refused("the mock refuses what follows a charge (ctl mock set --reject)"));
         }
         // Half before the books are written and half after, so that a fault in the middle meets either side.
         let half = Duration::from_millis(u64::from(faults.latency_ms.unsigned_abs())) / 2;

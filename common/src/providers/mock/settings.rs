@@ -11,6 +11,7 @@ pub(super) struct InForce {
     pub(super) latency_ms: i32,
     pub(super) lose_answers: i32,
     pub(super) refuse: bool,
+    pub(super) reject: bool,
     pub(super) recovery: RecoveryClass,
 }
 
@@ -21,8 +22,10 @@ pub struct Faults {
     pub latency_ms: Option<i32>,
     /// So many of the next answers are lost after the books were written.
     pub lose_answers: Option<i32>,
-    /// Whether every request is refused, with nothing written.
+    /// Whether no request is processed, as in an outage.
     pub refuse: Option<bool>,
+    /// Whether every capture, void and refund is refused for good.
+    pub reject: Option<bool>,
     /// What it offers to whoever lost an answer.
     pub recovery: Option<RecoveryClass>,
 }
@@ -37,17 +40,18 @@ fn class(letter: &str) -> RecoveryClass {
 
 pub(super) async fn read(db: &PgPool, account: ProviderAccountId) -> Result<InForce, sqlx::Error> {
     let row = sqlx::query!(
-        "SELECT latency_ms, lose_answers, refuse, recovery_class FROM mock.accounts WHERE id = $1",
+        "SELECT latency_ms, lose_answers, refuse, reject, recovery_class FROM mock.accounts WHERE id = $1",
         account.uuid()
     )
     .fetch_optional(db)
     .await?;
     Ok(row.map_or(
-        InForce { latency_ms: 0, lose_answers: 0, refuse: false, recovery: RecoveryClass::Idempotent },
+        InForce { latency_ms: 0, lose_answers: 0, refuse: false, reject: false, recovery: RecoveryClass::Idempotent },
         |row| InForce {
             latency_ms: row.latency_ms,
             lose_answers: row.lose_answers,
             refuse: row.refuse,
+            reject: row.reject,
             recovery: class(&row.recovery_class),
         },
     ))
@@ -74,16 +78,18 @@ pub async fn set_faults(
     faults: &Faults,
 ) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "INSERT INTO mock.accounts AS m (id, latency_ms, lose_answers, refuse, recovery_class)
-         VALUES ($1, coalesce($2, 0), coalesce($3, 0), coalesce($4, false), coalesce($5, 'A'))
+        "INSERT INTO mock.accounts AS m (id, latency_ms, lose_answers, refuse, recovery_class, reject)
+         VALUES ($1, coalesce($2, 0), coalesce($3, 0), coalesce($4, false), coalesce($5, 'A'), coalesce($6, false))
          ON CONFLICT (id) DO UPDATE SET
             latency_ms = coalesce($2, m.latency_ms), lose_answers = coalesce($3, m.lose_answers),
-            refuse = coalesce($4, m.refuse), recovery_class = coalesce($5, m.recovery_class)",
+            refuse = coalesce($4, m.refuse), recovery_class = coalesce($5, m.recovery_class),
+            reject = coalesce($6, m.reject)",
         account.uuid(),
         faults.latency_ms,
         faults.lose_answers,
         faults.refuse,
         faults.recovery.map(RecoveryClass::letter),
+        faults.reject,
     )
     .execute(db)
     .await?;

@@ -19,6 +19,8 @@ pub(super) const SETTLED: &str = "payment.settled";
 pub(super) const REFUNDED: &str = "payment.refunded";
 pub(super) const EXPIRED: &str = "payment.expired";
 pub(super) const REFUND_FAILED: &str = "payment.refund_failed";
+pub(super) const CAPTURE_FAILED: &str = "payment.capture_failed";
+pub(super) const VOID_FAILED: &str = "payment.void_failed";
 
 /// The only payment of the account while it is still processing.
 async fn under_way(merchant: &Merchant) -> Result<String> {

@@ -119,7 +119,7 @@ async fn settled_is_told_apart_from_refunds() -> Result<()> {
 async fn a_refund_that_the_provider_refuses_frees_what_it_reserved() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
     let sold = merchant.sold(1000).await?;
-    merchant.mock(cluster, &["--refuse"]).await?;
+    merchant.mock(cluster, &["--reject"]).await?;
     accepted(&merchant.refund(&sold, None).await?);
     let failed = done(&merchant, &sold).await?;
     assert_eq!((&failed["status"], &failed["amountRefunded"]), (&"pending_settlement".into(), &0.into()));
@@ -132,7 +132,7 @@ async fn a_refund_that_the_provider_refuses_frees_what_it_reserved() -> Result<(
 
     // Nor does one that failed stand in a void's way.
     let sold = merchant.sold(1000).await?;
-    merchant.mock(cluster, &["--refuse"]).await?;
+    merchant.mock(cluster, &["--reject"]).await?;
     accepted(&merchant.refund(&sold, Some(1)).await?);
     done(&merchant, &sold).await?;
     merchant.mock(cluster, &[]).await?;

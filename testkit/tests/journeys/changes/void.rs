@@ -3,7 +3,7 @@
 use anyhow::Result;
 use reqwest::Method;
 
-use super::{AUTHORIZED, CANCELLED, CAPTURED, REFUNDED, SETTLED};
+use super::{AUTHORIZED, CANCELLED, CAPTURE_FAILED, CAPTURED, REFUNDED, SETTLED, VOID_FAILED};
 use crate::support::{accepted, cluster, conflict, created, id, merchant, ok, payment, together, with};
 
 #[tokio::test]
@@ -79,14 +79,17 @@ async fn what_has_settled_or_is_refunded_is_not_voided() -> Result<()> {
 async fn a_void_that_the_provider_refuses_leaves_the_payment_as_it_was() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
     let held = merchant.hold(1000).await?;
-    merchant.mock(cluster, &["--refuse"]).await?;
+    merchant.mock(cluster, &["--reject"]).await?;
     conflict(&merchant.void(&held).await?);
     conflict(&merchant.capture(&held, None).await?);
-    merchant.all_agree(&held, "authorize 1000", &[AUTHORIZED]).await?;
+    let shown = merchant.all_agree(&held, "authorize 1000", &[AUTHORIZED, VOID_FAILED, CAPTURE_FAILED]).await?;
+    assert_eq!(shown["failureCode"], "provider_refused", "{shown}");
     merchant.mock(cluster, &[]).await?;
     // A body is not even looked at.
     let path = format!("/v1/payments/{held}/void");
     ok(&merchant.api.send(Method::POST, &path, Some(b"[".to_vec())).await?);
-    merchant.all_agree(&held, "authorize 1000 voided, void 1000", &[AUTHORIZED, CANCELLED]).await?;
+    merchant
+        .all_agree(&held, "authorize 1000 voided, void 1000", &[AUTHORIZED, VOID_FAILED, CAPTURE_FAILED, CANCELLED])
+        .await?;
     Ok(())
 }

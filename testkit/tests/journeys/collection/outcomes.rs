@@ -129,7 +129,7 @@ async fn half_that_the_provider_would_not_take_back_is_given_back_later() -> Res
     ok(&schedule(&merchant, &made, LONG_AGO).await?);
     // Its books are written half-way, and from then on it refuses everything.
     eventually("the charge", async || Ok((merchant.books.charges().await? == 1).then_some(()))).await?;
-    merchant.mock(cluster, &["--latency-ms", "0", "--refuse"]).await?;
+    merchant.mock(cluster, &["--latency-ms", "0", "--reject"]).await?;
     let attempts = ended(&merchant, &made, 1).await?;
     let payment = attempts[0]["paymentId"].as_str().expect("a payment").to_owned();
     eventually("a refusal", async || {
@@ -141,23 +141,6 @@ async fn half_that_the_provider_would_not_take_back_is_given_back_later() -> Res
     merchant.becomes(&payment, "cancelled").await?;
     assert_eq!(ledger(&merchant, &made).await?, ["sale 250 voided, void 250"]);
     Ok(())
-}
-
-#[tokio::test]
-async fn what_the_provider_would_not_process_is_tried_again_later() -> Result<()> {
-    let merchant = merchant().await?;
-    let (customer, _) = customer_with(&merchant, "tok_ok").await?;
-    let made = invoice(&merchant, &customer, 500).await?;
-    merchant.mock(crate::support::cluster().await?, &["--refuse"]).await?;
-    ok(&schedule(&merchant, &made, LONG_AGO).await?);
-    let attempts = ended(&merchant, &made, 1).await?;
-    assert_eq!(
-        (&attempts[0]["declineCode"], &attempts[0]["declineType"]),
-        (&json!("processing_error"), &json!("soft"))
-    );
-    merchant.mock(crate::support::cluster().await?, &[]).await?;
-    is_due(&merchant, &made).await?;
-    becomes(&merchant, &made, "paid").await.map(drop)
 }
 
 #[tokio::test]

@@ -77,6 +77,7 @@ async fn what_a_provider_refuses_has_failed() -> Result<()> {
     let answer = merchant.pay_once("k", sale(1500)).await?;
     let failed = created(&answer);
     assert_eq!((&failed["status"], &failed["amountCaptured"]), (&"failed".into(), &0.into()));
+    assert_eq!(failed["failureCode"], "provider_unavailable");
     refused(&merchant.save_card(&customer, "tok_ok").await?, 409, "conflict");
     assert_eq!(merchant.books.charges().await?, 0);
     merchant.mock(cluster, &[]).await?;

@@ -8,6 +8,7 @@ mod hanging_commits;
 mod late;
 mod lost_answers;
 mod network;
+mod outages;
 mod pairs;
 mod reconciliation;
 mod silence;

@@ -6,7 +6,7 @@ use testkit::{Cluster, Kind};
 use crate::support::{Merchant, cluster, created, eventually, figure, id, merchant, sale, uuid};
 
 /// Writes an approved sale into the mock's books behind everyone's back.
-async fn book(merchant: &Merchant, charge: &str, reference: &str, amount: i64) -> Result<()> {
+pub(super) async fn book(merchant: &Merchant, charge: &str, reference: &str, amount: i64) -> Result<()> {
     sqlx::query(
         "INSERT INTO mock.transactions (id, account, kind, reference, approved, amount, currency, nature, occurred_at, unique_reference)
          SELECT $1, id, 'sale', $2, true, $3, 'USD', 'tok_ok', now(), $2 FROM provider_accounts WHERE account_id = $4",
@@ -21,7 +21,7 @@ async fn book(merchant: &Merchant, charge: &str, reference: &str, amount: i64) -
 }
 
 /// The statement is due now, and not in a minute.
-async fn compare_now(merchant: &Merchant) -> Result<()> {
+pub(super) async fn compare_now(merchant: &Merchant) -> Result<()> {
     sqlx::query("UPDATE provider_accounts SET reconcile_at = now() WHERE account_id = $1")
         .bind(merchant.books.account)
         .execute(&merchant.books.db)

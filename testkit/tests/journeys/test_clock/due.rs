@@ -110,7 +110,7 @@ async fn a_provider_that_needs_a_moment_more_gets_it() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
     let held = merchant.hold(1000).await?;
     let authorized = merchant.history(&held).await?[0].1.clone();
-    merchant.mock(cluster, &["--refuse"]).await?;
+    merchant.mock(cluster, &["--reject"]).await?;
     conflict(&merchant.capture(&held, None).await?);
     merchant.mock(cluster, &[]).await?;
     eventually("an inquiry", async || {

@@ -1,0 +1,107 @@
+//! The circuit breaker of a provider account. After a few operations in a row that the provider did not process nothing is sent
+//! but a probe now and then; what is put off meanwhile is sent at a bounded rate once it processes again. Only requests that certainly
+//! did nothing count: a lost answer says nothing of the next request.
+
+use std::time::Duration;
+
+use sqlx::PgPool;
+
+use super::{Claimed, store};
+use crate::db::Db;
+use crate::error::Result;
+use crate::id::{AccountId, ProviderAccountId};
+use crate::proof::{self, Rule};
+use crate::providers::{Cause, ProviderKind};
+use crate::time::Timestamp;
+
+/// Operations in a row, each counted once, that open the breaker.
+pub(super) const OPENS_AFTER: i32 = 5;
+/// Operations of a provider account that are sent in a second, of those that were put off.
+const BACKLOG_PER_SECOND: f64 = 50.0;
+/// Backoff of an operation that was not processed: this, doubled each time, and no more than the second.
+const FIRST_BACKOFF: Duration = Duration::from_secs(2);
+const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+
+/// How long after its last try an operation is sent again that was not processed so often.
+pub(super) fn backoff(not_processed: i32) -> Duration {
+    let doubled = FIRST_BACKOFF * 2u32.pow(not_processed.clamp(0, 5).unsigned_abs());
+    doubled.min(LONGEST_BACKOFF)
+}
+
+/// Whether this operation may be sent: the breaker is closed, or a probe is due. While somebody waits for it, a probe a second is.
+///
+/// # Errors
+/// Only the database's.
+pub async fn admit(db: &PgPool, claimed: &Claimed) -> Result<bool> {
+    if !claimed.has_breaker || !proof::holds(Rule::Breaker) {
+        return Ok(true);
+    }
+    store::breaker::admit(db, claimed.provider_account_id, !claimed.background, OPENS_AFTER).await
+}
+
+/// Makes an operation ready again that was not processed, or not sent because the breaker is open (`cause` is none), and puts it
+/// behind the others. Counts towards the breaker what says something of other requests. Nothing happens if the claim was lost.
+///
+/// # Errors
+/// Only the database's.
+pub async fn put_back(db: &Db, claimed: &Claimed, cause: Option<Cause>, reason: &str) -> Result<()> {
+    let backoff = backoff(claimed.not_processed);
+    let gap = Duration::from_secs_f64(1.0 / BACKLOG_PER_SECOND);
+    // Rows are locked in this order: the breaker, the operation.
+    let mut tx = db.begin().await?;
+    let slot = match cause {
+        Some(cause) if cause.is_of_account() => store::breaker::count(&mut tx, claimed, reason, backoff, gap).await?,
+        Some(_) => None,
+        None => store::breaker::next_slot(&mut tx, claimed.provider_account_id, backoff, gap).await?,
+    };
+    store::breaker::put_back(&mut tx, claimed.id, claimed.fence, slot, backoff).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// The provider has processed a request of this account: whatever was put off is sent when its turn comes.
+///
+/// # Errors
+/// Only the database's.
+pub async fn close_breaker(db: &PgPool, account: ProviderAccountId) -> Result<()> {
+    if store::breaker::close(db, account).await? {
+        tracing::info!(provider_account = %account, "the provider processes requests again");
+    }
+    Ok(())
+}
+
+/// A provider account whose breaker is open.
+#[derive(Debug)]
+pub struct Breaker {
+    /// Which.
+    pub provider_account_id: ProviderAccountId,
+    /// Whose.
+    pub account_id: AccountId,
+    /// Who is there.
+    pub provider: ProviderKind,
+    /// When the first request was not processed.
+    pub since: Timestamp,
+    /// For how long that is.
+    pub seconds: f64,
+    /// Why the last one was not.
+    pub reason: String,
+}
+
+/// The breakers that are open, the oldest first, so many at most.
+///
+/// # Errors
+/// Only the database's.
+pub async fn breakers(db: &PgPool, most: i64) -> Result<Vec<Breaker>> {
+    store::breaker::open(db, OPENS_AFTER, most).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_backoff_doubles_to_a_minute() {
+        let seconds: Vec<_> = (-1..8).map(|times| backoff(times).as_secs()).collect();
+        assert_eq!(seconds, [2, 2, 4, 8, 16, 32, 60, 60, 60]);
+    }
+}

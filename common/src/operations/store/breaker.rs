@@ -1,0 +1,123 @@
+//! The SQL of circuit breakers.
+
+use std::time::Duration;
+
+use sqlx::{PgConnection, PgPool};
+
+use crate::error::Result;
+use crate::id::{OperationId, ProviderAccountId};
+use crate::operations::{Breaker, Claimed};
+use crate::time::Timestamp;
+
+/// A probe that is sent moves the next one on: 1 s, doubled to 30 s.
+pub(in crate::operations) async fn admit(
+    db: &PgPool,
+    account: ProviderAccountId,
+    awaited: bool,
+    opens_after: i32,
+) -> Result<bool> {
+    let admitted = sqlx::query_scalar!(
+        r#"WITH probe AS (
+               UPDATE provider_breakers
+               SET probes = probes + 1, probed_at = clock_timestamp(),
+                   probe_at = clock_timestamp() + make_interval(secs => least(30, 2 ^ least(probes, 5)))
+               WHERE provider_account_id = $1 AND failures >= $3
+                 AND (probe_at <= clock_timestamp()
+                      OR ($2 AND coalesce(probed_at, '-infinity') < clock_timestamp() - interval '1 second'))
+               RETURNING 1)
+           SELECT EXISTS (SELECT FROM probe)
+               OR NOT EXISTS (SELECT FROM provider_breakers WHERE provider_account_id = $1 AND failures >= $3) AS "admitted!""#,
+        account.uuid(),
+        awaited,
+        opens_after,
+    );
+    Ok(admitted.fetch_one(db).await?)
+}
+
+/// Counts an operation that was not processed, and answers when it may be sent again.
+pub(in crate::operations) async fn count(
+    tx: &mut PgConnection,
+    claimed: &Claimed,
+    reason: &str,
+    backoff: Duration,
+    gap: Duration,
+) -> Result<Option<Timestamp>> {
+    let slot = sqlx::query_scalar!(
+        r#"INSERT INTO provider_breakers AS b
+               (provider_account_id, account_id, failures, last_operation_id, reason, since, probe_at, next_slot_at)
+           VALUES ($1, $2, 1, $3, $4, clock_timestamp(), clock_timestamp() + interval '1 second',
+                   clock_timestamp() + make_interval(secs => $5))
+           ON CONFLICT (provider_account_id) DO UPDATE SET
+               failures = b.failures + CASE WHEN b.last_operation_id = $3 THEN 0 ELSE 1 END,
+               last_operation_id = $3, reason = $4,
+               next_slot_at = greatest(b.next_slot_at, clock_timestamp() + make_interval(secs => $5))
+                   + make_interval(secs => $6)
+           RETURNING next_slot_at"#,
+        claimed.provider_account_id.uuid(),
+        claimed.account_id.uuid(),
+        claimed.id.uuid(),
+        reason,
+        backoff.as_secs_f64(),
+        gap.as_secs_f64(),
+    );
+    Ok(Some(slot.fetch_one(tx).await?))
+}
+
+/// When the next operation that was not sent may be; none if the breaker has been closed meanwhile.
+pub(in crate::operations) async fn next_slot(
+    tx: &mut PgConnection,
+    account: ProviderAccountId,
+    backoff: Duration,
+    gap: Duration,
+) -> Result<Option<Timestamp>> {
+    let slot = sqlx::query_scalar!(
+        "UPDATE provider_breakers
+         SET next_slot_at = greatest(next_slot_at, clock_timestamp() + make_interval(secs => $2)) + make_interval(secs => $3)
+         WHERE provider_account_id = $1 RETURNING next_slot_at",
+        account.uuid(),
+        backoff.as_secs_f64(),
+        gap.as_secs_f64(),
+    );
+    Ok(slot.fetch_optional(tx).await?)
+}
+
+pub(in crate::operations) async fn put_back(
+    tx: &mut PgConnection,
+    id: OperationId,
+    fence: i64,
+    slot: Option<Timestamp>,
+    backoff: Duration,
+) -> Result<()> {
+    sqlx::query!(
+        "UPDATE operations SET state = 'ready', lease_until = NULL, not_processed = not_processed + 1,
+                next_push_at = coalesce($3, clock_timestamp() + make_interval(secs => $4))
+         WHERE id = $1 AND fence = $2 AND state = 'sending'",
+        id.uuid(),
+        fence,
+        slot,
+        backoff.as_secs_f64(),
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+pub(in crate::operations) async fn close(db: &PgPool, account: ProviderAccountId) -> Result<bool> {
+    let closed = sqlx::query!("DELETE FROM provider_breakers WHERE provider_account_id = $1", account.uuid())
+        .execute(db)
+        .await?;
+    Ok(closed.rows_affected() > 0)
+}
+
+pub(in crate::operations) async fn open(db: &PgPool, opens_after: i32, most: i64) -> Result<Vec<Breaker>> {
+    let rows = sqlx::query_as!(
+        Breaker,
+        r#"SELECT b.provider_account_id, b.account_id, p.provider, b.since, b.reason,
+                  extract(epoch FROM clock_timestamp() - b.since)::float8 AS "seconds!"
+           FROM provider_breakers b JOIN provider_accounts p ON p.id = b.provider_account_id
+           WHERE b.failures >= $1 ORDER BY b.since LIMIT $2"#,
+        opens_after,
+        most,
+    );
+    Ok(rows.fetch_all(db).await?)
+}
