@@ -300,14 +300,14 @@ pub fn retention_months() -> Result<i32, ConfigError> {
     }
 }
 
-/// `PROVIDER_RETRY_LIMIT_S`: for how many seconds what a provider does not process is sent again where nobody waits for it, a day if
-/// not set, 30 days at most.
+/// `PROVIDER_RETRY_LIMIT_S`: for how many seconds what a provider does not process is sent again where nobody waits for it,
+/// `default` if not set, 30 days at most.
 ///
 /// # Errors
 /// It is not a number from 1 to 2,592,000.
-pub fn provider_retry_limit() -> Result<Duration, ConfigError> {
+pub fn provider_retry_limit(default: Duration) -> Result<Duration, ConfigError> {
     const NAME: &str = "PROVIDER_RETRY_LIMIT_S";
-    match number_or(NAME, crate::providers::RETRY_LIMIT.as_secs())? {
+    match number_or(NAME, default.as_secs())? {
         seconds @ 1..=2_592_000 => Ok(Duration::from_secs(seconds)),
         _ => Err(ConfigError { name: NAME, problem: "is not a number of seconds from 1 to 2592000" }),
     }

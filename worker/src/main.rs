@@ -16,7 +16,7 @@ use common::egress::Egress;
 use common::error::Error;
 use common::flows;
 use common::id::{AccountId, OperationId, PaymentId, ProviderAccountId, WebhookEndpointId};
-use common::providers::{Providers, card_gateway::CardGateway, mock::Mock};
+use common::providers::{Providers, RETRY_LIMIT, card_gateway::CardGateway, mock::Mock};
 use common::webhooks::dispatch::ATTEMPT_TIMEOUT;
 use common::{config, db, public_url, queues, telemetry};
 use queue::{Pool, Publisher, Queue, Redis, Wake};
@@ -125,7 +125,7 @@ fn assemble(redis: &Redis, encryption: &KeyRing) -> Result<(Arc<Work>, webhooks:
     let (dispatcher, wakes) = webhooks::Dispatcher::new(db.clone(), claims, sender);
     let mock = Mock::new(db::pool(&database_url, MOCK_POOL, "mock-provider")?);
     let card_gateway = config::card_gateway_url()?.map(|url| CardGateway::new(url, (*db).clone(), encryption.clone()));
-    let providers = Providers::new(mock, card_gateway).with_retry_limit(config::provider_retry_limit()?);
+    let providers = Providers::new(mock, card_gateway).with_retry_limit(config::provider_retry_limit(RETRY_LIMIT)?);
     Ok((Arc::new(Work { db, wakes, providers, clock: Clock::system(), publisher }), dispatcher))
 }
 

@@ -1,4 +1,4 @@
-//! The circuit breaker of a provider account. After a few operations in a row that the provider did not process nothing is sent
+//! What becomes of operations that a provider does not process, and the circuit breaker of a provider account. After a few operations in a row that the provider did not process nothing is sent
 //! but a probe now and then; what is put off meanwhile is sent at a bounded rate once it processes again. Only requests that certainly
 //! did nothing count: a lost answer says nothing of the next request.
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sqlx::PgPool;
 
-use super::{Claimed, store};
+use super::{Claimed, Kind, store};
 use crate::db::Db;
 use crate::error::Result;
 use crate::id::{AccountId, ProviderAccountId};
@@ -26,6 +26,31 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 pub(super) fn backoff(not_processed: i32) -> Duration {
     let doubled = FIRST_BACKOFF * 2u32.pow(not_processed.clamp(0, 5).unsigned_abs());
     doubled.min(LONGEST_BACKOFF)
+}
+
+/// What becomes of an operation whose request certainly did nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenNotProcessed {
+    /// It ends, for somebody waits for it and may decide.
+    Ends,
+    /// It is sent again until the provider has decided, or until it is as old as the limit.
+    GoesOn,
+    /// It is sent again until the provider has decided: it puts something right.
+    GoesOnForEver,
+}
+
+impl Claimed {
+    /// What becomes of it if its request certainly did nothing.
+    pub fn when_not_processed(&self) -> WhenNotProcessed {
+        match self.kind {
+            _ if !proof::holds(Rule::NotProcessed) => WhenNotProcessed::Ends,
+            _ if self.by_system => WhenNotProcessed::GoesOnForEver,
+            Kind::Reverse => WhenNotProcessed::GoesOnForEver,
+            Kind::Refund => WhenNotProcessed::GoesOn,
+            Kind::Sale | Kind::Authorize if self.background => WhenNotProcessed::GoesOn,
+            Kind::Sale | Kind::Authorize | Kind::Capture | Kind::Void | Kind::StoreCard => WhenNotProcessed::Ends,
+        }
+    }
 }
 
 /// Whether this operation may be sent: the breaker is closed, or a probe is due. While somebody waits for it, a probe a second is.

@@ -24,7 +24,7 @@ use crate::proof::{self, Rule};
 use crate::providers::{Action, FailureCode, Payer, ProviderKind, Request, Source};
 use crate::time::Timestamp;
 
-pub use breaker::{Breaker, admit, breakers, close_breaker, put_back};
+pub use breaker::{Breaker, WhenNotProcessed, admit, breakers, close_breaker, put_back};
 pub use sweep::{Due, OVERDUE, SWEEP_BATCH, in_background, take_due, take_due_of};
 
 /// How long a claim holds. Longer than [`PROVIDER_TIMEOUT`] and the outcome's commit together.
@@ -228,31 +228,6 @@ pub struct Claimed {
     pub age: Duration,
     /// Whether requests of this provider account were not processed lately.
     pub has_breaker: bool,
-}
-
-/// What becomes of an operation whose request certainly did nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WhenNotProcessed {
-    /// It ends, for somebody waits for it and may decide.
-    Ends,
-    /// It is sent again until the provider has decided, or until it is as old as the limit.
-    GoesOn,
-    /// It is sent again until the provider has decided: it puts something right.
-    GoesOnForEver,
-}
-
-impl Claimed {
-    /// What becomes of it if its request certainly did nothing.
-    pub fn when_not_processed(&self) -> WhenNotProcessed {
-        match self.kind {
-            _ if !proof::holds(Rule::NotProcessed) => WhenNotProcessed::Ends,
-            _ if self.by_system => WhenNotProcessed::GoesOnForEver,
-            Kind::Reverse => WhenNotProcessed::GoesOnForEver,
-            Kind::Refund => WhenNotProcessed::GoesOn,
-            Kind::Sale | Kind::Authorize if self.background => WhenNotProcessed::GoesOn,
-            Kind::Sale | Kind::Authorize | Kind::Capture | Kind::Void | Kind::StoreCard => WhenNotProcessed::Ends,
-        }
-    }
 }
 
 /// Takes an operation and passes the gate in one statement: what this protects has no parent to race with. `now` is everyone's

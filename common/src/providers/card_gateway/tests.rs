@@ -25,8 +25,8 @@ use crate::id::ProviderAccountId;
 use crate::money::Money;
 use crate::providers::contract::{Booked, Fixture, Wanted, charged, contract_suite, declined, noon, request};
 use crate::providers::{
-    Action, Answer, DeclineType, Fault, Found, Inquired, Payer, Provider, ProviderKind, RecoveryClass, Request, Source,
-    Standing,
+    Action, Answer, Cause, DeclineType, Fault, Found, Inquired, Payer, Provider, ProviderKind, RecoveryClass, Request,
+    Source, Standing,
 };
 
 contract_suite!(class_b, GatewayFixture::new(&[]));
@@ -308,10 +308,10 @@ async fn limits_are_soft_declines_and_enter_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_currency_that_the_account_lacks_is_a_hard_decline() {
+async fn a_currency_that_the_account_lacks_is_no_fault_of_the_card() {
     let fixture = GatewayFixture::new(&["--currency", "USD"]).await;
-    let decline = declined(execute(&fixture, &fixture.sale("op_1", APPROVES, 500).await).await);
-    assert_eq!((decline.code.as_str(), decline.kind), ("currency_not_supported", DeclineType::Hard));
+    let said = fixture.adapter.execute(fixture.sale("op_1", APPROVES, 500).await).await;
+    assert!(matches!(said, Err(Fault::NotProcessed { cause: Cause::Setup, .. })), "{said:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
