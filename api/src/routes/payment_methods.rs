@@ -5,8 +5,10 @@ use common::customers;
 use common::error::Error;
 use common::flows::{self, NewCard};
 use common::id::{CustomerId, PaymentMethodId};
+use common::operations;
 use common::page::ListView;
 use common::payment_methods::{self, PaymentMethod, PaymentMethodView, Status};
+use common::providers::FailureCode;
 use common::queues;
 use queue::Wake;
 use serde::Deserialize;
@@ -57,7 +59,19 @@ pub(super) async fn create(
         }
     }
     if card.status == Status::Failed {
-        return Err(Error::conflict("the provider would not save this card; its token is spent").into());
+        let code = operations::failure_code(&app.db, caller.account_id, operation).await?;
+        return Err(Error::conflict(match code {
+            Some(FailureCode::ProviderUnavailable) => {
+                "the provider could not be reached, so the card was not saved; its token is spent: try again with another"
+            }
+            Some(FailureCode::Configuration) => {
+                "the account is not set up for this at the provider, so the card was not saved; its token is spent"
+            }
+            Some(FailureCode::ProviderRefused | FailureCode::AmountMismatch) | None => {
+                "the provider would not save this card; its token is spent"
+            }
+        })
+        .into());
     }
     Ok(created(PaymentMethodView::new(&card)))
 }
