@@ -1,5 +1,6 @@
 //! Stories that need another time than now, on a database of their own.
 
+mod billed_days;
 mod clocks;
 mod subscriptions;
 mod told;
