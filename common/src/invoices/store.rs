@@ -96,10 +96,17 @@ pub(super) async fn another_card(
     now: Timestamp,
 ) -> Result<()> {
     sqlx::query!(
-        "UPDATE invoices i SET next_attempt_at = $3
-         WHERE i.account_id = $1 AND i.customer_id = $2 AND i.status = 'scheduled' AND i.next_attempt_at IS NULL
-           AND NOT EXISTS (SELECT 1 FROM collection_attempts t
-                           WHERE t.account_id = $1 AND t.invoice_id = i.id AND t.status = 'processing')",
+        "WITH waiting AS MATERIALIZED (
+             SELECT i.id FROM invoices i
+             WHERE i.account_id = $1 AND i.customer_id = $2 AND i.status = 'scheduled' AND i.next_attempt_at IS NULL
+               AND NOT EXISTS (SELECT 1 FROM collection_attempts t
+                               WHERE t.account_id = $1 AND t.invoice_id = i.id AND t.status = 'processing')),
+         -- In the order of their ids, for others lock several of them too.
+         held AS MATERIALIZED (
+             SELECT locked.id FROM unnest(ARRAY(SELECT id FROM waiting ORDER BY id)) AS w (id)
+             CROSS JOIN LATERAL (SELECT i.id FROM invoices i
+                 WHERE i.id = w.id AND i.status = 'scheduled' AND i.next_attempt_at IS NULL FOR NO KEY UPDATE) locked)
+         UPDATE invoices i SET next_attempt_at = $3 FROM held WHERE i.id = held.id",
         account.uuid(),
         customer.uuid(),
         now,

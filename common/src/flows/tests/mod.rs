@@ -2,6 +2,7 @@
 
 mod billed_days;
 mod clocks;
+mod locks;
 mod subscriptions;
 mod told;
 

@@ -1,0 +1,4 @@
+//! Whoever locks several rows does so in the order of their ids, and tables in one order: no two commands wait for each other.
+
+mod pairs;
+mod world;
