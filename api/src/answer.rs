@@ -6,10 +6,12 @@ use axum::Json;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use common::accounts::AuthError;
+use common::db;
 use common::error::Error;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::again::BrokenOff;
 use crate::limits::Verdict;
 
 /// An answer, or a refusal.
@@ -39,11 +41,12 @@ pub(crate) struct Refusal {
     param: Option<Cow<'static, str>>,
     capability: Option<&'static str>,
     limit: Option<Verdict>,
+    broken_off: bool,
 }
 
 impl Refusal {
     fn new(status: StatusCode, code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { status, code, message: message.into(), param: None, capability: None, limit: None }
+        Self { status, code, message: message.into(), param: None, capability: None, limit: None, broken_off: false }
     }
 
     /// 401: the key, the origin or the signature is not accepted.
@@ -119,6 +122,13 @@ impl Refusal {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "api_error", message)
     }
 
+    /// Marks the answer to a request whose handler may run again.
+    pub(crate) fn mark(&self, response: &mut Response) {
+        if self.broken_off {
+            response.extensions_mut().insert(BrokenOff);
+        }
+    }
+
     /// 500: our fault, and safe to try again.
     pub(crate) fn fault() -> Self {
         let message = "something went wrong on our side; nothing was done, and trying again is safe";
@@ -146,6 +156,10 @@ impl From<Error> for Refusal {
                 let mut refusal = Self::new(StatusCode::NOT_IMPLEMENTED, "capability_not_supported", message);
                 refusal.capability = Some(capability);
                 refusal
+            }
+            Error::Database(cause) if db::is_conflict(&cause) => {
+                tracing::warn!(error = %cause, "Postgres has ended the transaction for the sake of another");
+                Self { broken_off: true, ..Self::fault() }
             }
             Error::Database(_) | Error::Internal(_) => {
                 tracing::error!(%error, "the request failed; the client is told to try again");
@@ -195,6 +209,7 @@ impl IntoResponse for Refusal {
         };
         let mut response = (self.status, Json(ErrorBody { error })).into_response();
         self.tell_limit(response.headers_mut());
+        self.mark(&mut response);
         response
     }
 }

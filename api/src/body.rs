@@ -32,6 +32,7 @@ use utoipa::openapi::{KnownFormat, Object, ObjectBuilder, SchemaFormat, Type};
 pub(crate) use self::cadence::{CadenceInterval, CadenceUnit, DayOfMonth, InvoiceMode};
 pub(crate) use self::calendar::{Day, Zone};
 pub(crate) use self::rows::{Row, rows};
+use crate::again::body_of;
 use crate::answer::Refusal;
 
 /// Bytes of a body at most.
@@ -52,7 +53,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
         let content_type = request.headers().get(CONTENT_TYPE).cloned();
-        let bytes = read(request.into_body()).await?;
+        let bytes = body_of(request, MAX_BODY).await?;
         Self::of(content_type.as_ref().map(HeaderValue::as_bytes), &bytes)
     }
 }

@@ -8,7 +8,7 @@ use axum::extract::{FromRequestParts, Request, State};
 use axum::http::header::{AUTHORIZATION, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::IntoResponse;
 use axum::routing::MethodRouter;
 use common::accounts::{Caller, KeyKind, Mode};
@@ -21,7 +21,7 @@ use crate::answer::{Answer, Refusal};
 use crate::app::App;
 use crate::endpoint::Door;
 use crate::pages::html::address_of;
-use crate::{body, signing};
+use crate::{again, body, signing};
 
 /// A handler's proof that the request was let in, and by whose key.
 pub(crate) struct Authenticated(pub(crate) Arc<Caller>);
@@ -37,7 +37,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Authenticated {
 
 /// A route for secret keys that may pass this door.
 pub(crate) fn secret(app: &App, door: Door, handler: MethodRouter<App>) -> MethodRouter<App> {
-    handler.route_layer(from_fn_with_state((app.clone(), door), let_secret_in))
+    handler.route_layer(from_fn(again::run)).route_layer(from_fn_with_state((app.clone(), door), let_secret_in))
 }
 
 async fn let_secret_in(State((app, door)): State<(App, Door)>, request: Request, next: Next) -> Answer {
@@ -64,7 +64,8 @@ pub(crate) fn browser(app: &App, path: &str, operation: Operation, handler: Meth
         .allow_headers([axum::http::header::AUTHORIZATION, axum::http::header::CONTENT_TYPE])
         .expose_headers([axum::http::HeaderName::from_static("request-id")])
         .max_age(std::time::Duration::from_secs(600));
-    let guarded = handler.route_layer(from_fn_with_state((app.clone(), operation), let_browser_in));
+    let guarded = handler.route_layer(from_fn(again::run));
+    let guarded = guarded.route_layer(from_fn_with_state((app.clone(), operation), let_browser_in));
     Router::new()
         .route(path, guarded)
         // Set here, inside the CORS layer: one set around it would answer the preflights itself.

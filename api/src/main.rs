@@ -1,6 +1,7 @@
 //! The API process: stateless, any number of them behind any balancer. It writes intents to Postgres, hands their ids to
 //! Redis, and waits a while for a worker's word.
 
+mod again;
 mod answer;
 mod app;
 mod body;

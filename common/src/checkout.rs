@@ -11,6 +11,7 @@ use sqlx::{PgConnection, PgPool};
 
 use crate::accounts::{Caller, Mode, Payee};
 use crate::crypto::{KeyRing, Secret, random_hex, sha256};
+use crate::db;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, ProviderAccountId};
 use crate::proof::{self, Rule};
@@ -141,7 +142,7 @@ pub async fn exchange(
     .fetch_optional(&mut *tx)
     .await?
     .ok_or_else(|| Error::conflict("upstreamToken was used before"))?;
-    tx.commit().await?;
+    db::commit(tx).await?;
     Ok(Issued { text: Secret::new(text), expires_at })
 }
 

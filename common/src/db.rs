@@ -1,5 +1,6 @@
 //! The connection pool, transactions whose commit wakes somebody, how large the database is, and what a database error means.
 
+mod committed;
 mod silence;
 mod size;
 
@@ -12,6 +13,8 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
 use uuid::Uuid;
 
+pub use committed::watch_commits;
+pub(crate) use committed::{commit, note_commit};
 pub use silence::gone_silent;
 pub use size::{Size, TableSize, size};
 
@@ -176,7 +179,7 @@ impl Tx {
     /// # Errors
     /// The database's; then nobody is woken, whether it was committed or not.
     pub async fn commit(self) -> Result<(), sqlx::Error> {
-        self.inner.commit().await?;
+        commit(self.inner).await?;
         for (queue, id) in self.wakes {
             post(self.publisher.as_ref(), queue, id);
         }
@@ -209,6 +212,13 @@ impl DerefMut for Tx {
 /// The name of the constraint that refused a statement.
 pub fn violated(error: &sqlx::Error) -> Option<&str> {
     error.as_database_error().and_then(|e| e.constraint())
+}
+
+/// Whether Postgres has ended the transaction for the sake of another: a serialization failure, a deadlock, or a lock that was not
+/// granted in time. It says so instead of an answer to a COMMIT too, and nothing was committed then.
+pub fn is_conflict(error: &sqlx::Error) -> bool {
+    const CONFLICTS: [&str; 3] = ["40001", "40P01", "55P03"];
+    error.as_database_error().and_then(|said| said.code()).is_some_and(|code| CONFLICTS.contains(&&*code))
 }
 
 /// Whether the statement may succeed if it is run again as it is: a lock was waited for in vain, a deadlock was broken, or it

@@ -26,6 +26,7 @@ use common::crypto::{KeyRing, Peppers};
 use common::db::Db;
 use common::flows::{self, Keys};
 use common::id::AccountId;
+use common::providers::{Providers, card_gateway::CardGateway, mock::Mock};
 use common::time::Timestamp;
 use common::{config, db};
 use queue::Publisher;
@@ -181,6 +182,14 @@ impl Ctl {
         }
         let peppers = self.keys.peppers.as_ref().context("ctl has peppers")?;
         Ok(FittingKeys { encryption: &self.keys.encryption, peppers })
+    }
+
+    /// Where providers can be asked: the card gateway if it is known where that is.
+    fn providers(&self) -> Result<Providers> {
+        let mock = Mock::new(db::pool(&config::database_url()?, 1, "ctl")?);
+        let url = config::card_gateway_url()?;
+        let gateway = url.map(|url| CardGateway::new(url, (*self.db).clone(), self.keys.encryption.clone()));
+        Ok(Providers::new(mock, gateway))
     }
 
     /// A change, which is committed with its record in the audit log or not at all.

@@ -58,6 +58,9 @@ pub(crate) struct Resolve {
     /// Also one that the provider is still asked about, if it was first sent an hour ago or more: nobody asks any more then.
     #[arg(long)]
     stop_asking: bool,
+    /// Enter it although the provider cannot be asked whether it is so. The audit log says that it is unverified.
+    #[arg(long)]
+    unverified: bool,
     /// Try it, and take it back.
     #[arg(long)]
     dry_run: bool,
@@ -123,8 +126,9 @@ impl Resolve {
 async fn resolve(ctl: &Ctl, args: Resolve) -> Result<Output> {
     public_url::set(common::config::public_url()?);
     let resolution = args.resolution()?;
-    let entering = Entering { dry_run: args.dry_run, stop_asking: args.stop_asking };
-    let done = flows::resolve(&ctl.db, &ctl.clock, &ctl.actor, args.id, &resolution, entering).await?;
+    let entering = Entering { dry_run: args.dry_run, stop_asking: args.stop_asking, unverified: args.unverified };
+    let providers = ctl.providers()?;
+    let done = flows::resolve(&ctl.db, &providers, &ctl.clock, &ctl.actor, args.id, &resolution, entering).await?;
     if let (Some(_), Some(publisher), Some(channel)) = (done.record, ctl.db.publisher(), &done.performed.reply_to) {
         // Whoever does not hear it looks for itself.
         let _ = publisher.reply(channel, done.performed.reply_id).await;
@@ -141,6 +145,9 @@ async fn resolve(ctl: &Ctl, args: Resolve) -> Result<Output> {
         ("kind", json!(done.operation.kind.name())),
         ("account", json!(done.operation.account_id)),
         ("payment", json!(done.operation.payment_id)),
+        ("asked", json!(done.sides.as_ref().map(|sides| &sides.asked))),
+        ("provider_has", json!(done.sides.as_ref().map(|sides| &sides.provider_has))),
+        ("unverified", json!(done.sides.as_ref().and_then(|sides| sides.unverified.as_ref()))),
         ("audit", json!(done.record)),
     ]))
 }

@@ -4,11 +4,8 @@
 use anyhow::Result;
 use clap::Args;
 use common::calendar::Date;
-use common::config;
-use common::db;
 use common::flows::{self, Compared, Disagreement};
 use common::id::AccountId;
-use common::providers::{Providers, card_gateway::CardGateway, mock::Mock};
 use serde_json::{Value, json};
 
 use crate::Ctl;
@@ -29,10 +26,7 @@ fn day(text: &str) -> Result<Date, &'static str> {
 }
 
 pub(crate) async fn run(ctl: &Ctl, args: Reconcile) -> Result<Output> {
-    let mock = Mock::new(db::pool(&config::database_url()?, 1, "ctl")?);
-    let url = config::card_gateway_url()?;
-    let gateway = url.map(|url| CardGateway::new(url, (*ctl.db).clone(), ctl.keys.encryption.clone()));
-    let providers = Providers::new(mock, gateway);
+    let providers = ctl.providers()?;
     let compared = flows::compare_books(&ctl.db, &providers, args.account, args.day).await?;
     let (agree, all) = (
         compared.iter().all(|one| one.disagreements.is_empty()),

@@ -5,8 +5,8 @@ use axum::extract::Request;
 use axum::http::header::CONTENT_TYPE;
 use common::error::Error;
 
+use crate::again::body_of;
 use crate::answer::Refusal;
-use crate::body;
 
 /// Bytes of a form at most.
 const MAX_FORM: usize = 8 * 1024;
@@ -22,7 +22,7 @@ pub(super) async fn read(request: Request) -> Result<Bytes, Refusal> {
         let message = "Content-Type must be application/x-www-form-urlencoded";
         return Err(Error::invalid("Content-Type", message).into());
     }
-    body::read_up_to(request.into_body(), MAX_FORM).await
+    body_of(request, MAX_FORM).await
 }
 
 /// The value of a field, or of a parameter; of a repeated one, the first.

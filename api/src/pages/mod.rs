@@ -17,7 +17,7 @@ use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, RawQuery, Request, State};
 use axum::http::header::{LOCATION, REFRESH};
 use axum::http::{HeaderValue, StatusCode};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use common::egress::is_public;
@@ -30,6 +30,7 @@ use queue::Wake;
 
 use self::problem::Problem;
 use self::view::Telling;
+use crate::again;
 use crate::answer::Refusal;
 use crate::app::App;
 use crate::elements::Taker;
@@ -51,6 +52,7 @@ pub(crate) fn router(app: &App) -> Router<App> {
         .route("/pay/i/{token}", page_of(PageKind::Invoice))
         .route("/pay/l/{token}", page_of(PageKind::Link))
         .merge(challenge::router())
+        .layer(from_fn(again::run))
         .layer(from_fn_with_state(app.clone(), let_in))
 }
 

@@ -45,6 +45,7 @@ impl IntoResponse for Problem {
         let body = format!("<section>\n<h1>{title}</h1>\n<p>{says}</p>\n</section>\n");
         let mut response = page(status, Text(title), &body);
         self.0.tell_limit(response.headers_mut());
+        self.0.mark(&mut response);
         response
     }
 }

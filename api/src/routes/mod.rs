@@ -24,6 +24,7 @@ use axum::middleware::from_fn_with_state;
 use common::capabilities::Operation as Op;
 use tower_http::catch_panic::CatchPanicLayer;
 
+use crate::again;
 use crate::answer::Refusal;
 use crate::app::App;
 use crate::elements;
@@ -105,6 +106,9 @@ pub(crate) fn count_failures_from_nought() {
         for status in ["429", "500"] {
             envelope::answered(&endpoint.method.to_uppercase(), endpoint.path, status).increment(0);
         }
+    }
+    for outcome in ["again", "given_up"] {
+        again::counted(outcome).increment(0);
     }
 }
 

@@ -189,7 +189,12 @@ pub async fn revoke(db: impl PgExecutor<'_>, key: KeyId, now: Timestamp) -> Resu
 pub async fn revoke_all(tx: &mut PgConnection, account: AccountId, now: Timestamp) -> Result<Vec<KeyId>> {
     mode_of(tx, account).await?;
     let revoked = sqlx::query_scalar!(
-        "UPDATE api_keys SET revoked_at = $2 WHERE account_id = $1 AND revoked_at IS NULL RETURNING id",
+        "WITH used AS MATERIALIZED (SELECT id FROM api_keys WHERE account_id = $1 AND revoked_at IS NULL),
+         held AS MATERIALIZED (
+             SELECT locked.id FROM unnest(ARRAY(SELECT id FROM used ORDER BY id)) AS u (id)
+             CROSS JOIN LATERAL (SELECT k.id FROM api_keys k WHERE k.id = u.id AND k.revoked_at IS NULL
+                 FOR NO KEY UPDATE) locked)
+         UPDATE api_keys k SET revoked_at = $2 FROM held WHERE k.id = held.id RETURNING k.id",
         account.uuid(),
         now
     );

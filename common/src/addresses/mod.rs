@@ -152,7 +152,7 @@ pub async fn update(db: &PgPool, account: AccountId, id: AddressId, change: Addr
     let mut address = store::lock(&mut tx, account, id).await?.ok_or(Error::NotFound("address"))?;
     apply(&mut address, change)?;
     store::save(&mut tx, account, &address).await?;
-    tx.commit().await?;
+    db::commit(tx).await?;
     Ok(address)
 }
 

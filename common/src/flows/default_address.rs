@@ -5,6 +5,7 @@ use sqlx::PgPool;
 use crate::accounts::Caller;
 use crate::addresses::{self, Address, Role};
 use crate::customers;
+use crate::db;
 use crate::error::Result;
 use crate::id::AddressId;
 
@@ -18,6 +19,6 @@ pub async fn set_default_address(db: &PgPool, caller: &Caller, id: AddressId, ro
     customers::set_default_address(&mut tx, caller.account_id, address.customer_id, role, id).await?;
     // Read again under the customer's lock, so that both defaults are as they stand.
     let address = addresses::retrieve(&mut *tx, caller.account_id, id).await?;
-    tx.commit().await?;
+    db::commit(tx).await?;
     Ok(address)
 }

@@ -24,7 +24,12 @@ impl Doubt {
     /// Sends a COMMIT, or a statement that commits by itself, and remembers it if no answer comes.
     pub(super) async fn send<T, E: Into<Error>>(&mut self, commit: impl Future<Output = Result<T, E>>) -> Result<T> {
         self.committing = true;
-        commit.await.map_err(Into::into)
+        let answer = commit.await.map_err(Into::into);
+        match &answer {
+            Err(Error::Database(error)) if db::is_conflict(error) => {}
+            Ok(_) | Err(_) => db::note_commit(&Ok(())),
+        }
+        answer
     }
 
     /// What `find` sees of the intent, if a COMMIT may have taken effect: then even a refusal may be the doing of an earlier try.

@@ -71,7 +71,7 @@ pub use perform::{Performed, perform};
 pub use reconcile::{DueStatements, reconcile, take_due_reconciliations};
 pub use reencrypt::{SealedSecrets, reencrypt, sealed_secrets};
 pub use reschedule_recurring_invoice::{resume_recurring_invoice, update_recurring_invoice};
-pub use resolve::{Entering, Resolution, Resolved, resolve, typed};
+pub use resolve::{Entering, Resolution, Resolved, Sides, resolve, typed};
 pub use room::RUNNING_OF_A_TEST_ACCOUNT;
 pub use run_recurring_invoices::{RECURRING_BATCH, run_due_recurring_invoices};
 pub use run_subscriptions::run_due_subscriptions;

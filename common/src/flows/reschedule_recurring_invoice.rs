@@ -1,5 +1,5 @@
 //! What leads a recurring invoice to another date: an update of its dates, and to resume it. Both ask for today, so there is
-//! no backlog, and both pass over a cycle that has its invoice.
+//! no backlog, and both pass over the days up to the last that was billed.
 
 use sqlx::PgConnection;
 
@@ -31,7 +31,7 @@ pub async fn update_recurring_invoice(
     match recurring.change(change, zone.date_at(now))? {
         // Another one is asked for its next date when it is resumed.
         Some(from) if recurring.status == Status::Active => {
-            let cycle = next_cycle(&mut tx, &recurring, from).await?;
+            let cycle = next_cycle(&mut tx, &mut recurring, from).await?;
             recurring_invoices::go_on(&mut tx, &mut recurring, cycle, &zone, now).await?;
         }
         Some(_) | None => recurring_invoices::save(&mut tx, &recurring).await?,
@@ -61,7 +61,7 @@ pub async fn resume_recurring_invoice(
         return Err(Error::conflict(format!("a recurring invoice that is {is} cannot be resumed")));
     }
     let zone = accounts::timezone(&mut *tx, caller.account_id).await?;
-    let cycle = next_cycle(&mut tx, &recurring, zone.date_at(now)).await?;
+    let cycle = next_cycle(&mut tx, &mut recurring, zone.date_at(now)).await?;
     if cycle.is_some() {
         room::require(&mut tx, caller.account_id, caller.mode).await?;
     }
@@ -70,18 +70,17 @@ pub async fn resume_recurring_invoice(
     Ok(recurring)
 }
 
-/// The first cycle on or after a day that has no invoice yet, of one that is locked.
+/// The first cycle on or after a day, and after the last date that was billed, of one that is locked. Its invoices tell which
+/// date that was, so a cycle that the former release has produced counts too.
 pub(super) async fn next_cycle(
     tx: &mut PgConnection,
-    recurring: &RecurringInvoice,
+    recurring: &mut RecurringInvoice,
     from: Date,
 ) -> Result<Option<Period>> {
     let schedule = recurring.schedule()?;
-    let mut next = schedule.on_or_after(from);
-    while let Some(cycle) = next
-        && invoices::is_produced(tx, recurring.account_id, recurring.id, cycle).await?
-    {
-        next = schedule.on_or_after(cycle.end());
-    }
-    Ok(next)
+    let billed = invoices::last_billed_date(tx, recurring.account_id, recurring.id).await?;
+    recurring.last_billed = recurring.last_billed.max(billed);
+    let Some(last) = recurring.last_billed else { return Ok(schedule.on_or_after(from)) };
+    // After the last day of the calendar there is none.
+    Ok(last.plus_days(1).and_then(|next| schedule.on_or_after(from.max(next))))
 }

@@ -2,8 +2,11 @@
 //! provider was asked about for long enough. It is written by the code that writes what a worker hears, under the same locks,
 //! and in one transaction with its record in the audit log.
 
+mod at_provider;
+
 use std::time::Duration;
 
+pub use at_provider::Sides;
 use serde_json::{Value, json};
 
 use super::late::Recorded;
@@ -17,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::id::{AuditId, OperationId};
 use crate::operations::admin::{self, OperationRow};
 use crate::operations::{self, Kind, State};
-use crate::providers::{Answer, Decline, DeclineType, ProviderKind};
+use crate::providers::{Answer, Decline, DeclineType, ProviderKind, Providers};
 
 /// So long a provider is asked about an operation before a person may decide instead.
 const ASKED_FOR: Duration = Duration::from_secs(3600);
@@ -60,6 +63,8 @@ pub struct Entering {
     pub dry_run: bool,
     /// An operation that the provider is still asked about may be ended too.
     pub stop_asking: bool,
+    /// It is entered although the provider cannot be asked whether it is so.
+    pub unverified: bool,
 }
 
 /// What has come of it.
@@ -73,15 +78,19 @@ pub struct Resolved {
     pub was_so: bool,
     /// Who waits for it.
     pub performed: Performed,
+    /// What we asked for and what the provider has; none if the operation had ended so before.
+    pub sides: Option<Sides>,
 }
 
 /// Enters it.
 ///
 /// # Errors
 /// [`Error::NotFound`]; [`Error::Invalid`] for what does not fit the operation; [`Error::Conflict`] if it does not wait for a
-/// person, nor may be taken from those who ask; if it has ended otherwise, and if something else has the provider's name.
+/// person, nor may be taken from those who ask; if it has ended otherwise, and if something else has the provider's name. What the
+/// provider has otherwise is refused too, and what it cannot be asked about unless that is said.
 pub async fn resolve(
     db: &Db,
+    providers: &Providers,
     clock: &Clock,
     actor: &Actor,
     id: OperationId,
@@ -92,11 +101,12 @@ pub async fn resolve(
     let claimed = operations::read(db, id, clock.now()).await?;
     let performed = Performed { reply_to: claimed.origin.reply_to.clone(), reply_id: claimed.subject.reply_id() };
     if ended_so(db, &operation, resolution).await? {
-        return Ok(Resolved { operation, record: None, was_so: true, performed });
+        return Ok(Resolved { operation, record: None, was_so: true, performed, sides: None });
     }
     let stops_asking = !waits(&operation, entering.stop_asking)?;
     let answer = answer_of(&operation, resolution)?;
     is_free(db, &operation, resolution).await?;
+    let sides = at_provider::compare(db, providers, &claimed, &operation, resolution, entering.unverified).await?;
     let mut act = Act::begin(db, actor).await?;
     let recorded = record_within(&mut act, &claimed, &answer, clock).await.map_err(taken)?;
     // A claim raises the fence, and whoever sends again renews the lease: nobody has had it since it was looked at.
@@ -108,16 +118,16 @@ pub async fn resolve(
     }
     if entering.dry_run {
         act.rollback().await?;
-        return Ok(Resolved { operation, record: None, was_so: false, performed });
+        return Ok(Resolved { operation, record: None, was_so: false, performed, sides: Some(sides) });
     }
     let entry = Entry {
         action: "operations.resolve",
         account: Some(operation.account_id),
         object: Some(id.to_string()),
-        detail: detail(&operation, resolution, stops_asking),
+        detail: detail(&operation, resolution, stops_asking, &sides),
     };
     let record = act.commit(&entry).await.map_err(taken)?;
-    Ok(Resolved { operation, record: Some(record), was_so: false, performed })
+    Ok(Resolved { operation, record: Some(record), was_so: false, performed, sides: Some(sides) })
 }
 
 fn taken(error: Error) -> Error {
@@ -324,7 +334,7 @@ async fn is_free(db: &Db, operation: &OperationRow, resolution: &Resolution) -> 
     }
 }
 
-fn detail(operation: &OperationRow, resolution: &Resolution, stops_asking: bool) -> Value {
+fn detail(operation: &OperationRow, resolution: &Resolution, stops_asking: bool, sides: &Sides) -> Value {
     let said = match resolution {
         Resolution::Charged { provider_ref, amount } => {
             json!({"outcome": "charged", "provider_ref": provider_ref, "amount": amount.or(operation.amount)})
@@ -340,6 +350,10 @@ fn detail(operation: &OperationRow, resolution: &Resolution, stops_asking: bool)
     detail["reference"] = json!(operation.reference);
     if let Some(payment) = operation.payment_id {
         detail["payment"] = json!(payment);
+    }
+    detail["verified"] = json!(sides.unverified.is_none());
+    if let Some(why) = &sides.unverified {
+        detail["unverified"] = json!(why);
     }
     if stops_asking {
         detail["stopped_asking"] = json!(true);

@@ -69,12 +69,13 @@ async fn produce(tx: &mut Tx, recurring: &mut RecurringInvoice, now: Timestamp) 
     };
     let zone = accounts::timezone(&mut **tx, recurring.account_id).await?;
     let cycle = next_cycle(tx, recurring, date).await?;
-    // If the account has another zone by now, the day may be yet to begin there; and what was passed over is not due.
+    // If the account has another zone by now, the day may be yet to begin there; and what was billed before is not due.
     let Some(cycle) = cycle.filter(|cycle| cycle.start() == date && zone.beginning_of(date) <= now) else {
         return recurring_invoices::go_on(tx, recurring, cycle, &zone, now).await;
     };
     let new = new_invoice(recurring, cycle);
     let mut invoice = invoices::draft(tx, recurring.account_id, recurring.mode, new, now).await?;
+    // It passes over the day of this invoice.
     let following = next_cycle(tx, recurring, cycle.end()).await?;
     if recurring.issue_mode == IssueMode::AutoSend {
         invoices::issue(tx, &mut invoice, now).await?;

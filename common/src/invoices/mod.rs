@@ -20,7 +20,7 @@ pub use subscribed::{is_owed_after_failure, unschedule_all_of};
 pub use view::InvoiceView;
 
 use crate::accounts::{self, Mode};
-use crate::calendar::{PaymentTerms, Period};
+use crate::calendar::{Date, PaymentTerms, Period};
 use crate::crypto::random_hex;
 use crate::db::{self, Db, Tx};
 use crate::error::{Error, Result};
@@ -391,18 +391,19 @@ pub async fn lock(tx: &mut PgConnection, account: AccountId, id: InvoiceId) -> R
     store::lock(tx, account, id).await?.ok_or(Error::NotFound("invoice"))
 }
 
-/// Whether a cycle of a recurring invoice has its invoice. Asked while the recurring invoice is locked, it stays true or
-/// false until the commit.
+/// The last date for which a recurring invoice has produced an invoice. Asked while the recurring invoice is locked, it stays so
+/// until the commit.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn is_produced(
+/// Only the database's; [`Error::Internal`] for a period that is none.
+pub async fn last_billed_date(
     tx: &mut PgConnection,
     account: AccountId,
     recurring: RecurringInvoiceId,
-    cycle: Period,
-) -> Result<bool> {
-    store::is_produced(tx, account, recurring, &cycle.to_string()).await
+) -> Result<Option<Date>> {
+    let Some(period) = store::last_billing_period(tx, account, recurring).await? else { return Ok(None) };
+    let date = period.get(..10).and_then(|date| date.parse().ok());
+    date.map(Some).ok_or_else(|| Error::internal(format!("the billing period {period:?} of {recurring}")))
 }
 
 /// Locks an invoice unless somebody else has it locked: strangers hold no connection to wait.

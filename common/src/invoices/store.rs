@@ -96,10 +96,17 @@ pub(super) async fn another_card(
     now: Timestamp,
 ) -> Result<()> {
     sqlx::query!(
-        "UPDATE invoices i SET next_attempt_at = $3
-         WHERE i.account_id = $1 AND i.customer_id = $2 AND i.status = 'scheduled' AND i.next_attempt_at IS NULL
-           AND NOT EXISTS (SELECT 1 FROM collection_attempts t
-                           WHERE t.account_id = $1 AND t.invoice_id = i.id AND t.status = 'processing')",
+        "WITH waiting AS MATERIALIZED (
+             SELECT i.id FROM invoices i
+             WHERE i.account_id = $1 AND i.customer_id = $2 AND i.status = 'scheduled' AND i.next_attempt_at IS NULL
+               AND NOT EXISTS (SELECT 1 FROM collection_attempts t
+                               WHERE t.account_id = $1 AND t.invoice_id = i.id AND t.status = 'processing')),
+         -- In the order of their ids, for others lock several of them too.
+         held AS MATERIALIZED (
+             SELECT locked.id FROM unnest(ARRAY(SELECT id FROM waiting ORDER BY id)) AS w (id)
+             CROSS JOIN LATERAL (SELECT i.id FROM invoices i
+                 WHERE i.id = w.id AND i.status = 'scheduled' AND i.next_attempt_at IS NULL FOR NO KEY UPDATE) locked)
+         UPDATE invoices i SET next_attempt_at = $3 FROM held WHERE i.id = held.id",
         account.uuid(),
         customer.uuid(),
         now,
@@ -148,20 +155,20 @@ pub(super) async fn next_number(tx: &mut PgConnection, account: AccountId) -> Re
     Ok(number)
 }
 
-pub(super) async fn is_produced(
+/// Periods begin with their date, of one length, so the last of them as a text is that of the last date.
+pub(super) async fn last_billing_period(
     tx: &mut PgConnection,
     account: AccountId,
     recurring: RecurringInvoiceId,
-    billing_period: &str,
-) -> Result<bool> {
+) -> Result<Option<String>> {
     let query = sqlx::query_scalar!(
-        r#"SELECT EXISTS (SELECT 1 FROM invoices
-               WHERE account_id = $1 AND recurring_invoice_id = $2 AND billing_period = $3) AS "exists!""#,
+        r#"SELECT billing_period AS "billing_period!" FROM invoices
+           WHERE account_id = $1 AND recurring_invoice_id = $2
+           ORDER BY account_id DESC, recurring_invoice_id DESC, billing_period DESC LIMIT 1"#,
         account.uuid(),
         recurring.uuid(),
-        billing_period,
     );
-    Ok(query.fetch_one(tx).await?)
+    Ok(query.fetch_optional(tx).await?)
 }
 
 pub(super) async fn find(db: impl PgExecutor<'_>, account: AccountId, id: InvoiceId) -> Result<Option<Invoice>> {

@@ -224,11 +224,16 @@ pub(super) async fn postpone_inquiries(
     now: Timestamp,
     holds_for: Duration,
 ) -> Result<()> {
-    let ids: Vec<_> = ids.iter().map(|id| id.uuid()).collect();
+    let mut ids: Vec<_> = ids.iter().map(|id| id.uuid()).collect();
+    ids.sort_unstable();
     sqlx::query!(
-        "UPDATE payments SET inquiry_at = $3::timestamptz
+        "WITH held AS MATERIALIZED (
+             SELECT locked.id FROM unnest($2::uuid[]) AS asked (id)
+             CROSS JOIN LATERAL (SELECT p.id FROM payments p WHERE p.account_id = $1 AND p.id = asked.id
+                 AND (p.inquiry_at <= $3) IS TRUE FOR NO KEY UPDATE) locked)
+         UPDATE payments p SET inquiry_at = $3::timestamptz
             + greatest(interval '30 seconds', ($3 - coalesce(captured_at, created_at + make_interval(secs => $4))) / 4)
-         WHERE account_id = $1 AND id = ANY($2) AND (inquiry_at <= $3) IS TRUE",
+         FROM held WHERE p.account_id = $1 AND p.id = held.id",
         account.uuid(),
         &ids,
         now,

@@ -3,6 +3,7 @@
 //! No method takes a connection to our database, so none can be held while a provider is waited for. An adapter never
 //! repeats a request on its own: a second try is a decision of the charge protocol (docs/architecture.md).
 
+mod booked;
 pub mod card_gateway;
 #[cfg(test)]
 mod contract;
@@ -16,6 +17,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use ulid::Ulid;
+
+pub use booked::{Booked, BookedKind, BookedState};
 
 use crate::capabilities::Operation;
 use crate::crypto::Secret;
@@ -397,6 +400,13 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Asks what became of a request. Only class B is asked; in class C there is never anything to find.
     fn look_up(&self, request: Request) -> BoxFuture<'_, Result<Found, Fault>>;
+
+    /// What its books have under a name of its own; none if they have nothing. It moves nothing. Class C is not asked.
+    fn booked<'a>(
+        &'a self,
+        account: ProviderAccountId,
+        provider_ref: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Booked>, Fault>>;
 
     /// What was booked at `since` or later and moved money, oldest first, `limit` lines at most. Class C, which keeps no references,
     /// has none to tell.

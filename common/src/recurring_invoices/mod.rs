@@ -89,8 +89,10 @@ pub struct RecurringInvoice {
     pub issue_mode: IssueMode,
     /// What each invoice is made of.
     pub template: Template,
-    /// The next cycle, of an active one.
+    /// The next cycle, of an active one. Its date is after the last that was billed.
     pub next: Option<Next>,
+    /// The last date that has an invoice, as known when its next date was last found.
+    pub last_billed: Option<Date>,
     /// How often it could not be produced, in a row.
     pub failure_count: i32,
     /// Invoices produced, drafts included.
@@ -195,6 +197,7 @@ impl NewRecurringInvoice {
             issue_mode: self.issue_mode,
             template: self.template,
             next: None,
+            last_billed: None,
             failure_count: 0,
             occurrence_count: 0,
             created_at: now,

@@ -29,6 +29,7 @@ struct Row {
     template: Template,
     next_date: Option<Date>,
     next_run_at: Option<Timestamp>,
+    last_billed_date: Option<Date>,
     failure_count: i32,
     occurrence_count: i64,
     created_at: Timestamp,
@@ -56,6 +57,7 @@ impl Row {
             issue_mode: self.mode,
             template: self.template,
             next: self.next_date.zip(self.next_run_at).map(|(date, run_at)| Next { date, run_at }),
+            last_billed: self.last_billed_date,
             failure_count: self.failure_count,
             occurrence_count: self.occurrence_count,
             created_at: self.created_at,
@@ -70,7 +72,7 @@ macro_rules! select_recurring_invoices {
             Row,
             "SELECT r.id, r.account_id, a.mode AS account_mode, r.customer_id, r.name, r.status, r.cadence_unit,
                     r.cadence_interval, r.day_of_month, r.last_day_of_month, r.start_date, r.end_date, r.anchor, r.mode,
-                    r.template, r.next_date, r.next_run_at, r.failure_count, r.occurrence_count, r.created_at
+                    r.template, r.next_date, r.next_run_at, r.last_billed_date, r.failure_count, r.occurrence_count, r.created_at
              FROM recurring_invoices r JOIN accounts a ON a.id = r.account_id " + $rest,
             $($arg),*
         )
@@ -111,7 +113,8 @@ pub(super) async fn save(tx: &mut PgConnection, recurring: &RecurringInvoice) ->
     sqlx::query!(
         "UPDATE recurring_invoices SET name = $3, status = $4, cadence_unit = $5, cadence_interval = $6,
                 day_of_month = $7, last_day_of_month = $8, start_date = $9, end_date = $10, anchor = $11, mode = $12,
-                template = $13, next_date = $14, next_run_at = $15, failure_count = $16, occurrence_count = $17
+                template = $13, next_date = $14, next_run_at = $15, failure_count = $16, occurrence_count = $17,
+                last_billed_date = $18
          WHERE account_id = $1 AND id = $2",
         recurring.account_id.uuid(),
         recurring.id.uuid(),
@@ -130,6 +133,7 @@ pub(super) async fn save(tx: &mut PgConnection, recurring: &RecurringInvoice) ->
         recurring.next.map(|next| next.run_at),
         recurring.failure_count,
         recurring.occurrence_count,
+        recurring.last_billed,
     )
     .execute(tx)
     .await?;

@@ -39,6 +39,7 @@ pub(super) async fn make(db: &PgPool, account: AccountId, believed_for: Duration
     )
     .fetch_optional(&mut *tx)
     .await?;
+    // A clock that is there stays as it is, so whoever has made one may run again.
     tx.commit().await?;
     Ok(wait.flatten())
 }

@@ -4,6 +4,7 @@ use sqlx::{Acquire, PgPool, Postgres};
 
 use super::store::{deliveries as store, endpoints};
 use super::{DeliveryStatus, EndpointStatus};
+use crate::db;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, EventId, WebhookDeliveryId, WebhookEndpointId};
 use crate::page::{Page, PageRequest, unknown_cursor};
@@ -131,6 +132,6 @@ pub async fn replay(
         ..first
     };
     again.next_attempt_at = Some(store::insert_due_now(&mut tx, account, &again).await?);
-    tx.commit().await?;
+    db::commit(tx).await?;
     Ok(again)
 }

@@ -232,7 +232,9 @@ pub async fn record(db: &Db, attempts: &[Attempted], now: Timestamp) -> Result<(
         return Ok(());
     }
     let chance = || f64::from(crate::crypto::random_u32()) / f64::from(u32::MAX);
-    let rows: Vec<_> = attempts.iter().map(|attempt| (attempt, attempt.next_attempt_after(chance()))).collect();
+    let mut rows: Vec<_> = attempts.iter().map(|attempt| (attempt, attempt.next_attempt_after(chance()))).collect();
+    // They are locked in this order.
+    rows.sort_by_key(|(attempt, _)| attempt.claimed.id);
     for failing in store::record(db, &rows, DISABLED_AFTER).await? {
         let Some(attempt) = attempts.iter().find(|attempt| attempt.claimed.endpoint_id == failing.id) else { continue };
         let account = (failing.account_id, attempt.claimed.mode);

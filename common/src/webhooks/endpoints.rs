@@ -9,7 +9,7 @@ use super::store::endpoints as store;
 use super::{DisabledReason, EndpointStatus, EndpointView, START_WINDOW, secrets};
 use crate::accounts::{self, Caller, Mode};
 use crate::crypto::{KeyRing, Secret};
-use crate::db::Db;
+use crate::db::{self, Db};
 use crate::egress::{Policy, Target};
 use crate::error::{Error, Result};
 use crate::events::{self, EventType};
@@ -129,7 +129,7 @@ pub async fn create(
         return Err(Error::conflict(format!("the account has {MAX_ENDPOINTS} endpoints; delete one first")));
     }
     store::insert(&mut tx, caller.account_id, &endpoint, &sealed).await?;
-    tx.commit().await?;
+    db::commit(tx).await?;
     Ok(WithSecret { endpoint, secret })
 }
 
@@ -156,7 +156,7 @@ pub async fn update(
     let mut endpoint = store::lock(&mut tx, account, id).await?.ok_or(Error::NotFound("webhook endpoint"))?;
     let fresh_start = apply(&mut endpoint, change);
     store::save(&mut tx, account, &endpoint, fresh_start).await?;
-    tx.commit().await?;
+    db::commit(tx).await?;
     Ok(endpoint)
 }
 
@@ -234,7 +234,7 @@ pub async fn delete(db: &PgPool, account: AccountId, id: WebhookEndpointId, now:
         return Err(Error::NotFound("webhook endpoint"));
     }
     store::delete(&mut tx, account, id, now).await?;
-    tx.commit().await?;
+    db::commit(tx).await?;
     attempts_have_begun(db, account, id).await;
     Ok(())
 }

@@ -20,6 +20,7 @@ mod idempotency;
 mod invoices;
 mod keys;
 mod limits;
+mod locks;
 mod operators;
 mod pages;
 mod payment_links;

@@ -79,9 +79,14 @@ macro_rules! columns {
             pub(super) async fn replace(self, tx: &mut PgConnection, batch: &Batch) -> Result<u64> {
                 let done = match self {
                     $(Self::$column => sqlx::query!(
-                        "UPDATE " + $table + " AS t SET " + $sealed + " = n.new
-                         FROM unnest($1::uuid[], $2::bytea[], $3::bytea[]) AS n (id, former, new)
-                         WHERE t.id = n.id AND t." + $sealed + " = n.former",
+                        // A page is in the order of its ids, and so are its locks.
+                        "WITH held AS MATERIALIZED (
+                             SELECT n.id, n.former, n.new FROM unnest($1::uuid[], $2::bytea[], $3::bytea[]) AS n (id, former, new)
+                             CROSS JOIN LATERAL (SELECT t.id FROM "
+                            + $table
+                            + " AS t WHERE t.id = n.id FOR NO KEY UPDATE) locked)
+                         UPDATE " + $table + " AS t SET " + $sealed + " = held.new
+                         FROM held WHERE t.id = held.id AND t." + $sealed + " = held.former",
                         &batch.ids,
                         &batch.former,
                         &batch.new,

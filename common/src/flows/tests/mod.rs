@@ -1,6 +1,8 @@
 //! Stories that need another time than now, on a database of their own.
 
+mod billed_days;
 mod clocks;
+mod locks;
 mod subscriptions;
 mod told;
 

@@ -4,6 +4,7 @@
 //! parent's reference alone: there is one such request at a time for a payment, so what the report has beside what our books
 //! have is that one's.
 
+mod booked;
 mod credentials;
 mod decline;
 mod field_token;
@@ -31,7 +32,9 @@ pub use field_token::{FieldToken, PREFIX as FIELD_PREFIX};
 use self::credentials::Remembered;
 use self::follow::Follow;
 use self::wire::Wire;
-use super::{Action, Answer, Card, Fault, Found, Inquired, Provider, RecoveryClass, Request, Standing, StatementLine};
+use super::{
+    Action, Answer, Booked, Card, Fault, Found, Inquired, Provider, RecoveryClass, Request, Standing, StatementLine,
+};
 use crate::crypto::KeyRing;
 use crate::id::ProviderAccountId;
 use crate::operations::Kind;
@@ -99,6 +102,18 @@ impl Provider for CardGateway {
                     follow::look_up(&self.wire, &account, follow_of(&request.action)?, &request.recorded).await
                 }
             }
+        }
+        .boxed()
+    }
+
+    fn booked<'a>(
+        &'a self,
+        account: ProviderAccountId,
+        provider_ref: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Booked>, Fault>> {
+        async move {
+            let account = self.credentials(account).await?;
+            booked::booked(&self.wire, &account, provider_ref).await
         }
         .boxed()
     }

@@ -8,7 +8,10 @@ use super::{AUTHORIZATION_LIFETIME, Nature, SETTLES_AFTER};
 use crate::crypto::random_hex;
 use crate::id::ProviderAccountId;
 use crate::money::{Currency, Money};
-use crate::providers::{Action, Answer, Fault, Found, RecoveryClass, Request, Source, Standing, StatementLine};
+use crate::providers::{
+    Action, Answer, Booked, BookedKind, BookedState, Fault, Found, RecoveryClass, Request, Source, Standing,
+    StatementLine,
+};
 use crate::time::Timestamp;
 
 /// A line about to be written.
@@ -390,4 +393,37 @@ pub(super) async fn statement(
         StatementLine { reference: row.reference, answer, occurred_at: row.created_at }
     });
     Ok(lines.collect())
+}
+
+/// What the books have under a name of theirs.
+pub(super) async fn booked(
+    db: &PgPool,
+    account: ProviderAccountId,
+    provider_ref: &str,
+) -> Result<Option<Booked>, Fault> {
+    let row = sqlx::query!(
+        "SELECT kind, parent, reference, approved, amount, currency FROM mock.transactions WHERE id = $1 AND account = $2",
+        provider_ref,
+        account.uuid()
+    )
+    .fetch_optional(db)
+    .await?;
+    let Some(row) = row else { return Ok(None) };
+    let currency: Currency =
+        row.currency.parse().map_err(|_| Fault::Unknown("the mock's books hold no such currency".into()))?;
+    let kind = match row.kind.as_str() {
+        "sale" => BookedKind::Sale,
+        "authorize" => BookedKind::Authorize,
+        "capture" => BookedKind::Capture,
+        "void" => BookedKind::Void,
+        "refund" => BookedKind::Refund,
+        _ => BookedKind::Other,
+    };
+    Ok(Some(Booked {
+        kind,
+        state: if row.approved { BookedState::Approved } else { BookedState::Failed },
+        money: (kind != BookedKind::Void).then_some(Money { minor: row.amount, currency }),
+        reference: Some(row.reference),
+        charge: row.parent,
+    }))
 }

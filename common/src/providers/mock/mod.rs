@@ -17,7 +17,7 @@ use sqlx::PgPool;
 pub use card::Nature;
 pub use settings::{Faults, set_faults};
 
-use super::{Action, Answer, Fault, Found, Inquired, Provider, RecoveryClass, Request, Standing, StatementLine};
+use super::{Action, Answer, Booked, Fault, Found, Inquired, Provider, RecoveryClass, Request, Standing, StatementLine};
 use crate::id::ProviderAccountId;
 use crate::operations::Kind;
 use crate::time::Timestamp;
@@ -96,6 +96,14 @@ impl Provider for Mock {
 
     fn look_up(&self, request: Request) -> BoxFuture<'_, Result<Found, Fault>> {
         async move { ledger::find(&mut *self.db.acquire().await?, &request).await }.boxed()
+    }
+
+    fn booked<'a>(
+        &'a self,
+        account: ProviderAccountId,
+        provider_ref: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Booked>, Fault>> {
+        ledger::booked(&self.db, account, provider_ref).boxed()
     }
 
     fn statement(

@@ -57,13 +57,18 @@ pub(in crate::webhooks) async fn claim(
 }
 
 pub(in crate::webhooks) async fn give_back(db: &PgPool, claimed: &[Claimed]) -> Result<()> {
+    let mut claimed: Vec<&Claimed> = claimed.iter().collect();
+    claimed.sort_by_key(|claimed| claimed.id);
     let accounts: Vec<Uuid> = claimed.iter().map(|claimed| claimed.account_id.uuid()).collect();
     let ids: Vec<Uuid> = claimed.iter().map(|claimed| claimed.id.uuid()).collect();
     let fences: Vec<i64> = claimed.iter().map(|claimed| claimed.fence).collect();
     sqlx::query!(
-        "UPDATE webhook_pending p SET lease_until = NULL
-         FROM unnest($1::uuid[], $2::uuid[], $3::bigint[]) AS c (account_id, id, fence)
-         WHERE p.account_id = c.account_id AND p.id = c.id AND p.fence = c.fence",
+        "WITH held AS MATERIALIZED (
+             SELECT locked.account_id, locked.id FROM unnest($1::uuid[], $2::uuid[], $3::bigint[]) AS c (account_id, id, fence)
+             CROSS JOIN LATERAL (SELECT p.account_id, p.id FROM webhook_pending p
+                 WHERE p.account_id = c.account_id AND p.id = c.id AND p.fence = c.fence FOR NO KEY UPDATE) locked)
+         UPDATE webhook_pending p SET lease_until = NULL
+         FROM held WHERE p.account_id = held.account_id AND p.id = held.id",
         &accounts,
         &ids,
         &fences,
@@ -143,10 +148,15 @@ pub(in crate::webhooks) async fn record(
                    $15::timestamptz[], $17::text[])
                AS m (id, account_id, endpoint_id, event_id, attempt, replay_of, fence, failure, response_status, response_body,
                      duration_ms, attempted_at, next_after, paused_for, created_at, failure_message)),
+           -- In the order of ids, as they are given: another worker may record some of them too, once their lease has ended.
+           locked AS MATERIALIZED (
+               SELECT held.id FROM unnest($2::uuid[], $1::uuid[]) AS m (account_id, id)
+               CROSS JOIN LATERAL (SELECT p.id FROM webhook_pending p
+                   WHERE p.account_id = m.account_id AND p.id = m.id FOR UPDATE) held),
            -- Delivered, whoever holds it by now; or failed for the last time.
            ended AS (
                DELETE FROM webhook_pending p USING made m
-               WHERE p.account_id = m.account_id AND p.id = m.id
+               WHERE p.account_id = m.account_id AND p.id = m.id AND (m.id IN (SELECT id FROM locked)) IS TRUE
                  AND (m.failure IS NULL OR (m.next_at IS NULL AND p.fence = m.fence))
                RETURNING p.id, m.fence),
            -- The next attempt is a delivery of its own. There is none after a success, though it be recorded here beside a
@@ -156,7 +166,7 @@ pub(in crate::webhooks) async fn record(
                    lease_until = NULL, created_at = clock_timestamp()
                FROM made m
                WHERE p.account_id = m.account_id AND p.id = m.id AND p.fence = m.fence AND m.next_at IS NOT NULL
-                 AND m.id NOT IN (SELECT id FROM ended)
+                 AND (m.id IN (SELECT id FROM locked)) IS TRUE AND m.id NOT IN (SELECT id FROM ended)
                RETURNING m.id, m.fence),
            -- By the fence too: if a lease ended between two attempts of one delivery, both may be recorded here.
            recorded AS (

@@ -70,7 +70,16 @@ async fn a_healthy_system_is_well_and_each_trouble_in_the_rows_is_seen() -> Resu
             "UPDATE operations SET last_sent_at = last_sent_at - interval '1 minute' WHERE state = 'unknown'",
         );
         query.execute(&merchant.books.db).await?;
-        let said = ["operations", "resolve", &operation, "--outcome", "failed", "--reason", "not in their books"];
+        let said = [
+            "operations",
+            "resolve",
+            &operation,
+            "--unverified",
+            "--outcome",
+            "failed",
+            "--reason",
+            "not in their books",
+        ];
         cluster.ctl(&said).await.map(drop)
     };
     let (answer, done) = tokio::join!(merchant.pay_once("k", sale(700)), person);

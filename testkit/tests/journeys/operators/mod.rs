@@ -8,6 +8,7 @@ mod growth;
 mod replay;
 mod resolve;
 mod resolve_billing;
+mod resolve_verified;
 mod statements;
 mod stories;
 

@@ -27,7 +27,8 @@ async fn a_charge_that_a_person_found_is_told_to_everybody_who_waits() -> Result
         assert_eq!((&row["account"], &row["provider"]), (&json!(merchant.account.id), &"mock".into()));
         assert_eq!(row["reference"], row["id"]);
         let (operation, charge) = (text(row, "id"), at_provider(&merchant, &text(row, "reference")).await?);
-        let resolve = ["operations", "resolve", &operation, "--outcome", "charged", "--provider-ref", &charge];
+        let resolve =
+            ["operations", "resolve", &operation, "--unverified", "--outcome", "charged", "--provider-ref", &charge];
         let tried = cluster.ctl(&[&resolve[..], &["--dry-run"]].concat()).await?;
         assert_eq!((&tried["changed"], &tried["audit"]), (&false.into(), &json!(null)), "{tried}");
         assert_eq!(waiting(cluster, &merchant, 1).await?.len(), 1, "it was only tried");
@@ -65,7 +66,7 @@ async fn declined_failed_and_a_part_are_what_the_provider_said() -> Result<()> {
         for row in &rows {
             let operation = text(row, "id");
             let charge = at_provider(&merchant, &operation).await?;
-            let resolve = ["operations", "resolve", &operation, "--outcome"];
+            let resolve = ["operations", "resolve", &operation, "--unverified", "--outcome"];
             let said = match row["amount"].as_i64() {
                 Some(901) => vec!["declined", "--code", "insufficient_funds"],
                 Some(902) => vec!["failed", "--reason", "their report has no such reference"],
@@ -109,7 +110,7 @@ async fn what_follows_a_charge_is_entered_too() -> Result<()> {
     let person = async {
         for row in waiting(cluster, &merchant, 3).await? {
             let (operation, kind) = (text(&row, "id"), text(&row, "kind"));
-            let resolve = ["operations", "resolve", &operation, "--outcome"];
+            let resolve = ["operations", "resolve", &operation, "--unverified", "--outcome"];
             let done = at_provider(&merchant, &operation).await.unwrap_or_else(|_| format!("void-{operation}"));
             let complaint = refused(cluster, &[&resolve[..], &["charged", "--provider-ref", &done]].concat()).await?;
             assert!(complaint.contains(&format!("a {kind}")), "{complaint}");
@@ -137,7 +138,7 @@ async fn of_two_who_enter_different_ends_at_once_one_wins() -> Result<()> {
         let operation = the_waiting(cluster, &merchant).await?;
         nothing_may_arrive(&merchant, &operation).await?;
         let charge = at_provider(&merchant, &operation).await?;
-        let resolve = ["operations", "resolve", &operation, "--outcome"];
+        let resolve = ["operations", "resolve", &operation, "--unverified", "--outcome"];
         let charged = [&resolve[..], &["charged", "--provider-ref", &charge]].concat();
         let other = [&resolve[..], &["charged", "--provider-ref", "another_charge"]].concat();
         let failed = [&resolve[..], &["failed", "--reason", "not there"]].concat();
@@ -224,7 +225,16 @@ async fn what_makes_no_sense_is_refused() -> Result<()> {
             assert!(said.contains(complaint), "{arguments:?}: {said}");
         }
         assert_eq!(waiting(cluster, &merchant, 1).await?.len(), 1, "nothing was changed");
-        let said = ["operations", "resolve", &operation, "--outcome", "failed", "--reason", "not in their books"];
+        let said = [
+            "operations",
+            "resolve",
+            &operation,
+            "--unverified",
+            "--outcome",
+            "failed",
+            "--reason",
+            "not in their books",
+        ];
         cluster.ctl(&said).await.map(drop)
     };
     let (answer, done) = join!(merchant.pay(700), person);
@@ -243,7 +253,8 @@ async fn what_a_worker_still_asks_for_is_not_for_a_person() -> Result<()> {
             Ok(listed["operations"].as_array().and_then(|rows| rows.first()).map(|row| text(row, "id")))
         });
         let operation = operation.await?;
-        let resolve = ["operations", "resolve", &operation, "--outcome", "charged", "--provider-ref", "x"];
+        let resolve =
+            ["operations", "resolve", &operation, "--unverified", "--outcome", "charged", "--provider-ref", "x"];
         let said = refused(cluster, &resolve).await?;
         assert!(said.contains("does not wait for a person") || said.contains("has ended otherwise"), "{said}");
         anyhow::Ok(())
@@ -276,8 +287,16 @@ async fn what_is_asked_for_in_vain_is_ended_by_a_person_who_says_so() -> Result<
     let (cluster, merchant) = losing("1").await?;
     let person = async {
         let operation = the_waiting(cluster, &merchant).await?;
-        let resolve =
-            ["operations", "resolve", &operation, "--outcome", "failed", "--reason", "their account is closed"];
+        let resolve = [
+            "operations",
+            "resolve",
+            &operation,
+            "--unverified",
+            "--outcome",
+            "failed",
+            "--reason",
+            "their account is closed",
+        ];
         let stop = [&resolve[..], &["--stop-asking"]].concat();
         let complains = async |arguments: &[&str], complaint: &str| {
             let said = refused(cluster, arguments).await?;
@@ -326,7 +345,17 @@ async fn a_late_worker_changes_nothing_of_what_is_asked_for_no_more() -> Result<
             "state = 'unknown', lease_until = now() - interval '1 second', next_push_at = now() + interval '1 hour',
                          first_sent_at = now() - interval '2 hours', last_sent_at = now() - interval '2 hours'";
         write(&merchant, asked_for).await?;
-        let said = ["operations", "resolve", &operation, "--outcome", "failed", "--reason", "closed", "--stop-asking"];
+        let said = [
+            "operations",
+            "resolve",
+            &operation,
+            "--unverified",
+            "--outcome",
+            "failed",
+            "--reason",
+            "closed",
+            "--stop-asking",
+        ];
         assert_eq!(cluster.ctl(&said).await?["changed"], true);
         merchant.mock(cluster, &["--latency-ms", "0"]).await?;
         anyhow::Ok(operation)
@@ -379,7 +408,16 @@ async fn a_late_worker_finds_what_a_person_has_entered() -> Result<()> {
                             last_sent_at = now() - interval '1 minute' WHERE account_id = $1";
         sqlx::query(given_up).bind(merchant.books.account).execute(&merchant.books.db).await?;
         let operation = the_waiting(cluster, &merchant).await?;
-        let said = ["operations", "resolve", &operation, "--outcome", "failed", "--reason", "not in their books"];
+        let said = [
+            "operations",
+            "resolve",
+            &operation,
+            "--unverified",
+            "--outcome",
+            "failed",
+            "--reason",
+            "not in their books",
+        ];
         assert_eq!(cluster.ctl(&said).await?["changed"], true);
         merchant.mock(cluster, &["--latency-ms", "0"]).await?;
         anyhow::Ok(operation)

@@ -155,8 +155,11 @@ async fn a_cycle_that_is_run_twice_has_one_invoice() -> Result<()> {
     since(&merchant, &made, &day(&merchant, -11).await?).await?;
     let after = has_produced(&merchant, &made, 3).await?;
     let billed = periods(&merchant, &made).await?;
-    // Somebody turns it back, as nothing of ours does.
-    set(&merchant, &made, "next_date = anchor, next_run_at = now() - interval '11 days'").await?;
+    // Somebody turns it back, as nothing of ours does: a constraint refuses that, unless it is a row of the former release.
+    let back = "next_date = anchor, next_run_at = now() - interval '11 days'";
+    let refused = set(&merchant, &made, back).await.expect_err("that day was billed");
+    assert!(refused.to_string().contains("recurring_invoices_next_after_billed"), "{refused}");
+    set(&merchant, &made, &format!("{back}, last_billed_date = NULL")).await?;
     eventually("it passes over what was billed", async || {
         Ok((shown(&merchant, &made).await?["nextInvoiceDate"] == after["nextInvoiceDate"]).then_some(()))
     })

@@ -116,7 +116,8 @@ async fn days_pass(merchant: &Merchant, recurring: &str, days: i32) -> Result<()
     .await?;
     sqlx::query(
         "UPDATE recurring_invoices SET start_date = start_date - $2, end_date = end_date - $2, anchor = anchor - $2,
-             next_date = next_date - $2, next_run_at = next_run_at - make_interval(days => $2) WHERE id = $1",
+             next_date = next_date - $2, next_run_at = next_run_at - make_interval(days => $2),
+             last_billed_date = last_billed_date - $2 WHERE id = $1",
     )
     .bind(uuid(recurring)?)
     .bind(days)

@@ -1,0 +1,183 @@
+//! A day that was billed is never billed again by the same recurring invoice, whatever becomes of its dates.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use testkit::fuzz::check_cases;
+
+use super::{Books, at, rent};
+use crate::accounts::{Caller, Scope};
+use crate::calendar::{Date, TimeZone, Unit};
+use crate::error::Error;
+use crate::flows::{
+    create_recurring_invoice, resume_recurring_invoice, run_due_recurring_invoices, update_recurring_invoice,
+};
+use crate::id::RecurringInvoiceId;
+use crate::recurring_invoices::{self, RecurringInvoice, RecurringInvoiceChange, SentCadence};
+use crate::time::Timestamp;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const SEQUENCES: u32 = 60;
+const ZONES: [&str; 4] = ["UTC", "America/New_York", "Pacific/Kiritimati", "Pacific/Pago_Pago"];
+
+/// What a merchant, an operator or the time does.
+#[derive(Clone, Debug)]
+enum Step {
+    Cadence { unit: Unit, interval: i64, day_of_month: Option<i64>, last_day: bool },
+    Start { days: i64 },
+    End { days: i64 },
+    Zone(&'static str),
+    Pause,
+    Resume,
+    Run,
+    Later { days: u32 },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let unit = prop_oneof![Just(Unit::Day), Just(Unit::Week), Just(Unit::Month), Just(Unit::Year)];
+    let cadence = (unit, 1_i64..=3, proptest::option::of(1_i64..=31), any::<bool>());
+    let step = prop_oneof![
+        4 => cadence.prop_map(|(unit, interval, day, last)| {
+            let of_months = matches!(unit, Unit::Month | Unit::Year);
+            let last_day = last && of_months;
+            let day_of_month = day.filter(|_| of_months && !last_day);
+            Step::Cadence { unit, interval, day_of_month, last_day }
+        }),
+        1 => (-40_i64..40).prop_map(|days| Step::Start { days }),
+        1 => (60_i64..800).prop_map(|days| Step::End { days }),
+        1 => proptest::sample::select(ZONES.to_vec()).prop_map(Step::Zone),
+        1 => Just(Step::Pause),
+        2 => Just(Step::Resume),
+        6 => Just(Step::Run),
+        2 => (1_u32..40).prop_map(|days| Step::Later { days }),
+    ];
+    proptest::collection::vec(step, 1..30)
+}
+
+/// A recurring invoice, and what time it is for its account.
+struct Billed<'a> {
+    books: &'a Books,
+    caller: &'a Caller,
+    id: RecurringInvoiceId,
+    now: Timestamp,
+}
+
+impl Billed<'_> {
+    async fn take(&mut self, step: &Step) {
+        let today = self.zone().await.date_at(self.now);
+        let off = |days: i64| today.plus_days(days);
+        let change = match step {
+            Step::Cadence { unit, interval, day_of_month, last_day } => RecurringInvoiceChange {
+                cadence: Some(SentCadence { unit: *unit, interval: *interval, day_of_month: *day_of_month }),
+                last_day_of_month: Some(*last_day),
+                ..RecurringInvoiceChange::default()
+            },
+            Step::Start { days } => {
+                RecurringInvoiceChange { start_date: off(*days), ..RecurringInvoiceChange::default() }
+            }
+            Step::End { days } => RecurringInvoiceChange { end_date: off(*days), ..RecurringInvoiceChange::default() },
+            Step::Zone(zone) => {
+                let write = "UPDATE accounts SET timezone = $2 WHERE id = $1";
+                let write = sqlx::query(write).bind(self.caller.account_id.uuid()).bind(*zone);
+                write.execute(&*self.books.db).await.expect("a zone");
+                return;
+            }
+            Step::Pause => {
+                let paused = recurring_invoices::pause(&self.books.db, self.caller.account_id, self.id, self.now).await;
+                return refused_at_most(paused);
+            }
+            Step::Resume => {
+                let resumed = resume_recurring_invoice(&self.books.db, self.caller, self.id, self.now).await;
+                return refused_at_most(resumed);
+            }
+            Step::Run => return self.run().await,
+            Step::Later { days } => {
+                self.now = self.now.plus(DAY * *days);
+                return;
+            }
+        };
+        refused_at_most(self.change(change).await);
+    }
+
+    async fn change(&self, change: RecurringInvoiceChange) -> Result<RecurringInvoice, Error> {
+        update_recurring_invoice(&self.books.db, self.caller, self.id, change, self.now).await
+    }
+
+    /// Every cycle that is due.
+    async fn run(&self) {
+        let scope = Scope::Account(self.caller.account_id, self.now);
+        while run_due_recurring_invoices(&self.books.db, scope, 10).await.expect("a run") > 0 {}
+    }
+
+    async fn zone(&self) -> TimeZone {
+        crate::accounts::timezone(&*self.books.db, self.caller.account_id).await.expect("a zone")
+    }
+
+    /// The days for which there are invoices, as these were written.
+    async fn days(&self) -> Vec<Date> {
+        let query = "SELECT left(billing_period, 10) FROM invoices WHERE recurring_invoice_id = $1 ORDER BY number";
+        let days: Vec<String> =
+            sqlx::query_scalar(query).bind(self.id.uuid()).fetch_all(&*self.books.db).await.expect("invoices");
+        days.iter().map(|day| day.parse().expect("a day")).collect()
+    }
+
+    async fn is_right(&self) {
+        let days = self.days().await;
+        assert!(days.is_sorted_by(|one, next| one < next), "{days:?}");
+        let shown = recurring_invoices::retrieve(&self.books.db, self.caller.account_id, self.id).await.expect("there");
+        let next = shown.next.map(|next| next.date);
+        assert!(next.is_none_or(|next| days.last().is_none_or(|last| next > *last)), "{next:?} after {days:?}");
+        assert_eq!(usize::try_from(shown.occurrence_count), Ok(days.len()));
+    }
+}
+
+/// Whether a request may be refused depends on what came before; nothing else may go wrong.
+fn refused_at_most<T>(done: Result<T, Error>) {
+    match done {
+        Ok(_) | Err(Error::Conflict(_) | Error::Invalid { .. }) => {}
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[tokio::test]
+async fn six_cadences_on_one_day_bill_it_once() {
+    let now = at("2027-01-10T09:00:00Z");
+    let books = Books::open().await;
+    let caller = books.account(now).await;
+    let new = rent(books.customer(&caller, now).await, Unit::Day, None);
+    let id = create_recurring_invoice(&books.db, &caller, new, now).await.expect("dates").id;
+    let billed = Billed { books: &books, caller: &caller, id, now };
+    billed.run().await;
+    for (unit, interval) in [(Unit::Week, 1), (Unit::Month, 1), (Unit::Year, 1), (Unit::Day, 2), (Unit::Week, 2)] {
+        let cadence = Some(SentCadence { unit, interval, day_of_month: None });
+        let changed = billed.change(RecurringInvoiceChange { cadence, ..RecurringInvoiceChange::default() }).await;
+        assert!(changed.expect("another cadence").next.is_some_and(|next| next.date > "2027-01-10".parse().unwrap()));
+        billed.run().await;
+    }
+    assert_eq!(billed.days().await, ["2027-01-10".parse().expect("a day")]);
+    billed.is_right().await;
+}
+
+#[test]
+fn days_of_invoices_only_grow() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let made = at("2026-01-20T12:00:00Z");
+    let (books, caller) = runtime.block_on(async {
+        let books = Books::open().await;
+        let caller = books.account(made).await;
+        (books, caller)
+    });
+    check_cases(SEQUENCES, steps(), |steps| {
+        runtime.block_on(async {
+            let new = rent(books.customer(&caller, made).await, Unit::Day, None);
+            let id = create_recurring_invoice(&books.db, &caller, new, made).await.expect("dates").id;
+            let mut billed = Billed { books: &books, caller: &caller, id, now: made };
+            for step in &steps {
+                billed.take(step).await;
+                billed.is_right().await;
+            }
+            let over = recurring_invoices::cancel(&books.db, caller.account_id, id, billed.now).await;
+            over.expect("others run without it");
+        });
+    });
+}

@@ -1,0 +1,64 @@
+//! Rows that two processes lock at once.
+
+use futures_util::future::join;
+
+use super::{Shop, at};
+use crate::accounts::Mode;
+use crate::crypto::{EncryptionKey, KeyRing};
+use crate::error::Error;
+use crate::webhooks::dispatch::{self, Attempted, Claimed, Failure};
+use crate::webhooks::endpoints::{self, EndpointUrl, NewEndpoint};
+
+const NOW: &str = "2026-01-10T00:00:00Z";
+const DELIVERIES: i64 = 500;
+const ROUNDS: usize = 12;
+
+impl Shop {
+    async fn take_deliveries(&self, endpoint: crate::id::WebhookEndpointId) -> Vec<Claimed> {
+        let ended =
+            "UPDATE webhook_pending SET lease_until = NULL, due_at = now() - interval '1 second' WHERE account_id = $1";
+        self.write(ended, self.caller.account_id.uuid()).await;
+        dispatch::claim(&self.db, &[(endpoint, DELIVERIES)]).await.expect("claimed")
+    }
+}
+
+fn attempted(claimed: Vec<Claimed>, fails: impl Fn(usize) -> bool) -> Vec<Attempted> {
+    let attempts = claimed.into_iter().enumerate().map(|(number, claimed)| {
+        let mut attempt = Attempted::new(claimed, at(NOW));
+        match fails(number) {
+            true => attempt.fail(Failure::Connect, "nobody is there".into()),
+            false => attempt.answered(200, b"", None),
+        }
+        attempt
+    });
+    attempts.collect()
+}
+
+/// The lease of the first worker has ended, and both record what has come of the same deliveries: in another order, and one of
+/// them as failed what the other has delivered.
+#[tokio::test]
+async fn two_workers_that_record_the_same_deliveries_do_not_wait_for_each_other() {
+    let shop = Shop::open().await;
+    let url = EndpointUrl::parse("http://127.0.0.1:9/".into(), endpoints::policy(Mode::Test, true)).expect("a URL");
+    let new = NewEndpoint { url, enabled_events: vec![] };
+    let key = KeyRing::new(EncryptionKey::from_hex(&"00".repeat(32)).expect("a key"), vec![]);
+    let made = endpoints::create(&shop.db, &key, &shop.caller, new, at(NOW)).await.expect("an endpoint");
+    let endpoint = made.endpoint.id;
+    for round in 0..ROUNDS {
+        let tell =
+            "SELECT emit_event(new_ulid(now()), $1, 'customer.created', '{}', now()) FROM generate_series(1, 500)";
+        shop.write(tell, shop.caller.account_id.uuid()).await;
+        let first = attempted(shop.take_deliveries(endpoint).await, |number| number % 2 == 0);
+        let mut later = shop.take_deliveries(endpoint).await;
+        later.reverse();
+        let later = attempted(later, |number| number % 3 == 0);
+        assert_eq!((first.len(), later.len()), (500, 500));
+        let (first, later) =
+            join(dispatch::record(&shop.db, &first, at(NOW)), dispatch::record(&shop.db, &later, at(NOW))).await;
+        for recorded in [first, later] {
+            let refused = |error: Error| panic!("round {round}: {error}");
+            recorded.unwrap_or_else(refused);
+        }
+        shop.write("DELETE FROM webhook_pending WHERE account_id = $1", shop.caller.account_id.uuid()).await;
+    }
+}
