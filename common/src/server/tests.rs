@@ -1,5 +1,7 @@
 //! Clients at their worst, against a real listener with little patience.
 
+mod bodies;
+
 use std::sync::atomic::AtomicUsize;
 
 use axum::routing::{get, post};
