@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::ConnectInfo;
-use axum::http::{HeaderValue, StatusCode};
 use axum::http::header::{CONNECTION, HeaderName};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use axum::serve::Listener;
 use hyper::body::Incoming;

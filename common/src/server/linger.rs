@@ -36,10 +36,9 @@ impl<S> Lingering<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> Lingering<S> {
     /// Discards what the client still sends. An error ends it like an end: everything was sent before.
     fn poll_discard(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let closing = self.closing.get_or_insert_with(|| Closing {
-            deadline: Instant::now() + TIMEOUT,
-            idle: Box::pin(sleep(IDLE_TIMEOUT)),
-        });
+        let closing = self
+            .closing
+            .get_or_insert_with(|| Closing { deadline: Instant::now() + TIMEOUT, idle: Box::pin(sleep(IDLE_TIMEOUT)) });
         let mut bytes = [0; BUFFER];
         loop {
             let mut buffer = ReadBuf::new(&mut bytes);

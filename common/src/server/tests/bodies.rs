@@ -122,8 +122,11 @@ async fn methods_without_a_body_may_send_one() {
 
 #[tokio::test]
 async fn a_body_that_stalls_is_waited_for_for_a_second() {
-    for (headers, begun) in [("Content-Length: 10\r\n", ""), ("Content-Length: 10\r\n", "half"), ("Transfer-Encoding: chunked\r\n", "4\r\nha")]
-    {
+    for (headers, begun) in [
+        ("Content-Length: 10\r\n", ""),
+        ("Content-Length: 10\r\n", "half"),
+        ("Transfer-Encoding: chunked\r\n", "4\r\nha"),
+    ] {
         let (_served, mut stream) = serving().await;
         send(&mut stream, post("/refused", headers) + begun).await;
         let began = Instant::now();
@@ -148,9 +151,10 @@ async fn a_body_over_the_limit_is_not_waited_for() {
 async fn whoever_sends_too_much_can_read_the_answer() {
     const MUCH: usize = 4 * 1024 * 1024;
     let endless = format!("{MUCH:x}\r\n{}\r\n", "x".repeat(MUCH));
-    for (headers, body) in
-        [(format!("Content-Length: {MUCH}\r\n"), "x".repeat(MUCH)), ("Transfer-Encoding: chunked\r\n".to_owned(), endless)]
-    {
+    for (headers, body) in [
+        (format!("Content-Length: {MUCH}\r\n"), "x".repeat(MUCH)),
+        ("Transfer-Encoding: chunked\r\n".to_owned(), endless),
+    ] {
         for path in ["/refused", "/partly"] {
             let (_served, mut stream) = serving().await;
             send(&mut stream, post(path, &headers)).await;

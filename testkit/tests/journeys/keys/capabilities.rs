@@ -9,9 +9,7 @@ use testkit::{Answer, Client};
 
 use super::limited;
 use crate::signing::{self, Signed};
-use crate::support::{
-    Browser, Merchant, ORIGIN, cluster, created, eventually, id, merchant, ok, refused, sale, with,
-};
+use crate::support::{Browser, Merchant, ORIGIN, cluster, created, eventually, id, merchant, ok, refused, sale, with};
 
 /// One request for each operation of /v1, refused by nothing but a missing entitlement or a gap of the provider; what else
 /// it answers (a 404, a 422) shows that it was let in. A new operation needs a line here.
@@ -287,7 +285,8 @@ async fn an_account_that_moved_keeps_what_it_has() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
     let asked = Asked::prepare(&merchant).await?;
     cluster.ctl(&["accounts", "set", &merchant.account.id, "--provider", "card_gateway"]).await?;
-    eventually("the move", async || Ok((states(&asked).await?["payments.create"] == "unavailable").then_some(()))).await?;
+    eventually("the move", async || Ok((states(&asked).await?["payments.create"] == "unavailable").then_some(())))
+        .await?;
     let states = told_and_done_agree(&asked).await?;
     for operation in ["payments.create", "checkout_sessions.create", "payment_links.create"] {
         assert_eq!(states[operation], "unavailable", "{operation}");
