@@ -59,7 +59,7 @@ struct Made {
 
 enum Tried {
     /// An attempt was made.
-    Attempted(Attempted),
+    Attempted(Box<Attempted>),
     /// The delivery could not be signed and was put back.
     Held,
     /// It was too late to begin, or it broke off.
@@ -239,7 +239,7 @@ impl Dispatcher {
 
     fn ended(&mut self, made: Made) {
         let attempted = match made.result {
-            Tried::Attempted(attempted) => attempted,
+            Tried::Attempted(attempted) => *attempted,
             Tried::Held => {
                 self.lanes.ended(made.endpoint, Ended::Refused);
                 self.lanes.recorded(made.endpoint, made.place);
@@ -329,7 +329,7 @@ async fn attempt(sender: &Sender, claims: &PgPool, claimed: Claimed) -> Tried {
             if signing_failed && let Err(error) = in_time(dispatch::signed_again(claims, endpoint)).await {
                 tracing::warn!(%error, %endpoint, "deliveries are signed again, which the next one notes");
             }
-            Tried::Attempted(attempted)
+            Tried::Attempted(Box::new(attempted))
         }
         Outcome::Unsigned(claimed) => {
             metrics::counter!(UNSIGNED).increment(1);
