@@ -146,7 +146,7 @@ impl From<Error> for Refusal {
             }
             Error::NotFound(_) => Self::new(StatusCode::NOT_FOUND, "not_found", error.to_string()),
             Error::Conflict(message) => Self::new(StatusCode::CONFLICT, "conflict", message),
-            Error::NotEntitled(capability) => {
+            Error::NotEntitled(capability) | Error::NotConnected(capability) => {
                 let mut refusal = Self::new(StatusCode::FORBIDDEN, "capability_not_enabled", error.to_string());
                 refusal.capability = Some(capability);
                 refusal

@@ -10,7 +10,7 @@ mod tests;
 
 use std::time::Duration;
 
-use axum::body::Bytes;
+use axum::body::{Bytes, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
@@ -100,6 +100,10 @@ pub(crate) async fn read(body: axum::body::Body) -> Result<Bytes, Refusal> {
 /// # Errors
 /// As for [`read`].
 pub(crate) async fn read_up_to(body: axum::body::Body, limit: usize) -> Result<Bytes, Refusal> {
+    // A client that waits for "100 Continue" is told before it sends anything.
+    if body.size_hint().lower() > u64::try_from(limit).unwrap_or(u64::MAX) {
+        return Err(Refusal::too_large(limit));
+    }
     let read = tokio::time::timeout(TIMEOUT, axum::body::to_bytes(body, limit)).await;
     read.map_err(|_| Refusal::too_slow(TIMEOUT))?.map_err(|error| {
         let cause: &(dyn std::error::Error + 'static) = &error;

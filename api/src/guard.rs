@@ -49,7 +49,7 @@ async fn let_secret_in(State((app, door)): State<(App, Door)>, request: Request,
             ));
         }
         if matches!(door, Door::TestSecret(_)) && caller.livemode() {
-            return Err(Refusal::wrong_kind("a live account has no test clock; its time is everyone's"));
+            return Err(Refusal::wrong_kind("this operation is for test accounts alone"));
         }
         door.operation().map_or(Ok(()), |operation| Ok(caller.require(operation)?))
     })

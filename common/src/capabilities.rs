@@ -107,6 +107,90 @@ impl Operation {
     }
 }
 
+/// What of the account must be connected to its provider for an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Connection {
+    /// Nothing: our own books alone are read or written.
+    None,
+    /// The provider that takes the account's new money.
+    Current,
+    /// Any provider of the account: what is asked for is done where the charge or the card is.
+    Any,
+}
+
+impl Operation {
+    /// Whether test accounts alone have it: a live account has no clock of its own, and its invoices are collected by the scheduler.
+    pub const fn is_test_only(self) -> bool {
+        matches!(self, Self::InvoicesSchedulerRun | Self::TestClockRetrieve | Self::TestClockAdvance)
+    }
+
+    const fn connection(self) -> Connection {
+        match self {
+            Self::PaymentMethodsCreate
+            | Self::CheckoutSessionsCreate
+            | Self::TokensCreate
+            | Self::PaymentsCreate
+            | Self::PaymentsAuthorize
+            | Self::PaymentLinksCreate => Connection::Current,
+            Self::PaymentsCapture
+            | Self::PaymentsPartialCapture
+            | Self::PaymentsVoid
+            | Self::PaymentsRefund
+            | Self::PaymentsPartialRefund
+            | Self::SubscriptionsCreate
+            | Self::InvoicesSchedule => Connection::Any,
+            Self::CustomersCreate
+            | Self::CustomersRetrieve
+            | Self::CustomersUpdate
+            | Self::CustomersList
+            | Self::PaymentMethodsList
+            | Self::PaymentMethodsDefault
+            | Self::PaymentsRetrieve
+            | Self::PaymentsList
+            | Self::WebhookEndpointsCreate
+            | Self::WebhookEndpointsRetrieve
+            | Self::WebhookEndpointsUpdate
+            | Self::WebhookEndpointsList
+            | Self::WebhookEndpointsDelete
+            | Self::WebhookEndpointsRotateSecret
+            | Self::WebhookDeliveriesList
+            | Self::WebhookDeliveriesRetrieve
+            | Self::WebhookDeliveriesReplay
+            | Self::AddressesCreate
+            | Self::AddressesRetrieve
+            | Self::AddressesUpdate
+            | Self::AddressesList
+            | Self::AddressesDefault
+            | Self::PlansCreate
+            | Self::PlansRetrieve
+            | Self::PlansList
+            | Self::SubscriptionsRetrieve
+            | Self::SubscriptionsList
+            | Self::SubscriptionsCancel
+            | Self::InvoicesCreate
+            | Self::InvoicesRetrieve
+            | Self::InvoicesList
+            | Self::InvoicesIssue
+            | Self::InvoicesVoid
+            | Self::InvoicesCancelSchedule
+            | Self::InvoicesAttempts
+            | Self::InvoicesSchedulerRun
+            | Self::TestClockRetrieve
+            | Self::TestClockAdvance
+            | Self::RecurringInvoicesCreate
+            | Self::RecurringInvoicesRetrieve
+            | Self::RecurringInvoicesUpdate
+            | Self::RecurringInvoicesList
+            | Self::RecurringInvoicesPause
+            | Self::RecurringInvoicesResume
+            | Self::RecurringInvoicesCancel
+            | Self::PaymentLinksRetrieve
+            | Self::PaymentLinksList
+            | Self::PaymentLinksCancel => Connection::None,
+        }
+    }
+}
+
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -132,7 +216,8 @@ impl FromStr for Operation {
 pub enum State {
     /// It can.
     Active,
-    /// The key lacks the entitlement, or the account's settings forbid it: 403, and may change.
+    /// The key lacks the entitlement, the account's settings forbid it, or the account is not connected to its provider: 403, and
+    /// may change.
     Unavailable,
     /// The provider cannot do it: 501, whatever the key.
     NotSupported,
@@ -147,6 +232,22 @@ pub struct Grants {
     pub unsupported: Vec<String>,
     /// Operations that the account's settings forbid.
     pub forbidden: Vec<Operation>,
+    /// Which providers of the account can be reached.
+    pub connected: Connected,
+}
+
+/// Which providers of an account an operator has connected.
+#[derive(Clone, Copy, Debug)]
+pub struct Connected {
+    /// The one that takes the account's new money.
+    pub current: bool,
+    /// Any, the current one included.
+    pub any: bool,
+}
+
+impl Connected {
+    /// All that matter.
+    pub const YES: Self = Self { current: true, any: true };
 }
 
 impl Grants {
@@ -158,6 +259,7 @@ impl Grants {
             State::NotSupported
         } else if self.entitlements.as_deref().is_none_or(|list| needed().all(|needed| names(list, needed)))
             && !needed().any(|needed| self.forbidden.contains(&needed))
+            && self.is_connected(operation)
         {
             State::Active
         } else {
@@ -165,13 +267,22 @@ impl Grants {
         }
     }
 
+    fn is_connected(&self, operation: Operation) -> bool {
+        match operation.connection() {
+            Connection::None => true,
+            Connection::Current => self.connected.current,
+            Connection::Any => self.connected.any,
+        }
+    }
+
     /// Refuses an operation that is not active.
     ///
     /// # Errors
-    /// [`Error::NotSupported`] (501) or [`Error::NotEntitled`] (403), naming the operation.
+    /// [`Error::NotSupported`] (501), [`Error::NotConnected`] or [`Error::NotEntitled`] (403), naming the operation.
     pub fn require(&self, operation: Operation) -> Result<()> {
         match self.state(operation) {
             State::Active => Ok(()),
+            State::Unavailable if !self.is_connected(operation) => Err(Error::NotConnected(operation.name())),
             State::Unavailable => Err(Error::NotEntitled(operation.name())),
             State::NotSupported => Err(Error::NotSupported(operation.name())),
         }
@@ -184,17 +295,32 @@ mod tests {
 
     #[test]
     fn not_supported_wins_over_unavailable() {
-        let grants =
-            Grants { entitlements: Some(vec![]), unsupported: vec!["payments.create".into()], forbidden: vec![] };
+        let connected = Connected::YES;
+        let unsupported = vec!["payments.create".into()];
+        let grants = Grants { entitlements: Some(vec![]), unsupported, forbidden: vec![], connected };
         assert_eq!(grants.state(Operation::PaymentsCreate), State::NotSupported);
         assert_eq!(grants.state(Operation::PaymentsList), State::Unavailable);
         let only = Some(vec!["payments.authorize".into()]);
-        let authorize = Grants { entitlements: only, unsupported: vec![], forbidden: vec![] };
+        let authorize = Grants { entitlements: only, unsupported: vec![], forbidden: vec![], connected };
         assert_eq!(authorize.state(Operation::PaymentsAuthorize), State::Unavailable, "to authorize is to create");
-        let all = Grants { entitlements: None, unsupported: vec![], forbidden: vec![] };
+        let all = Grants { entitlements: None, unsupported: vec![], forbidden: vec![], connected };
         assert!(Operation::ALL.iter().all(|operation| all.state(*operation) == State::Active));
         let some = Grants { forbidden: vec![Operation::PaymentsVoid], ..all };
         assert_eq!(some.state(Operation::PaymentsVoid), State::Unavailable);
+    }
+
+    #[test]
+    fn what_needs_a_provider_needs_it_connected() {
+        let connected = Connected { current: false, any: true };
+        let moved = Grants { entitlements: None, unsupported: vec![], forbidden: vec![], connected };
+        let refused = |operation| matches!(moved.require(operation), Err(Error::NotConnected(_)));
+        assert!(refused(Operation::PaymentsAuthorize) && refused(Operation::TokensCreate));
+        assert_eq!(moved.state(Operation::PaymentsRefund), State::Active, "the charge is where it was");
+        let none = Grants { connected: Connected { current: false, any: false }, ..moved };
+        assert_eq!(none.state(Operation::PaymentsPartialRefund), State::Unavailable);
+        assert_eq!(none.state(Operation::InvoicesCreate), State::Active);
+        let gap = Grants { unsupported: vec!["payments.create".into()], ..none };
+        assert_eq!(gap.state(Operation::PaymentsCreate), State::NotSupported, "connecting it would not help");
     }
 
     #[test]

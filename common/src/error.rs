@@ -25,6 +25,9 @@ pub enum Error {
     /// The key lacks the entitlement, or the account does not allow it.
     #[error("{0} is not enabled for this key")]
     NotEntitled(&'static str),
+    /// The account is not connected to the provider that would have to do it.
+    #[error("{0} is not available: the account is not connected to its provider yet, which an operator does")]
+    NotConnected(&'static str),
     /// The provider cannot do it, now or ever.
     #[error("{0} is not supported by the provider")]
     NotSupported(&'static str),

@@ -1,9 +1,12 @@
 //! Serving connections: what axum::serve does, with limits to how many there are, to how long a client may take over a request's
-//! head (a body has its own where it is read) and over taking its answer, and with an end that fails nobody's request.
+//! head (a body has its own where it is read) and over taking its answer, and with an end that fails nobody's request. An
+//! answer that comes before the request's body leaves the connection usable, or says that it is closed.
 
+mod linger;
 mod patience;
 #[cfg(test)]
 mod tests;
+mod unread;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -13,10 +16,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::ConnectInfo;
-use axum::http::HeaderValue;
 use axum::http::header::{CONNECTION, HeaderName};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use axum::serve::Listener;
 use hyper::body::Incoming;
@@ -29,6 +31,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tower::ServiceExt;
 
+use self::linger::Lingering;
 use self::patience::Patient;
 use crate::network::Proxies;
 
@@ -114,6 +117,8 @@ pub async fn serve(
     metrics::gauge!("http_connections_limit", "listener" => name).set(limit as f64);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(head_timeout).max_header_size(MAX_HEAD).max_buf_size(MAX_HEAD);
+    // A client that has closed its side may still read: without this, its request would be dropped where it is, a payment included.
+    http.half_close(true);
     let (open, mut connections) = (GracefulShutdown::new(), JoinSet::new());
     let places = Arc::new(Semaphore::new(limit.min(Semaphore::MAX_PERMITS)));
     let leaving = Arc::new(AtomicBool::new(false));
@@ -139,7 +144,7 @@ pub async fn serve(
         let leaving = Arc::clone(&leaving);
         let service =
             service_fn(move |request| answer(router.clone(), address, proxies.clone(), request, Arc::clone(&leaving)));
-        let stream = TokioIo::new(Patient::new(stream, take_timeout));
+        let stream = TokioIo::new(Lingering::new(Patient::new(stream, take_timeout)));
         let connection = open.watch(http.serve_connection(stream, service));
         let counted = Counted::new(name);
         connections.spawn(async move {
@@ -155,7 +160,8 @@ pub async fn serve(
     }
 }
 
-/// Whom a request comes from is decided here, once, for all that count by it.
+/// Whom a request comes from is decided here, once, for all that count by it; and here what the router has not read of a body is
+/// read, or the connection given up.
 async fn answer(
     router: Router,
     peer: SocketAddr,
@@ -169,8 +175,16 @@ async fn answer(
     let lines: Vec<_> = forwarded.iter().map(HeaderValue::as_bytes).collect();
     let client = proxies.client(peer.ip(), lines.into_iter());
     request.extensions_mut().insert(ConnectInfo(SocketAddr::new(client, peer.port())));
-    let mut response = router.oneshot(request.map(Body::new)).await?;
-    if leaving.load(Ordering::Relaxed) {
+    let (request, unread) = unread::track(request);
+    let mut response = router.oneshot(request).await?;
+    // Here and not in the routes, so that none of them can forget it.
+    let usable = match unread {
+        // It has been waited for already.
+        Some(_) if response.status() == StatusCode::REQUEST_TIMEOUT => false,
+        Some(unread) => unread.discard().await,
+        None => true,
+    };
+    if !usable || leaving.load(Ordering::Relaxed) {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     Ok(response)

@@ -153,6 +153,7 @@ fn endpoint(row: &admin::EndpointRow) -> Output {
         ("disabled_reason", json!(row.disabled_reason)),
         ("failing_since", json!(row.failing_since)),
         ("paused_until", json!(row.paused_until)),
+        ("signing_failed_since", json!(row.signing_failed_since)),
         ("former_secret_until", json!(row.previous_secret_until)),
         ("created_at", json!(row.created_at)),
     ])

@@ -99,6 +99,7 @@ pub(crate) async fn publish_webhooks(of: &Scheduler) -> Result<()> {
     metrics::gauge!("webhooks_oldest_due_age_seconds").set(webhooks.oldest_due_seconds);
     metrics::gauge!("webhooks_endpoints_late").set(webhooks.endpoints_late as f64);
     metrics::gauge!("webhooks_endpoints_failing").set(webhooks.endpoints_failing as f64);
+    metrics::gauge!("webhooks_endpoints_unsigned").set(webhooks.endpoints_unsigned as f64);
     for reason in DisabledReason::ALL {
         let disabled =
             webhooks.disabled.iter().find(|(disabled, _)| *disabled == reason).map_or(0, |(_, count)| *count);

@@ -169,9 +169,13 @@ async fn pay(
             again(StatusCode::CONFLICT, Some(remark)).await
         }
         Err(Error::NotSupported(_)) => again(StatusCode::NOT_IMPLEMENTED, None).await,
-        Err(error @ (Error::NotFound(_) | Error::NotEntitled(_) | Error::Database(_) | Error::Internal(_))) => {
-            Err(error.into())
-        }
+        Err(
+            error @ (Error::NotFound(_)
+            | Error::NotEntitled(_)
+            | Error::NotConnected(_)
+            | Error::Database(_)
+            | Error::Internal(_)),
+        ) => Err(error.into()),
     }
 }
 

@@ -72,7 +72,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         post("/v1/invoices/{id}/schedule", Secret(Op::InvoicesSchedule), invoices::schedule, sheets::invoices_schedule()),
         post("/v1/invoices/{id}/cancel_schedule", Secret(Op::InvoicesCancelSchedule), invoices::cancel_schedule, sheets::invoices_cancel_schedule()),
         get("/v1/invoices/{id}/attempts", Secret(Op::InvoicesAttempts), invoices::attempts, sheets::invoices_attempts()),
-        post("/v1/invoices/scheduler/run", Secret(Op::InvoicesSchedulerRun), collections::run, sheets::invoices_scheduler_run()),
+        post("/v1/invoices/scheduler/run", TestSecret(Op::InvoicesSchedulerRun), collections::run, sheets::invoices_scheduler_run()),
         post("/v1/recurring_invoices", Secret(Op::RecurringInvoicesCreate), recurring_invoices::create, sheets::recurring_invoices_create()),
         get("/v1/recurring_invoices", Secret(Op::RecurringInvoicesList), recurring_invoices::list, sheets::recurring_invoices_list()),
         get("/v1/recurring_invoices/{id}", Secret(Op::RecurringInvoicesRetrieve), recurring_invoices::retrieve, sheets::recurring_invoices_retrieve()),

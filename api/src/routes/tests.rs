@@ -140,3 +140,13 @@ fn every_body_is_tried() {
     taken.dedup();
     assert_eq!(tried, taken.len(), "{taken:?}");
 }
+
+/// `/v1/capabilities` says that a live account cannot do what its routes refuse to it.
+#[test]
+fn the_operations_of_test_accounts_alone_are_behind_their_door() {
+    for endpoint in endpoints() {
+        let behind = matches!(endpoint.door, TestSecret(_));
+        let is_test_only = endpoint.operation().is_some_and(Op::is_test_only);
+        assert_eq!(behind, is_test_only, "{} {}", endpoint.method, endpoint.path);
+    }
+}

@@ -10,7 +10,7 @@ use sqlx::PgPool;
 use super::keys::key_id;
 use super::rehash::{Tries, rehash};
 use super::{AccountTime, Caller, Mode, Rate};
-use crate::capabilities::{Grants, Operation};
+use crate::capabilities::{Connected, Grants, Operation};
 use crate::crypto::Peppers;
 use crate::id::KeyId;
 
@@ -135,6 +135,9 @@ async fn read(db: &PgPool, id: KeyId) -> Result<Option<Found>, sqlx::Error> {
     let row = sqlx::query!(
         r#"SELECT k.key_hash, k.pepper_id, k.kind, k.entitlements, k.signing_secret, k.account_id, a.mode, a.provider_account_id, a.allowed_origins,
                   a.modifiers, a.partial_capture, a.partial_refund, a.rate_limit, a.burst, p.provider, p.unsupported,
+                  p.provider = 'mock' OR p.credentials IS NOT NULL AS "connected!",
+                  EXISTS (SELECT 1 FROM provider_accounts o
+                          WHERE o.account_id = k.account_id AND (o.provider = 'mock' OR o.credentials IS NOT NULL)) AS "any_connected!",
                   EXISTS (SELECT 1 FROM test_clocks c WHERE c.account_id = k.account_id) AS "has_clock!"
            FROM api_keys k
            JOIN accounts a ON a.id = k.account_id
@@ -147,13 +150,14 @@ async fn read(db: &PgPool, id: KeyId) -> Result<Option<Found>, sqlx::Error> {
     let Some(row) = row else { return Ok(None) };
     let unsupported =
         row.provider.unsupported().iter().map(|operation| operation.name().to_owned()).chain(row.unsupported).collect();
-    let forbidden = [
+    let settings = [
         (row.partial_capture, Operation::PaymentsPartialCapture),
         (row.partial_refund, Operation::PaymentsPartialRefund),
-        (row.mode == Mode::Test, Operation::TestClockRetrieve),
-        (row.mode == Mode::Test, Operation::TestClockAdvance),
     ];
-    let forbidden = forbidden.into_iter().filter_map(|(allowed, operation)| (!allowed).then_some(operation)).collect();
+    let forbidden = settings.into_iter().filter_map(|(allowed, operation)| (!allowed).then_some(operation));
+    let test_only = Operation::ALL.iter().copied().filter(|operation| operation.is_test_only());
+    let forbidden = forbidden.chain(test_only.filter(|_| row.mode == Mode::Live)).collect();
+    let connected = Connected { current: row.connected, any: row.any_connected };
     let caller = Caller {
         key_id: id,
         key_kind: row.kind,
@@ -162,7 +166,7 @@ async fn read(db: &PgPool, id: KeyId) -> Result<Option<Found>, sqlx::Error> {
         time: AccountTime::new(row.account_id, row.has_clock),
         provider_account_id: row.provider_account_id,
         provider: row.provider,
-        grants: Grants { entitlements: row.entitlements, unsupported, forbidden },
+        grants: Grants { entitlements: row.entitlements, unsupported, forbidden, connected },
         allowed_origins: row.allowed_origins,
         rate: row.rate_limit.zip(row.burst).map_or(Rate::default_of(row.mode), |(per_second, burst)| Rate {
             per_second: per_second.unsigned_abs(),

@@ -1,5 +1,5 @@
 //! Whether the keys of the environment are those that what is stored was made with. A process with others would refuse every
-//! merchant, and leave deliveries unsigned.
+//! merchant, and hold all webhooks.
 
 use sqlx::PgPool;
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::accounts;
 use crate::calendar::{PaymentTerms, Unit};
-use crate::capabilities::Grants;
+use crate::capabilities::{Connected, Grants};
 use crate::id::{KeyId, ProviderAccountId};
 use crate::invoices::Item;
 use crate::providers::ProviderKind;
@@ -30,7 +30,7 @@ fn caller(now: Timestamp) -> Caller {
         mode: Mode::Test,
         provider_account_id: ProviderAccountId::new(now),
         provider: ProviderKind::Mock,
-        grants: Grants { entitlements: None, unsupported: vec![], forbidden: vec![] },
+        grants: Grants { entitlements: None, unsupported: vec![], forbidden: vec![], connected: Connected::YES },
         allowed_origins: vec![],
         rate: accounts::Rate::default_of(Mode::Test),
         signing_secret: None,

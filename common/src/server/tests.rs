@@ -1,5 +1,8 @@
 //! Clients at their worst, against a real listener with little patience.
 
+mod bodies;
+mod crowds;
+
 use std::sync::atomic::AtomicUsize;
 
 use axum::routing::{get, post};

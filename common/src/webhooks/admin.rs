@@ -29,6 +29,8 @@ pub struct EndpointRow {
     pub failing_since: Option<Timestamp>,
     /// Until when it asked to be left alone.
     pub paused_until: Option<Timestamp>,
+    /// Since when deliveries to it cannot be signed.
+    pub signing_failed_since: Option<Timestamp>,
     /// Until when its former secret signs too.
     pub previous_secret_until: Option<Timestamp>,
     /// When it was made.

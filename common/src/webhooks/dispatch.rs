@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sqlx::PgPool;
 
-use super::store::dispatch as store;
+use super::store::{dispatch as store, signing};
 use super::{DisabledReason, schedule};
 use crate::accounts::Mode;
 use crate::db::Db;
@@ -54,6 +54,8 @@ pub struct Claimed {
     pub secret: Vec<u8>,
     /// What signs too, after a rotation.
     pub previous_secret: Option<Vec<u8>>,
+    /// The last delivery to the endpoint could not be signed.
+    pub signing_failed: bool,
 }
 
 /// Takes up to so many due deliveries of each endpoint, the longest due first. An endpoint that is disabled, deleted or asked
@@ -74,6 +76,25 @@ pub async fn claim(db: &PgPool, wanted: &[(WebhookEndpointId, i64)]) -> Result<V
 /// Only the database's.
 pub async fn give_back(db: &PgPool, claimed: &[Claimed]) -> Result<()> {
     store::give_back(db, claimed).await
+}
+
+/// Puts a claimed delivery back that cannot be signed. It uses up no attempt and says nothing of the endpoint; but nothing is claimed
+/// for the endpoint for some seconds, and longer each time, up to a minute.
+///
+/// # Errors
+/// Only the database's; then the delivery is due again when its lease ends.
+pub async fn hold_unsigned(db: &PgPool, claimed: &Claimed) -> Result<()> {
+    let chance = f64::from(crate::crypto::random_u32()) / f64::from(u32::MAX);
+    signing::hold(db, claimed.endpoint_id, chance).await?;
+    store::give_back(db, std::slice::from_ref(claimed)).await
+}
+
+/// Notes that deliveries to an endpoint can be signed again.
+///
+/// # Errors
+/// Only the database's; then the next delivery notes it.
+pub async fn signed_again(db: &PgPool, endpoint: WebhookEndpointId) -> Result<()> {
+    signing::release(db, endpoint).await
 }
 
 /// Why an attempt failed: the classes of the metric; `failureReason` says what [`Failure::told`] makes of them.
@@ -293,6 +314,8 @@ pub struct Backlog {
     pub endpoints_late: i64,
     /// Endpoints with deliveries before them whose last attempt failed.
     pub endpoints_failing: i64,
+    /// Endpoints with deliveries before them that cannot be signed.
+    pub endpoints_unsigned: i64,
     /// How many endpoints are disabled, by reason.
     pub disabled: Vec<(DisabledReason, i64)>,
 }

@@ -8,16 +8,17 @@ use crate::crypto::{Secret, hmac_sha256};
 /// What every secret begins with.
 pub const SECRET_PREFIX: &str = "whsec_";
 
-/// The header `webhook-signature`: one signature for each secret, with a space between. A secret that cannot be read is left
-/// out.
-pub fn sign(secrets: &[Secret<String>], id: &str, timestamp_s: i64, body: &str) -> String {
+/// The header `webhook-signature`: one signature for each secret, with a space between. None if there is no secret, or one that
+/// is none: a receiver must never be asked to accept less than all signatures that it may expect.
+pub fn sign(secrets: &[Secret<String>], id: &str, timestamp_s: i64, body: &str) -> Option<String> {
     let signed = format!("{id}.{timestamp_s}.{body}");
-    let signatures: Vec<_> = secrets
-        .iter()
-        .filter_map(|secret| STANDARD.decode(secret.expose().strip_prefix(SECRET_PREFIX)?).ok())
-        .map(|key| format!("v1,{}", STANDARD.encode(hmac_sha256(&key, signed.as_bytes()))))
-        .collect();
-    signatures.join(" ")
+    let one = |secret: &Secret<String>| {
+        let key = STANDARD.decode(secret.expose().strip_prefix(SECRET_PREFIX)?).ok()?;
+        let key = (!key.is_empty()).then_some(key)?;
+        Some(format!("v1,{}", STANDARD.encode(hmac_sha256(&key, signed.as_bytes()))))
+    };
+    let signatures: Vec<_> = secrets.iter().map(one).collect::<Option<_>>()?;
+    (!signatures.is_empty()).then(|| signatures.join(" "))
 }
 
 #[cfg(test)]
@@ -34,11 +35,14 @@ mod tests {
         let one = secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
         let body = r#"{"test": 2432232314}"#;
         let signature = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
-        assert_eq!(sign(std::slice::from_ref(&one), "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, body), signature);
-        let two =
-            sign(&[one, secret("whsec_AAAA"), secret("garbage")], "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, body);
+        let sign = |secrets: &[_]| sign(secrets, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, body);
+        assert_eq!(sign(std::slice::from_ref(&one)).as_deref(), Some(signature));
+        let two = sign(&[one.clone(), secret("whsec_AAAA")]).expect("two secrets");
         assert_eq!(two.split(' ').count(), 2);
         assert!(two.starts_with(signature));
+        assert_eq!(sign(&[one, secret("garbage")]), None, "one signature would be missing");
+        assert_eq!(sign(&[]), None);
+        assert_eq!(sign(&[secret("whsec_")]), None, "anybody could sign like that");
     }
 
     #[test]
@@ -65,7 +69,7 @@ mod tests {
     fn a_secret_that_is_none_signs_nothing() {
         check(texts(), |text| {
             let signature = sign(&[Secret::new(text.clone())], "evt_1", 1, "{}");
-            assert!(text.starts_with(SECRET_PREFIX) || signature.is_empty(), "{text}");
+            assert!(text.starts_with(SECRET_PREFIX) || signature.is_none(), "{text}");
         });
     }
 }

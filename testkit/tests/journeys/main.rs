@@ -9,6 +9,7 @@ mod balancers;
 mod card_gateway;
 mod changes;
 mod collection;
+mod connections;
 mod customers;
 mod deliveries;
 mod elements;

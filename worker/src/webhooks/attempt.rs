@@ -17,16 +17,26 @@ pub(crate) struct Sender {
     pub(crate) allow_loopback: bool,
 }
 
+/// What became of a claimed delivery.
+pub(super) enum Outcome {
+    /// An attempt was made.
+    Attempted(Attempted),
+    /// It cannot be signed, so nothing was sent.
+    Unsigned(Claimed),
+}
+
 impl Sender {
-    /// Makes the attempt. It always comes to an end, within its time-out.
-    pub(super) async fn attempt(&self, claimed: Claimed) -> Attempted {
+    /// Makes the attempt, if it can be signed. It always comes to an end, within its time-out.
+    pub(super) async fn attempt(&self, claimed: Claimed) -> Outcome {
         let attempted_at = self.clock.now();
         let began = std::time::Instant::now();
+        let Some(headers) = self.headers(&claimed, attempted_at.as_millisecond() / 1000) else {
+            return Outcome::Unsigned(claimed);
+        };
         let mut attempted = Attempted::new(claimed, attempted_at);
         match self.target(&attempted.claimed) {
             Err(reason) => attempted.fail(Failure::AddressRefused, reason),
             Ok(target) => {
-                let headers = self.headers(&attempted.claimed, attempted_at.as_millisecond() / 1000);
                 let mut body = Bytes::copy_from_slice(attempted.claimed.payload.as_bytes());
                 if !proof::holds(Rule::Bytes) {
                     body = format!("{} {}", attempted.claimed.payload, attempted_at).into();
@@ -38,7 +48,7 @@ impl Sender {
             }
         }
         attempted.duration = began.elapsed();
-        attempted
+        Outcome::Attempted(attempted)
     }
 
     fn target(&self, claimed: &Claimed) -> Result<Target, String> {
@@ -46,16 +56,15 @@ impl Sender {
             .map_err(|unfit| unfit.to_string())
     }
 
-    fn headers(&self, claimed: &Claimed, timestamp_s: i64) -> HeaderMap {
+    /// None if a secret that has to sign cannot be decrypted. One of two is not enough: after a rotation a receiver may still know
+    /// the former one alone, or the new one alone already.
+    fn headers(&self, claimed: &Claimed, timestamp_s: i64) -> Option<HeaderMap> {
         let endpoint = claimed.endpoint_id.to_string();
         let sealed = [Some(&claimed.secret), claimed.previous_secret.as_ref()];
-        let secrets: Vec<Secret<String>> =
-            sealed.into_iter().flatten().filter_map(|sealed| self.encryption.open(sealed, &endpoint)).collect();
-        if secrets.is_empty() {
-            tracing::error!(%endpoint, "the secret cannot be read, so the delivery is not signed: was ENCRYPTION_KEY changed?");
-        }
+        let opened = sealed.into_iter().flatten().map(|sealed| self.encryption.open(sealed, &endpoint));
+        let secrets: Vec<Secret<String>> = opened.collect::<Option<_>>()?;
         let id = claimed.event_id.to_string();
-        let signature = signature::sign(&secrets, &id, timestamp_s, &claimed.payload);
+        let signature = signature::sign(&secrets, &id, timestamp_s, &claimed.payload)?;
         let mut headers = HeaderMap::with_capacity(6);
         let mut set = |name: &'static str, value: String| {
             headers.insert(name, value.try_into().expect("visible ASCII"));
@@ -65,7 +74,7 @@ impl Sender {
         set("webhook-id", id);
         set("webhook-timestamp", timestamp_s.to_string());
         set("webhook-signature", signature);
-        headers
+        Some(headers)
     }
 }
 

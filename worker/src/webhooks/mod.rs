@@ -24,6 +24,7 @@ use sqlx::PgPool;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use self::attempt::Outcome;
 pub(crate) use self::attempt::Sender;
 use self::lanes::{Ended, Lanes, Place, Wanted};
 
@@ -49,11 +50,20 @@ impl Wakes {
 type Claiming = Pin<Box<dyn Future<Output = (Vec<Wanted>, Instant, Result<Vec<Claimed>>)> + Send>>;
 type Recording = Pin<Box<dyn Future<Output = (Vec<Place>, Vec<Attempted>, Result<()>)> + Send>>;
 
-/// What an attempt's task gives back: nothing attempted if it was too late to begin.
+/// What an attempt's task gives back.
 struct Made {
     endpoint: WebhookEndpointId,
     place: Place,
-    attempted: Option<Attempted>,
+    result: Tried,
+}
+
+enum Tried {
+    /// An attempt was made.
+    Attempted(Box<Attempted>),
+    /// The delivery could not be signed and was put back.
+    Held,
+    /// It was too late to begin, or it broke off.
+    Not,
 }
 
 /// The task's state.
@@ -208,16 +218,17 @@ impl Dispatcher {
             let endpoint = claimed.endpoint_id;
             let Some(place) = places.get(&endpoint).copied() else { continue };
             *brought.entry(endpoint).or_default() += 1;
-            let sender = self.sender.clone();
+            let (sender, claims) = (self.sender.clone(), self.claims.clone());
             self.sending.spawn(async move {
                 // Whoever deleted the endpoint has waited for so long, and no longer.
-                let attempted = if began.elapsed() < START_WINDOW {
+                let result = if began.elapsed() < START_WINDOW {
                     // A panic must not take the place with it.
-                    AssertUnwindSafe(sender.attempt(claimed)).catch_unwind().await.ok()
+                    let attempting = AssertUnwindSafe(attempt(&sender, &claims, claimed));
+                    attempting.catch_unwind().await.unwrap_or(Tried::Not)
                 } else {
-                    None
+                    Tried::Not
                 };
-                Made { endpoint, place, attempted }
+                Made { endpoint, place, result }
             });
         }
         for wanted in wanted {
@@ -227,10 +238,18 @@ impl Dispatcher {
     }
 
     fn ended(&mut self, made: Made) {
-        let Some(attempted) = made.attempted else {
-            tracing::warn!(endpoint = %made.endpoint, "a claimed delivery was not begun in time, or broke off; it is made when its lease ends");
-            self.lanes.recorded(made.endpoint, made.place);
-            return;
+        let attempted = match made.result {
+            Tried::Attempted(attempted) => *attempted,
+            Tried::Held => {
+                self.lanes.ended(made.endpoint, Ended::Refused);
+                self.lanes.recorded(made.endpoint, made.place);
+                return;
+            }
+            Tried::Not => {
+                tracing::warn!(endpoint = %made.endpoint, "a claimed delivery was not begun in time, or broke off; it is made when its lease ends");
+                self.lanes.recorded(made.endpoint, made.place);
+                return;
+            }
         };
         measure(&attempted);
         let (succeeded, timed_out) = (attempted.failure.is_none(), attempted.failure == Some(Failure::Timeout));
@@ -302,6 +321,27 @@ impl Dispatcher {
     }
 }
 
+/// Makes the attempt, or puts the delivery back if it cannot be signed.
+async fn attempt(sender: &Sender, claims: &PgPool, claimed: Claimed) -> Tried {
+    let (endpoint, signing_failed) = (claimed.endpoint_id, claimed.signing_failed);
+    match sender.attempt(claimed).await {
+        Outcome::Attempted(attempted) => {
+            if signing_failed && let Err(error) = in_time(dispatch::signed_again(claims, endpoint)).await {
+                tracing::warn!(%error, %endpoint, "deliveries are signed again, which the next one notes");
+            }
+            Tried::Attempted(Box::new(attempted))
+        }
+        Outcome::Unsigned(claimed) => {
+            metrics::counter!(UNSIGNED).increment(1);
+            tracing::error!(%endpoint, delivery = %claimed.id, "a secret cannot be decrypted, so the delivery is held: was ENCRYPTION_KEY changed?");
+            if let Err(error) = in_time(dispatch::hold_unsigned(claims, &claimed)).await {
+                tracing::error!(%error, delivery = %claimed.id, "the delivery was not put back; it is due when its lease ends");
+            }
+            Tried::Held
+        }
+    }
+}
+
 /// The server's own limits do not help where the server is gone without a word: then this is a lost connection.
 async fn in_time<T>(statement: impl Future<Output = Result<T>>) -> Result<T> {
     match tokio::time::timeout(STATEMENT_LIMIT, statement).await {
@@ -326,12 +366,15 @@ async fn when_some<T>(future: &mut Option<Pin<Box<dyn Future<Output = T> + Send>
 }
 
 const SUCCEEDED: &str = "succeeded";
+/// Deliveries that were held because they could not be signed.
+const UNSIGNED: &str = "webhooks_unsigned_total";
 
 /// Counts attempts from nought, so that the first of a kind is seen as a rise.
 pub(crate) fn count_from_nought() {
     for outcome in Failure::ALL.map(Failure::name).into_iter().chain([SUCCEEDED]) {
         metrics::counter!("webhooks_attempts_total", "outcome" => outcome).increment(0);
     }
+    metrics::counter!(UNSIGNED).increment(0);
     let _ = metrics::histogram!("webhooks_attempt_seconds");
     let _ = metrics::histogram!("webhooks_delivery_seconds");
 }

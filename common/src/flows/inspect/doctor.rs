@@ -379,6 +379,12 @@ async fn webhooks(db: &PgPool) -> Result<Finding> {
         says,
         "look at webhooks_attempts_total: one endpoint that hangs, or too few workers",
     );
+    if backlog.endpoints_unsigned > 0 {
+        let says = format!("to {} endpoints nothing is sent, for it cannot be signed", backlog.endpoints_unsigned);
+        let advice =
+            "docs/runbooks/webhooks.md#webhooksunsigned: the workers' ENCRYPTION_KEY does not decrypt the secret";
+        return Ok(Finding::of("webhooks", Grade::Bad, says, advice));
+    }
     // A merchant's endpoint that hangs is no reason to wake anybody.
     Ok(Finding { grade: late.grade.min(Grade::Warn), ..late })
 }

@@ -10,7 +10,7 @@ use sqlx::AssertSqlSafe;
 
 use crate::accounts::{self, AccountSettings, AccountTime, Caller, KeyKind, Mode, Rate};
 use crate::calendar::{PaymentTerms, Unit};
-use crate::capabilities::Grants;
+use crate::capabilities::{Connected, Grants};
 use crate::crypto::Secret;
 use crate::customers::{self, CustomFields, NewCustomer};
 use crate::db::{self, Db};
@@ -57,7 +57,7 @@ impl Books {
             mode: Mode::Test,
             provider_account_id: ProviderAccountId::from_uuid(provider_account),
             provider: ProviderKind::Mock,
-            grants: Grants { entitlements: None, unsupported: vec![], forbidden: vec![] },
+            grants: Grants { entitlements: None, unsupported: vec![], forbidden: vec![], connected: Connected::YES },
             allowed_origins: vec![],
             rate: Rate::default_of(Mode::Test),
             signing_secret: None,

@@ -22,11 +22,12 @@ pub(in crate::webhooks) async fn claim(
     let rows = sqlx::query_as!(
         Claimed,
         r#"WITH endpoint AS MATERIALIZED (
-               SELECT e.id, e.url, e.secret, w.free,
+               SELECT e.id, e.url, e.secret, w.free, e.signing_failed_since IS NOT NULL AS signing_failed,
                       CASE WHEN e.previous_secret_until > clock_timestamp() THEN e.previous_secret END AS previous_secret
                FROM unnest($1::uuid[], $2::bigint[]) AS w (id, free) JOIN webhook_endpoints e ON e.id = w.id
                WHERE e.deleted_at IS NULL AND e.status = 'enabled'
                  AND (e.paused_until IS NULL OR e.paused_until <= clock_timestamp())
+                 AND (e.signing_retry_at IS NULL OR e.signing_retry_at <= clock_timestamp())
                -- Whoever holds an endpoint, to change or delete it, holds up that one alone; the sweep names it again.
                FOR KEY SHARE OF e SKIP LOCKED),
            claimed AS (
@@ -43,7 +44,7 @@ pub(in crate::webhooks) async fn claim(
                RETURNING p.id, p.account_id, p.endpoint_id, p.event_id, due.happened_at, p.created_at, p.attempt, p.replay_of,
                    p.fence, due.payload)
            SELECT p.id, p.account_id, a.mode, p.endpoint_id, p.event_id, p.happened_at, p.created_at, p.attempt,
-                  p.replay_of, p.fence, e.url, p.payload, e.secret, e.previous_secret
+                  p.replay_of, p.fence, e.url, p.payload, e.secret, e.previous_secret, e.signing_failed AS "signing_failed!"
            FROM claimed p
            JOIN endpoint e ON e.id = p.endpoint_id
            JOIN accounts a ON a.id = p.account_id"#,
@@ -256,6 +257,7 @@ pub(in crate::webhooks) async fn endpoints_due(db: &PgPool, late: Duration) -> R
         r#" SELECT e.id FROM backlog b JOIN webhook_endpoints e ON e.id = b.endpoint_id
            WHERE e.deleted_at IS NULL AND e.status = 'enabled'
              AND (e.paused_until IS NULL OR e.paused_until <= clock_timestamp())
+             AND (e.signing_retry_at IS NULL OR e.signing_retry_at <= clock_timestamp())
              AND EXISTS (SELECT 1 FROM webhook_pending p
                          WHERE p.endpoint_id = e.id
                          AND p.due_at <= (SELECT clock_timestamp() - make_interval(secs => $1))
@@ -357,23 +359,26 @@ pub(in crate::webhooks) async fn backlog(db: &PgPool) -> Result<Backlog> {
     .fetch_all(db)
     .await?;
     let disabled = disabled.into_iter().map(|row| (row.reason, row.count)).collect();
-    let (endpoints_late, endpoints_failing) = late_and_failing(db).await?;
+    let [endpoints_late, endpoints_failing, endpoints_unsigned] = endpoints_in_trouble(db).await?;
     Ok(Backlog {
         due: row.due,
         waiting: row.waiting,
         oldest_due_seconds: row.oldest_due_seconds,
         endpoints_late,
         endpoints_failing,
+        endpoints_unsigned,
         disabled,
     })
 }
 
-/// How many endpoints with a backlog could take it and are late, and how many fail. The cost follows their number, as above.
-async fn late_and_failing(db: &PgPool) -> Result<(i64, i64)> {
+/// How many endpoints with a backlog could take it and are late, how many fail, and to how many nothing can be signed. The cost
+/// follows their number, as above.
+async fn endpoints_in_trouble(db: &PgPool) -> Result<[i64; 3]> {
     let row = by_endpoint!(
         query,
         r#" SELECT count(*) FILTER (WHERE e.failing_since IS NOT NULL) AS "failing!",
-                  count(*) FILTER (WHERE e.failing_since IS NULL
+                  count(*) FILTER (WHERE e.signing_failed_since IS NOT NULL) AS "unsigned!",
+                  count(*) FILTER (WHERE e.failing_since IS NULL AND e.signing_failed_since IS NULL
                       AND (e.paused_until IS NULL OR e.paused_until <= clock_timestamp() - make_interval(secs => $1))
                       AND EXISTS (SELECT 1 FROM webhook_pending p
                           WHERE p.endpoint_id = e.id
@@ -385,7 +390,7 @@ async fn late_and_failing(db: &PgPool) -> Result<(i64, i64)> {
     )
     .fetch_one(db)
     .await?;
-    Ok((row.late, row.failing))
+    Ok([row.late, row.failing, row.unsigned])
 }
 
 #[cfg(test)]
@@ -413,6 +418,7 @@ mod tests {
                 payload: "{}".to_owned(),
                 secret: vec![],
                 previous_secret: None,
+                signing_failed: false,
             };
             let mut attempted = Attempted::new(claimed, at);
             attempted.fail(failure, String::new());

@@ -216,7 +216,7 @@ pub(in crate::webhooks) async fn list_all(db: &PgPool, account: Option<AccountId
     let rows = sqlx::query_as!(
         EndpointRow,
         "SELECT id, account_id, url, enabled_events, status, disabled_reason, failing_since, paused_until,
-                previous_secret_until, created_at
+                signing_failed_since, previous_secret_until, created_at
          FROM webhook_endpoints WHERE deleted_at IS NULL AND ($1::uuid IS NULL OR account_id = $1) ORDER BY id DESC",
         account.map(AccountId::uuid),
     )

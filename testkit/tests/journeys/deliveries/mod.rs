@@ -16,6 +16,7 @@ mod replays;
 mod retries;
 mod rotation;
 mod storm;
+mod unsigned;
 
 use anyhow::{Context, Result};
 use base64::{Engine as _, engine::general_purpose::STANDARD};

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use testkit::{Answer, Client};
 
 use super::limited;
-use crate::support::{Browser, Merchant, ORIGIN, cluster, created, id, merchant, ok, refused, sale, with};
+use crate::signing::{self, Signed};
+use crate::support::{Browser, Merchant, ORIGIN, cluster, created, eventually, id, merchant, ok, refused, sale, with};
 
 /// One request for each operation of /v1, refused by nothing but a missing entitlement or a gap of the provider; what else
 /// it answers (a 404, a 422) shows that it was let in. A new operation needs a line here.
@@ -76,40 +77,76 @@ const PROBES: &[(&str, Method, &str)] = &[
     ("payment_links.cancel", Method::POST, "/v1/payment_links/plink_1/cancel"),
 ];
 
-/// Whose routes are asked: a secret key, a page, and payments of which a part can be captured and refunded.
-#[derive(Clone)]
-struct Asked {
-    secret: Client,
+/// Of test accounts alone: a live key is of the wrong kind there.
+const TEST_ONLY: [&str; 3] = ["invoices.scheduler_run", "test_clock.retrieve", "test_clock.advance"];
+
+/// What an account cannot do before it is connected to its provider.
+const NEEDS_CONNECTION: [&str; 13] = [
+    "payment_methods.create",
+    "checkout_sessions.create",
+    "tokens.create",
+    "payments.create",
+    "payments.authorize",
+    "payments.capture",
+    "payments.partial_capture",
+    "payments.void",
+    "payments.refund",
+    "payments.partial_refund",
+    "subscriptions.create",
+    "invoices.schedule",
+    "payment_links.create",
+];
+
+/// Whose routes are asked: a merchant's server, a page, and payments of which a part can be captured and refunded.
+struct Asked<'a> {
+    merchant: &'a Merchant,
     browser: Client,
     authorized: String,
     captured: String,
 }
 
-impl Asked {
+impl<'a> Asked<'a> {
     /// Prepared before anything is taken from the account.
-    async fn prepare(merchant: &Merchant) -> Result<Self> {
+    async fn prepare(merchant: &'a Merchant) -> Result<Self> {
         let held = merchant.api.post("/v1/payments", with(sale(100), "capture", false)).await?;
         let (authorized, captured) = (id(created(&held))?, id(created(&merchant.pay(100).await?))?);
+        Ok(Self { authorized, captured, ..Self::without_payments(merchant).await? })
+    }
+
+    /// Of an account that has none, and cannot have any.
+    async fn without_payments(merchant: &'a Merchant) -> Result<Self> {
         let browser = Browser::of(cluster().await?, &merchant.account)?.api;
-        Ok(Self { secret: merchant.api.clone(), browser, authorized, captured })
+        Ok(Self { merchant, browser, authorized: "pay_1".to_owned(), captured: "pay_1".to_owned() })
+    }
+
+    /// A request of the merchant's server, signed if its account is live.
+    async fn send(&self, method: Method, path: &str, body: Option<&str>) -> Result<Answer> {
+        if self.merchant.account.signing_secret.is_some() {
+            Signed::new(self.merchant, method, path, body)?.sign().send(&self.merchant.api).await
+        } else {
+            self.merchant.api.send(method, path, body.map(|body| body.as_bytes().to_vec())).await
+        }
     }
 }
 
-async fn probe(operation: &str, asked: &Asked) -> Result<Answer> {
+async fn probe(operation: &str, asked: &Asked<'_>) -> Result<Answer> {
     let found = PROBES.iter().find(|(name, ..)| *name == operation);
     let (_, method, path) = found.with_context(|| format!("no probe of {operation}"))?;
-    let api = if ["/v1/checkout_sessions", "/v1/tokens"].contains(path) { &asked.browser } else { &asked.secret };
     let path = path.replace("{authorized}", &asked.authorized).replace("{captured}", &asked.captured);
     let body = match operation {
         "payments.authorize" => Some(with(sale(100), "capture", false)),
         "payments.partial_capture" | "payments.partial_refund" => Some(json!({"amount": 1})),
         _ => None,
     };
-    api.send(method.clone(), &path, body.map(|body| body.to_string().into_bytes())).await
+    let body = body.map(|body| body.to_string());
+    if ["/v1/checkout_sessions", "/v1/tokens"].contains(&path.as_str()) {
+        return asked.browser.send(method.clone(), &path, body.map(String::into_bytes)).await;
+    }
+    asked.send(method.clone(), &path, body.as_deref()).await
 }
 
-async fn states(api: &Client) -> Result<HashMap<String, String>> {
-    let answer = api.get("/v1/capabilities").await?;
+async fn states(asked: &Asked<'_>) -> Result<HashMap<String, String>> {
+    let answer = asked.send(Method::GET, "/v1/capabilities", None).await?;
     assert_eq!(ok(&answer)["object"], "capabilities");
     let rows = answer.body["data"].as_array().context("no data")?;
     let text = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
@@ -119,8 +156,9 @@ async fn states(api: &Client) -> Result<HashMap<String, String>> {
 }
 
 /// Every listed state is what the route really answers.
-async fn told_and_done_agree(asked: &Asked) -> Result<HashMap<String, String>> {
-    let states = states(&asked.secret).await?;
+async fn told_and_done_agree(asked: &Asked<'_>) -> Result<HashMap<String, String>> {
+    let states = states(asked).await?;
+    let live = asked.merchant.account.signing_secret.is_some();
     for (operation, state) in &states {
         let answer = probe(operation, asked).await?;
         let error = &answer.body["error"];
@@ -128,6 +166,10 @@ async fn told_and_done_agree(asked: &Asked) -> Result<HashMap<String, String>> {
         match state.as_str() {
             "active" => {
                 assert!(![401, 403, 501].contains(&status), "{operation} is active, and answers {}", answer.body)
+            }
+            "unavailable" if live && TEST_ONLY.contains(&operation.as_str()) => {
+                assert_eq!((status, code), (403, "permission_denied"), "{operation}");
+                continue;
             }
             "unavailable" => assert_eq!((status, code), (403, "capability_not_enabled"), "{operation}"),
             "not_supported" => assert_eq!((status, code), (501, "capability_not_supported"), "{operation}"),
@@ -168,10 +210,89 @@ async fn the_card_gateway_can_do_all_of_it() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
     // The payments are the mock's, and stay there.
     let asked = Asked::prepare(&merchant).await?;
-    let at_mock = states(&asked.secret).await?;
+    let at_mock = states(&asked).await?;
     let known = cluster.gateway_account(&format!("able-{}", merchant.books.account), &[]).await?;
     cluster.connect(&merchant.account, &known, &[]).await?;
     cluster.ctl(&["accounts", "set", &merchant.account.id, "--provider", "card_gateway"]).await?;
     assert_eq!(told_and_done_agree(&asked).await?, at_mock);
+    Ok(())
+}
+
+fn unavailable(states: &HashMap<String, String>) -> Vec<&str> {
+    let mut names: Vec<_> =
+        states.iter().filter(|(_, state)| *state != "active").map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    names
+}
+
+fn sorted<const N: usize>(mut names: [&'static str; N]) -> Vec<&'static str> {
+    names.sort_unstable();
+    names.to_vec()
+}
+
+#[tokio::test]
+async fn the_list_of_a_live_account_says_what_its_routes_answer() -> Result<()> {
+    let merchant = signing::live(cluster().await?).await?;
+    let states = told_and_done_agree(&Asked::without_payments(&merchant).await?).await?;
+    assert_eq!(unavailable(&states), sorted(TEST_ONLY));
+    Ok(())
+}
+
+/// An account of the card gateway that no operator has connected takes no money, and does not look as if it could.
+#[tokio::test]
+async fn an_account_that_is_not_connected_cannot_take_money() -> Result<()> {
+    let cluster = cluster().await?;
+    for mode in ["test", "live"] {
+        let options = ["--mode", mode, "--provider", "card_gateway", "--origin", ORIGIN];
+        let merchant = Merchant::with(cluster, &options).await?;
+        let asked = Asked::without_payments(&merchant).await?;
+        let before = told_and_done_agree(&asked).await?;
+        let mut expected = sorted(NEEDS_CONNECTION);
+        if mode == "live" {
+            expected.extend(TEST_ONLY);
+            expected.sort_unstable();
+        }
+        assert_eq!(unavailable(&before), expected, "{mode}");
+        for operation in ["payments.create", "checkout_sessions.create", "tokens.create", "payment_methods.create"] {
+            let answer = probe(operation, &asked).await?;
+            let error = refused(&answer, 403, "capability_not_enabled");
+            let message = error["message"].as_str().unwrap_or_default();
+            assert!(message.contains("not connected to its provider") && message.contains("operator"), "{message}");
+            assert_eq!(error["capability"], operation);
+        }
+        let listed = cluster.ctl(&["accounts", "list"]).await?;
+        let mut accounts = listed["accounts"].as_array().context("accounts")?.iter();
+        let own = accounts.find(|account| account["id"] == merchant.account.id).context("the account")?;
+        assert_eq!(own["connected"], false);
+
+        let known = cluster.gateway_account(&format!("later-{}", merchant.books.account), &[]).await?;
+        cluster.connect(&merchant.account, &known, &[]).await?;
+        // What was read of the key before is believed for a second.
+        let after = eventually("the connection", async || {
+            let listed = states(&asked).await?;
+            Ok((listed["payments.create"] == "active").then_some(listed))
+        })
+        .await?;
+        assert_eq!(told_and_done_agree(&asked).await?, after);
+        assert_eq!(unavailable(&after), if mode == "live" { sorted(TEST_ONLY) } else { vec![] }, "{mode}");
+    }
+    Ok(())
+}
+
+/// What was taken before the account moved can still be captured, voided and refunded where it is.
+#[tokio::test]
+async fn an_account_that_moved_keeps_what_it_has() -> Result<()> {
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
+    let asked = Asked::prepare(&merchant).await?;
+    cluster.ctl(&["accounts", "set", &merchant.account.id, "--provider", "card_gateway"]).await?;
+    eventually("the move", async || Ok((states(&asked).await?["payments.create"] == "unavailable").then_some(())))
+        .await?;
+    let states = told_and_done_agree(&asked).await?;
+    for operation in ["payments.create", "checkout_sessions.create", "payment_links.create"] {
+        assert_eq!(states[operation], "unavailable", "{operation}");
+    }
+    for operation in ["payments.capture", "payments.void", "payments.refund", "subscriptions.create"] {
+        assert_eq!(states[operation], "active", "{operation}");
+    }
     Ok(())
 }

@@ -208,8 +208,10 @@ async fn a_draft_has_no_page() -> Result<()> {
 #[tokio::test]
 async fn where_no_card_can_be_taken_the_page_says_so() -> Result<()> {
     let cluster = cluster().await?;
-    let merchant = Merchant::with(cluster, &["--mode", "test", "--provider", "card_gateway"]).await?;
+    let merchant = merchant().await?;
     let (made, payer) = link(&merchant, 500).await?;
+    // Moved to a provider to which nobody has connected it.
+    cluster.ctl(&["accounts", "set", &merchant.account.id, "--provider", "card_gateway"]).await?;
     let page = payer.open().await?;
     page.shows(200, &["$5.00", "cannot take a card yet", "contact <bdi>Test</bdi>"]);
     assert!(!page.can_be_paid());

@@ -1,0 +1,240 @@
+//! Connections that carry more than one request: a request that is refused before its body has arrived does not break the next.
+
+use std::pin::Pin;
+use std::task::{Context as Task, Poll, ready};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use hyper::body::{Body, Bytes, Frame, SizeHint};
+use serde_json::Value;
+use testkit::{Client, Cluster};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep, timeout};
+
+use crate::support::{Merchant, ORIGIN, cluster, merchant, sale, together, with};
+
+/// Longer than any limit for clients.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Between the head of a request and its body.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// One connection, and what is written on it.
+struct Wire(TcpStream);
+
+struct Answer {
+    status: u16,
+    closes: bool,
+    text: String,
+}
+
+impl Wire {
+    async fn to(base: &str) -> Result<Self> {
+        let stream = TcpStream::connect(base.strip_prefix("http://").context("an address")?).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self(stream))
+    }
+
+    /// The head, a pause, the body, and then the whole answer.
+    async fn ask(&mut self, head: &str, body: &str) -> Result<Answer> {
+        let length = format!("Content-Length: {}\r\n\r\n", body.len());
+        self.0.write_all(format!("{head}{length}").as_bytes()).await.context("the head")?;
+        sleep(PAUSE).await;
+        self.0.write_all(body.as_bytes()).await.context("the body")?;
+        self.answer().await
+    }
+
+    async fn answer(&mut self) -> Result<Answer> {
+        timeout(PATIENCE, async {
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(self.0.read_u8().await.context("no whole answer came")?);
+            }
+            let head = String::from_utf8(head)?.to_ascii_lowercase();
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            let mut body = vec![0; length.context("a length")?.parse()?];
+            self.0.read_exact(&mut body).await?;
+            let status = head.split(' ').nth(1).context("a status")?.parse()?;
+            Ok(Answer { status, closes: head.contains("\r\nconnection: close\r\n"), text: String::from_utf8(body)? })
+        })
+        .await
+        .context("the answer did not come")?
+    }
+}
+
+/// A head without its end: a length follows.
+fn head(request: &str, key: &str) -> String {
+    format!(
+        "{request} HTTP/1.1\r\nHost: here\r\nOrigin: {ORIGIN}\r\nAuthorization: Bearer {key}\r\n\
+         Content-Type: application/json\r\n"
+    )
+}
+
+/// A key that has no request left.
+async fn empty_bucket(cluster: &Cluster) -> Result<String> {
+    let limits = ["--mode", "test", "--provider", "mock", "--rate-limit", "1", "--burst", "1"];
+    let account = cluster.account_with(&limits).await?;
+    Ok(account.secret_key)
+}
+
+#[tokio::test]
+async fn a_refused_request_leaves_its_connection_usable() -> Result<()> {
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
+    let (secret, publishable) = (&merchant.account.secret_key, &merchant.account.publishable_key);
+    let body = with(sale(100), "padding", "x".repeat(5_000)).to_string();
+    let plain = head("POST /v1/payments", secret).replace("application/json", "text/plain");
+    let limited = empty_bucket(cluster).await?;
+    for (status, request, body) in [
+        (401, head("POST /v1/payments", "nonsense"), body.clone()),
+        (403, head("POST /v1/payments", publishable), body.clone()),
+        (403, head("POST /v1/tokens", secret), body.clone()),
+        (404, head("POST /v1/nonsense", secret), body.clone()),
+        (405, head("PUT /v1/payments", secret), body.clone()),
+        (200, head("GET /v1/payments", secret), body.clone()),
+        (413, head("POST /v1/payments", secret), "x".repeat(70_000)),
+        (413, head("POST /pay/l/nonsense", secret), "x".repeat(20_000)),
+        (422, plain, body.clone()),
+        (429, head("POST /v1/payments", &limited), body.clone()),
+    ] {
+        let mut wire = Wire::to(&cluster.api_url(0)).await?;
+        let mut refused = wire.ask(&request, &body).await.with_context(|| format!("{status} {request}"))?;
+        while status == 429 && refused.status != 429 {
+            refused = wire.ask(&request, &body).await?;
+        }
+        if request.contains("/pay/l/") {
+            // A form that is too long, or an address that is none: whichever is found first.
+            assert!([404, 413, 422].contains(&refused.status), "{}", refused.text);
+        } else {
+            assert_eq!(refused.status, status, "{}", refused.text);
+        }
+        assert!(!refused.closes, "{status}: {request}");
+        let second = wire.ask(&head("POST /v1/payments", secret), &sale(100).to_string()).await;
+        let second = second.with_context(|| format!("after {status}: {request}"))?;
+        assert_eq!((second.status, second.closes), (201, false), "after {status}: {}", second.text);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_gateway_leaves_its_connection_usable() -> Result<()> {
+    let cluster = cluster().await?;
+    let form = format!("username=nobody&memo={}", "x".repeat(5_000));
+    for (status, request, body) in [
+        (404, "POST /apis/nonsense.php", form.clone()),
+        (404, "POST /nowhere", form.clone()),
+        (405, "PUT /apis/sale.php", form.clone()),
+        (405, "POST /services/field", form.clone()),
+        (200, "POST /apis/sale.php", form.clone()),
+        (413, "POST /apis/sale.php", "x".repeat(70_000)),
+        (413, "POST /services/proxynization", "x".repeat(70_000)),
+    ] {
+        let mut wire = Wire::to(&cluster.gateway_url(0)).await?;
+        let refused = wire.ask(&head(request, "none"), &body).await.context(request)?;
+        assert_eq!((refused.status, refused.closes), (status, false), "{request}: {}", refused.text);
+        let second = wire.ask(&head("POST /apis/sale.php", "none"), "username=nobody").await;
+        let second = second.with_context(|| format!("after {request}"))?;
+        assert_eq!((second.status, second.closes), (200, false), "after {request}: {}", second.text);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_body_that_stalls_ends_its_connection_with_the_answer() -> Result<()> {
+    let cluster = cluster().await?;
+    for (base, status, request) in [
+        (cluster.api_url(0), 401, head("POST /v1/payments", "nonsense")),
+        (cluster.gateway_url(0), 404, head("POST /apis/nonsense.php", "none")),
+    ] {
+        for length in ["Content-Length: 1000\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n4\r\nhalf"] {
+            let mut wire = Wire::to(&base).await?;
+            wire.0.write_all(format!("{request}{length}").as_bytes()).await?;
+            let began = Instant::now();
+            let refused = wire.answer().await?;
+            assert_eq!((refused.status, refused.closes), (status, true), "{}", refused.text);
+            // A second is waited for; the rest is for a busy machine.
+            assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+            assert_eq!(wire.0.read(&mut [0; 1]).await?, 0, "the end, and no reset");
+        }
+    }
+    Ok(())
+}
+
+/// What is announced as too long is refused before it is sent.
+#[tokio::test]
+async fn whoever_asks_before_sending_too_much_is_told_at_once() -> Result<()> {
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
+    let expects = "Content-Length: 10000000\r\nExpect: 100-continue\r\n\r\n";
+    for (base, request) in [
+        (cluster.api_url(0), head("POST /v1/payments", &merchant.account.secret_key)),
+        (cluster.gateway_url(0), head("POST /apis/sale.php", "none")),
+    ] {
+        let mut wire = Wire::to(&base).await?;
+        wire.0.write_all(format!("{request}{expects}").as_bytes()).await?;
+        let refused = wire.answer().await?;
+        assert_eq!((refused.status, refused.closes), (413, true), "{}", refused.text);
+        assert_eq!(wire.0.read(&mut [0; 1]).await?, 0, "the end, and no reset");
+    }
+    Ok(())
+}
+
+/// A body that is sent some time after its head.
+struct Late {
+    bytes: Option<Bytes>,
+    after: Pin<Box<Sleep>>,
+}
+
+impl Body for Late {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Option<std::io::Result<Frame<Bytes>>>> {
+        ready!(self.after.as_mut().poll(task));
+        Poll::Ready(self.bytes.take().map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+    }
+}
+
+/// A shop with a few connections, through which it sends everything, whatever was answered before.
+#[tokio::test]
+async fn a_pool_of_connections_never_fails_at_the_transport() -> Result<()> {
+    const AT_ONCE: usize = 8;
+    const EACH: usize = 40;
+    let merchant: Merchant = merchant().await?;
+    let pool = reqwest::Client::builder().retry(reqwest::retry::never()).no_proxy().timeout(PATIENCE).build()?;
+    let (secret, publishable) = (&merchant.account.secret_key, &merchant.account.publishable_key);
+    let requests: [(&str, &str, &str, u16); 7] = [
+        ("POST", "/v1/customers", secret, 201),
+        ("POST", "/v1/customers", "nonsense", 401),
+        ("POST", "/v1/customers", publishable, 403),
+        ("POST", "/v1/nowhere", secret, 404),
+        ("PUT", "/v1/customers", secret, 405),
+        ("GET", "/v1/customers", secret, 200),
+        ("POST", "/v1/payments/pay_1/void", secret, 404),
+    ];
+    let base = merchant.api.base();
+    let sent = together(AT_ONCE, async |task| {
+        for i in 0..EACH {
+            let (method, path, key, status) = requests[(task + i) % requests.len()];
+            let after = Box::pin(sleep(Duration::from_millis(10 * (i as u64 % 6))));
+            let body = Late { bytes: Some(Bytes::from_static(b"{\"email\":\"ada@example.com\"}")), after };
+            let request = pool.request(method.parse()?, format!("{base}{path}")).bearer_auth(key);
+            let request = request.header("content-type", "application/json").body(reqwest::Body::wrap(body));
+            let answer = request.send().await.with_context(|| format!("{method} {path}, the {i}th of {task}"))?;
+            ensure!(answer.status() == status, "{method} {path}: {}", answer.status());
+            answer.json::<Value>().await?;
+        }
+        Ok(EACH)
+    })
+    .await?;
+    assert_eq!(sent.iter().sum::<usize>(), AT_ONCE * EACH);
+    // And the connections are good for the next.
+    Client::new(base)?.bearer(secret)?.get("/v1/payments").await?;
+    Ok(())
+}
