@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::{AUTHORIZED, CAPTURED, EXPIRED, SETTLED};
+use super::{AUTHORIZED, CAPTURE_FAILED, CAPTURED, EXPIRED, SETTLED, VOID_FAILED};
 use crate::support::{conflict, created, id, merchant, ok, payment, with};
 
 #[tokio::test]
@@ -46,6 +46,7 @@ async fn a_capture_that_comes_too_late_is_the_providers_to_refuse() -> Result<()
     conflict(&merchant.void(&held).await?);
     // A refusal has the provider asked at once how the charge stands.
     merchant.becomes(&held, "expired").await?;
-    merchant.all_agree(&held, "authorize 1000 expired", &[AUTHORIZED, EXPIRED]).await?;
+    let events = [AUTHORIZED, CAPTURE_FAILED, VOID_FAILED, EXPIRED];
+    merchant.all_agree(&held, "authorize 1000 expired", &events).await?;
     Ok(())
 }

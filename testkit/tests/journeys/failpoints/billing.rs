@@ -77,12 +77,12 @@ impl Case {
     /// Half of it is authorized, and the provider would not give it back.
     async fn pay_a_part(&self, link: &Value) -> Result<()> {
         for statement in [
-            "CREATE FUNCTION refuse_from_now() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-                 INSERT INTO mock.accounts (id, refuse) VALUES (NEW.account, true); RETURN NULL; END $$"
+            "CREATE FUNCTION reject_from_now() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                 INSERT INTO mock.accounts (id, reject) VALUES (NEW.account, true); RETURN NULL; END $$"
                 .to_owned(),
             format!(
-                "CREATE TRIGGER refuse_from_now AFTER INSERT ON mock.transactions FOR EACH ROW
-                 WHEN (NEW.account = '{}' AND NEW.kind = 'sale') EXECUTE FUNCTION refuse_from_now()",
+                "CREATE TRIGGER reject_from_now AFTER INSERT ON mock.transactions FOR EACH ROW
+                 WHEN (NEW.account = '{}' AND NEW.kind = 'sale') EXECUTE FUNCTION reject_from_now()",
                 self.provider_account().await?
             ),
         ] {
@@ -91,7 +91,7 @@ impl Case {
         self.submit(&self.url, link, "tok_partial").await?;
         let refused = "SELECT count(*) FROM operations WHERE account_id = $1 AND kind = 'void' AND state = 'failed'";
         eventually("a void that failed", async || Ok((self.count(refused).await? == 1).then_some(()))).await?;
-        self.refuse(false).await
+        self.set_mock("reject", "false").await
     }
 
     async fn submit(&self, url: &str, object: &Value, token: &str) -> Result<Answer> {

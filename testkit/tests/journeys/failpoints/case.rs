@@ -172,6 +172,12 @@ impl Case {
                 self.set_class(class).await?;
                 return merchant.payment(&merchant.sold(1500).await?).await;
             }
+            Story::RefundAway(class) => {
+                self.set_class(class).await?;
+                let sold = merchant.sold(1500).await?;
+                self.refuse(true).await?;
+                return merchant.payment(&sold).await;
+            }
             Story::Clock => {
                 let sold = merchant.sold(1500).await?;
                 // The clock is made, which takes a while.
@@ -207,7 +213,7 @@ impl Case {
     }
 
     /// Orders a fault as `ctl mock set` does.
-    async fn set_mock(&self, column: &str, value: &str) -> Result<()> {
+    pub(super) async fn set_mock(&self, column: &str, value: &str) -> Result<()> {
         let statement = format!(
             "INSERT INTO mock.accounts (id, {column}) SELECT id, '{value}' FROM provider_accounts WHERE account_id = $1
              ON CONFLICT (id) DO UPDATE SET {column} = '{value}'"
@@ -322,7 +328,7 @@ impl Case {
             Story::Challenge => self.ask_cardholder(url).await.map(drop),
             Story::Capture => there.capture(subject, None).await.map(drop),
             Story::Void => there.void(subject).await.map(drop),
-            Story::Refund(_) => there.refund(subject, Some(500)).await.map(drop),
+            Story::Refund(_) | Story::RefundAway(_) => there.refund(subject, Some(500)).await.map(drop),
             Story::Card => there.save_card(subject, "tok_ok").await.map(drop),
             Story::Settlement => {
                 self.merchant.time_passes("2 minutes").await?;
@@ -368,7 +374,7 @@ impl Case {
 
     /// What was to go wrong beside the point is over, and what the code puts off for an hour is due.
     pub(super) async fn heal(&self) -> Result<()> {
-        if self.row.story == Story::Refused {
+        if matches!(self.row.story, Story::Refused | Story::RefundAway(_)) {
             self.refuse(false).await?;
         }
         if self.row.story == Story::Late {

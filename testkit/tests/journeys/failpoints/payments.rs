@@ -57,7 +57,7 @@ impl Case {
                 let payment = merchant.payment(&self.subject).await?;
                 payment["status"] != "authorized" || payment.get("pendingOperation").is_some()
             }
-            Story::Refund(_) => merchant.payment(&self.subject).await?["refunds"] != json!([]),
+            Story::Refund(_) | Story::RefundAway(_) => merchant.payment(&self.subject).await?["refunds"] != json!([]),
             Story::SaleWithoutKey => !ids(&merchant.api.get("/v1/payments").await?).is_empty(),
             Story::Card => !ids(&self.cards().await?).is_empty(),
             Story::Bill(bill) => self.bill_is_there(bill).await?,
@@ -112,7 +112,7 @@ impl Case {
                 assert_eq!(merchant.books.ledger(subject).await?, "sale 1500");
                 self.waits_for_a_person("pending_settlement").await
             }
-            Story::Refund(_) | Story::RefundInDoubt(_) => {
+            Story::Refund(_) | Story::RefundInDoubt(_) | Story::RefundAway(_) => {
                 let payment = merchant.becomes(subject, "partially_refunded").await?;
                 assert_eq!(payment["refunds"].as_array().map(Vec::len), Some(1), "{payment}");
                 assert_eq!(

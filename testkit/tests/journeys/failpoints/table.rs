@@ -48,6 +48,8 @@ pub(super) enum Story {
     Refund(Class),
     /// A refund whose worker died before the provider heard of it.
     RefundInDoubt(Class),
+    /// A refund that the provider does not process, at first.
+    RefundAway(Class),
     /// A card is saved.
     Card,
     /// What invoices, links and subscriptions have of their own.
@@ -174,6 +176,10 @@ pub(super) const TABLE: &[Row] = &[
     row(Worker, "perform.renewed", Story::RefundInDoubt(B)),
     row(Worker, "perform.answered_again", Story::InDoubt(B)),
     row(Worker, "perform.refused", Story::Refused),
+    row(Worker, "perform.not_processed", Story::RefundAway(A)),
+    row(Worker, "perform.not_processed", Story::RefundAway(B)),
+    row(Worker, "perform.put_back", Story::RefundAway(A)),
+    row(Worker, "perform.put_back", Story::RefundAway(C)),
     unknown(Person, "perform.learnt_nothing", Story::InDoubt(C)),
     unknown(Person, "perform.left_unknown", Story::RefundInDoubt(C)),
     row(Worker, "perform.answered", Story::Sale(A)),
