@@ -7,6 +7,7 @@ pub mod card_gateway;
 #[cfg(test)]
 mod contract;
 pub mod mock;
+mod statement;
 
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ use crate::id::ProviderAccountId;
 use crate::money::{Currency, Money};
 use crate::operations::Kind;
 use crate::time::Timestamp;
+
+pub use statement::{ChargeReport, Entry, Followed, StatementLine};
 
 /// Which provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, sqlx::Type)]
@@ -335,17 +338,6 @@ pub enum Found {
     Nothing,
 }
 
-/// A line of a provider's statement: money that moved.
-#[derive(Clone, Debug)]
-pub struct StatementLine {
-    /// The reference it moved under.
-    pub reference: String,
-    /// What was answered, or would be.
-    pub answer: Answer,
-    /// When the provider booked it, by its own clock.
-    pub occurred_at: Timestamp,
-}
-
 /// A charge that is asked about.
 #[derive(Clone, Debug)]
 pub struct Inquired {
@@ -390,8 +382,8 @@ pub trait Provider: Send + Sync + 'static {
     /// Asks what became of a request. Only class B is asked; in class C there is never anything to find.
     fn look_up(&self, request: Request) -> BoxFuture<'_, Result<Found, Fault>>;
 
-    /// What was booked at `since` or later and moved money, oldest first, `limit` lines at most. Class C, which keeps no references,
-    /// has none to tell.
+    /// What was booked at `since` or later, charges and what followed them, oldest first, `limit` lines at most. Class C, which keeps
+    /// no references, has none to tell.
     fn statement(
         &self,
         account: ProviderAccountId,
@@ -399,8 +391,16 @@ pub trait Provider: Send + Sync + 'static {
         limit: i64,
     ) -> BoxFuture<'_, Result<Vec<StatementLine>, Fault>>;
 
-    /// How a charge stands by the account's clock.
-    fn inquire(&self, inquired: Inquired) -> BoxFuture<'_, Result<Standing, Fault>>;
+    /// What the provider has booked under a name of its own; none if it has booked nothing under it. It is asked before anything of
+    /// ours is called missing there, because no clock and no boundary of a statement has a part in it.
+    fn booked(
+        &self,
+        account: ProviderAccountId,
+        provider_ref: String,
+    ) -> BoxFuture<'_, Result<Option<StatementLine>, Fault>>;
+
+    /// How a charge stands by the account's clock, and what followed it.
+    fn inquire(&self, inquired: Inquired) -> BoxFuture<'_, Result<ChargeReport, Fault>>;
 }
 
 /// The adapters of this process.

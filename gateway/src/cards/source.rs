@@ -93,12 +93,7 @@ pub fn encrypted(form: &Form, ways: Ways) -> Result<bool> {
 ///
 /// # Errors
 /// 02
-pub async fn number(
-    app: &App,
-    account: &Account,
-    form: &Form,
-    ways: Ways,
-) -> Result<(Number, Option<proxy::Used>)> {
+pub async fn number(app: &App, account: &Account, form: &Form, ways: Ways) -> Result<(Number, Option<proxy::Used>)> {
     let text = form.get("creditcard_number").ok_or(Code::Card.refuse())?;
     let number = match encrypted(form, ways) {
         Ok(true) => decrypted(app, account, text).map(|number| (number, None)),
@@ -146,11 +141,7 @@ fn decrypted(app: &App, account: &Account, text: &str) -> Option<Number> {
 }
 
 /// A number with a wrong check digit may be a proxy number: none of those has a right one.
-async fn plain_or_proxy(
-    app: &App,
-    account: &Account,
-    text: &str,
-) -> Result<Option<(Number, Option<proxy::Used>)>> {
+async fn plain_or_proxy(app: &App, account: &Account, text: &str) -> Result<Option<(Number, Option<proxy::Used>)>> {
     if let Some(number) = Number::parse(text) {
         return Ok(Some((number, None)));
     }

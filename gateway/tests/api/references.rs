@@ -65,7 +65,9 @@ async fn a_repeated_reference_is_26_before_the_charge_is_looked_at() {
     shop.0.post("void.php", &shop.of(&sold, "void-1")).await.refuses("26", "");
     shop.refund(&sold, "40.00", "void-1").await.refuses("26", "");
     // One reference for one child, whatever it is and whatever it follows; 26 comes before 12 and 07 as well.
-    for form in [shop.of("no-such-id", "refund-1"), shop.of("01ARZ3NDEKTSV4RRFFQ69G5FAV", "refund-1").with("amount", "0")] {
+    for form in
+        [shop.of("no-such-id", "refund-1"), shop.of("01ARZ3NDEKTSV4RRFFQ69G5FAV", "refund-1").with("amount", "0")]
+    {
         shop.0.post("refund.php", &form).await.refuses("26", "");
     }
     // Who calls is asked first.
@@ -119,7 +121,11 @@ async fn the_report_shows_both_references_of_a_child() {
     let refunded = shop.0.post("refund.php", &plain).await;
     for (id, own) in [(held.as_str(), ""), (captured.id(), "capture-1"), (refunded.id(), "")] {
         let record = shop.0.record(id).await;
-        assert_eq!((&record["reference_id"], &record["child_reference_id"]), (&"order-1".into(), &own.into()), "{record}");
+        assert_eq!(
+            (&record["reference_id"], &record["child_reference_id"]),
+            (&"order-1".into(), &own.into()),
+            "{record}"
+        );
     }
     // The filter is by the charge's.
     assert_eq!(shop.0.report(&[("reference_id", "order-1")]).await.len(), 3);

@@ -167,7 +167,8 @@ async fn a_failed_charge_of_another_account_does_not_take_a_proxy_number() {
     let other = world.add_account("other", &["--currency", "EUR", "--three-ds", "false"]).await;
     let theirs = |form: Form| form.with("username", &other.username).with("api_key", &other.api_key);
     for number in [DECLINED, GOOD] {
-        let made = world.browse("proxynization", &world.browser().without("app_key").with("creditcard_number", number)).await;
+        let made =
+            world.browse("proxynization", &world.browser().without("app_key").with("creditcard_number", number)).await;
         let proxy = made.is("A01").text("proxy_number");
         // Refused for the currency, refused for a field, and inquired about, which charges nothing.
         world.post("sale.php", &theirs(world.charge(proxy))).await.refuses("10", "");

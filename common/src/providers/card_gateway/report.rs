@@ -57,6 +57,9 @@ pub(super) struct Record {
     pub(super) currency: String,
     pub(super) amount: String,
     pub(super) reference_id: String,
+    /// Of a child its own; a release of the gateway from before it had any leaves it out.
+    #[serde(default)]
+    pub(super) child_reference_id: String,
 }
 
 /// A page of the report.

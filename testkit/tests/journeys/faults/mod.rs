@@ -2,6 +2,7 @@
 //! twice, and all comes to its end by itself.
 
 mod api;
+mod differences;
 mod handing_out;
 mod hanging_commits;
 mod late;
