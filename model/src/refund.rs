@@ -235,7 +235,8 @@ impl Model for Refunding {
             Property::always(NONE_TWICE, |_, state: &State| (0..2).all(|of| made(state, of) <= 1)),
             Property::always(FAILED_IS_FAILED, |model: &Self, state: &State| {
                 let will_be_told = model.reconciles && !model.is_settled(state);
-                let is_right = |of: usize| state.rows[of].state != RowState::Failed || made(state, of) == noticed(state, of);
+                let is_right =
+                    |of: usize| state.rows[of].state != RowState::Failed || made(state, of) == noticed(state, of);
                 will_be_told || (0..2).all(is_right)
             }),
         ];

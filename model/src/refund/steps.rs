@@ -37,7 +37,8 @@ impl Refunding {
             }
             Step::LookingUp(_, recorded) | Step::Doubting(recorded) => {
                 actions.push(Action::LookUp { worker: at, missed: false });
-                if self.found(state, worker.of, recorded).is_some_and(|child| state.children[usize::from(child)].fresh) {
+                if self.found(state, worker.of, recorded).is_some_and(|child| state.children[usize::from(child)].fresh)
+                {
                     actions.push(Action::LookUp { worker: at, missed: true });
                 }
             }
