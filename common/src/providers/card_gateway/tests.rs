@@ -352,10 +352,11 @@ async fn a_lost_refund_is_told_from_those_that_are_known() {
     let money = Money { minor: 100, currency: "EUR".parse().expect("a currency") };
     let refund = request(&fixture, "op_2", Action::Refund { charge, money });
     let Answer::Done { provider_ref: first } = execute(&fixture, &refund).await else { panic!("refunded") };
-    let known = Request { recorded: vec![first.clone()], ..refund.clone() };
+    let next = Request { reference: "op_3".to_owned(), ..refund };
+    let known = Request { recorded: vec![first.clone()], ..next.clone() };
     assert_eq!(fixture.adapter.look_up(known.clone()).await.expect("known"), Found::Nothing);
     fixture.wire.cut.store(true, Ordering::SeqCst);
-    assert!(matches!(fixture.adapter.execute(refund).await, Err(Fault::Unknown(_))));
+    assert!(matches!(fixture.adapter.execute(next).await, Err(Fault::Unknown(_))));
     let Found::Answer(Answer::Done { provider_ref: second }) = fixture.adapter.look_up(known).await.expect("known")
     else {
         panic!("the second is found")
