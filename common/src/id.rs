@@ -114,6 +114,8 @@ ids! {
     OperationId = "op_", "operation";
     /// A charge that was recorded as an anomaly.
     AnomalyId = "anom_", "anomaly";
+    /// A difference between a provider's books and ours.
+    DifferenceId = "diff_", "difference";
     /// An event.
     EventId = "evt_", "event";
     /// Where a merchant hears of events.

@@ -74,6 +74,12 @@ impl Timestamp {
     pub fn plus(self, duration: Duration) -> Self {
         self.0.checked_add(duration).map_or(Self::MAX, Self::new)
     }
+
+    /// So much earlier, or this instant if there is none so early.
+    #[must_use]
+    pub fn minus(self, duration: Duration) -> Self {
+        self.0.checked_sub(duration).map_or(self, Self::new)
+    }
 }
 
 impl fmt::Display for Timestamp {

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use common::accounts::{self, AccountSettings, Mode};
+use common::config;
 use common::flows::{self, BusyAccount};
 use common::id::{AccountId, MerchantId};
 use common::money::Currency;
 use common::providers::ProviderKind;
-use common::providers::card_gateway::Credentials;
+use common::providers::card_gateway::{self, Credentials, Settings as AtGateway};
 use serde_json::{Value, json};
 
 use crate::output::Output;
@@ -62,6 +63,9 @@ pub(crate) struct Connect {
     /// A currency that it may be paid in there; may be repeated. All that the gateway takes by default.
     #[arg(long = "currency", value_parser = parse_currency)]
     currencies: Option<Vec<Currency>>,
+    /// Also if the gateway cannot be asked now what is set for the account.
+    #[arg(long)]
+    unchecked: bool,
 }
 
 fn parse_currency(text: &str) -> Result<Currency, String> {
@@ -263,12 +267,56 @@ async fn connect(ctl: &Ctl, args: Connect) -> Result<Output> {
     let currencies = args.currencies.as_deref();
     let encryption = ctl.fitting_keys().await?.encryption;
     let codes = currencies.map(|list| list.iter().map(|currency| currency.code()).collect::<Vec<_>>());
+    let checked = check_at_gateway(&credentials, currencies, args.unchecked).await?;
     // By which name, and by none of its keys.
-    let detail = json!({"username": credentials.username, "currencies": codes});
+    let detail = json!({"username": credentials.username, "currencies": codes, "checked": checked});
     let mut act = ctl.act().await?;
     accounts::connect(&mut **act, encryption, ctl.clock.now(), args.id, credentials, currencies).await?;
     act.commit(&entry("accounts.connect", args.id, args.id, detail)).await?;
     Ok(one(ctl, args.id).await)
+}
+
+/// Whether the gateway knows the account by these, and charges what it is asked to charge. `false`: it could not be asked, and that is
+/// accepted.
+async fn check_at_gateway(credentials: &Credentials, currencies: Option<&[Currency]>, unchecked: bool) -> Result<bool> {
+    let Some(url) = config::card_gateway_url()? else {
+        eprintln!("ctl: warning: the account was not checked at the card gateway: CARD_GATEWAY_URL is not set");
+        return Ok(false);
+    };
+    let name = &credentials.username;
+    let settings = match card_gateway::account_settings(&url, credentials).await {
+        AtGateway::Known(settings) => settings,
+        AtGateway::UnknownUsername => bail!("username: the card gateway knows no account {name} (code 01)"),
+        AtGateway::WrongApiKey => bail!("api_key: it is not the key of {name} at the card gateway (code 09)"),
+        AtGateway::NotTold => {
+            eprintln!(
+                "ctl: warning: the account was not checked: this card gateway has no account.php; make sure that {name} has no \
+                 convenience fee"
+            );
+            return Ok(false);
+        }
+        AtGateway::NoAnswer(why) if unchecked => {
+            eprintln!("ctl: warning: the account was not checked: the card gateway at CARD_GATEWAY_URL: {why}");
+            return Ok(false);
+        }
+        AtGateway::NoAnswer(why) => bail!(
+            "the card gateway at CARD_GATEWAY_URL could not be asked about {name}: {why}; with --unchecked it is connected all the same"
+        ),
+    };
+    if settings.has_fee() {
+        bail!(
+            "{name} has a convenience fee at the card gateway ({} basis points and {}), so a payment of 100.00 would charge more than \
+             100.00; take it away there (gateway account set --username {name} --convenience-fee-percent 0 --convenience-fee-fixed 0.00), \
+             or connect an account without one",
+            settings.convenience_fee_percent,
+            settings.convenience_fee_fixed,
+        );
+    }
+    let takes = |currency: &Currency| settings.currencies.iter().any(|code| code == currency.code());
+    if let Some(lacking) = currencies.unwrap_or_default().iter().find(|currency| !takes(currency)) {
+        bail!("--currency {}: {name} is not paid in it at the card gateway", lacking.code());
+    }
+    Ok(true)
 }
 
 async fn statements(ctl: &Ctl, args: Statements) -> Result<Output> {

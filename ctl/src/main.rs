@@ -4,6 +4,7 @@
 mod accounts;
 mod audit;
 mod clocks;
+mod differences;
 mod doctor;
 mod inspect;
 mod keys;
@@ -82,6 +83,9 @@ enum Ours {
     Operations(operations::Command),
     /// A provider's statement of a day beside our books, both ways. Changes nothing; ends with 0 if they agree.
     Reconcile(reconcile::Reconcile),
+    /// Differences between a provider's books and ours that were found, and what a person has found out about one.
+    #[command(subcommand)]
+    Differences(differences::Command),
     /// Seal everything that an old key has sealed under the current one. Ends with 1 if something is left.
     Reencrypt(reencrypt::Reencrypt),
     /// Whether all is well: connections, migrations, clocks, stuck work, endpoints. Ends with 0 (ok), 1 (warn) or 2 (bad).
@@ -146,6 +150,7 @@ async fn run(cli: Cli) -> Result<ExitCode> {
         Ours::Invoices(command) => inspect::invoices(&ctl, command).await,
         Ours::Operations(command) => operations::run(&ctl, command).await,
         Ours::Reconcile(args) => reconcile::run(&ctl, args).await,
+        Ours::Differences(command) => differences::run(&ctl, command).await,
         Ours::Reencrypt(args) => reencrypt::run(&ctl, args).await,
         Ours::Doctor => doctor::run(&ctl).await,
         Ours::Audit(command) => audit::run(&ctl, command).await,

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use clap::Args;
 use common::calendar::Date;
-use common::flows::{self, Compared, Disagreement};
+use common::flows::{self, Compared, Disagreement, Total};
 use common::id::AccountId;
 use serde_json::{Value, json};
 
@@ -54,13 +54,26 @@ fn provider(one: &Compared) -> Output {
         ("lines", json!(one.lines)),
         ("operations", json!(one.operations)),
         ("not_compared", json!(one.not_compared)),
+        ("totals", one.totals.iter().map(|(of, total)| self::total(*of, total).into_json()).collect::<Value>()),
         ("differences", one.disagreements.iter().map(|found| difference(found).into_json()).collect::<Value>()),
+    ])
+}
+
+fn total((kind, currency): (&str, &str), total: &Total) -> Output {
+    Output::new(vec![
+        ("kind", json!(kind)),
+        ("currency", json!(currency)),
+        ("their_count", json!(total.theirs.0)),
+        ("their_amount", json!(total.theirs.1)),
+        ("our_count", json!(total.ours.0)),
+        ("our_amount", json!(total.ours.1)),
     ])
 }
 
 fn difference(found: &Disagreement) -> Output {
     Output::new(vec![
         ("difference", json!(found.difference.name())),
+        ("kind", json!(found.entry.name())),
         ("reference", json!(found.reference)),
         ("theirs", found.theirs.clone()),
         ("ours", found.ours.clone()),
@@ -76,12 +89,18 @@ fn table(one: &Compared) -> Vec<String> {
     let row = |found: &Disagreement| {
         let side = |side: &Value| if side.is_null() { "–".to_owned() } else { side.to_string() };
         format!(
-            "  {:<20} {}  theirs {}  ours {}",
+            "  {:<20} {:<8} {}  theirs {}  ours {}",
             found.difference.name(),
-            found.reference,
+            found.entry.name(),
+            if found.reference.is_empty() { "no reference" } else { &found.reference },
             side(&found.theirs),
             side(&found.ours)
         )
     };
-    [head].into_iter().chain(one.disagreements.iter().map(row)).collect()
+    let sum = |((kind, currency), total): (&(&str, &str), &Total)| {
+        let ((their_count, theirs), (our_count, ours)) = (total.theirs, total.ours);
+        format!("  {kind} {currency}: theirs {their_count} of {theirs}, ours {our_count} of {ours}")
+    };
+    let sums = one.totals.iter().map(sum);
+    [head].into_iter().chain(sums).chain(one.disagreements.iter().map(row)).collect()
 }

@@ -1,6 +1,9 @@
-//! Refunds at a provider that gives them no reference, as our card gateway (`providers/card_gateway/follow.rs`): it neither
-//! knows a repeated one nor can be asked for one. The unique index `operations_one_in_flight` lets one be under way at a time, so
-//! what the report has beside what our books have is that one's.
+//! Refunds (`providers/card_gateway/follow.rs`) at two kinds of providers.
+//!
+//! One takes a reference for each refund, as our card gateway: a repeated one is refused before anything else is looked at, and the
+//! report shows whose each refund is. The other gives refunds no reference, as a former release of it: it neither knows a repeated one
+//! nor can be asked for one. There the unique index `operations_one_in_flight` lets one be under way at a time, so what the report has
+//! beside what our books have is that one's; and a deadline ends what was held up, by the provider's clock.
 //!
 //! Two equal partial refunds of one payment that leave enough of it: the provider never refuses one for being a second one.
 
@@ -16,16 +19,12 @@ const LOOK_UPS: u8 = 2;
 pub const SUMS_AGREE: &str = "in the end what was given back is the sum of the succeeded refunds";
 /// No refund is made twice.
 pub const NONE_TWICE: &str = "no refund is made twice";
-/// A failure gave nothing back.
-pub const FAILED_IS_FAILED: &str = "what failed gave nothing back";
+/// A failure gave nothing back, or a person is told.
+pub const FAILED_IS_FAILED: &str = "what failed gave nothing back, or a person is told";
 
 /// A rule left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// Two refunds of a payment may be in flight.
-    TwoInFlight,
-    /// The provider enters what is late.
-    NoDeadline,
     /// "Not processed" is an outcome although another worker has claimed the operation since.
     NotProcessedUnfenced,
     /// A refusal is an outcome although another worker has claimed the operation since.
@@ -43,6 +42,14 @@ pub enum Flaw {
 pub struct Refunding {
     /// How many workers.
     pub workers: usize,
+    /// Whether each refund carries a reference that the provider takes once.
+    pub references: bool,
+    /// Whether one refund of a payment is in flight at a time.
+    pub one_in_flight: bool,
+    /// Whether the provider enters nothing that is late. Without it a request may be held up for as long as it likes: no clock ends it.
+    pub deadline: bool,
+    /// Whether the statement is read, and what differs is recorded for a person.
+    pub reconciles: bool,
     /// Whether a look-up may once miss what the provider has.
     pub lags: bool,
     /// The rule that is left out.
@@ -52,7 +59,13 @@ pub struct Refunding {
 impl Refunding {
     /// The protocol as it is.
     pub const fn new(workers: usize) -> Self {
-        Self { workers, lags: false, flaw: None }
+        let (one_in_flight, deadline) = (true, true);
+        Self { workers, references: true, one_in_flight, deadline, reconciles: false, lags: false, flaw: None }
+    }
+
+    /// At a provider that gives refunds no reference.
+    pub const fn without_references(workers: usize) -> Self {
+        Self { references: false, ..Self::new(workers) }
     }
 
     /// The same without a rule.
@@ -74,14 +87,16 @@ pub struct State {
     pub workers: Vec<Worker>,
     /// Requests in flight that nobody waits for, of each operation.
     pub strays: [u8; 2],
-    /// What the provider has given back, oldest first: for which operation. It does not know that itself.
+    /// What the provider has given back, oldest first: for which operation. Without references it does not know that itself.
     pub children: Vec<Child>,
+    /// Those of them that a person was told of, as bits.
+    pub noticed: u8,
 }
 
 /// A refund at the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Child {
-    /// Whose request made it. Nobody is told.
+    /// Whose request made it. Without references nobody is told.
     pub of: usize,
     /// Whether the report may still miss it.
     pub fresh: bool,
@@ -178,8 +193,10 @@ pub enum Action {
     LoseStray(usize),
     /// A lease ends.
     LeaseEnds(usize),
-    /// No earlier request of the operation can be acted on any more.
+    /// No earlier request of the operation can be acted on any more, as far as anybody here knows.
     RequestsDie(usize),
+    /// The statement tells of a refund that our books lack.
+    Reconcile(usize),
 }
 
 mod steps;
@@ -194,6 +211,7 @@ impl Model for Refunding {
             workers: vec![steps::IDLE; self.workers],
             strays: [0; 2],
             children: Vec::new(),
+            noticed: 0,
         }]
     }
 
@@ -215,11 +233,22 @@ impl Model for Refunding {
         let mut all = vec![
             Property::always(SUMS_AGREE, |model: &Self, state: &State| !model.is_settled(state) || sums_agree(state)),
             Property::always(NONE_TWICE, |_, state: &State| (0..2).all(|of| made(state, of) <= 1)),
-            Property::always(FAILED_IS_FAILED, |_, state: &State| {
-                (0..2).all(|of| state.rows[of].state != RowState::Failed || made(state, of) == 0)
+            Property::always(FAILED_IS_FAILED, |model: &Self, state: &State| {
+                let will_be_told = model.reconciles && !model.is_settled(state);
+                let is_right =
+                    |of: usize| state.rows[of].state != RowState::Failed || made(state, of) == noticed(state, of);
+                will_be_told || (0..2).all(is_right)
             }),
         ];
         all.extend(happens());
+        if self.references && !self.deadline {
+            all.push(Property::sometimes("a request is repeated whose refund was made", |_, state: &State| {
+                (0..2).any(|of| state.strays[of] > 0 && made(state, of) > 0)
+            }));
+        }
+        if self.reconciles {
+            all.push(Property::sometimes("a person is told", |_, state: &State| state.noticed != 0));
+        }
         all
     }
 
@@ -233,6 +262,7 @@ impl Ends for Refunding {
         state.rows.iter().all(|row| row.state.is_final())
             && state.workers.iter().all(|worker| worker.step == Step::Idle)
             && state.strays == [0; 2]
+            && (!self.reconciles || (0..state.children.len()).all(|child| steps::is_known(state, child)))
     }
 
     fn is_fault(&self, action: &Action) -> bool {
@@ -252,7 +282,8 @@ impl Ends for Refunding {
             | Action::DeliverStray(_)
             | Action::LoseStray(_)
             | Action::LeaseEnds(_)
-            | Action::RequestsDie(_) => false,
+            | Action::RequestsDie(_)
+            | Action::Reconcile(_) => false,
         }
     }
 }
@@ -289,7 +320,12 @@ fn made(state: &State, of: usize) -> usize {
     state.children.iter().filter(|child| child.of == of).count()
 }
 
+fn noticed(state: &State, of: usize) -> usize {
+    let told = |(at, child): &(usize, &Child)| child.of == of && state.noticed & (1 << at) != 0;
+    state.children.iter().enumerate().filter(told).count()
+}
+
 fn sums_agree(state: &State) -> bool {
-    let succeeded = state.rows.iter().filter(|row| matches!(row.state, RowState::Succeeded(_)));
-    state.children.len() == succeeded.count()
+    let succeeded = state.rows.iter().filter(|row| matches!(row.state, RowState::Succeeded(_))).count();
+    state.children.len() == succeeded + noticed(state, 0) + noticed(state, 1)
 }

@@ -2,7 +2,7 @@
 
 use crate::charge::properties::{FAILED_IS_FAILED, NONE_LOST, ONE_CHARGE, ONE_STANDS, TOLD_IS_WRITTEN, VOID_HOLDS};
 use crate::charge::{self, Charging, Class};
-use crate::refund::{self, Refunding, SUMS_AGREE};
+use crate::refund::{self, NONE_TWICE, Refunding, SUMS_AGREE};
 
 /// How a missing rule shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +40,20 @@ pub fn broken_promise() -> (&'static str, Charging) {
 
 /// The protocol of refunds, which must hold.
 pub fn refunds(workers: usize) -> Vec<(&'static str, Refunding)> {
-    let plain = Refunding::new(workers);
-    vec![("refunds", plain), ("refunds, and a report that lags", Refunding { lags: true, ..plain })]
+    let (referred, plain) = (Refunding::new(workers), Refunding::without_references(workers));
+    vec![
+        ("refunds", referred),
+        ("refunds, and a report that lags", Refunding { lags: true, ..referred }),
+        ("refunds, two in flight", Refunding { one_in_flight: false, ..referred }),
+        ("refunds, two in flight, without a deadline, with the statement", endless_refunds(workers)),
+        ("refunds without a reference", plain),
+        ("refunds without a reference, and a report that lags", Refunding { lags: true, ..plain }),
+    ]
+}
+
+/// Nothing but the reference keeps requests apart that are held up for as long as they like.
+fn endless_refunds(workers: usize) -> Refunding {
+    Refunding { one_in_flight: false, deadline: false, reconciles: true, ..Refunding::new(workers) }
 }
 
 fn endless(class: Class, workers: usize) -> Charging {
@@ -88,17 +100,21 @@ pub fn flawed_charges() -> Vec<(Charging, Shows)> {
 /// Refunds without one of their rules, with two workers.
 pub fn flawed_refunds() -> Vec<(Refunding, Shows)> {
     use refund::Flaw;
-    let plain = Refunding::new(2);
+    let plain = Refunding::without_references(2);
     let lagging = Refunding { lags: true, ..plain };
-    [
-        (plain, Flaw::TwoInFlight),
-        (plain, Flaw::NoDeadline),
+    let left_out = [
+        // The same without the reference: one in flight and the deadline are needed then, and so is their clock.
+        (Refunding { references: false, ..endless_refunds(2) }, NONE_TWICE),
+        (Refunding { one_in_flight: false, ..plain }, SUMS_AGREE),
+        (Refunding { deadline: false, ..plain }, NONE_TWICE),
+    ];
+    let flawed = [
         (plain, Flaw::NotProcessedUnfenced),
         (plain, Flaw::RefusalUnfenced),
         (plain, Flaw::IgnoreInFlight),
         (lagging, Flaw::KeepLookUps),
         (plain, Flaw::ResendUnasked),
     ]
-    .map(|(model, flaw)| (model.without(flaw), Shows::Breaks(SUMS_AGREE)))
-    .to_vec()
+    .map(|(model, flaw)| (model.without(flaw), SUMS_AGREE));
+    left_out.into_iter().chain(flawed).map(|(model, property)| (model, Shows::Breaks(property))).collect()
 }

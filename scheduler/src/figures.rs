@@ -60,6 +60,9 @@ async fn publish_what_went_wrong(of: &Scheduler) -> Result<()> {
             .set(row.map_or(0, |row| row.kept) as f64);
     }
     metrics::gauge!("payments_orphans_lately").set(flows::orphans_lately(&of.db).await? as f64);
+    for (difference, count) in flows::open_differences(&of.db).await? {
+        metrics::gauge!("payments_book_differences_unresolved", "difference" => difference.name()).set(count as f64);
+    }
     Ok(())
 }
 

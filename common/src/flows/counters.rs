@@ -1,7 +1,7 @@
 //! Counters that are there before anything happens. Prometheus sees a rise only between two readings, so a counter that comes
 //! with its first event hides that event; and what was never counted would look like what is not watched.
 
-use super::reconcile;
+use super::{Difference, reconcile};
 use crate::operations::Kind;
 use crate::providers::ProviderKind;
 
@@ -31,6 +31,10 @@ pub fn count_payments_from_nought() {
             "payments_late_changes_total",
         ] {
             metrics::counter!(counter, "provider" => provider).increment(0);
+        }
+        for difference in Difference::ALL.map(Difference::name) {
+            let labels = [("provider", provider), ("difference", difference)];
+            metrics::counter!("payments_book_differences_total", &labels).increment(0);
         }
     }
     metrics::counter!("payments_reconciled_total").increment(0);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::books::compare_charge;
 use super::reversal::{is_unwanted_part, refund_part, reverse_partial};
 use crate::accounts::Mode;
 use crate::clock::Clock;
@@ -33,8 +34,8 @@ pub async fn inquire(db: &Db, providers: &Providers, clock: &Clock, id: PaymentI
         captured_at: due.captured_at,
         now: due.now,
     });
-    let standing = match tokio::time::timeout(PROVIDER_TIMEOUT, asked).await {
-        Ok(Ok(standing)) => standing,
+    let told = match tokio::time::timeout(PROVIDER_TIMEOUT, asked).await {
+        Ok(Ok(told)) => told,
         Ok(Err(error)) => {
             tracing::warn!(payment = %id, %error, "the provider did not say how the charge stands; asked again later");
             return Ok(());
@@ -45,7 +46,10 @@ pub async fn inquire(db: &Db, providers: &Providers, clock: &Clock, id: PaymentI
         }
     };
     failpoint("inquire.answered").await?;
-    note(db, clock, &due, standing).await
+    if let Some(lines) = &told.lines {
+        compare_charge(db, provider, &due, lines).await?;
+    }
+    note(db, clock, &due, told.standing).await
 }
 
 /// Notes what the provider has told of the charge as it was when it was read.

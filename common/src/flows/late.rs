@@ -5,10 +5,11 @@ use super::outcome::misfit;
 use crate::db::Tx;
 use crate::error::Result;
 use crate::id::{AnomalyId, OperationId, PaymentId};
+use crate::money::Money;
 use crate::operations::{self, Claimed, Kind, Locked, NewOperation, Origin, Subject};
 use crate::payments::Payment;
 use crate::proof::{self, Rule};
-use crate::providers::{Answer, ProviderKind};
+use crate::providers::{Action, Answer, ProviderKind};
 use crate::queues;
 use crate::time::Timestamp;
 
@@ -190,8 +191,55 @@ pub(super) async fn reverse(
         Anomaly::AmountMismatch => "payments_amount_mismatches_total",
     };
     metrics::counter!(counter, "provider" => claimed.provider.name()).increment(1);
+    let reversal = begin_reversal(tx, claimed, payment, provider_ref, amount, now).await?;
+    sqlx::query!(
+        "INSERT INTO charge_anomalies
+            (id, account_id, payment_id, operation_id, reversal_operation_id, provider_ref, amount, currency, created_at, kind)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        AnomalyId::new(now).uuid(),
+        claimed.account_id.uuid(),
+        payment.id.uuid(),
+        claimed.id.uuid(),
+        reversal.uuid(),
+        provider_ref,
+        amount,
+        payment.currency.code(),
+        now,
+        anomaly as Anomaly,
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Begins a reversal anew, for an anomaly whose reversal has ended without effect.
+pub(super) async fn reverse_again(tx: &mut Tx, claimed: &Claimed, payment: &Payment, now: Timestamp) -> Result<()> {
+    let Action::Void { charge } = &claimed.request.action else { return Err(misfit(claimed, "its action")) };
+    let anomaly = sqlx::query!(
+        "SELECT id, amount FROM charge_anomalies
+         WHERE account_id = $1 AND provider_ref = $2 AND reversal_operation_id = $3",
+        claimed.account_id.uuid(),
+        charge,
+        claimed.id.uuid(),
+    );
+    let Some(anomaly) = anomaly.fetch_optional(&mut **tx).await? else { return Ok(()) };
+    let reversal = begin_reversal(tx, claimed, payment, charge, anomaly.amount, now).await?;
+    sqlx::query!("UPDATE charge_anomalies SET reversal_operation_id = $2 WHERE id = $1", anomaly.id, reversal.uuid())
+        .execute(&mut **tx)
+        .await?;
+    Ok(())
+}
+
+async fn begin_reversal(
+    tx: &mut Tx,
+    claimed: &Claimed,
+    payment: &Payment,
+    provider_ref: &str,
+    amount: i64,
+    now: Timestamp,
+) -> Result<OperationId> {
     let reversal = OperationId::new(now);
-    let money = crate::money::Money { minor: amount, currency: payment.currency };
+    let money = Money { minor: amount, currency: payment.currency };
     operations::insert(
         tx,
         &NewOperation {
@@ -210,23 +258,6 @@ pub(super) async fn reverse(
         },
     )
     .await?;
-    sqlx::query!(
-        "INSERT INTO charge_anomalies
-            (id, account_id, payment_id, operation_id, reversal_operation_id, provider_ref, amount, currency, created_at, kind)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-        AnomalyId::new(now).uuid(),
-        claimed.account_id.uuid(),
-        payment.id.uuid(),
-        claimed.id.uuid(),
-        reversal.uuid(),
-        provider_ref,
-        amount,
-        payment.currency.code(),
-        now,
-        anomaly as Anomaly,
-    )
-    .execute(&mut **tx)
-    .await?;
     tx.wake(queues::MONEY, reversal.uuid());
-    Ok(())
+    Ok(reversal)
 }

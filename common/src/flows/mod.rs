@@ -7,6 +7,7 @@
 mod accounts_ahead;
 mod advance_clock;
 mod bill_cycle;
+mod books;
 mod busiest;
 mod cancel_subscription;
 mod challenge;
@@ -47,6 +48,7 @@ mod void_invoice;
 
 pub use accounts_ahead::{AccountAhead, accounts_ahead_with_due};
 pub use advance_clock::advance_clock;
+pub use books::{BookDifference, Difference, DifferenceFilter, list_differences, open_differences, resolve_difference};
 pub use busiest::{Busiest, BusyAccount, busiest_accounts};
 pub use cancel_subscription::cancel_subscription;
 pub use challenge::{Challenge, From as ChallengedFrom, challenge};
@@ -60,7 +62,7 @@ pub use create_subscription::create_subscription;
 pub use default_address::set_default_address;
 pub use inquire::inquire;
 pub use inspect::{
-    Compared, Difference, Disagreement, Finding, Grade, Moment, Story, WhyInvoice, clock_off, compare_books, examine,
+    Compared, Disagreement, Finding, Grade, Moment, Story, Total, WhyInvoice, clock_off, compare_books, examine,
     examine_keys, story_of_payment, why_invoice,
 };
 pub use key_check::{Keys, keys_fit, misfit};

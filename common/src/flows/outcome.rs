@@ -2,7 +2,7 @@
 //! not by the fence. A charge that nobody wants is recorded and reversed, never dropped.
 
 use super::invoice_payment::{charge_for_invoice, pays_straight};
-use super::late::{Anomaly, Recorded, change_too_late, is_empty_handed, no_outcome, reverse, too_late};
+use super::late::{Anomaly, Recorded, change_too_late, is_empty_handed, no_outcome, reverse, reverse_again, too_late};
 use super::link_payment::charge_for_link;
 use super::reversal::was_refused;
 use super::save_card::make_default;
@@ -70,7 +70,7 @@ pub(super) async fn record_within(tx: &mut Tx, claimed: &Claimed, answer: &Answe
         }
         (Kind::Capture | Kind::Void, Subject::Payment(id)) => change(tx, claimed, id, answer, clock).await,
         (Kind::Refund, Subject::Payment(id)) => refund(tx, claimed, id, answer, clock).await,
-        (Kind::Reverse, Subject::Payment(id)) => reversal(tx, claimed, id, answer).await,
+        (Kind::Reverse, Subject::Payment(id)) => reversal(tx, claimed, id, answer, clock).await,
         (Kind::StoreCard, Subject::PaymentMethod(id)) => card(tx, claimed, id, answer, clock).await,
         (Kind::Sale | Kind::Authorize | Kind::Capture | Kind::Void, Subject::PaymentMethod(_))
         | (Kind::Refund | Kind::Reverse, Subject::PaymentMethod(_))
@@ -370,19 +370,30 @@ fn ended(answer: &Answer) -> Outcome<'_> {
     }
 }
 
-async fn reversal(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer) -> Result<Recorded> {
-    payments::lock(tx, claimed.account_id, id).await?;
+/// A reversal. One that the provider entered and never processed has used its reference up, so another one follows it.
+async fn reversal(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, clock: &Clock) -> Result<Recorded> {
+    let payment = payments::lock(tx, claimed.account_id, id).await?;
     let operation = operations::lock(tx, claimed.id).await?;
     if let Some(recorded) = no_outcome(claimed, &operation, answer) {
         return Ok(recorded);
     }
-    if let Answer::Refused { reason, .. } = answer {
-        tracing::error!(
-            operation = %claimed.id, payment = %id, reason,
-            "the provider would not reverse a second charge: the cardholder has paid twice until a person refunds it"
-        );
-    }
     operations::finish(tx, claimed.id, &ended(answer)).await?;
+    match answer {
+        Answer::Refused { code: FailureCode::ProviderUnavailable, .. } => {
+            let now = claimed.time.now(&mut **tx, clock).await?;
+            reverse_again(tx, claimed, &payment, now).await?;
+        }
+        Answer::Refused { reason, .. } => tracing::error!(
+            operation = %claimed.id, payment = %id, reason,
+            "the provider would not reverse a charge that no payment wants: the cardholder has paid too much until a person refunds it"
+        ),
+        Answer::Charged { .. }
+        | Answer::Mismatched { .. }
+        | Answer::Challenged { .. }
+        | Answer::Done { .. }
+        | Answer::Stored { .. }
+        | Answer::Declined { .. } => {}
+    }
     Ok(Recorded::end_of(&operation))
 }
 

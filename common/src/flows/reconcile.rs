@@ -1,19 +1,25 @@
 //! Reconciling: reading a provider's statement, and giving each line that our books lack the outcome it tells of. This finds
-//! an answer that nobody would ask for again, and money that moved under no operation of ours.
+//! an answer that nobody would ask for again, and money that moved under no operation of ours. Then the other way: what our books
+//! have as done since the last reading and the statement does not show is looked up at the provider. Whatever differs in the end is
+//! recorded for a person.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
+use serde_json::Value;
 use sqlx::PgPool;
 
+use super::books::{
+    About, Difference, NewDifference, Ours, as_asked, between, look_up, note, ours as ours_shown, theirs, told_by,
+};
 use super::record_outcome;
 use crate::clock::Clock;
 use crate::db::{self, Db};
 use crate::error::{Error, Result};
 use crate::id::{AccountId, ProviderAccountId};
-use crate::operations::{self, Known, PROVIDER_TIMEOUT, State};
+use crate::operations::books::{self, Known};
+use crate::operations::{self, Kind, PROVIDER_TIMEOUT, State};
 use crate::proof::failpoint;
-use crate::providers::{Action, Answer, Provider, ProviderKind, Providers, StatementLine};
+use crate::providers::{Action, Answer, Entry, Provider, ProviderKind, Providers, RecoveryClass, StatementLine};
 use crate::time::Timestamp;
 
 /// How often a provider account's statement is read.
@@ -29,6 +35,15 @@ const LINES: i64 = 1000;
 const MOST_LINES: i64 = LINES * 16;
 /// Where so many lines fail it is hardly their own fault, and the others wait for the next reading.
 const MOST_FAILURES: usize = 10;
+/// Operations that are looked for in one reading, and how many that the reading does not show are looked up one by one before the
+/// statement of their time is read instead.
+const SUCCEEDED: i64 = 5_000;
+const LOOK_UPS: usize = 20;
+/// Look-ups of one reading at most. The others follow at once.
+const MOST_LOOK_UPS: usize = 100;
+/// So long before and after its outcome was written an operation's line is looked for in the statement. One that is not found there is
+/// looked up, so that this is a matter of cost alone.
+const BESIDE: Duration = Duration::from_secs(90);
 /// What came of a reading, as it is counted: read and compared, or not told.
 pub(super) const OK: &str = "ok";
 pub(super) const FAILED: &str = "failed";
@@ -68,9 +83,13 @@ struct Due {
     since: Timestamp,
     /// What was booked before this is in a statement that is asked for now.
     told_until: Timestamp,
+    /// From when on what our books have as done is looked for.
+    books_since: Timestamp,
+    /// What was written before this had been booked before the statement was asked for.
+    books_until: Timestamp,
 }
 
-/// Compares what the provider has booked since the last time.
+/// Compares what the provider has booked since the last time, and what we have.
 ///
 /// # Errors
 /// The first that a line met. The others were compared all the same, unless the database was lost, and the reading goes on from that
@@ -80,10 +99,13 @@ pub async fn reconcile(db: &Db, providers: &Providers, clock: &Clock, id: Provid
     let due = sqlx::query_as!(
         Due,
         r#"SELECT account_id, provider, coalesce(reconciled_until, created_at) AS "since!",
-                  clock_timestamp() - make_interval(secs => $2) AS "told_until!"
+                  clock_timestamp() - make_interval(secs => $2) AS "told_until!",
+                  coalesce(books_until, reconciled_until, created_at) AS "books_since!",
+                  clock_timestamp() - make_interval(secs => $3) AS "books_until!"
            FROM provider_accounts WHERE id = $1"#,
         id.uuid(),
         (UNDER_WAY * 2).as_secs_f64(),
+        UNDER_WAY.as_secs_f64(),
     )
     .fetch_one(&**db)
     .await?;
@@ -97,7 +119,8 @@ pub async fn reconcile(db: &Db, providers: &Providers, clock: &Clock, id: Provid
         }
     };
     failpoint("reconcile.read").await?;
-    let compared = compare_page(db, clock, id, &due, &page).await;
+    let at = At { db, clock, id, due: &due };
+    let compared = at.compare_page(provider, &page).await;
     count(due.provider, if compared.is_ok() { OK } else { FAILED });
     compared
 }
@@ -131,34 +154,12 @@ async fn page(provider: &dyn Provider, id: ProviderAccountId, since: Timestamp) 
     }
 }
 
-/// Compares all lines, and moves on: not past what was left to the charge protocol, nor past what failed.
-async fn compare_page(db: &Db, clock: &Clock, id: ProviderAccountId, due: &Due, page: &Page) -> Result<()> {
-    let references: Vec<_> = page.lines.iter().map(|line| line.reference.clone()).collect();
-    let known: HashMap<_, _> = operations::by_reference(db, id, &references).await?;
-    let (mut until, mut failures) = (page.until.unwrap_or(due.told_until), Vec::new());
-    for line in &page.lines {
-        match compare(db, clock, id, due.account_id, line, known.get(&line.reference)).await {
-            Ok(Compared::Done) => {}
-            Ok(Compared::UnderWay) => until = until.min(line.occurred_at),
-            // It says nothing of this line: the next one would fail in the same way.
-            Err(Error::Database(lost)) if db::lost_connection(&lost) => return Err(lost.into()),
-            Err(error) => {
-                tracing::error!(
-                    provider_account = %id, reference = line.reference, %error,
-                    "a line of the statement was not compared; the reading begins with it again in a minute"
-                );
-                until = until.min(line.occurred_at);
-                failures.push(error);
-            }
-        }
-        if failures.len() >= MOST_FAILURES {
-            break;
-        }
-    }
-    // There is more, and it does not begin with what was read just now.
-    let at_once = page.until.is_some() && until > due.since;
-    move_on(db, id, until, at_once).await?;
-    failures.into_iter().next().map_or(Ok(()), Err)
+/// A provider account whose books are compared.
+struct At<'a> {
+    db: &'a Db,
+    clock: &'a Clock,
+    id: ProviderAccountId,
+    due: &'a Due,
 }
 
 fn count(provider: ProviderKind, outcome: &'static str) {
@@ -172,44 +173,204 @@ enum Compared {
     UnderWay,
 }
 
-async fn compare(
-    db: &Db,
-    clock: &Clock,
-    provider_account: ProviderAccountId,
-    account: AccountId,
-    line: &StatementLine,
-    known: Option<&Known>,
-) -> Result<Compared> {
-    let told = match &line.answer {
-        Answer::Charged { provider_ref, .. }
-        | Answer::Mismatched { provider_ref, .. }
-        | Answer::Done { provider_ref }
-        | Answer::Stored { provider_ref, .. } => provider_ref,
-        Answer::Challenged { .. } | Answer::Declined { .. } | Answer::Refused { .. } => return Ok(Compared::Done),
-    };
-    match known {
-        None => note_orphan(db, provider_account, account, line, told).await?,
-        Some(known) if known.state == State::Succeeded && known.provider_ref.as_ref() == Some(told) => {}
-        Some(known) if known.is_under_way(UNDER_WAY) => return Ok(Compared::UnderWay),
-        Some(known) => {
-            let operation = operations::read(db, known.id, clock.now()).await?;
-            if !known.state.is_final() && !is_asked(operation.provider, &operation.request.action, &line.answer) {
-                tracing::error!(
-                    operation = %known.id, provider_ref = told,
-                    "the provider's statement tells of another amount than was asked: a person must look into it"
-                );
-                return Ok(Compared::Done);
+/// How far a side has been compared, and whether there is more of it now.
+struct Reached {
+    until: Timestamp,
+    more: bool,
+}
+
+impl At<'_> {
+    /// Compares all lines, and moves on: not past what was left to the charge protocol, nor past what failed.
+    async fn compare_page(&self, provider: &dyn Provider, page: &Page) -> Result<()> {
+        let ours = Ours::about(self.db, self.due.account_id, self.id, &page.lines).await?;
+        let (mut until, mut failures) = (page.until.unwrap_or(self.due.told_until), Vec::new());
+        for line in &page.lines {
+            match self.compare(line, &ours).await {
+                Ok(Compared::Done) => {}
+                Ok(Compared::UnderWay) => until = until.min(line.occurred_at),
+                // It says nothing of this line: the next one would fail in the same way.
+                Err(Error::Database(lost)) if db::lost_connection(&lost) => return Err(lost.into()),
+                Err(error) => {
+                    tracing::error!(
+                        provider_account = %self.id, reference = line.reference, %error,
+                        "a line of the statement was not compared; the reading begins with it again in a minute"
+                    );
+                    until = until.min(line.occurred_at);
+                    failures.push(error);
+                }
             }
-            tracing::warn!(
-                operation = %known.id, state = known.state.name(), provider_ref = told,
-                "the provider's statement tells of an outcome that our books lack; recording it"
-            );
-            metrics::counter!("payments_reconciled_total").increment(1);
-            record_outcome(db, &operation, &line.answer, clock).await?;
-            failpoint("reconcile.recorded").await?;
+            if failures.len() >= MOST_FAILURES {
+                break;
+            }
+        }
+        // There is more, and it does not begin with what was read just now.
+        let lines = Reached { until, more: page.until.is_some() && until > self.due.since };
+        // While the statement is not read to its end, what it does not show yet is no reason to ask.
+        let books = match page.until {
+            Some(_) => Reached { until: self.due.books_since, more: false },
+            None => self.look_for_ours(provider, &page.lines).await?,
+        };
+        self.move_on(&lines, &books).await?;
+        failures.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    async fn compare(&self, line: &StatementLine, ours: &Ours) -> Result<Compared> {
+        match ours.of(line) {
+            About::Nobody { .. } if line.entry == Entry::Charge => self.note_orphan(line).await?,
+            // A look-up takes it for what that operation has done, or sends the request again.
+            About::Nobody { may_be: Some(_), .. } => {}
+            About::Nobody { payment, may_be: None } => {
+                let new = self.differs(Difference::MissingWithUs, Some(line), None);
+                note(self.db, &NewDifference { payment, ..new }).await?;
+            }
+            About::Ours(known) if is_done(known, line) => {
+                if let Some(difference) = as_asked(known, line) {
+                    note(self.db, &self.differs(difference, Some(line), Some(known))).await?;
+                }
+            }
+            About::Ours(known) if known.is_under_way(UNDER_WAY) => return Ok(Compared::UnderWay),
+            About::Ours(known) => self.record(line, known).await?,
+        }
+        Ok(Compared::Done)
+    }
+
+    /// Records an outcome that our books lack, or that it cannot be one.
+    async fn record(&self, line: &StatementLine, known: &Known) -> Result<()> {
+        let operation = operations::read(self.db, known.id, self.clock.now()).await?;
+        let is_asked_for = match line.entry {
+            Entry::Charge => is_asked(operation.provider, &operation.request.action, &line.answer),
+            Entry::Capture | Entry::Void | Entry::Refund | Entry::Credit => as_asked(known, line).is_none(),
+        };
+        if !is_asked_for && !known.state.is_final() {
+            let difference = as_asked(known, line).unwrap_or(Difference::Amount);
+            note(self.db, &self.differs(difference, Some(line), Some(known))).await?;
+            return Ok(());
+        }
+        // A second charge is reversed and has a record of its own. What followed a charge cannot be taken back, so a person must know.
+        let is_news = line.entry == Entry::Charge
+            || !known.state.is_final()
+            || note(self.db, &self.differs(Difference::Status, Some(line), Some(known))).await?;
+        if !is_news {
+            return Ok(());
+        }
+        tracing::warn!(
+            operation = %known.id, state = known.state.name(), provider_ref = line.provider_ref,
+            "the provider's statement tells of an outcome that our books lack; recording it"
+        );
+        metrics::counter!("payments_reconciled_total").increment(1);
+        record_outcome(self.db, &operation, &line.answer, self.clock).await?;
+        failpoint("reconcile.recorded").await
+    }
+
+    /// Looks for what our books have as done since the last time: in the lines that were read, then, where those are of a shorter time,
+    /// in the statement of that time, and what is in neither by its name. Says how far it has come.
+    async fn look_for_ours(&self, provider: &dyn Provider, lines: &[StatementLine]) -> Result<Reached> {
+        let Due { books_since, books_until, .. } = *self.due;
+        let stays = |until| Ok(Reached { until, more: false });
+        let class = provider.recovery(self.id, Kind::Sale).await;
+        if !matches!(class, Ok(RecoveryClass::Idempotent | RecoveryClass::Lookup)) || books_since >= books_until {
+            // Class C has nothing to be looked for in.
+            return stays(if class.is_ok() { books_until.max(books_since) } else { books_since });
+        }
+        let done = books::succeeded(self.db, self.id, books_since, books_until, SUCCEEDED).await?;
+        let full = i64::try_from(done.len()).is_ok_and(|count| count >= SUCCEEDED);
+        let reached = done.last().and_then(|known| known.finished_at).filter(|_| full).unwrap_or(books_until);
+        let mut unseen: Vec<_> = done.into_iter().filter(|known| known.kind != Kind::StoreCard).collect();
+        let is_told = told_by(lines);
+        unseen.retain(|known| !is_told(known));
+        if unseen.len() > LOOK_UPS {
+            let ends = unseen.iter().filter_map(|known| known.finished_at);
+            let (from, to) = (ends.clone().min().unwrap_or(books_since), ends.max().unwrap_or(books_until));
+            match between(provider, self.id, from.minus(BESIDE), to.plus(BESIDE)).await {
+                Ok(lines) => {
+                    let is_told = told_by(&lines);
+                    unseen.retain(|known| !is_told(known));
+                }
+                Err(reason) => {
+                    tracing::warn!(provider_account = %self.id, reason, "no statement of an earlier time; asked again in a minute");
+                    return stays(books_since);
+                }
+            }
+        }
+        let looked_up = look_up(provider, self.id, unseen, MOST_LOOK_UPS).await;
+        for (known, difference, line) in &looked_up.differ {
+            note(self.db, &self.differs(*difference, line.as_ref(), Some(known))).await?;
+        }
+        Ok(match looked_up.stopped {
+            None => Reached { until: reached, more: full && reached > books_since },
+            Some((known, why)) => {
+                if let Some(reason) = &why {
+                    tracing::warn!(operation = %known.id, reason, "the provider did not say whether it has this; asked again in a minute");
+                }
+                let until = known.finished_at.unwrap_or(books_since);
+                Reached { until, more: why.is_none() && until > books_since }
+            }
+        })
+    }
+
+    fn differs<'d>(
+        &self,
+        difference: Difference,
+        line: Option<&'d StatementLine>,
+        known: Option<&'d Known>,
+    ) -> NewDifference<'d> {
+        let entry = line.map(|line| line.entry).or_else(|| known.and_then(Known::entry));
+        NewDifference {
+            account: self.due.account_id,
+            provider_account: self.id,
+            provider: self.due.provider,
+            difference,
+            entry: entry.unwrap_or(Entry::Charge),
+            line,
+            known,
+            payment: None,
+            theirs: line.map_or(Value::Null, theirs),
+            ours: known.map_or(Value::Null, ours_shown),
         }
     }
-    Ok(Compared::Done)
+
+    async fn note_orphan(&self, line: &StatementLine) -> Result<()> {
+        let done = sqlx::query!(
+            "INSERT INTO orphans (provider_account_id, provider_ref, account_id, reference, occurred_at)
+             VALUES ($1, $2, $3, $4, $5) ON CONFLICT (provider_account_id, provider_ref) DO NOTHING",
+            self.id.uuid(),
+            line.provider_ref,
+            self.due.account_id.uuid(),
+            line.reference,
+            line.occurred_at,
+        )
+        .execute(&**self.db)
+        .await?;
+        if done.rows_affected() == 1 {
+            tracing::error!(
+                provider_account = %self.id, provider_ref = line.provider_ref, reference = line.reference,
+                "money moved at the provider under a reference that we do not know: a person must find out whose it is"
+            );
+            metrics::counter!("payments_orphans_total").increment(1);
+        }
+        Ok(())
+    }
+
+    /// The next reading begins there: at once if there is more to read and an operator has not ended it, and otherwise at its turn.
+    async fn move_on(&self, lines: &Reached, books: &Reached) -> Result<()> {
+        sqlx::query!(
+            "UPDATE provider_accounts SET reconciled_until = greatest(created_at, $2), books_until = $3,
+                reconcile_at = CASE WHEN $4 AND reconcile_at < 'infinity' THEN clock_timestamp() ELSE reconcile_at END
+             WHERE id = $1",
+            self.id.uuid(),
+            lines.until,
+            books.until,
+            lines.more || books.more,
+        )
+        .execute(&**self.db)
+        .await?;
+        Ok(())
+    }
+}
+
+/// Whether our books have done it under this name.
+fn is_done(known: &Known, line: &StatementLine) -> bool {
+    known.state == State::Succeeded && known.provider_ref.as_ref() == Some(&line.provider_ref)
 }
 
 /// Whether a charge may have been approved like that. Another amount is no outcome of what was asked, and stops no reading.
@@ -220,49 +381,6 @@ fn is_asked(provider: ProviderKind, action: &Action, answer: &Answer) -> bool {
         }
         _ => true,
     }
-}
-
-async fn note_orphan(
-    db: &PgPool,
-    provider_account: ProviderAccountId,
-    account: AccountId,
-    line: &StatementLine,
-    provider_ref: &str,
-) -> Result<()> {
-    let done = sqlx::query!(
-        "INSERT INTO orphans (provider_account_id, provider_ref, account_id, reference, occurred_at)
-         VALUES ($1, $2, $3, $4, $5) ON CONFLICT (provider_account_id, provider_ref) DO NOTHING",
-        provider_account.uuid(),
-        provider_ref,
-        account.uuid(),
-        line.reference,
-        line.occurred_at,
-    )
-    .execute(db)
-    .await?;
-    if done.rows_affected() == 1 {
-        tracing::error!(
-            %provider_account, provider_ref, reference = line.reference,
-            "money moved at the provider under a reference that we do not know: a person must find out whose it is"
-        );
-        metrics::counter!("payments_orphans_total").increment(1);
-    }
-    Ok(())
-}
-
-/// The next reading begins there: at once if there is more to read and an operator has not ended it, and otherwise at its turn.
-async fn move_on(db: &PgPool, id: ProviderAccountId, until: Timestamp, at_once: bool) -> Result<()> {
-    sqlx::query!(
-        "UPDATE provider_accounts SET reconciled_until = greatest(created_at, $2),
-            reconcile_at = CASE WHEN $3 AND reconcile_at < 'infinity' THEN clock_timestamp() ELSE reconcile_at END
-         WHERE id = $1",
-        id.uuid(),
-        until,
-        at_once,
-    )
-    .execute(db)
-    .await?;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@
 //! never by a process's own clock.
 
 pub mod admin;
+pub mod books;
 mod breaker;
 mod store;
 mod sweep;
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
@@ -303,40 +303,6 @@ pub async fn sending_again(db: &PgPool, claimed: &mut Claimed) -> Result<()> {
 /// Only the database's.
 pub async fn read(db: &PgPool, id: OperationId, now: Timestamp) -> Result<Claimed> {
     store::read(db, id, now).await?.into_claimed()
-}
-
-/// What our books say of a reference.
-#[derive(Debug)]
-pub struct Known {
-    /// The operation.
-    pub id: OperationId,
-    /// How far it has come.
-    pub state: State,
-    /// The provider's name for what it did, if it did.
-    pub provider_ref: Option<String>,
-    /// Seconds since it was written.
-    age_seconds: f64,
-    /// Whether a worker has it.
-    is_held: bool,
-}
-
-impl Known {
-    /// Whether its outcome may be about to be written: it was written so short a time ago, or a worker has it.
-    pub fn is_under_way(&self, age: Duration) -> bool {
-        !self.state.is_final() && (self.is_held || self.age_seconds < age.as_secs_f64())
-    }
-}
-
-/// What our books say of some references at a provider account.
-///
-/// # Errors
-/// Only the database's.
-pub async fn by_reference(
-    db: &PgPool,
-    provider_account: ProviderAccountId,
-    references: &[String],
-) -> Result<HashMap<String, Known>> {
-    store::by_reference(db, provider_account, references).await
 }
 
 /// What to do with an operation whose outcome is not known.

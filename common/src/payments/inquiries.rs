@@ -79,6 +79,8 @@ pub struct Inquiry {
     pub time: AccountTime,
     /// What time it was there when this was read.
     pub now: Timestamp,
+    /// When this was read, by the database's clock: what our books had by then the provider must know.
+    pub asked_at: Timestamp,
     /// Where to ask.
     pub provider_account_id: ProviderAccountId,
     /// Who is there.

@@ -262,7 +262,7 @@ pub(super) async fn inquiry(db: &PgPool, id: PaymentId, now: Timestamp) -> Resul
         r#"SELECT p.id, p.account_id, p.provider_account_id, a.provider, p.provider_ref AS "provider_ref!",
                   p.created_at, p.captured_at, o.reference,
                   EXISTS (SELECT 1 FROM test_clocks c WHERE c.account_id = p.account_id) AS "has_clock!",
-                  account_now(p.account_id, $2) AS "now!"
+                  account_now(p.account_id, $2) AS "now!", clock_timestamp() AS "asked_at!"
            FROM payments p JOIN provider_accounts a ON a.id = p.provider_account_id
            JOIN operations o ON o.account_id = p.account_id AND o.payment_id = p.id AND o.kind IN ('sale', 'authorize')
            WHERE p.id = $1 AND p.inquiry_at IS NOT NULL AND p.provider_ref IS NOT NULL"#,
@@ -276,6 +276,7 @@ pub(super) async fn inquiry(db: &PgPool, id: PaymentId, now: Timestamp) -> Resul
         account_id: row.account_id,
         time: AccountTime::new(row.account_id, row.has_clock),
         now: row.now,
+        asked_at: row.asked_at,
         provider_account_id: row.provider_account_id,
         provider: row.provider,
         provider_ref: row.provider_ref,

@@ -181,7 +181,7 @@ fn inquired(account: ProviderAccountId, charge: &str, now: Timestamp) -> Inquire
 
 async fn settled(fixture: &dyn Fixture, charge: &str, after: Duration) -> bool {
     let asked = fixture.provider().inquire(inquired(fixture.account(), charge, noon().plus(after)));
-    asked.await.expect("nothing is wrong with the provider") == Standing::Settled
+    asked.await.expect("nothing is wrong with the provider").standing == Standing::Settled
 }
 
 /// The provider's name for an approval, how much, and the card, where the provider says.

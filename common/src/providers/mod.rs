@@ -9,6 +9,7 @@ pub mod card_gateway;
 mod contract;
 mod failure;
 pub mod mock;
+mod statement;
 
 pub use failure::{Cause, FailureCode, Fault};
 
@@ -26,6 +27,8 @@ use crate::id::ProviderAccountId;
 use crate::money::{Currency, Money};
 use crate::operations::Kind;
 use crate::time::Timestamp;
+
+pub use statement::{ChargeReport, Entry, Followed, StatementLine};
 
 /// Which provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, sqlx::Type)]
@@ -311,6 +314,11 @@ impl Answer {
     pub fn refused(reason: impl Into<String>) -> Self {
         Self::Refused { code: FailureCode::ProviderRefused, reason: reason.into() }
     }
+
+    /// The provider entered the request and never processed it: nothing was done, and its reference is used up.
+    pub fn never_processed(reason: impl Into<String>) -> Self {
+        Self::Refused { code: FailureCode::ProviderUnavailable, reason: reason.into() }
+    }
 }
 
 /// What a provider offers to whoever lost its answer.
@@ -344,17 +352,6 @@ pub enum Found {
     Pending,
     /// No such reference so far.
     Nothing,
-}
-
-/// A line of a provider's statement: money that moved.
-#[derive(Clone, Debug)]
-pub struct StatementLine {
-    /// The reference it moved under.
-    pub reference: String,
-    /// What was answered, or would be.
-    pub answer: Answer,
-    /// When the provider booked it, by its own clock.
-    pub occurred_at: Timestamp,
 }
 
 /// A charge that is asked about.
@@ -408,8 +405,8 @@ pub trait Provider: Send + Sync + 'static {
         provider_ref: &'a str,
     ) -> BoxFuture<'a, Result<Option<Booked>, Fault>>;
 
-    /// What was booked at `since` or later and moved money, oldest first, `limit` lines at most. Class C, which keeps no references,
-    /// has none to tell.
+    /// What was booked at `since` or later, charges and what followed them, oldest first, `limit` lines at most. Class C, which keeps
+    /// no references, has none to tell.
     fn statement(
         &self,
         account: ProviderAccountId,
@@ -417,8 +414,16 @@ pub trait Provider: Send + Sync + 'static {
         limit: i64,
     ) -> BoxFuture<'_, Result<Vec<StatementLine>, Fault>>;
 
-    /// How a charge stands by the account's clock.
-    fn inquire(&self, inquired: Inquired) -> BoxFuture<'_, Result<Standing, Fault>>;
+    /// What the provider has booked under a name of its own; none if it has booked nothing under it. It is asked before anything of
+    /// ours is called missing there, because no clock and no boundary of a statement has a part in it.
+    fn booked_line(
+        &self,
+        account: ProviderAccountId,
+        provider_ref: String,
+    ) -> BoxFuture<'_, Result<Option<StatementLine>, Fault>>;
+
+    /// How a charge stands by the account's clock, and what followed it.
+    fn inquire(&self, inquired: Inquired) -> BoxFuture<'_, Result<ChargeReport, Fault>>;
 }
 
 /// For how long what a provider does not process is sent again, unless an operator has set something else.

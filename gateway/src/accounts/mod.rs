@@ -1,6 +1,7 @@
 //! Accounts: who may use the gateway, and what the operator has set for them.
 
 mod fee;
+mod shown;
 mod store;
 
 use std::time::Duration;
@@ -12,6 +13,7 @@ use md5::{Digest, Md5};
 use sqlx::{PgConnection, PgPool};
 
 pub use fee::{Fee, WHOLE};
+pub use shown::show;
 
 use crate::cards::{Brand, KeyRing};
 use crate::failure::{Code, Result};

@@ -36,7 +36,7 @@ pub async fn inquire(call: Call) -> Result<Reply> {
     let Call { app, account, form, .. } = &call;
     let today = account.time_zone.date_at(app.clock.now());
     let ways = Ways { token: false, encrypted: true };
-    let brand = source::number(app, account, form, ways).await?.brand();
+    let brand = source::number(app, account, form, ways).await?.0.brand();
     if brand != Brand::Visa {
         return Err(Code::Card.because("only VISA cards can be asked about"));
     }

@@ -52,6 +52,8 @@ pub struct Funding {
     pub source: Source,
     /// The token of a capture field that is spent by using it.
     pub spends: Option<TokenHash>,
+    /// The proxy number that becomes the account's by an approval.
+    pub proxy: Option<proxy::Used>,
 }
 
 /// Which of the ways an operation knows.
@@ -73,9 +75,10 @@ pub async fn of_form(app: &App, account: &Account, form: &Form, ways: Ways, toda
     {
         return of_token(app, account, token, today).await;
     }
-    let number = number(app, account, form, ways).await?;
+    let (number, proxy) = number(app, account, form, ways).await?;
     let face = Face::of(&number, expiry(form, today)?);
-    Ok(Funding { number, face, security_code: None, holder: Holder::default(), source: Source::Api, spends: None })
+    let (holder, source) = (Holder::default(), Source::Api);
+    Ok(Funding { number, face, security_code: None, holder, source, spends: None, proxy })
 }
 
 /// Whether a form says that its number is encrypted, where the operation knows that.
@@ -86,18 +89,18 @@ pub fn encrypted(form: &Form, ways: Ways) -> Result<bool> {
     if ways.encrypted { form.yes("use_secret_key") } else { Ok(false) }
 }
 
-/// The number of a form: plain, by proxy, or encrypted.
+/// The number of a form: plain, by proxy, or encrypted. And by which proxy number.
 ///
 /// # Errors
 /// 02
-pub async fn number(app: &App, account: &Account, form: &Form, ways: Ways) -> Result<Number> {
+pub async fn number(app: &App, account: &Account, form: &Form, ways: Ways) -> Result<(Number, Option<proxy::Used>)> {
     let text = form.get("creditcard_number").ok_or(Code::Card.refuse())?;
     let number = match encrypted(form, ways) {
-        Ok(true) => decrypted(app, account, text),
+        Ok(true) => decrypted(app, account, text).map(|number| (number, None)),
         Ok(false) => plain_or_proxy(app, account, text).await?,
         // Nobody can tell which it is. It is refused for that, unless it is neither.
         Err(_) => match decrypted(app, account, text) {
-            Some(number) => Some(number),
+            Some(number) => Some((number, None)),
             None => plain_or_proxy(app, account, text).await?,
         },
     };
@@ -127,6 +130,7 @@ async fn of_token(app: &App, account: &Account, token: &str, today: Date) -> Res
         holder: found.holder,
         source: if of_field { Source::CaptureField } else { Source::CardToken },
         spends: of_field.then(|| TokenHash::of(token)),
+        proxy: None,
     })
 }
 
@@ -137,14 +141,13 @@ fn decrypted(app: &App, account: &Account, text: &str) -> Option<Number> {
 }
 
 /// A number with a wrong check digit may be a proxy number: none of those has a right one.
-async fn plain_or_proxy(app: &App, account: &Account, text: &str) -> Result<Option<Number>> {
+async fn plain_or_proxy(app: &App, account: &Account, text: &str) -> Result<Option<(Number, Option<proxy::Used>)>> {
     if let Some(number) = Number::parse(text) {
-        return Ok(Some(number));
+        return Ok(Some((number, None)));
     }
-    match digits(text) {
-        Some(digits) => proxy::resolve(&app.db, &app.vaulting, account.id, &digits).await,
-        None => Ok(None),
-    }
+    let Some(digits) = digits(text) else { return Ok(None) };
+    let resolved = proxy::resolve(&app.db, &app.vaulting, account.id, &digits).await?;
+    Ok(resolved.map(|(number, used)| (number, Some(used))))
 }
 
 /// The security code that a form brings, if any.

@@ -61,7 +61,7 @@ const SLOW: Duration = Duration::from_secs(1);
 /// How a success is counted.
 const SUCCEEDED: &str = "00";
 
-const OPERATIONS: [Operation; 10] = [
+const OPERATIONS: [Operation; 11] = [
     Operation { script: "sale.php", fallback: Code::EntryFailed, handler: |call| Box::pin(operations::sale(call)) },
     Operation {
         script: "authorize.php",
@@ -100,6 +100,7 @@ const OPERATIONS: [Operation; 10] = [
         handler: |call| Box::pin(operations::add_card(call)),
     },
     Operation { script: "report.php", fallback: Code::Unknown, handler: |call| Box::pin(report::report(call)) },
+    Operation { script: "account.php", fallback: Code::Unknown, handler: |call| Box::pin(accounts::show(call)) },
 ];
 
 /// Counts requests from nought by the codes that are watched, so that the first of each is seen as a rise.

@@ -11,7 +11,7 @@ use crate::id::TransactionId;
 use crate::transactions::change::{self, Change};
 use crate::transactions::enter::{self, Charged};
 use crate::transactions::{Kind, NewCharge};
-use crate::{tokens, wallet};
+use crate::{proxy, tokens, wallet};
 
 /// The smallest amount that can be charged.
 const CENT: Amount = Amount::hundredths(1);
@@ -192,11 +192,17 @@ pub(super) async fn refund(call: Call) -> Result<Reply> {
 
 async fn follow(call: &Call, kind: Kind) -> Result<Reply> {
     let Call { app, account, form, lifetime } = call;
+    let reference_id = fields::reference_id(form);
+    if let Ok(Some(reference)) = &reference_id {
+        change::check_reference(app, account, reference).await?;
+    }
     let of = form.get("transaction_id").and_then(|text| text.parse::<TransactionId>().ok());
     let of = of.ok_or(Code::TransactionId.refuse())?;
     let amount = if kind == Kind::Void { None } else { Some(fields::amount(form, CENT)?) };
+    let reference_id = reference_id?;
     let receipt = form.yes("email_receipt")?;
-    let id = change::change(app, account, Change { kind, of, amount, receipt }, *lifetime).await?;
+    let change = Change { kind, of, amount, reference_id, receipt };
+    let id = change::change(app, account, &change, *lifetime).await?;
     Ok(Reply::new(&Done::new(id)))
 }
 
@@ -238,7 +244,11 @@ async fn store_card(call: &Call, by_token: bool) -> Result<vault::Stored> {
         country_code: tokens::country(form)?.or_else(|| known.country_code.clone()),
     };
     lifetime.check()?;
-    vault::store(&app.db, &app.vaulting.card_keys, account.id, &funding, &holder, now).await
+    let stored = vault::store(&app.db, &app.vaulting.card_keys, account.id, &funding, &holder, now).await?;
+    if let Some(proxy) = &funding.proxy {
+        proxy::bind(&app.db, account.id, proxy).await;
+    }
+    Ok(stored)
 }
 
 async fn stored_before(call: &Call, token: Option<&str>) -> Result<Option<Reply>> {

@@ -12,14 +12,18 @@ use axum::response::Response;
 use super::{Form, Reply, body, envelope};
 use crate::app::{App, Lifetime};
 use crate::failure::{Code, Failure, Result};
-use crate::{proxy, threeds, tokens, wallet};
+use crate::{accounts, proxy, threeds, tokens, wallet};
 
-/// `POST /services/proxynization`: a card number in, a proxy number out.
+/// `POST /services/proxynization`: a card number in, a proxy number out. With an `app_key` it is that account's alone.
 pub(super) async fn proxynization(state: State<App>, from: ConnectInfo<SocketAddr>, request: Request) -> Response {
     serve(state, from, request, async |app, form| {
         let number = form.get("creditcard_number").and_then(crate::cards::Number::parse);
         let number = number.ok_or(Code::Card.refuse())?;
-        let proxy = proxy::create(&app.db, &app.vaulting, &number, app.clock.now()).await?;
+        let account = match form.get("app_key") {
+            Some(app_key) => Some(accounts::by_app_key(&app.db, Some(app_key)).await?.id),
+            None => None,
+        };
+        let proxy = proxy::create(&app.db, &app.vaulting, &number, account, app.clock.now()).await?;
         Ok(Reply::new(&serde_json::json!({"code": "A01", "description": "Success", "proxy_number": proxy})))
     })
     .await

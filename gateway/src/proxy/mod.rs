@@ -1,5 +1,9 @@
 //! Proxy numbers: what a browser puts in place of a card number, so that a merchant's server never sees one. They look like
 //! card numbers, and the check of Luhn tells them apart: it fails.
+//!
+//! A proxy number that was made for an account is that account's alone. One whose page names no account may be used by any, until a
+//! charge of one of them is approved, or its card is stored in the vault: from then on it is that account's. What was refused or
+//! declined binds nothing, so that nobody can take a number away from another account without being paid by the card behind it.
 
 mod store;
 
@@ -17,27 +21,51 @@ use crate::id::AccountId;
 /// How long a proxy number is good.
 const LIFETIME: Duration = Duration::from_secs(30 * 60);
 
-/// Makes a proxy number for a card number.
+/// A proxy number that an account has used, as it is looked up.
+#[derive(Clone, Debug)]
+pub struct Used(Vec<u8>);
+
+/// Makes a proxy number for a card number, and for this account alone if the page names one.
 ///
 /// # Errors
 /// Only the database's.
-pub async fn create(db: &PgPool, vaulting: &Vaulting, number: &Number, now: Timestamp) -> Result<String> {
+pub async fn create(
+    db: &PgPool,
+    vaulting: &Vaulting,
+    number: &Number,
+    account: Option<AccountId>,
+    now: Timestamp,
+) -> Result<String> {
     let proxy = random_proxy();
     let hash = vaulting.pepper.hash(&proxy);
     let sealed = vaulting.card_keys.seal(number.expose(), &context(&hash));
-    store::insert(db, &hash, &sealed, now.plus(LIFETIME)).await?;
+    store::insert(db, &hash, account, &sealed, now.plus(LIFETIME)).await?;
     Ok(proxy)
 }
 
-/// The card number that a proxy number stands for. The first account that asks is the only one that is told.
+/// The card number that a proxy number stands for, unless it is another account's. Nothing is bound by this: see [`bind`].
 ///
 /// # Errors
 /// Only the database's.
-pub async fn resolve(db: &PgPool, vaulting: &Vaulting, account: AccountId, proxy: &str) -> Result<Option<Number>> {
+pub async fn resolve(
+    db: &PgPool,
+    vaulting: &Vaulting,
+    account: AccountId,
+    proxy: &str,
+) -> Result<Option<(Number, Used)>> {
     let hash = vaulting.pepper.hash(proxy);
-    let Some(sealed) = store::take(db, account, &hash).await? else { return Ok(None) };
+    let Some(sealed) = store::find(db, account, &hash).await? else { return Ok(None) };
     let number = open(&vaulting.card_keys, &sealed, &hash);
-    number.map(Some).ok_or(Failure::NotEntered("the card was encrypted under another key"))
+    let number = number.ok_or(Failure::NotEntered("the card was encrypted under another key"))?;
+    Ok(Some((number, Used(hash.to_vec()))))
+}
+
+/// Binds a proxy number to the account that has charged or stored the card behind it. If that fails nothing is lost: the number
+/// stays usable by other accounts until it expires, as it was.
+pub async fn bind(db: &PgPool, account: AccountId, used: &Used) {
+    if let Err(error) = store::bind(db, account, &used.0).await {
+        tracing::warn!(%error, "a proxy number was not bound to the account that used it");
+    }
 }
 
 fn open(key: &KeyRing, sealed: &[u8], hash: &[u8]) -> Option<Number> {

@@ -24,6 +24,7 @@ pub(super) struct Row {
     pub(super) fee: i64,
     pub(super) currency: String,
     pub(super) reference_id: Option<String>,
+    pub(super) child_reference_id: Option<String>,
     pub(super) brand: Brand,
     pub(super) masked: String,
     pub(super) expiry: String,
@@ -44,6 +45,8 @@ macro_rules! page {
             Row,
             r#"SELECT id AS "id: TransactionId", parent_id AS "parent_id: TransactionId", kind AS "kind: Kind",
                       state AS "state: State", source AS "source: Source", amount, fee, currency, reference_id,
+                      (SELECT c.reference_id FROM gateway.child_references c
+                       WHERE c.transaction_id = transactions.id) AS child_reference_id,
                       brand AS "brand: Brand", masked, expiry, client_ip, details AS "details: Json<Details>", reason,
                       auth_code, avs, cvv, challenge_hash IS NOT NULL AS "three_ds!", created_at
                FROM gateway.transactions

@@ -58,6 +58,7 @@ pub(super) struct Record {
     #[serde(rename = "IP")]
     ip: String,
     reference_id: String,
+    child_reference_id: String,
 }
 
 impl Record {
@@ -116,6 +117,7 @@ impl Record {
             is_risk_hold: "NO",
             ip: row.client_ip.unwrap_or_default(),
             reference_id: row.reference_id.unwrap_or_default(),
+            child_reference_id: row.child_reference_id.unwrap_or_default(),
         }
     }
 }

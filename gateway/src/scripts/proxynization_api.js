@@ -2,6 +2,8 @@
 //
 //   GatewayProxynizationAPI.process("#card", "done")   // the id of the field, or the number itself
 //   function done(responseCode, responseMessage, proxyNumber) { if (responseCode === "A01") { … } }
+//
+// A page that sets GatewayProxynizationAPI.appKey gets numbers that no other account can use.
 (function () {
   "use strict";
   // A module or a bundle has no current script. Beside the script is what it calls.
@@ -9,9 +11,12 @@
   var address = new URL("proxynization", script.src).href;
 
   function protect(number, callback) {
+    var form = new URLSearchParams({ creditcard_number: number });
+    var appKey = window.GatewayProxynizationAPI.appKey;
+    if (appKey) form.set("app_key", appKey);
     fetch(address, {
       method: "POST",
-      body: new URLSearchParams({ creditcard_number: number }),
+      body: form,
       credentials: "omit"
     })
       .then(function (response) { return response.json(); })
@@ -24,6 +29,8 @@
   }
 
   window.GatewayProxynizationAPI = {
+    // The account of the page, if it names one.
+    appKey: "",
     // Always false, so that onsubmit="return GatewayProxynizationAPI.process(…)" waits for the callback. It never throws, for
     // then the form would be submitted with the card in it.
     process: function (first, callbackName) {

@@ -13,6 +13,7 @@ use crate::cards::vault;
 use crate::failure::{Code, Failure, Result};
 use crate::id::TransactionId;
 use crate::limits::{self, Period};
+use crate::proxy;
 use crate::threeds::{self, Challenge, Wish};
 
 /// Of a wallet's token, which is good once.
@@ -46,7 +47,12 @@ pub async fn charge(app: &App, account: &Account, new: NewCharge, lifetime: Life
     };
     let ended = outcome::end(app, id, &ending).await.map_err(|error| outcome::unknown(id, &error))?;
     match ended.state {
-        State::Approved => Ok(Charged::Approved(id)),
+        State::Approved => {
+            if let Some(proxy) = &new.funding.proxy {
+                proxy::bind(&app.db, account.id, proxy).await;
+            }
+            Ok(Charged::Approved(id))
+        }
         State::Declined | State::Failed | State::Challenged | State::InProgress => Err(declined(&ended.reason)),
     }
 }

@@ -83,6 +83,39 @@ pub(super) async fn reference_is_used(
     .await
 }
 
+pub(super) async fn child_reference_is_used(
+    db: &PgPool,
+    account: AccountId,
+    reference: &str,
+) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT 1 FROM gateway.child_references
+                          WHERE account_id = $1 AND reference_id = $2) AS "used!""#,
+        account.uuid(),
+        reference,
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// Writes the reference of a child that is about to be written. Waits for another that has the same and is not committed yet.
+pub(super) async fn insert_child_reference(
+    db: &mut PgConnection,
+    account: AccountId,
+    reference: &str,
+    child: TransactionId,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "INSERT INTO gateway.child_references (account_id, reference_id, transaction_id) VALUES ($1, $2, $3)",
+        account.uuid(),
+        reference,
+        child.uuid(),
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
 pub(super) async fn wallet_token_is_used(db: &mut PgConnection, token: Uuid) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(
         r#"SELECT EXISTS (SELECT 1 FROM gateway.transactions WHERE wallet_token = $1) AS "used!""#,

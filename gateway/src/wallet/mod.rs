@@ -158,6 +158,7 @@ fn read(vaulting: &Vaulting, account: &Account, text: &str, now: Timestamp) -> O
             holder: Holder::default(),
             source: Source::Wallet,
             spends: None,
+            proxy: None,
         },
         amount: Amount::hundredths(inside.hundredths),
         currency: inside.currency,

@@ -15,7 +15,7 @@ const CODES: [&str; 32] = [
 ];
 
 /// The contract's fields of a record.
-const FIELDS: [&str; 40] = [
+const FIELDS: [&str; 41] = [
     "transaction_id",
     "parent_transaction_id",
     "transaction_type",
@@ -56,6 +56,7 @@ const FIELDS: [&str; 40] = [
     "is_risk_hold",
     "IP",
     "reference_id",
+    "child_reference_id",
 ];
 
 /// The codes that were answered, and what was said with each.

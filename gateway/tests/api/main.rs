@@ -1,5 +1,6 @@
 //! The gateway over HTTP: the real process, a real Postgres, and a merchant.
 
+mod account;
 mod audit;
 mod browsers;
 mod changes;
@@ -12,6 +13,7 @@ mod limits;
 mod races;
 mod receipts;
 mod recovery;
+mod references;
 mod report;
 mod rotation;
 mod secrets;

@@ -59,7 +59,7 @@ async fn a_record_tells_what_was_sent_and_what_came_of_it() {
         assert_eq!(record[name], value, "{name}");
     }
     assert!(record["avs_response"].is_string() && record["cvv_response"].is_string());
-    assert_eq!(record.as_object().expect("an object").len(), 40, "{record}");
+    assert_eq!(record.as_object().expect("an object").len(), 41, "{record}");
     let form_of = |name: &str| {
         let text = record[name].as_str().expect(name);
         text.replace(|c: char| c.is_ascii_digit(), "0")

@@ -162,6 +162,43 @@ async fn a_proxy_number_stands_for_a_card_at_one_account() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_failed_charge_of_another_account_does_not_take_a_proxy_number() {
+    let world = World::new().await;
+    let other = world.add_account("other", &["--currency", "EUR", "--three-ds", "false"]).await;
+    let theirs = |form: Form| form.with("username", &other.username).with("api_key", &other.api_key);
+    for number in [DECLINED, GOOD] {
+        let made =
+            world.browse("proxynization", &world.browser().without("app_key").with("creditcard_number", number)).await;
+        let proxy = made.is("A01").text("proxy_number");
+        // Refused for the currency, refused for a field, and inquired about, which charges nothing.
+        world.post("sale.php", &theirs(world.charge(proxy))).await.refuses("10", "");
+        let euros = theirs(world.charge(proxy).with("currency", "EUR"));
+        world.post("authorize.php", &euros.clone().without("cvv")).await.refuses("A1", "cvv");
+        world.post("account_validation.php", &euros).await.is("00");
+        if number == DECLINED {
+            world.post("sale.php", &euros).await.refuses("F", "");
+            world.post("sale.php", &world.charge(proxy)).await.refuses("F", "");
+        } else {
+            world.post("sale.php", &world.charge(proxy)).await.is("00");
+            world.post("sale.php", &euros).await.refuses("02", "");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_names_its_account_gets_a_proxy_number_for_that_alone() {
+    let world = World::new().await;
+    let other = world.add_account("other", &[]).await;
+    let theirs = |form: Form| form.with("username", &other.username).with("api_key", &other.api_key);
+    let made = world.browse("proxynization", &world.browser().with("creditcard_number", GOOD)).await;
+    let proxy = made.is("A01").text("proxy_number");
+    world.post("sale.php", &theirs(world.charge(proxy))).await.refuses("02", "");
+    world.post("sale.php", &world.charge(proxy)).await.is("00");
+    let unknown = world.browser().with("app_key", "0123").with("creditcard_number", GOOD);
+    world.browse("proxynization", &unknown).await.refuses("01", "app_key");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_fields_token_can_be_checked_by_whoever_has_the_accounts_secret() {
     use base64::Engine;
     let world = World::new().await;

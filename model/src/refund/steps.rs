@@ -18,9 +18,14 @@ impl Refunding {
             if row.leased {
                 actions.push(Action::LeaseEnds(of));
             }
-            if row.state.was_sent() && !row.dead && in_flight(state, of) == 0 {
+            // Without a deadline it is a guess.
+            if row.state.was_sent() && !row.dead && (!self.deadline || in_flight(state, of) == 0) {
                 actions.push(Action::RequestsDie(of));
             }
+        }
+        if self.reconciles {
+            let left = |&child: &usize| !is_known(state, child) && !is_under_way(state, state.children[child].of);
+            actions.extend((0..state.children.len()).filter(left).map(Action::Reconcile));
         }
     }
 
@@ -32,7 +37,8 @@ impl Refunding {
             }
             Step::LookingUp(_, recorded) | Step::Doubting(recorded) => {
                 actions.push(Action::LookUp { worker: at, missed: false });
-                if fresh(state, recorded) {
+                if self.found(state, worker.of, recorded).is_some_and(|child| state.children[usize::from(child)].fresh)
+                {
                     actions.push(Action::LookUp { worker: at, missed: true });
                 }
             }
@@ -55,7 +61,7 @@ impl Refunding {
 
     /// The unique index `operations_one_in_flight`.
     fn index_allows(&self, state: &State, operation: usize) -> bool {
-        self.lacks(Flaw::TwoInFlight) || !state.rows[1 - operation].state.was_sent()
+        !self.one_in_flight || !state.rows[1 - operation].state.was_sent()
     }
 
     pub(super) fn take(&self, state: &mut State, action: Action) {
@@ -68,10 +74,14 @@ impl Refunding {
                 state.workers[at].step = Step::Waiting(sending);
             }
             Action::Deliver { worker, made, heard } => {
-                let child = made.then(|| self.receive(state, state.workers[worker].of));
+                let of = state.workers[worker].of;
+                let is_repeated = self.is_repeated(state, of);
+                let child = if made { self.receive(state, of) } else { None };
                 state.workers[worker].step = match child {
                     _ if !heard => Step::Leaving(false),
                     Some(child) => Step::Done(child),
+                    // It is looked up, and never taken for a refusal.
+                    None if is_repeated => Step::Leaving(false),
                     None => refused(state, worker, Step::Refused),
                 };
             }
@@ -95,6 +105,7 @@ impl Refunding {
             Action::LoseStray(of) => state.strays[of] -= 1,
             Action::LeaseEnds(of) => state.rows[of].leased = false,
             Action::RequestsDie(of) => self.requests_die(state, of),
+            Action::Reconcile(child) => reconcile(state, child),
         }
     }
 
@@ -112,7 +123,20 @@ impl Refunding {
         state.workers[at] = Worker { of: operation, fenced: true, step };
     }
 
-    /// `follow::look_up`: the newest child that our books do not have.
+    /// `follow::look_up`: the child with our reference, or where there are none the newest that our books do not have.
+    fn found(&self, state: &State, of: usize, recorded: u8) -> Option<u8> {
+        if !self.references {
+            return unrecorded(state, recorded);
+        }
+        let ours = state.children.iter().position(|child| child.of == of)?;
+        Some(u8::try_from(ours).expect("three at most"))
+    }
+
+    /// Whether the provider has seen the reference of this operation before.
+    fn is_repeated(&self, state: &State, of: usize) -> bool {
+        self.references && state.children.iter().any(|child| child.of == of)
+    }
+
     fn look_up(&self, state: &mut State, at: usize, missed: bool) {
         let (claim, recorded) = match state.workers[at].step {
             Step::LookingUp(claim, recorded) => (Some(claim), recorded),
@@ -126,7 +150,7 @@ impl Refunding {
             | Step::Refused
             | Step::Leaving(_) => return,
         };
-        let found = unrecorded(state, recorded);
+        let found = self.found(state, state.workers[at].of, recorded);
         if let Some(child) = found {
             state.children[usize::from(child)].fresh = false;
         }
@@ -155,10 +179,10 @@ impl Refunding {
         }
     }
 
-    /// What was sent so far can do nothing from now on, because the provider has a deadline.
+    /// What was sent so far can do nothing from now on, if the provider has a deadline.
     fn requests_die(&self, state: &mut State, of: usize) {
         state.rows[of].dead = true;
-        let late = |worker: &&mut Worker| worker.of == of && !self.lacks(Flaw::NoDeadline);
+        let late = |worker: &&mut Worker| worker.of == of && self.deadline;
         for worker in state.workers.iter_mut().filter(late) {
             if let Step::Armed(sending) = &mut worker.step {
                 sending.expired = true;
@@ -166,10 +190,13 @@ impl Refunding {
         }
     }
 
-    /// The provider gives money back, each time it is asked.
-    fn receive(&self, state: &mut State, of: usize) -> u8 {
+    /// The provider gives money back, each time it is asked; once for a reference.
+    fn receive(&self, state: &mut State, of: usize) -> Option<u8> {
+        if self.is_repeated(state, of) {
+            return None;
+        }
         state.children.push(Child { of, fresh: self.lags });
-        u8::try_from(state.children.len() - 1).expect("three at most")
+        Some(u8::try_from(state.children.len() - 1).expect("three at most"))
     }
 
     /// `outcome::refund`, or `perform::leave_unknown`.
@@ -213,8 +240,24 @@ fn unrecorded(state: &State, recorded: u8) -> Option<u8> {
     (0..children).rev().find(|child| recorded & (1 << child) == 0)
 }
 
-fn fresh(state: &State, recorded: u8) -> bool {
-    unrecorded(state, recorded).is_some_and(|child| state.children[usize::from(child)].fresh)
+/// Whether our books have this refund, or a person was told of it.
+pub(super) fn is_known(state: &State, child: usize) -> bool {
+    state.noticed & (1 << child) != 0
+        || state.rows.iter().any(|row| row.state == RowState::Succeeded(u8::try_from(child).expect("three at most")))
+}
+
+/// `Known::is_under_way`.
+fn is_under_way(state: &State, of: usize) -> bool {
+    state.rows[of].state.is_open() && state.rows[of].leased
+}
+
+/// `reconcile::compare`: an outcome that our books lack is recorded, and what does not fit them is for a person.
+fn reconcile(state: &mut State, child: usize) {
+    let of = state.children[child].of;
+    match state.rows[of].state.is_open() {
+        true => state.rows[of].finish(RowState::Succeeded(u8::try_from(child).expect("three at most"))),
+        false => state.noticed |= 1 << child,
+    }
 }
 
 /// Requests of the operation that may still be acted on.

@@ -1,66 +1,54 @@
 //! A provider's statement of one day beside our books, both ways. Nothing is changed: that is `flows::reconcile`, which runs by
 //! itself every minute.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use sqlx::PgPool;
 
 use crate::accounts::Mode;
 use crate::calendar::{Date, TimeZone};
 use crate::error::{Error, Result};
-use crate::id::{AccountId, OperationId, PaymentId, ProviderAccountId};
-use crate::operations::{Kind, PROVIDER_TIMEOUT, State};
-use crate::providers::{Answer, Provider, ProviderKind, Providers, RecoveryClass, StatementLine};
+use crate::flows::books::{About, Difference, Ours, between, differs, look_up, ours as shown, theirs, told_by};
+use crate::id::{AccountId, OperationId, ProviderAccountId};
+use crate::money::Money;
+use crate::operations::books::{self, Known};
+use crate::operations::{Kind, State};
+use crate::providers::{Entry, Provider, ProviderKind, Providers, RecoveryClass, StatementLine};
 use crate::time::Timestamp;
 
 /// What was sent within the day may be booked so long after it, and the other way round.
 const MARGIN: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// Lines of one reading, and readings of one day.
-const LINES: i64 = 1000;
-const READINGS: usize = 500;
+/// Operations that are looked up one by one, at most.
+const LOOK_UPS: usize = 1_000;
 /// Operations of a provider account that are looked at, at most, and in one statement.
 const OURS: usize = 500_000;
 const PAGE: i64 = 10_000;
 
-/// How the two sides differ about one reference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Difference {
-    /// The provider has it, and we know no such reference.
-    MissingWithUs,
-    /// We have it as done, and the provider's statement does not.
-    MissingAtProvider,
-    /// Both have it, with different amounts.
-    Amount,
-    /// The provider has done it, and we have another end of it or none, or under another name.
-    Status,
-}
-
-impl Difference {
-    /// As it is printed.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::MissingWithUs => "missing_with_us",
-            Self::MissingAtProvider => "missing_at_provider",
-            Self::Amount => "amount",
-            Self::Status => "status",
-        }
-    }
-}
-
-/// One reference about which they differ.
+/// One line or operation about which they differ.
 #[derive(Debug)]
 pub struct Disagreement {
     /// How.
     pub difference: Difference,
-    /// Our name for it, or the one that it has there.
+    /// About what.
+    pub entry: Entry,
+    /// Our name for it, or the one that it has there; empty if it has none.
     pub reference: String,
     /// What the provider says.
     pub theirs: Value,
     /// What we say.
     pub ours: Value,
+}
+
+/// What was done of one kind in one currency, by each side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Total {
+    /// Lines of the provider's, and their sum.
+    pub theirs: (u64, i64),
+    /// Operations of ours that these are about, or that the provider lacks, and their sum.
+    pub ours: (u64, i64),
 }
 
 /// One provider account of the account, compared.
@@ -76,12 +64,15 @@ pub struct Compared {
     pub operations: usize,
     /// Where they differ.
     pub disagreements: Vec<Disagreement>,
+    /// By what was done and the currency, such as `("refund", "USD")`.
+    pub totals: BTreeMap<(&'static str, &'static str), Total>,
     /// Why it could not be compared, if so.
     pub not_compared: Option<String>,
 }
 
 struct Account {
     id: ProviderAccountId,
+    account_id: AccountId,
     provider: ProviderKind,
     mode: Mode,
 }
@@ -93,7 +84,7 @@ struct Account {
 pub async fn compare_books(db: &PgPool, providers: &Providers, account: AccountId, day: Date) -> Result<Vec<Compared>> {
     let accounts = sqlx::query_as!(
         Account,
-        "SELECT p.id, p.provider, a.mode FROM accounts a JOIN provider_accounts p ON p.account_id = a.id
+        "SELECT p.id, p.account_id, p.provider, a.mode FROM accounts a JOIN provider_accounts p ON p.account_id = a.id
          WHERE a.id = $1 ORDER BY p.account_id, p.id",
         account.uuid()
     );
@@ -110,6 +101,25 @@ pub async fn compare_books(db: &PgPool, providers: &Providers, account: AccountI
     Ok(compared)
 }
 
+impl Compared {
+    fn add(&mut self, entry: Entry, money: Money, add: impl FnOnce(&mut Total, i64)) {
+        // A void's sum is that of its charge, which is there already.
+        let minor = if entry == Entry::Void { 0 } else { money.minor };
+        add(self.totals.entry((entry.name(), money.currency.code())).or_default(), minor);
+    }
+
+    fn add_theirs(&mut self, line: &StatementLine) {
+        self.add(line.entry, line.money, |total, minor| total.theirs = (total.theirs.0 + 1, total.theirs.1 + minor));
+    }
+
+    fn add_ours(&mut self, known: &Known) {
+        let (Some(entry), Some(money)) = (known.entry(), known.money()) else { return };
+        if known.state == State::Succeeded {
+            self.add(entry, money, |total, minor| total.ours = (total.ours.0 + 1, total.ours.1 + minor));
+        }
+    }
+}
+
 async fn compare(db: &PgPool, providers: &Providers, at: &Account, began: Timestamp) -> Result<Compared> {
     let mut compared = Compared {
         provider_account: at.id,
@@ -117,6 +127,7 @@ async fn compare(db: &PgPool, providers: &Providers, at: &Account, began: Timest
         lines: 0,
         operations: 0,
         disagreements: vec![],
+        totals: BTreeMap::new(),
         not_compared: None,
     };
     let Some(provider) = providers.get(at.provider) else {
@@ -130,65 +141,65 @@ async fn compare(db: &PgPool, providers: &Providers, at: &Account, began: Timest
             return Ok(compared);
         }
     };
-    let Some(mut ours) = ours(db, at, began).await? else {
+    let Some(sent) = sent_within(db, at, began).await? else {
         compared.not_compared = Some(format!("there are more than {OURS} operations of ours around that day"));
         return Ok(compared);
     };
-    // What was sent on another day and booked on this one.
-    let missing: Vec<_> =
-        lines.iter().map(|line| &line.reference).filter(|reference| !ours.contains_key(*reference)).cloned().collect();
-    ours.extend(by_reference(db, at.id, &missing).await?);
     let end = began.plus(DAY);
-    let within = |instant: Timestamp| began <= instant && instant < end;
-    let mut seen = HashSet::new();
-    for line in &lines {
-        let known = ours.get(&line.reference);
-        seen.insert(line.reference.as_str());
-        if within(line.occurred_at) {
-            compared.lines += 1;
-            compared.disagreements.extend(of_line(line, known));
+    let ours = Ours::about(db, at.account_id, at.id, &lines).await?;
+    for line in lines.iter().filter(|line| began <= line.occurred_at && line.occurred_at < end) {
+        compared.lines += 1;
+        compared.add_theirs(line);
+        let about = ours.of(line);
+        if let About::Ours(known) = &about {
+            compared.add_ours(known);
         }
+        compared.disagreements.extend(of_line(line, &about));
     }
-    let mut untold = Vec::new();
-    for (reference, row) in &ours {
-        let is_told = at.provider == ProviderKind::Mock || matches!(row.kind, Kind::Sale | Kind::Authorize);
-        let is_done = row.state == State::Succeeded && row.kind != Kind::StoreCard;
-        if is_told && is_done && row.first_sent_at.is_some_and(within) {
-            compared.operations += 1;
-            if !seen.contains(reference.as_str()) {
-                untold.push(row);
+    let done: Vec<_> =
+        sent.into_iter().filter(|known| known.state == State::Succeeded && known.kind != Kind::StoreCard).collect();
+    compared.operations = done.len();
+    let is_told = told_by(&lines);
+    let untold = done.into_iter().filter(|known| !is_told(known)).collect();
+    match missing_at_provider(provider, at.id, end, untold).await {
+        Ok(missing) => {
+            for (known, difference, line) in missing {
+                compared.add_ours(&known);
+                compared.disagreements.push(Disagreement {
+                    difference,
+                    entry: known.entry().unwrap_or(Entry::Charge),
+                    reference: known.reference.clone(),
+                    theirs: line.as_ref().map_or(Value::Null, theirs),
+                    ours: shown(&known),
+                });
             }
         }
-    }
-    match missing_at_provider(provider, at.id, end, untold).await {
-        Ok(missing) => compared.disagreements.extend(missing),
         Err(reason) => compared.not_compared = Some(reason),
     }
     compared.disagreements.sort_by(|a, b| a.reference.cmp(&b.reference));
     Ok(compared)
 }
 
-/// Those of ours that the statement does not tell of later either: what was sent within the day may have been booked when its
-/// outcome was found, days later.
+/// Those of ours that the provider does not have: neither in a later statement, for what was sent within the day may have been booked
+/// when its outcome was found, days later, nor by its own name for them.
 async fn missing_at_provider(
     provider: &dyn Provider,
     account: ProviderAccountId,
     end: Timestamp,
-    mut untold: Vec<&Row>,
-) -> std::result::Result<Vec<Disagreement>, String> {
-    let latest = untold.iter().filter_map(|row| row.settled_at).max().map(|at| at.plus(MARGIN));
+    mut untold: Vec<Known>,
+) -> std::result::Result<Vec<(Known, Difference, Option<StatementLine>)>, String> {
+    let latest = untold.iter().filter_map(|known| known.settled_at).max().map(|at| at.plus(MARGIN));
     if let Some(until) = latest.filter(|until| *until > end) {
-        let later = statement(provider, account, end, until).await?;
-        let told: HashSet<_> = later.iter().map(|line| line.reference.as_str()).collect();
-        untold.retain(|row| !told.contains(row.reference.as_str()));
+        let later = between(provider, account, end, until).await?;
+        let is_told = told_by(&later);
+        untold.retain(|known| !is_told(known));
     }
-    let missing = untold.into_iter().map(|row| Disagreement {
-        difference: Difference::MissingAtProvider,
-        reference: row.reference.clone(),
-        theirs: Value::Null,
-        ours: row.shown(),
-    });
-    Ok(missing.collect())
+    let looked_up = look_up(provider, account, untold, LOOK_UPS).await;
+    match looked_up.stopped {
+        None => Ok(looked_up.differ),
+        Some((known, Some(why))) => Err(format!("the provider did not say whether it has {}: {why}", known.reference)),
+        Some((_, None)) => Err(format!("more than {LOOK_UPS} operations of ours are not in the statement")),
+    }
 }
 
 /// The statement of the day with its margins, or why there is none.
@@ -201,84 +212,30 @@ async fn lines_of_day(
     if class == RecoveryClass::Neither {
         return Err("the provider keeps no references (class C): compare its own report by hand".to_owned());
     }
-    let before = began.as_millisecond() - i64::try_from(MARGIN.as_millis()).unwrap_or_default();
-    let since = Timestamp::from_millisecond(before).unwrap_or(began);
-    statement(provider, account, since, began.plus(DAY + MARGIN)).await
-}
-
-/// All lines between two instants.
-async fn statement(
-    provider: &dyn Provider,
-    account: ProviderAccountId,
-    mut since: Timestamp,
-    end: Timestamp,
-) -> std::result::Result<Vec<StatementLine>, String> {
-    let (mut lines, mut seen): (Vec<StatementLine>, HashSet<String>) = <_>::default();
-    for _ in 0..READINGS {
-        let asked = tokio::time::timeout(PROVIDER_TIMEOUT * 6, provider.statement(account, since, LINES)).await;
-        let page = asked.map_err(|_| "no statement in time".to_owned())?.map_err(|fault| fault.to_string())?;
-        let full = i64::try_from(page.len()).is_ok_and(|count| count >= LINES);
-        let last = page.last().map(|line| line.occurred_at);
-        let before = lines.len();
-        lines.extend(page.into_iter().filter(|line| line.occurred_at < end && seen.insert(line.reference.clone())));
-        match last {
-            Some(last) if full && last < end && lines.len() > before => since = last,
-            Some(last) if full && last < end => return Err(format!("the statement stands still at {last}")),
-            _ => return Ok(lines),
-        }
-    }
-    Err(format!("the statement up to {end} is too long"))
-}
-
-struct Row {
-    id: OperationId,
-    reference: String,
-    kind: Kind,
-    state: State,
-    provider_ref: Option<String>,
-    first_sent_at: Option<Timestamp>,
-    /// When it was sent last, or its outcome was written, whichever is later.
-    settled_at: Option<Timestamp>,
-    payment_id: Option<PaymentId>,
-    /// What was approved, of a charge; what was asked for, of others.
-    amount: Option<i64>,
-}
-
-impl Row {
-    fn shown(&self) -> Value {
-        json!({
-            "operation": self.id, "kind": self.kind.name(), "state": self.state.name(), "provider_ref": self.provider_ref,
-            "payment": self.payment_id, "amount": self.amount,
-        })
-    }
-}
-
-fn keyed(rows: Vec<Row>) -> HashMap<String, Row> {
-    rows.into_iter().map(|row| (row.reference.clone(), row)).collect()
+    between(provider, account, began.minus(MARGIN), began.plus(DAY + MARGIN)).await
 }
 
 /// Our operations that were sent within the day. References are ids and begin with their time; that of a test account may be
 /// ahead, so all of its operations are looked at. None if there are too many to be looked at.
-async fn ours(db: &PgPool, at: &Account, began: Timestamp) -> Result<Option<HashMap<String, Row>>> {
+async fn sent_within(db: &PgPool, at: &Account, began: Timestamp) -> Result<Option<Vec<Known>>> {
     let floor = |instant: Timestamp| {
         let text = OperationId::new(instant).to_string();
         // The ten characters of the time, after the prefix.
         text.get(..OperationId::PREFIX.len() + 10).unwrap_or_default().to_owned()
     };
-    let day_before = began.as_millisecond() - i64::try_from(DAY.as_millis()).unwrap_or_default();
     let (mut after, before) = match at.mode {
-        Mode::Live => (floor(Timestamp::from_millisecond(day_before).unwrap_or(began)), floor(began.plus(DAY * 2))),
+        Mode::Live => (floor(began.minus(DAY)), floor(began.plus(DAY * 2))),
         // A ULID begins with 7 at the most.
         Mode::Test => (OperationId::PREFIX.to_owned(), format!("{}8", OperationId::PREFIX)),
     };
-    let (mut found, mut looked_at) = (HashMap::new(), 0);
+    let (mut found, mut looked_at) = (Vec::new(), 0);
     loop {
-        let page = page(db, at.id, &after, &before).await?;
+        let page = books::page(db, at.id, &after, &before, PAGE).await?;
         let is_full = i64::try_from(page.len()).is_ok_and(|len| len >= PAGE);
         looked_at += page.len();
-        let Some(last) = page.last().map(|row| row.reference.clone()) else { return Ok(Some(found)) };
-        let of_day = |row: &Row| row.first_sent_at.is_some_and(|at| began <= at && at < began.plus(DAY));
-        found.extend(keyed(page.into_iter().filter(of_day).collect()));
+        let Some(last) = page.last().map(|known| known.reference.clone()) else { return Ok(Some(found)) };
+        let of_day = |known: &Known| known.first_sent_at.is_some_and(|at| began <= at && at < began.plus(DAY));
+        found.extend(page.into_iter().filter(of_day));
         if !is_full {
             return Ok(Some(found));
         }
@@ -289,94 +246,18 @@ async fn ours(db: &PgPool, at: &Account, began: Timestamp) -> Result<Option<Hash
     }
 }
 
-async fn page(db: &PgPool, at: ProviderAccountId, after: &str, before: &str) -> Result<Vec<Row>> {
-    let rows = sqlx::query_as!(
-        Row,
-        r#"SELECT o.id AS "id!", o.reference AS "reference!", o.kind AS "kind!: Kind", o.state AS "state!: State", o.provider_ref AS "provider_ref?",
-                  o.first_sent_at AS "first_sent_at?", greatest(o.last_sent_at, o.finished_at) AS settled_at, o.payment_id AS "payment_id?",
-                  CASE WHEN o.kind IN ('sale', 'authorize') AND o.state = 'succeeded' THEN p.amount ELSE o.amount END AS amount
-           FROM (SELECT * FROM operations WHERE provider_account_id = $1 AND reference > $2 AND reference < $3
-                 ORDER BY provider_account_id, reference LIMIT $4) o
-           LEFT JOIN payments p ON p.id = o.payment_id"#,
-        at.uuid(),
-        after,
-        before,
-        PAGE,
-    );
-    let mut rows = rows.fetch_all(db).await?;
-    rows.sort_by(|a, b| a.reference.cmp(&b.reference));
-    Ok(rows)
-}
-
-async fn by_reference(db: &PgPool, at: ProviderAccountId, references: &[String]) -> Result<HashMap<String, Row>> {
-    let rows = sqlx::query_as!(
-        Row,
-        r#"SELECT o.id, o.reference, o.kind, o.state, o.provider_ref, o.first_sent_at,
-                  greatest(o.last_sent_at, o.finished_at) AS settled_at, o.payment_id,
-                  CASE WHEN o.kind IN ('sale', 'authorize') AND o.state = 'succeeded' THEN p.amount ELSE o.amount END AS amount
-           FROM operations o LEFT JOIN payments p ON p.id = o.payment_id
-           WHERE o.provider_account_id = $1 AND o.reference = ANY ($2)"#,
-        at.uuid(),
-        references,
-    );
-    Ok(keyed(rows.fetch_all(db).await?))
-}
-
-fn of_line(line: &StatementLine, known: Option<&Row>) -> Option<Disagreement> {
-    let (named, amount) = match &line.answer {
-        Answer::Charged { provider_ref, amount, .. } => (provider_ref, Some(*amount)),
-        Answer::Done { provider_ref } => (provider_ref, None),
-        Answer::Mismatched { provider_ref, total } => (provider_ref, Some(*total)),
-        Answer::Challenged { .. } | Answer::Declined { .. } | Answer::Refused { .. } | Answer::Stored { .. } => {
-            return None;
-        }
-    };
-    let difference = match known {
-        None => Difference::MissingWithUs,
-        Some(row) if row.state != State::Succeeded || row.provider_ref.as_ref() != Some(named) => Difference::Status,
-        Some(row) if amount.is_some() && row.amount != amount => Difference::Amount,
-        Some(_) => return None,
+fn of_line(line: &StatementLine, about: &About<'_>) -> Option<Disagreement> {
+    let (difference, known) = match about {
+        About::Ours(known) => (differs(known, line)?, Some(*known)),
+        // What is under way at this moment.
+        About::Nobody { may_be: Some(known), .. } => (Difference::Status, Some(*known)),
+        About::Nobody { may_be: None, .. } => (Difference::MissingWithUs, None),
     };
     Some(Disagreement {
         difference,
+        entry: line.entry,
         reference: line.reference.clone(),
-        theirs: json!({"provider_ref": named, "amount": amount, "occurred_at": line.occurred_at}),
-        ours: known.map_or(Value::Null, Row::shown),
+        theirs: theirs(line),
+        ours: known.map_or(Value::Null, shown),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn line(amount: i64) -> StatementLine {
-        let occurred_at = Timestamp::from_millisecond(1_800_000_000_000).expect("in range");
-        let answer = Answer::Charged { provider_ref: "ch_1".into(), amount, card: None };
-        StatementLine { reference: "op_1".into(), answer, occurred_at }
-    }
-
-    fn row(state: State, provider_ref: &str) -> Row {
-        Row {
-            id: OperationId::new(line(1).occurred_at),
-            reference: "op_1".into(),
-            kind: Kind::Sale,
-            state,
-            provider_ref: Some(provider_ref.into()),
-            first_sent_at: None,
-            settled_at: None,
-            payment_id: None,
-            amount: Some(500),
-        }
-    }
-
-    #[test]
-    fn each_way_to_differ_has_its_name() {
-        let told = |line, known: Option<&Row>| of_line(&line, known).map(|found| found.difference);
-        let done = row(State::Succeeded, "ch_1");
-        assert_eq!(told(line(500), Some(&done)), None);
-        assert_eq!(told(line(500), None), Some(Difference::MissingWithUs));
-        assert_eq!(told(line(499), Some(&done)), Some(Difference::Amount));
-        assert_eq!(told(line(500), Some(&row(State::Failed, "ch_1"))), Some(Difference::Status));
-        assert_eq!(told(line(500), Some(&row(State::Succeeded, "ch_2"))), Some(Difference::Status));
-    }
 }

@@ -6,6 +6,7 @@ use sqlx::PgPool;
 
 use crate::clock::{CLOCK_TOLERANCE, Clock};
 use crate::error::Result;
+use crate::flows::open_differences;
 use crate::id::{AccountId, OperationId, PaymentId, WebhookEndpointId};
 use crate::invoices;
 use crate::operations::{self, Breaker, Kind};
@@ -94,6 +95,7 @@ pub async fn examine(db: &PgPool, clock: &Clock) -> Result<Vec<Finding>> {
         test_clocks(db).await?,
         unwanted_charges(db).await?,
         orphans(db).await?,
+        differences(db).await?,
         webhooks(db).await?,
         endpoints(db).await?,
         secrets(db).await?,
@@ -346,6 +348,19 @@ async fn unwanted_charges(db: &PgPool) -> Result<Finding> {
                 first.payment_id
             ),
             "docs/runbooks/double-charge.md lists them; make sure that each was refunded at the provider",
+        ),
+    })
+}
+
+async fn differences(db: &PgPool) -> Result<Finding> {
+    let open: i64 = open_differences(db).await?.into_iter().map(|(_, count)| count).sum();
+    Ok(match open {
+        0 => Finding::ok("book differences", "none is unresolved"),
+        open => Finding::of(
+            "book differences",
+            Grade::Bad,
+            format!("{open} between a provider's books and ours are unresolved"),
+            "ctl differences list; docs/runbooks/reconciliation.md says what to do about each",
         ),
     })
 }

@@ -7,7 +7,7 @@ mod keys;
 mod payment;
 mod verdict;
 
-pub use books::{Compared, Difference, Disagreement, compare_books};
+pub use books::{Compared, Disagreement, Total, compare_books};
 pub use doctor::{Finding, Grade, clock_off, examine};
 pub use invoice::{WhyInvoice, why_invoice};
 pub use keys::examine_keys;

@@ -109,7 +109,10 @@ impl Known {
                     json!({"state": BookedState::Approved.name(), "provider_ref": provider_ref})
                 }
                 Answer::Declined { decline, .. } => json!({"state": "declined", "code": decline.code}),
-                Answer::Refused { reason } => json!({"state": BookedState::Failed.name(), "reason": reason}),
+                Answer::Mismatched { provider_ref, total } => {
+                    json!({"state": BookedState::Approved.name(), "provider_ref": provider_ref, "amount": total})
+                }
+                Answer::Refused { reason, .. } => json!({"state": BookedState::Failed.name(), "reason": reason}),
                 Answer::Challenged { .. } => json!({"state": BookedState::Pending.name()}),
             },
         }
@@ -211,9 +214,9 @@ fn differences(claimed: &Claimed, operation: &OperationRow, resolution: &Resolut
 /// Why it cannot be entered that nothing was done.
 fn contradiction(found: &Found) -> Option<&'static str> {
     match found {
-        Found::Answer(Answer::Charged { .. } | Answer::Done { .. } | Answer::Stored { .. }) => {
-            Some("the provider has done it")
-        }
+        Found::Answer(
+            Answer::Charged { .. } | Answer::Mismatched { .. } | Answer::Done { .. } | Answer::Stored { .. },
+        ) => Some("the provider has done it"),
         Found::Answer(Answer::Challenged { .. }) | Found::Pending => Some("the provider has not come to an end of it"),
         Found::Answer(Answer::Declined { .. } | Answer::Refused { .. }) | Found::Nothing => None,
     }

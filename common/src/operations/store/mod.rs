@@ -1,16 +1,16 @@
 //! The SQL of operations.
 
 pub(super) mod admin;
+pub(super) mod books;
 pub(super) mod breaker;
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
 
 use super::{
-    Backlog, Claimed, Due, FIRST_PUSH_AFTER, Kind, Known, Locked, NewOperation, Origin, Outcome, PROVIDER_TIMEOUT,
-    State, Subject, Unfinished,
+    Backlog, Claimed, Due, FIRST_PUSH_AFTER, Kind, Locked, NewOperation, Origin, Outcome, PROVIDER_TIMEOUT, State,
+    Subject, Unfinished,
 };
 use crate::accounts::AccountTime;
 use crate::error::{Error, Result};
@@ -246,34 +246,6 @@ pub(super) async fn next_refund(
     .fetch_optional(tx)
     .await?;
     Ok(id)
-}
-
-pub(super) async fn by_reference(
-    db: &PgPool,
-    provider_account: ProviderAccountId,
-    references: &[String],
-) -> Result<HashMap<String, Known>> {
-    let rows = sqlx::query!(
-        r#"SELECT id, reference, state, provider_ref,
-                  extract(epoch FROM clock_timestamp() - created_at)::float8 AS "age_seconds!",
-                  coalesce(lease_until >= clock_timestamp(), false) AS "is_held!"
-           FROM operations WHERE provider_account_id = $1 AND reference = ANY($2)"#,
-        provider_account.uuid(),
-        references
-    )
-    .fetch_all(db)
-    .await?;
-    let known = rows.into_iter().map(|row| {
-        let known = Known {
-            id: row.id,
-            state: row.state,
-            provider_ref: row.provider_ref,
-            age_seconds: row.age_seconds,
-            is_held: row.is_held,
-        };
-        (row.reference, known)
-    });
-    Ok(known.collect())
 }
 
 /// As long as the fence is ours, nobody has claimed it since, and the lease may begin anew. Answers until when the provider may

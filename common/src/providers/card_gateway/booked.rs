@@ -25,13 +25,14 @@ pub(super) async fn booked(wire: &Wire, account: &Credentials, id: &str) -> Resu
         State::Declined(_) | State::NotProcessed => BookedState::Failed,
     };
     let money = if kind == BookedKind::Void { None } else { Some(record.money()?) };
-    // What follows a charge shows the reference of that charge.
+    // What follows a charge has a reference of its own, unless it came without one.
     let is_charge = record.is_charge();
+    let own = if is_charge { record.reference_id } else { record.child_reference_id };
     Ok(Some(Booked {
         kind,
         state,
         money,
-        reference: is_charge.then_some(record.reference_id),
+        reference: Some(own).filter(|own| !own.is_empty()),
         charge: (!is_charge).then_some(record.parent_transaction_id),
     }))
 }

@@ -285,7 +285,7 @@ fn an_answer_that_cannot_be_read_is_no_outcome() {
         let token = Secret::new("fld_1".to_owned());
         is_right(&liar.asked(status, &body, async |w, a| sale::store_card(w, a, &token).await), status, code);
         let refund = || follow::Follow { charge: ID, kind: follow::Kind::Refund(usd(500)) };
-        let done = liar.asked(status, &body, async |w, a| follow::execute(w, a, refund(), at(1_800_000_010_000)).await);
+        let done = liar.asked(status, &body, async |w, a| follow::execute(w, a, refund(), &request()).await);
         is_right(&done, status, code);
     });
 }
@@ -310,7 +310,7 @@ fn only_a_report_says_what_became_of_a_request() {
         let follow = || follow::Follow { charge: ID, kind: follow::Kind::Refund(usd(500)) };
         let found = [
             liar.asked(status, &body, async |wire, account| sale::look_up(wire, account, &request()).await),
-            liar.asked(status, &body, async |wire, account| follow::look_up(wire, account, follow(), &[]).await),
+            liar.asked(status, &body, async |wire, account| follow::look_up(wire, account, follow(), &request()).await),
         ];
         for (found, kind) in found.iter().zip(["SALE", "REFUND"]) {
             match found {
@@ -341,7 +341,7 @@ fn only_a_report_says_what_became_of_a_request() {
             created_at: since,
             captured_at: Some(since),
         };
-        let standing = liar.asked(status, &body, async |w, a| inquiry::standing(w, a, &inquired).await);
+        let standing = liar.asked(status, &body, async |w, a| inquiry::report(w, a, &inquired).await);
         assert!(standing.is_err() || code == Some("00"));
     });
 }
@@ -388,7 +388,7 @@ impl Liar {
         let pages = [&[page(&json!([sale()]))], pages].concat();
         let pages = pages.iter().map(|page| (200, page.to_string().into_bytes()));
         let follow = follow::Follow { charge: ID, kind: follow::Kind::Refund(usd(500)) };
-        self.told(pages, async |wire, account| follow::look_up(wire, account, follow, &[]).await)
+        self.told(pages, async |wire, account| follow::look_up(wire, account, follow, &request()).await)
     }
 
     fn lines_by(&self, page: &Value) -> Result<usize, Fault> {

@@ -5,14 +5,20 @@ use std::time::Duration;
 
 use super::report::{Record, State, Type};
 use super::wire::Wire;
-use super::{Credentials, report};
+use super::{Credentials, report, statement};
 use crate::calendar::TimeZone;
-use crate::providers::{Fault, Inquired, ProviderKind, Standing};
+use crate::providers::{ChargeReport, Fault, Inquired, ProviderKind, Standing};
 use crate::time::Timestamp;
 
-pub(super) async fn standing(wire: &Wire, account: &Credentials, inquired: &Inquired) -> Result<Standing, Fault> {
-    let unknown = |why: &str| Fault::Unknown(format!("the charge {}: {why}", inquired.charge));
+pub(super) async fn report(wire: &Wire, account: &Credentials, inquired: &Inquired) -> Result<ChargeReport, Fault> {
     let family = report::by_reference(wire, account, &inquired.reference).await?;
+    let standing = standing(&family, inquired)?;
+    let lines = family.iter().filter_map(|record| statement::line(record).transpose());
+    Ok(ChargeReport { standing, lines: Some(lines.collect::<Result<_, _>>()?) })
+}
+
+fn standing(family: &[Record], inquired: &Inquired) -> Result<Standing, Fault> {
+    let unknown = |why: &str| Fault::Unknown(format!("the charge {}: {why}", inquired.charge));
     let charge = family.iter().find(|record| record.transaction_id == inquired.charge);
     let charge = charge.ok_or_else(|| unknown("the report has none"))?;
     if charge.state()? != State::Done {

@@ -1,9 +1,9 @@
 //! The card gateway as a provider: forms over HTTP, and the report for whoever lost an answer (docs/gateway.md).
 //!
-//! Class B. A charge is looked up by its `reference_id`, and a repeated one is refused for ever. What follows a charge shows its
-//! parent's reference alone: there is one such request at a time for a payment, so what the report has beside what our books
-//! have is that one's.
+//! Class B. A charge is looked up by its `reference_id`, and a repeated one is refused for ever. So is what follows a charge, by a
+//! reference of its own, which the report shows as `child_reference_id`.
 
+mod account;
 mod booked;
 mod credentials;
 mod decline;
@@ -26,6 +26,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sqlx::PgPool;
 
+pub use account::{AccountSettings, Settings, account_settings};
 pub use credentials::{Credentials, read as read_credentials};
 pub use field_token::{FieldToken, PREFIX as FIELD_PREFIX};
 
@@ -33,7 +34,7 @@ use self::credentials::Remembered;
 use self::follow::Follow;
 use self::wire::Wire;
 use super::{
-    Action, Answer, Booked, Card, Fault, Found, Inquired, Provider, RecoveryClass, Request, Standing, StatementLine,
+    Action, Answer, Booked, Card, ChargeReport, Fault, Found, Inquired, Provider, RecoveryClass, Request, StatementLine,
 };
 use crate::crypto::KeyRing;
 use crate::id::ProviderAccountId;
@@ -85,7 +86,7 @@ impl Provider for CardGateway {
                 Action::StoreCard { token } => sale::store_card(&self.wire, &account, token).await,
                 Action::Capture { .. } | Action::Void { .. } | Action::Refund { .. } => {
                     let follow = follow_of(&request.action)?;
-                    follow::execute(&self.wire, &account, follow, request.valid_until).await
+                    follow::execute(&self.wire, &account, follow, &request).await
                 }
             }
         }
@@ -99,7 +100,7 @@ impl Provider for CardGateway {
                 Action::Charge { .. } => sale::look_up(&self.wire, &account, &request).await,
                 Action::StoreCard { .. } => Ok(Found::Nothing),
                 Action::Capture { .. } | Action::Void { .. } | Action::Refund { .. } => {
-                    follow::look_up(&self.wire, &account, follow_of(&request.action)?, &request.recorded).await
+                    follow::look_up(&self.wire, &account, follow_of(&request.action)?, &request).await
                 }
             }
         }
@@ -131,10 +132,22 @@ impl Provider for CardGateway {
         .boxed()
     }
 
-    fn inquire(&self, inquired: Inquired) -> BoxFuture<'_, Result<Standing, Fault>> {
+    fn booked_line(
+        &self,
+        account: ProviderAccountId,
+        provider_ref: String,
+    ) -> BoxFuture<'_, Result<Option<StatementLine>, Fault>> {
+        async move {
+            let account = self.credentials(account).await?;
+            statement::booked(&self.wire, &account, &provider_ref).await
+        }
+        .boxed()
+    }
+
+    fn inquire(&self, inquired: Inquired) -> BoxFuture<'_, Result<ChargeReport, Fault>> {
         async move {
             let account = self.credentials(inquired.account).await?;
-            inquiry::standing(&self.wire, &account, &inquired).await
+            inquiry::report(&self.wire, &account, &inquired).await
         }
         .boxed()
     }

@@ -60,6 +60,9 @@ pub(super) struct Record {
     #[serde(default)]
     pub(super) total_amount: String,
     pub(super) reference_id: String,
+    /// Of a child its own; a release of the gateway from before it had any leaves it out.
+    #[serde(default)]
+    pub(super) child_reference_id: String,
 }
 
 /// A page of the report.
@@ -118,6 +121,18 @@ impl Record {
         money.ok_or_else(|| self.unknown("an amount that is none"))
     }
 
+    /// What moved, in minor units: with a convenience fee, if there is one. Some reports have no total.
+    ///
+    /// # Errors
+    /// [`Fault::Unknown`] if that is no money.
+    pub(super) fn total(&self) -> Result<Money, Fault> {
+        let money = self.money()?;
+        match self.total_amount.as_str() {
+            "" => Ok(money),
+            total => Money::from_decimal(total, money.currency).ok_or_else(|| self.unknown("a total that is none")),
+        }
+    }
+
     /// What became of a charge.
     ///
     /// # Errors
@@ -131,7 +146,7 @@ impl Record {
             }
             State::Pending => return Ok(Found::Pending),
             State::Declined(decline) => Answer::Declined { decline, card: self.card() },
-            State::NotProcessed => Answer::refused(self.decline_reason.clone()),
+            State::NotProcessed => Answer::never_processed(self.decline_reason.clone()),
         }))
     }
 }

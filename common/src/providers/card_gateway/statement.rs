@@ -1,14 +1,12 @@
-//! The statement: every charge that the report has as a success since an instant, oldest first. The report is newest first and
-//! in pages, so the page to begin with is searched for, and the reading goes from there to the newest.
-//!
-//! What follows a charge shows the charge's reference and is left out: the charge protocol looks each of those up by itself.
+//! The statement: everything that the report has as a success since an instant, oldest first. The report is newest first and in
+//! pages, so the page to begin with is searched for, and the reading goes from there to the newest.
 
 use std::collections::HashSet;
 
 use super::Credentials;
-use super::report::{self, Record, Status};
+use super::report::{self, Record, Status, Type};
 use super::wire::Wire;
-use crate::providers::{Fault, Found, StatementLine};
+use crate::providers::{Answer, Entry, Fault, Followed, Found, ProviderKind, StatementLine};
 use crate::time::Timestamp;
 
 /// A day more on either side than any zone is off, since the report takes days of its account's zone.
@@ -42,13 +40,50 @@ fn is_since(record: &Record, since: Timestamp) -> Result<bool, Fault> {
     Ok(record.at()?.as_millisecond() + 1000 > since.as_millisecond())
 }
 
-/// A charge that is a success. One that cannot be read is not left out: there would be no telling that money moved.
-fn line(record: &Record) -> Result<Option<StatementLine>, Fault> {
-    if !record.is_charge() || record.transaction_status == Status::Fail {
+/// What is booked under a transaction's id.
+pub(super) async fn booked(
+    wire: &Wire,
+    account: &Credentials,
+    provider_ref: &str,
+) -> Result<Option<StatementLine>, Fault> {
+    // Nothing of the gateway's is called so, and it would refuse the question.
+    if !ProviderKind::CardGateway.names(provider_ref) {
         return Ok(None);
     }
+    report::by_id(wire, account, provider_ref).await?.map_or(Ok(None), |record| line(&record))
+}
+
+/// A transaction that is a success. One that cannot be read is not left out: there would be no telling that money moved.
+pub(super) fn line(record: &Record) -> Result<Option<StatementLine>, Fault> {
+    if record.transaction_status == Status::Fail {
+        return Ok(None);
+    }
+    let entry = match record.transaction_type {
+        Type::Sale | Type::Authorize => Entry::Charge,
+        Type::Capture => Entry::Capture,
+        Type::Void => Entry::Void,
+        Type::Refund => Entry::Refund,
+        Type::Credit => Entry::Credit,
+    };
     let Found::Answer(answer) = record.found()? else { return Ok(None) };
-    Ok(Some(StatementLine { reference: record.reference_id.clone(), answer, occurred_at: record.at()? }))
+    let follows = (!record.parent_transaction_id.is_empty()).then(|| Followed {
+        provider_ref: record.parent_transaction_id.clone(),
+        reference: record.reference_id.clone(),
+    });
+    let own = if follows.is_some() { &record.child_reference_id } else { &record.reference_id };
+    Ok(Some(StatementLine {
+        entry,
+        reference: own.clone(),
+        provider_ref: record.transaction_id.clone(),
+        money: record.total()?,
+        answer: if entry == Entry::Charge {
+            answer
+        } else {
+            Answer::Done { provider_ref: record.transaction_id.clone() }
+        },
+        follows,
+        occurred_at: record.at()?,
+    }))
 }
 
 struct Reading<'a> {

@@ -10,7 +10,6 @@ use crate::id::ProviderAccountId;
 use crate::money::{Currency, Money};
 use crate::providers::{
     Action, Answer, Booked, BookedKind, BookedState, Fault, Found, RecoveryClass, Request, Source, Standing,
-    StatementLine,
 };
 use crate::time::Timestamp;
 
@@ -287,7 +286,7 @@ fn repeated(class: RecoveryClass, first: Answer) -> Result<Answer, Fault> {
     }
 }
 
-fn answer(id: String, kind: &str, approved: bool, amount: i64, nature: Nature) -> Answer {
+pub(super) fn answer(id: String, kind: &str, approved: bool, amount: i64, nature: Nature) -> Answer {
     match kind {
         _ if !approved => Answer::Declined { decline: nature.decline(), card: Some(nature.card()) },
         "sale" | "authorize" => Answer::Charged { provider_ref: id, amount, card: Some(nature.card()) },
@@ -369,30 +368,6 @@ pub(super) async fn standing(
     }
     tx.commit().await?;
     Ok(standing)
-}
-
-/// What was approved at `since` or later, by the books' own clock.
-pub(super) async fn statement(
-    db: &PgPool,
-    account: ProviderAccountId,
-    since: Timestamp,
-    limit: i64,
-) -> Result<Vec<StatementLine>, Fault> {
-    let rows = sqlx::query!(
-        "SELECT id, kind, amount, nature, reference, created_at FROM mock.transactions
-         WHERE account = $1 AND approved AND unique_reference IS NOT NULL AND created_at >= $2 ORDER BY created_at LIMIT $3",
-        account.uuid(),
-        since,
-        limit
-    )
-    .fetch_all(db)
-    .await?;
-    let lines = rows.into_iter().map(|row| {
-        let nature = Nature::of_token(&row.nature).unwrap_or(Nature::Approves);
-        let answer = answer(row.id, &row.kind, true, row.amount, nature);
-        StatementLine { reference: row.reference, answer, occurred_at: row.created_at }
-    });
-    Ok(lines.collect())
 }
 
 /// What the books have under a name of theirs.

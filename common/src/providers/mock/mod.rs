@@ -5,6 +5,7 @@
 mod card;
 mod ledger;
 mod settings;
+mod statement;
 #[cfg(test)]
 mod tests;
 
@@ -17,7 +18,9 @@ use sqlx::PgPool;
 pub use card::Nature;
 pub use settings::{Faults, set_faults};
 
-use super::{Action, Answer, Booked, Fault, Found, Inquired, Provider, RecoveryClass, Request, Standing, StatementLine};
+use super::{
+    Action, Answer, Booked, ChargeReport, Fault, Found, Inquired, Provider, RecoveryClass, Request, StatementLine,
+};
 use crate::id::ProviderAccountId;
 use crate::operations::Kind;
 use crate::time::Timestamp;
@@ -112,10 +115,30 @@ impl Provider for Mock {
         since: Timestamp,
         limit: i64,
     ) -> BoxFuture<'_, Result<Vec<StatementLine>, Fault>> {
-        async move { ledger::statement(&self.db, account, since, limit).await }.boxed()
+        async move { statement::read(&self.db, account, since, limit).await }.boxed()
     }
 
-    fn inquire(&self, inquired: Inquired) -> BoxFuture<'_, Result<Standing, Fault>> {
-        async move { ledger::standing(&self.db, inquired.account, &inquired.charge, inquired.now).await }.boxed()
+    fn booked_line(
+        &self,
+        account: ProviderAccountId,
+        provider_ref: String,
+    ) -> BoxFuture<'_, Result<Option<StatementLine>, Fault>> {
+        async move { statement::booked(&self.db, account, &provider_ref).await }.boxed()
+    }
+
+    fn inquire(&self, inquired: Inquired) -> BoxFuture<'_, Result<ChargeReport, Fault>> {
+        async move {
+            let Inquired { account, charge, now, .. } = inquired;
+            let standing = ledger::standing(&self.db, account, &charge, now).await?;
+            let class = settings::read(&self.db, account).await?.recovery;
+            let lines = match class {
+                RecoveryClass::Idempotent | RecoveryClass::Lookup => {
+                    Some(statement::of_charge(&self.db, account, &charge).await?)
+                }
+                RecoveryClass::Neither => None,
+            };
+            Ok(ChargeReport { standing, lines })
+        }
+        .boxed()
     }
 }

@@ -1,7 +1,9 @@
 //! A merchant's money is settled by the card gateway, and nothing of /v1 shows it.
 
 mod challenges;
+mod connecting;
 mod faults;
+mod held_up;
 mod keys;
 mod moving;
 mod pages;

@@ -3,6 +3,7 @@
 
 mod api;
 mod clocks;
+mod differences;
 mod handing_out;
 mod hanging_commits;
 mod late;

@@ -122,7 +122,7 @@ async fn the_card_gateway_and_we_agree_until_somebody_changes_a_book() -> Result
     ok(&merchant.void(&voided).await?);
     let agree = compared(merchant).await?;
     assert_eq!((agree.code, differences(&agree)), (0, vec![]), "{agree:?}");
-    assert_eq!(agree.json()["providers"][0]["lines"], 2, "{agree:?}");
+    assert_eq!(agree.json()["providers"][0]["lines"], 4, "two charges, a refund and a void: {agree:?}");
     // Our row says that nothing was done, and theirs that it was.
     let operation = charge_of(merchant, &sold).await?;
     sqlx::query("UPDATE operations SET state = 'failed', provider_ref = NULL WHERE reference = $1")
@@ -132,5 +132,71 @@ async fn the_card_gateway_and_we_agree_until_somebody_changes_a_book() -> Result
     let differ = compared(merchant).await?;
     assert_eq!((differ.code, differences(&differ)), (1, vec![("status".to_owned(), operation)]), "{differ:?}");
     assert!(!differ.printed.contains("4242424242424242"), "no card number");
+    Ok(())
+}
+
+/// The provider's name for a payment's charge.
+async fn charge_name(merchant: &Merchant, payment: &str) -> Result<String> {
+    let name = "SELECT provider_ref FROM payments WHERE id = $1";
+    Ok(sqlx::query_scalar(name).bind(uuid(payment)?).fetch_one(&merchant.books.db).await?)
+}
+
+#[tokio::test]
+async fn what_is_done_at_the_card_gateway_past_us_differs() -> Result<()> {
+    let shop = Shop::new(cluster().await?, &[]).await?;
+    let merchant = &shop.merchant;
+    let sold = id(created(&shop.pay("4242424242424242", 10_000).await?))?;
+    accepted(&merchant.refund(&sold, Some(3_000)).await?);
+    merchant.becomes(&sold, "partially_refunded").await?;
+    let agree = compared(merchant).await?;
+    assert_eq!((agree.code, differences(&agree)), (0, vec![]), "{agree:?}");
+
+    let charge = charge_name(merchant, &sold).await?;
+    let second = [("transaction_id", charge.as_str()), ("amount", "30.00")];
+    assert_eq!(shop.at_gateway("refund", &second).await?["response"]["code"], "00");
+    let differ = compared(merchant).await?;
+    assert_eq!(
+        (differ.code, differences(&differ)),
+        (1, vec![("missing_with_us".to_owned(), String::new())]),
+        "{differ:?}"
+    );
+    let totals = differ.json()["providers"][0]["totals"].clone();
+    let refunds = totals.as_array().into_iter().flatten().find(|total| total["kind"] == "refund").cloned();
+    let refunds = refunds.unwrap_or_else(|| panic!("{totals}"));
+    assert_eq!((&refunds["their_amount"], &refunds["our_amount"]), (&6_000.into(), &3_000.into()), "{totals}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_refund_that_the_card_gateway_lacks_or_has_with_another_amount_differs() -> Result<()> {
+    let shop = Shop::new(cluster().await?, &[]).await?;
+    let merchant = &shop.merchant;
+    let sold = id(created(&shop.pay("4242424242424242", 10_000).await?))?;
+    for amount in [1_000, 2_000] {
+        accepted(&merchant.refund(&sold, Some(amount)).await?);
+    }
+    crate::support::eventually("both", async || {
+        Ok((merchant.payment(&sold).await?["amountRefunded"] == 3_000).then_some(()))
+    })
+    .await?;
+    let book = async |statement: &'static str| -> Result<String> {
+        Ok(sqlx::query_scalar(statement).bind(uuid(&sold)?).fetch_one(&merchant.books.db).await?)
+    };
+    let dearer = book(
+        "UPDATE gateway.transactions t SET amount = t.amount + 1 FROM operations o, gateway.child_references c
+         WHERE o.payment_id = $1 AND o.kind = 'refund' AND o.amount = 1000 AND c.reference_id = o.reference
+           AND c.transaction_id = t.id RETURNING o.reference",
+    )
+    .await?;
+    let gone = book(
+        "UPDATE gateway.transactions t SET state = 'failed', reason = 'not processed' FROM operations o, gateway.child_references c
+         WHERE o.payment_id = $1 AND o.kind = 'refund' AND o.amount = 2000 AND c.reference_id = o.reference
+           AND c.transaction_id = t.id RETURNING o.reference",
+    )
+    .await?;
+    let mut expected = vec![("amount".to_owned(), dearer), ("missing_at_provider".to_owned(), gone)];
+    expected.sort_by(|a, b| a.1.cmp(&b.1));
+    let differ = compared(merchant).await?;
+    assert_eq!((differ.code, differences(&differ)), (1, expected), "{differ:?}");
     Ok(())
 }

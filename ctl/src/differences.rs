@@ -1,0 +1,85 @@
+//! `ctl differences …`: where a provider's books and ours differ, as the reading of statements has recorded it, and what a person has
+//! found out about one.
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use common::flows::{self, BookDifference, DifferenceFilter};
+use common::id::{AccountId, DifferenceId};
+use serde_json::{Value, json};
+
+use crate::Ctl;
+use crate::output::Output;
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Differences, newest first; those alone that are not resolved.
+    List(List),
+    /// Mark a difference as resolved. It changes no money and no payment, and the same difference is not reported again.
+    Resolve(Resolve),
+}
+
+#[derive(Args)]
+pub(crate) struct List {
+    /// Those that are resolved too.
+    #[arg(long)]
+    all: bool,
+    /// Of this account alone (acct_…).
+    #[arg(long)]
+    account: Option<AccountId>,
+    /// So many at most.
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(i64).range(1..=10_000))]
+    limit: i64,
+}
+
+#[derive(Args)]
+pub(crate) struct Resolve {
+    /// The difference (diff_…).
+    id: DifferenceId,
+    /// What it was, and what was done about it.
+    #[arg(long)]
+    reason: String,
+}
+
+pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
+    match command {
+        Command::List(list) => {
+            let filter = DifferenceFilter { all: list.all, account: list.account, limit: list.limit };
+            let rows = flows::list_differences(&ctl.db, filter).await?;
+            let rows = rows.iter().map(|row| difference(row).into_json()).collect::<Value>();
+            Ok(Output::new(vec![("differences", rows)]))
+        }
+        Command::Resolve(args) => {
+            let (row, record) = flows::resolve_difference(&ctl.db, &ctl.actor, args.id, &args.reason).await?;
+            let result = if record.is_some() { "resolved" } else { "it was resolved before; nothing was changed" };
+            Ok(Output::new(vec![
+                ("id", json!(row.id)),
+                ("result", json!(result)),
+                ("changed", json!(record.is_some())),
+                ("resolved_at", json!(row.resolved_at)),
+                ("resolution", json!(row.resolution)),
+                ("audit", json!(record)),
+            ]))
+        }
+    }
+}
+
+fn difference(row: &BookDifference) -> Output {
+    let some = |text: &String| (!text.is_empty()).then(|| text.clone());
+    Output::new(vec![
+        ("id", json!(row.id)),
+        ("difference", json!(row.difference)),
+        ("kind", json!(row.entry)),
+        ("account", json!(row.account_id)),
+        ("provider", json!(row.provider)),
+        ("provider_account", json!(row.provider_account_id)),
+        ("reference", json!(some(&row.reference))),
+        ("provider_ref", json!(some(&row.provider_ref))),
+        ("payment", json!(row.payment_id)),
+        ("operation", json!(row.operation_id)),
+        ("ours", row.ours.clone()),
+        ("theirs", row.theirs.clone()),
+        ("found_at", json!(row.found_at)),
+        ("resolved_at", json!(row.resolved_at)),
+        ("resolution", json!(row.resolution)),
+    ])
+}

@@ -1,0 +1,207 @@
+//! A provider's books and ours differ: it is recorded once, counted, and shown to operators until one of them has resolved it.
+
+use anyhow::Result;
+use serde_json::Value;
+use testkit::{Cluster, Kind};
+
+use crate::support::{Merchant, Shop, accepted, created, eventually, figure, id, ok, uuid};
+
+const CARD: &str = "4242424242424242";
+
+struct Bench {
+    cluster: Cluster,
+    shop: Shop,
+}
+
+impl Bench {
+    async fn new() -> Result<Self> {
+        let cluster = Cluster::builder().api(1).worker(1).scheduler(1).gateway(1).start().await?;
+        let shop = Shop::new(&cluster, &[]).await?;
+        Ok(Self { cluster, shop })
+    }
+
+    fn merchant(&self) -> &Merchant {
+        &self.shop.merchant
+    }
+
+    async fn execute(&self, statement: &'static str) -> Result<()> {
+        let done = sqlx::query(statement).execute(&self.merchant().books.db).await?;
+        assert!(done.rows_affected() > 0, "{statement}");
+        Ok(())
+    }
+
+    async fn charge_of(&self, payment: &str) -> Result<String> {
+        let name = "SELECT provider_ref FROM payments WHERE id = $1";
+        Ok(sqlx::query_scalar(name).bind(uuid(payment)?).fetch_one(&self.merchant().books.db).await?)
+    }
+
+    /// The statement is read now, from the beginning, and what is ours is looked for from then on too.
+    async fn read(&self) -> Result<()> {
+        // All that was done is as old as what is compared.
+        self.execute(
+            "UPDATE operations SET created_at = created_at - interval '5 minutes', finished_at = finished_at - interval '5 minutes'",
+        )
+        .await?;
+        let due = "UPDATE provider_accounts SET reconcile_at = now(), reconciled_until = created_at, books_until = now() - interval '1 day'";
+        self.execute(due).await?;
+        let read = "SELECT count(*) FROM provider_accounts
+                    WHERE reconcile_at > now() AND books_until > now() - interval '1 hour' AND account_id = $1";
+        eventually("the reading", async || {
+            let read: i64 = sqlx::query_scalar(read)
+                .bind(self.merchant().books.account)
+                .fetch_one(&self.merchant().books.db)
+                .await?;
+            Ok((read == 1).then_some(()))
+        })
+        .await
+    }
+
+    async fn listed(&self, more: &[&str]) -> Result<Vec<Value>> {
+        let listed = self.cluster.ctl(&[&["differences", "list"], more].concat()).await?;
+        Ok(listed["differences"].as_array().cloned().unwrap_or_default())
+    }
+
+    async fn kinds(&self) -> Result<Vec<String>> {
+        let text = |row: &Value, name: &str| row[name].as_str().unwrap_or_default().to_owned();
+        let rows = self.listed(&[]).await?;
+        let mut kinds: Vec<_> =
+            rows.iter().map(|row| format!("{} {}", text(row, "difference"), text(row, "kind"))).collect();
+        kinds.sort();
+        Ok(kinds)
+    }
+
+    async fn shows(&self, difference: &str, count: f64) -> Result<()> {
+        let name = format!("payments_book_differences_unresolved{{difference=\"{difference}\"}}");
+        let look =
+            async || Ok(figure(&self.cluster, Kind::Scheduler, &name).await.is_ok_and(|is| is == count).then_some(()));
+        eventually(&name, look).await
+    }
+}
+
+#[tokio::test]
+async fn what_was_done_at_the_gateway_past_us_is_recorded_once_and_resolved_by_a_person() -> Result<()> {
+    let bench = Bench::new().await?;
+    let (shop, merchant) = (&bench.shop, bench.merchant());
+    let sold = id(created(&shop.pay(CARD, 10_000).await?))?;
+    accepted(&merchant.refund(&sold, Some(3_000)).await?);
+    merchant.becomes(&sold, "partially_refunded").await?;
+    bench.read().await?;
+    assert_eq!(bench.kinds().await?, [""; 0], "they agree");
+    bench.shows("missing_with_us", 0.0).await?;
+
+    let charge = bench.charge_of(&sold).await?;
+    let of = |amount: &'static str| [("transaction_id", charge.as_str()), ("amount", amount)];
+    assert_eq!(shop.at_gateway("refund", &of("30.00")).await?["response"]["code"], "00");
+    for _ in 0..2 {
+        bench.read().await?;
+        assert_eq!(bench.kinds().await?, ["missing_with_us refund"]);
+    }
+    bench.shows("missing_with_us", 1.0).await?;
+    let row = bench.listed(&["--account", &merchant.account.id]).await?.remove(0);
+    assert_eq!(
+        (&row["payment"], &row["theirs"]["amount"], &row["ours"]),
+        (&sold.clone().into(), &3_000.into(), &Value::Null)
+    );
+    assert_eq!(merchant.payment(&sold).await?["amountRefunded"], 3_000, "our books say what we did");
+
+    let diff = row["id"].as_str().unwrap_or_default();
+    let resolve = async |reason: &str| bench.cluster.ctl(&["differences", "resolve", diff, "--reason", reason]).await;
+    assert!(resolve("their card 4242 4242 4242 4242").await.is_err(), "a card number is not kept");
+    assert_eq!(resolve("the merchant refunded it by hand").await?["changed"], true);
+    assert_eq!(resolve("again").await?["changed"], false);
+    bench.shows("missing_with_us", 0.0).await?;
+    bench.read().await?;
+    assert_eq!(bench.kinds().await?, [""; 0], "it is not reported again");
+    assert_eq!(bench.listed(&["--all"]).await?[0]["resolution"], "the merchant refunded it by hand");
+    let audit = bench.cluster.ctl(&["audit", "list", "--account", &merchant.account.id]).await?;
+    let records = audit["audit"].as_array().into_iter().flatten();
+    let told: Vec<_> = records.filter(|record| record["action"] == "differences.resolve").collect();
+    assert_eq!((told.len(), &told[0]["object"]), (1, &diff.into()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_we_have_and_the_gateway_lacks_is_recorded() -> Result<()> {
+    let bench = Bench::new().await?;
+    let (shop, merchant) = (&bench.shop, bench.merchant());
+    let sold = id(created(&shop.pay(CARD, 10_000).await?))?;
+    for amount in [1_000, 2_000] {
+        accepted(&merchant.refund(&sold, Some(amount)).await?);
+    }
+    eventually("both", async || Ok((merchant.payment(&sold).await?["amountRefunded"] == 3_000).then_some(()))).await?;
+    let voided = id(created(&shop.pay(CARD, 500).await?))?;
+    ok(&merchant.void(&voided).await?);
+    bench.read().await?;
+    assert_eq!(bench.kinds().await?, [""; 0]);
+    // A clock of the gateway's that is off by hours, and a window that ends in between, make no difference.
+    bench.execute("UPDATE gateway.transactions SET created_at = created_at - interval '3 hours'").await?;
+    bench.read().await?;
+    assert_eq!(bench.kinds().await?, [""; 0]);
+    bench
+        .execute("UPDATE gateway.transactions SET state = 'failed', reason = 'not processed' WHERE kind = 'refund' AND amount = 2000")
+        .await?;
+    bench.execute("UPDATE gateway.transactions SET amount = 900 WHERE kind = 'refund' AND amount = 1000").await?;
+    bench.read().await?;
+    assert_eq!(bench.kinds().await?, ["amount refund", "missing_at_provider refund"]);
+    bench.shows("missing_at_provider", 1.0).await?;
+    bench.shows("amount", 1.0).await
+}
+
+#[tokio::test]
+async fn an_inquiry_compares_the_whole_charge() -> Result<()> {
+    let bench = Bench::new().await?;
+    let (shop, merchant) = (&bench.shop, bench.merchant());
+    let payments = [id(created(&shop.pay(CARD, 10_000).await?))?, id(created(&shop.pay(CARD, 20_000).await?))?];
+    let inquire = async || {
+        let moved = "UPDATE payments SET inquiry_at = now() - interval '1 second' WHERE inquiry_at IS NOT NULL";
+        bench.execute(moved).await?;
+        let left = "SELECT count(*) FROM payments WHERE inquiry_at <= now()";
+        eventually("the inquiries", async || {
+            let left: i64 = sqlx::query_scalar(left).fetch_one(&merchant.books.db).await?;
+            Ok((left == 0).then_some(()))
+        })
+        .await
+    };
+    // No statement is read meanwhile.
+    bench.execute("UPDATE provider_accounts SET reconcile_at = 'infinity'").await?;
+    inquire().await?;
+    assert_eq!(bench.kinds().await?, [""; 0]);
+    let charge = bench.charge_of(&payments[0]).await?;
+    let refund = [("transaction_id", charge.as_str()), ("amount", "30.00"), ("reference_id", "by hand")];
+    assert_eq!(shop.at_gateway("refund", &refund).await?["response"]["code"], "00");
+    inquire().await?;
+    eventually("the difference", async || Ok((bench.kinds().await? == ["missing_with_us refund"]).then_some(())))
+        .await?;
+    // Our sums do not fit our own operations.
+    bench.execute("UPDATE payments SET amount_refunded = 700 WHERE amount = 20000").await?;
+    inquire().await?;
+    let both = ["missing_with_us refund", "totals charge"];
+    eventually("the totals", async || Ok((bench.kinds().await? == both).then_some(()))).await
+}
+
+#[tokio::test]
+async fn the_mocks_captures_voids_and_refunds_are_compared_too() -> Result<()> {
+    let cluster = Cluster::builder().api(1).worker(1).scheduler(1).gateway(1).start().await?;
+    let mut shop = Shop::new(&cluster, &[]).await?;
+    shop.merchant = Merchant::new(&cluster).await?;
+    let bench = Bench { cluster, shop };
+    let merchant = bench.merchant();
+    let (sold, held) = (merchant.sold(1_000).await?, merchant.hold(1_000).await?);
+    accepted(&merchant.refund(&sold, Some(300)).await?);
+    merchant.becomes(&sold, "partially_refunded").await?;
+    merchant.capture(&held, Some(400)).await?;
+    bench.read().await?;
+    assert_eq!(bench.kinds().await?, [""; 0]);
+    bench
+        .execute(
+            "INSERT INTO mock.transactions (id, account, kind, parent, reference, approved, amount, currency, nature, occurred_at, unique_reference)
+             SELECT 'mock_by_hand', account, 'refund', parent, 'by hand', true, 5, currency, nature, occurred_at, 'by hand'
+             FROM mock.transactions WHERE kind = 'refund'",
+        )
+        .await?;
+    bench.execute("UPDATE mock.transactions SET amount = 399 WHERE kind = 'capture'").await?;
+    bench.execute("DELETE FROM mock.transactions WHERE kind = 'refund' AND amount = 300").await?;
+    bench.read().await?;
+    assert_eq!(bench.kinds().await?, ["amount capture", "missing_at_provider refund", "missing_with_us refund"]);
+    Ok(())
+}
