@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 /// What names one row of a table, beside its `id`.
-const KEYS: [(&str, &[&str]); 13] = [
+const KEYS: [(&str, &[&str]); 14] = [
     ("checkout_sessions", &["id_hash"]),
     ("collection_attempts", &["account_id", "payment_id"]),
     ("idempotency_keys", &["account_id", "payment_id"]),
@@ -17,6 +17,7 @@ const KEYS: [(&str, &[&str]); 13] = [
     ("gateway.accounts", &["username"]),
     ("gateway.cards", &["token_hash"]),
     ("gateway.duplicate_guards", &["account_id", "fingerprint"]),
+    ("provider_breakers", &["provider_account_id"]),
     ("gateway.field_tokens", &["token_hash"]),
     ("gateway.former_keys", &["account_id"]),
     ("gateway.proxy_numbers", &["proxy_hash"]),

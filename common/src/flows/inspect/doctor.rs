@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use sqlx::PgPool;
 
-use crate::clock::{CLOCK_TOLERANCE, Clock};
+use super::around::{process_clocks, providers};
+use crate::clock::Clock;
 use crate::error::Result;
 use crate::flows::open_differences;
 use crate::id::{AccountId, OperationId, PaymentId, WebhookEndpointId};
 use crate::invoices;
-use crate::operations::{self, Breaker, Kind};
+use crate::operations::Kind;
 use crate::payment_links;
 use crate::recurring_invoices;
 use crate::subscriptions;
-use crate::telemetry::{RunningProcess, running_processes};
 use crate::time::Timestamp;
 use crate::webhooks::{DisabledReason, EndpointStatus, dispatch};
 
 /// Rows of a small table that are looked at, and of findings that are named.
-const LOOKED_AT: i64 = 10_000;
-const NAMED: usize = 5;
+pub(super) const LOOKED_AT: i64 = 10_000;
+pub(super) const NAMED: usize = 5;
 /// Due work that nobody has taken for so long lags; for ten times as long, it stands still.
 const LAGS: f64 = 30.0;
 /// Statements end four minutes ago as a rule; so old, nobody reads them, or the provider does not tell.
@@ -120,25 +120,6 @@ async fn postgres_clock(db: &PgPool, clock: &Clock) -> Result<Finding> {
     Ok(clock_off("clock of postgres", clock.ahead_seconds().unwrap_or(0.0)))
 }
 
-/// Each process reports how far its machine's clock is off.
-async fn process_clocks(db: &PgPool) -> Result<Finding> {
-    let processes = running_processes(db).await?;
-    let tolerance = CLOCK_TOLERANCE.as_secs_f64();
-    let off = |process: &&RunningProcess| process.clock_ahead_seconds.is_some_and(|ahead| ahead.abs() > tolerance);
-    let named: Vec<_> = processes
-        .iter()
-        .filter(off)
-        .map(|process| format!("{} ({:+.1} s)", process.name, process.clock_ahead_seconds.unwrap_or(0.0)))
-        .collect();
-    let check = "clocks of processes";
-    if named.is_empty() {
-        return Ok(Finding::ok(check, format!("{} processes run, and none is off", processes.len())));
-    }
-    let says = format!("{} of {} processes are off: {}", named.len(), processes.len(), named.join("; "));
-    let advice = "set these machines' clocks by NTP: until then these processes start no work that moves money";
-    Ok(Finding::of(check, Grade::Bad, says, advice))
-}
-
 async fn connections(db: &PgPool) -> Result<Finding> {
     let row = sqlx::query!(
         r#"SELECT current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint AS "most!",
@@ -213,27 +194,6 @@ async fn due_operations(db: &PgPool) -> Result<Finding> {
     );
     let advice = "look whether workers run and take the queue, whether a scheduler runs, and at scheduler_ticks_total";
     Ok(lag("due operations", row.oldest.max(row.oldest_due), says, advice))
-}
-
-/// Provider accounts that process nothing.
-async fn providers(db: &PgPool) -> Result<Finding> {
-    let open = operations::breakers(db, LOOKED_AT).await?;
-    let check = "providers";
-    if open.is_empty() {
-        return Ok(Finding::ok(check, "none is known to process nothing"));
-    }
-    let one = |breaker: &Breaker| {
-        let Breaker { account_id, seconds, reason, .. } = breaker;
-        format!("that of {account_id} for {seconds:.0} s ({reason})")
-    };
-    let named: Vec<_> = open.iter().take(NAMED).map(one).collect();
-    let says = format!("{} provider accounts process nothing: {}", open.len(), named.join(", "));
-    Ok(Finding::of(
-        check,
-        Grade::Bad,
-        says,
-        "docs/runbooks/provider-outage.md: what is due waits and is sent afterwards",
-    ))
 }
 
 fn lag(check: &'static str, seconds: f64, says: String, advice: &'static str) -> Finding {

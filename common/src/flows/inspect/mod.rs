@@ -1,5 +1,6 @@
 //! Inspecting: what an operator asks about one payment or invoice, and about the whole. Nothing here changes anything.
 
+mod around;
 mod books;
 mod doctor;
 mod invoice;
