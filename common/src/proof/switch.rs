@@ -61,6 +61,18 @@ rules! {
     Redelivery = "redelivery",
     /// Each delivery of an event is the same bytes.
     Bytes = "bytes",
+    /// Every process follows the clock of the database, and stops when its own machine's clock is wrong.
+    DatabaseClock = "database_clock",
+    /// A provider account that does not process requests is no longer sent any, but for probes.
+    Breaker = "breaker",
+    /// A request that was not processed is no outcome for work that nobody waits for.
+    NotProcessed = "not_processed",
+    /// Captures, voids and refunds carry a reference of their own.
+    ChildReference = "child_reference",
+    /// Only the total that was asked for is booked.
+    Total = "total",
+    /// Rows are locked in one order.
+    LockOrder = "lock_order",
 }
 
 /// What happens at a failpoint.

@@ -9,6 +9,7 @@ mod evidence;
 mod faults;
 mod journal;
 mod load;
+mod modifiers;
 mod mutants;
 mod proxy;
 mod random;
@@ -17,6 +18,7 @@ mod report;
 mod schedule;
 mod setting;
 mod settle;
+mod statement;
 mod time;
 mod upgrade;
 mod world;
@@ -34,7 +36,7 @@ use self::{
     faults::Hand,
     mutants::Mutant,
     report::{Least, Report},
-    schedule::{Plan, steps},
+    schedule::{Fault, Plan, steps},
     setting::Setting,
     settle::PATIENCE,
     world::{Stage, World},
@@ -43,6 +45,9 @@ use crate::process::{Programs, profile_folder};
 
 /// So many charges a minute at least have their answer lost, or the run does not count.
 const LOST_A_MINUTE: usize = 1;
+
+/// Between two faults of a short run, so that each kind has its turn.
+const SHORT_GAP: (u64, u64) = (1900, 2150);
 
 /// How the command line wants it.
 struct Wanted {
@@ -107,11 +112,16 @@ async fn hold(run: &Run, folder: &Path, name: &str) -> Result<Shown> {
 }
 
 async fn play(run: &Run, stage: &mut Stage, world: &Arc<World>, report: &Path) -> Result<Shown> {
+    if run.former.is_some() {
+        let new = Fault::NEW.map(|fault| (fault, "the last release may be from before it".to_owned()));
+        stage.left_out.extend(new);
+    }
     let left_out = stage.left_out.clone();
     let steps = if run.faults { steps(&run.plan, &left_out) } else { Vec::new() };
     for step in &steps {
+        let by = if step.shift == 0 { String::new() } else { format!(", by {} ms", step.shift) };
         println!(
-            "  {:6.1} s  {} #{}, for {:.1} s",
+            "  {:6.1} s  {} #{}, for {:.1} s{by}",
             step.at.as_secs_f64(),
             step.fault.name(),
             step.target,
@@ -138,8 +148,11 @@ async fn play(run: &Run, stage: &mut Stage, world: &Arc<World>, report: &Path) -
     }
     let quiet = settle::settle(stage, world, run.patience).await?;
     let mut evidence = evidence::gather(stage, world).await?;
-    evidence.died.clone_from(&fired.died);
+    evidence.takes(&fired);
     let mut findings = check::check(&evidence);
+    if run.former.is_none() {
+        findings.extend(check::check_of_this_release(&evidence));
+    }
     findings.extend(upgraded.as_ref().map(|seen| upgrade::check(seen, &evidence.requests)));
     let lost = evidence::charged_and_lost(stage, world).await?;
     let told = Report {
@@ -199,13 +212,13 @@ fn wanted(arguments: &[String]) -> Result<Wanted> {
             "--seed" => run.plan.seed = value()?.parse()?,
             "--upgrade" => {
                 run.former = Some(value()?.into());
-                run.plan = Plan { load: Duration::from_secs(90), gap: (2600, 3100), ..run.plan };
+                run.plan = Plan { load: Duration::from_secs(90), gap: SHORT_GAP, ..run.plan };
                 mutants.clear();
             }
             "--no-faults" => run.faults = false,
             "--mutants" => mutants = mutants::named(value()?)?,
             "--short" => {
-                run.plan = Plan { load: Duration::from_secs(90), gap: (2600, 3100), ..run.plan };
+                run.plan = Plan { load: Duration::from_secs(90), gap: SHORT_GAP, ..run.plan };
                 (mutants, controls) = (mutants::named(mutants::SHORT)?, false);
             }
             other => bail!(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Finding, is_live, number, text};
+use super::{Finding, asked, is_live, number, text};
 use crate::chaos::{
     evidence::{Booked, Evidence},
     time::{self, DAY},
@@ -30,8 +30,7 @@ pub(super) fn paid_is_charged(evidence: &Evidence) -> Finding {
             let named = payments.get(text(object, "paymentId"));
             finding.apart += unknown as u64;
             let right = if is_paid {
-                live == 1
-                    && named.is_some_and(|p| is_live(p) && number(p, "amountCaptured") == number(object, "amount"))
+                live == 1 && named.is_some_and(|p| is_live(p) && pays(evidence, shop, p, number(object, "amount")))
             } else {
                 live == 0
             };
@@ -43,6 +42,18 @@ pub(super) fn paid_is_charged(evidence: &Evidence) -> Finding {
         }
     }
     finding
+}
+
+/// Whether a payment is one of this amount, and of what a page adds to it, which it shows in parts.
+fn pays(evidence: &Evidence, shop: usize, payment: &Value, amount: i64) -> bool {
+    let captured = number(payment, "amountCaptured");
+    let added = ["amountSurcharge", "amountTax", "amountTip"].map(|part| number(payment, part)).iter().sum::<i64>();
+    if payment["amountBase"].is_null() {
+        return captured == amount;
+    }
+    number(payment, "amountBase") == amount
+        && captured == amount + added
+        && asked::sums(evidence, shop, amount).contains(&captured)
 }
 
 fn charges(evidence: &Evidence, shop: usize, amount: i64) -> usize {
