@@ -25,7 +25,7 @@ pub(super) fn paid_is_charged(evidence: &Evidence) -> Finding {
             let id = text(object, "id");
             let of: Vec<&&Value> = payments.values().filter(|p| text(p, field) == id).collect();
             let unknown = of.iter().filter(|p| ["processing", "requires_action"].contains(&text(p, "status"))).count();
-            let live = of.iter().filter(|p| is_live(p)).count();
+            let live = of.iter().filter(|p| is_live(p) && !is_part_given_back(p)).count();
             let is_paid = object["paidAt"].is_string();
             let named = payments.get(text(object, "paymentId"));
             finding.apart += unknown as u64;
@@ -42,6 +42,11 @@ pub(super) fn paid_is_charged(evidence: &Evidence) -> Finding {
         }
     }
     finding
+}
+
+/// A part that had settled by the time that it was to be voided.
+fn is_part_given_back(payment: &Value) -> bool {
+    text(payment, "status") == "refunded" && number(payment, "amount") < number(payment, "amountRequested")
 }
 
 /// Whether a payment is one of this amount, and of what a page adds to it, which it shows in parts.

@@ -5,6 +5,8 @@ use crate::chaos::evidence::Evidence;
 
 /// What a fault has broken may need so long to be whole again, in milliseconds.
 const AFTERWARDS: i64 = 10_000;
+/// Of an answer enough to know it by.
+const ANSWER: usize = 160;
 /// How many requests of an account each worker may send in a second to a provider that turns everything away.
 const IN_VAIN: f64 = 1.5;
 
@@ -17,7 +19,8 @@ pub(super) fn explained(evidence: &Evidence) -> Finding {
         };
         let fault = evidence.windows.iter().find(|window| window.fault.explains_a_500() && during(window));
         finding.holds(entry.status != Some(500) || fault.is_some(), || {
-            format!("{} at {}: {}", entry.request, entry.sent, entry.answer)
+            let answer: String = entry.answer.chars().take(ANSWER).collect();
+            format!("{} at {}: {answer}", entry.request, entry.sent)
         });
     }
     finding

@@ -166,15 +166,15 @@ impl<'a> Hand<'a> {
             if act == Act::End {
                 self.close(index);
             }
+            let from = self.world.clock.now();
             if !self.act(step, act).await.with_context(|| format!("{act:?} {step:?}"))? {
                 // Whoever must be told cannot be reached, because of another step that is to end first.
                 let later = self.began.elapsed() + AGAIN;
                 let place = acts.partition_point(|next| next.0 <= later);
                 acts.insert(place, (later, index, act));
             } else if act == Act::Begin {
-                let now = self.world.clock.now();
                 self.open.insert(index, self.fired.windows.len());
-                self.fired.windows.push(Window { fault: step.fault, from: now, to: i64::MAX });
+                self.fired.windows.push(Window { fault: step.fault, from, to: i64::MAX });
             }
         }
         Ok(())
