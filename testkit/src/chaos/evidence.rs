@@ -34,8 +34,12 @@ pub(super) struct Booked {
     pub(super) parent: Option<String>,
     pub(super) reference: String,
     pub(super) approved: bool,
+    /// The provider was interrupted: it has done nothing, and no issuer has refused it.
+    pub(super) interrupted: bool,
     pub(super) voided: bool,
     pub(super) amount: i64,
+    /// What of the amount the provider has added by itself.
+    pub(super) fee: i64,
     pub(super) currency: String,
     pub(super) at: i64,
 }
@@ -149,14 +153,15 @@ pub(super) async fn charged_and_lost(stage: &Stage, world: &World) -> Result<usi
 }
 
 async fn ledger(db: &PgPool, world: &World) -> Result<Vec<Booked>> {
-    type Row = (String, String, Option<String>, Option<String>, bool, bool, i64, String, i64);
+    type Row = (String, String, Option<String>, Option<String>, bool, bool, bool, i64, i64, String, i64);
     // The time of the acquirer's books is the database's; that of the gateway's own row is the time of one of its processes.
     const AT_GATEWAY: &str =
-        "SELECT t.id::text, kind, parent_id::text, reference_id, state = 'approved', voided, amount, currency,
+        "SELECT t.id::text, kind, parent_id::text, reference_id, state = 'approved', state = 'failed', voided, amount, fee, currency,
                 (extract(epoch FROM coalesce(b.created_at, t.created_at)) * 1000)::bigint
          FROM gateway.transactions t LEFT JOIN gateway.acquirer_books b ON b.reference = t.id
          WHERE account_id = $1 AND state IN ('approved', 'declined', 'failed') ORDER BY t.created_at";
-    const AT_MOCK: &str = "SELECT id, kind, parent, reference, approved, voided_at IS NOT NULL, amount, currency,
+    const AT_MOCK: &str =
+        "SELECT id, kind, parent, reference, approved, false, voided_at IS NOT NULL, amount, 0::bigint, currency,
                 (extract(epoch FROM created_at) * 1000)::bigint
          FROM mock.transactions WHERE account = $1 ORDER BY created_at";
     let mut all = Vec::new();
@@ -164,11 +169,23 @@ async fn ledger(db: &PgPool, world: &World) -> Result<Vec<Booked>> {
         for (provider, query, at_gateway) in [(of.at_gateway, AT_GATEWAY, true), (of.at_mock, AT_MOCK, false)] {
             let Some(provider) = provider else { continue };
             for row in sqlx::query_as::<_, Row>(query).bind(provider).fetch_all(db).await? {
-                let (id, kind, parent, reference, approved, voided, amount, currency, at) = row;
+                let (id, kind, parent, reference, approved, interrupted, voided, amount, fee, currency, at) = row;
                 let reference = reference.unwrap_or_default();
-                let line =
-                    Booked { shop, id, at_gateway, kind, parent, reference, approved, voided, amount, currency, at };
-                all.push(line);
+                all.push(Booked {
+                    shop,
+                    id,
+                    at_gateway,
+                    kind,
+                    parent,
+                    reference,
+                    approved,
+                    interrupted,
+                    voided,
+                    amount,
+                    fee,
+                    currency,
+                    at,
+                });
             }
         }
     }

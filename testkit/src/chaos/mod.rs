@@ -36,7 +36,7 @@ use self::{
     faults::Hand,
     mutants::Mutant,
     report::{Least, Report},
-    schedule::{Fault, Plan, steps},
+    schedule::{Fault, LONG, Plan, steps},
     setting::Setting,
     settle::PATIENCE,
     world::{Stage, World},
@@ -227,6 +227,9 @@ fn wanted(arguments: &[String]) -> Result<Wanted> {
         }
     }
     let minutes = usize::try_from(run.plan.load.as_secs() / 60)?;
+    if run.plan.load >= LONG {
+        run.patience = 2 * PATIENCE;
+    }
     run.least = Least { lost: (minutes * LOST_A_MINUTE).max(1), late: (minutes / 3).max(1) };
     Ok(Wanted { run, mutants, controls })
 }

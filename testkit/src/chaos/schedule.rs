@@ -205,8 +205,8 @@ impl Plan {
 
 /// When the first thing happens: by then the clients have customers and cards.
 const FIRST: u64 = 12_000;
-/// A run from here on has time for long outages.
-const LONG: Duration = Duration::from_secs(300);
+/// A run from here on has time for long outages, and for what was put off by them.
+pub(super) const LONG: Duration = Duration::from_secs(300);
 
 /// All kinds in one order after another, until the load ends. What holds for long comes early enough to end with it, and what a
 /// run must have seen in any case, a worker that sends late, has two chances in each order.

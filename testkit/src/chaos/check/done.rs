@@ -61,14 +61,15 @@ pub(super) fn due_is_paid(evidence: &Evidence) -> Finding {
     finding
 }
 
-/// Each failed attempt is one that an issuer has refused, or approved in part.
+/// Each failed attempt is one that an issuer has refused or approved in part, or of which the provider has said that it was
+/// interrupted and has done nothing.
 pub(super) fn failed_was_refused(evidence: &Evidence) -> Finding {
     let mut finding = Finding::of("an attempt has failed only where an issuer has refused it");
     let mut refused: BTreeMap<(usize, i64), usize> = BTreeMap::new();
     let mut parts: BTreeMap<(usize, i64), usize> = BTreeMap::new();
     for line in evidence.ledger.iter().filter(|line| line.is_charge()) {
         let count = if line.approved { &mut parts } else { &mut refused };
-        *count.entry((line.shop, line.amount)).or_default() += 1;
+        *count.entry((line.shop, line.amount - line.fee)).or_default() += 1;
     }
     // Of several invoices of one amount, as those of a subscription, all together.
     let mut failed: BTreeMap<(usize, i64), Vec<String>> = BTreeMap::new();

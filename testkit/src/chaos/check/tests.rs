@@ -29,8 +29,10 @@ fn booked(id: &str, kind: &str, parent: Option<&str>, amount: i64) -> Booked {
         parent: parent.map(str::to_owned),
         reference: format!("op_{id}"),
         approved: true,
+        interrupted: false,
         voided: false,
         amount,
+        fee: 0,
         currency: "USD".to_owned(),
         at: 150,
     }
