@@ -253,10 +253,6 @@ fn launch(program: &Path, environment: &Environment, log: &Path) -> Result<Child
     let output = OpenOptions::new().create(true).append(true).open(log);
     let output = output.with_context(|| format!("cannot write {}", log.display()))?;
     let mut command = Command::new(program);
-    if let (Ok(lib), Some(file)) = (std::env::var("CHAOS_PRELOAD"), environment.get("CLOCK_OFFSET_FILE")) {
-        command.env("LD_PRELOAD", lib).env("FAKETIME_TIMESTAMP_FILE", file).env("FAKETIME_CACHE_DURATION", "1");
-        command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
-    }
     command.envs(environment).stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
     Child::spawn(&mut command, Signal::SIGKILL)
 }
