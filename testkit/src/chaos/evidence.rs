@@ -67,7 +67,10 @@ pub(super) struct Shown {
 /// Everything that was found.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Evidence {
+    pub(super) class_b: BTreeSet<usize>,
     pub(super) class_c: BTreeSet<usize>,
+    /// References that a worker sent after it had been stopped beyond its lease.
+    pub(super) late: BTreeSet<String>,
     pub(super) ledger: Vec<Booked>,
     pub(super) requests: Vec<Entry>,
     pub(super) shown: Vec<Shown>,
@@ -93,10 +96,17 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
+    /// A charge that a late worker was served for, at a provider that takes requests for ever: by then others had found nothing
+    /// and ended the payment as failed. Our service finds the charge in the statement; what has settled by then waits for a person.
+    pub(super) fn waits_for_a_person(&self, line: &Booked) -> bool {
+        self.class_b.contains(&line.shop) && self.late.contains(&line.reference)
+    }
+
     /// What the faults have left to look at.
     pub(super) fn takes(&mut self, fired: &Fired) {
         self.died.clone_from(&fired.died);
         self.windows.clone_from(&fired.windows);
+        self.late.clone_from(&fired.late);
         self.asked_for_the_time = fired.asked_for_the_time;
         self.ready_with_a_wrong_clock.clone_from(&fired.ready_with_a_wrong_clock);
         self.sent_in_vain.clone_from(&fired.sent_in_vain);
@@ -106,8 +116,10 @@ impl Evidence {
 
 /// Gathers it all.
 pub(super) async fn gather(stage: &mut Stage, world: &World) -> Result<Evidence> {
+    let of_class = |class| (0..world.shops.len()).filter(|i| world.shops[*i].line == Line::Mock(class)).collect();
     let mut found = Evidence {
-        class_c: (0..world.shops.len()).filter(|i| world.shops[*i].line == Line::Mock('C')).collect(),
+        class_b: of_class('B'),
+        class_c: of_class('C'),
         requests: world.journal.entries(),
         ledger: ledger(&stage.db, world).await?,
         left: super::settle::left(&stage.db).await?,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Finding, asked, is_live, number, text};
+use super::{Finding, asked, charges::failed, is_live, number, text};
 use crate::chaos::{
     evidence::{Booked, Evidence},
     statement::Reported,
@@ -97,13 +97,15 @@ fn shown(payments: &[Value]) -> (BTreeMap<Position, i64>, Vec<i64>) {
 pub(super) fn agree(evidence: &Evidence) -> Finding {
     let mut finding = Finding::of("our books and the providers' agree on each payment, both ways");
     let (asked, charges) = (asked::amounts(evidence), charges(evidence));
+    let failed = failed(evidence);
     for (shop, shown_here) in evidence.shown.iter().enumerate() {
         let (ours, unknown) = shown(&shown_here.payments);
         finding.apart += unknown.len() as u64 / 2;
         let counts = |amount: i64| asked.contains(&(shop, amount)) && !unknown.contains(&amount);
         let theirs = |wanted: &dyn Fn(&Booked) -> bool| {
             let of = charges.range((shop, 0)..(shop + 1, 0)).flat_map(|(_, of)| of);
-            of.filter(|charge| wanted(charge.line)).map(Charge::position).collect::<Vec<_>>()
+            let waits = |line: &Booked| failed.contains(&(shop, line.amount)) && evidence.waits_for_a_person(line);
+            of.filter(|charge| wanted(charge.line) && !waits(charge.line)).map(Charge::position).collect::<Vec<_>>()
         };
         compare(&mut finding, shop, "records", theirs(&|_| true), &ours, &counts);
         // The gateway's report, which is no table of ours; what is on the mock has none.

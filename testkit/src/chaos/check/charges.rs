@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Finding, asked as wanted, is_live, number, text};
-use crate::chaos::evidence::{Booked, Evidence};
+use crate::chaos::evidence::{Booked, Evidence, Shown};
 
 /// What a charge was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,8 +102,13 @@ pub(super) fn ledger_and_payments(evidence: &Evidence) -> Finding {
     let mut sums: BTreeMap<(usize, i64, String), [u64; 5]> = BTreeMap::new();
     // What nobody has asked for is asked of by itself.
     let amounts = wanted::amounts(evidence);
+    let failed = failed(evidence);
     let of = |line: &&Booked| line.is_charge() && line.approved && amounts.contains(&(line.shop, line.amount));
     for line in evidence.ledger.iter().filter(of) {
+        if failed.contains(&(line.shop, line.amount)) && evidence.waits_for_a_person(line) {
+            finding.apart += 1;
+            continue;
+        }
         let sum = sums.entry((line.shop, line.amount, line.currency.clone())).or_default();
         sum[0] += 1;
         sum[1] += u64::from(!line.voided);
@@ -138,6 +143,15 @@ pub(super) fn ledger_and_payments(evidence: &Evidence) -> Finding {
         });
     }
     finding
+}
+
+/// Amounts of payments that have failed.
+pub(super) fn failed(evidence: &Evidence) -> BTreeSet<(usize, i64)> {
+    let of = |(shop, shown): (usize, &Shown)| {
+        let failed = shown.payments.iter().filter(|payment| text(payment, "status") == "failed");
+        failed.map(|payment| (shop, number(payment, "amount"))).collect::<Vec<_>>()
+    };
+    evidence.shown.iter().enumerate().flat_map(of).collect()
 }
 
 /// A part that had been taken and went back as a refund, or an authorization that ran out, is not voided in the ledger.

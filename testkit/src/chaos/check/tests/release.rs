@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{asked, booked, payment, with};
 use crate::chaos::{
-    check::check_of_this_release,
+    check::{check, check_of_this_release},
     evidence::{Booked, Evidence, Shown},
     faults::{SentInVain, Window},
     journal::Entry,
@@ -23,6 +23,7 @@ const DUE: &str = "an invoice that is due and has a good card is paid";
 const REFUSED: &str = "an attempt has failed only where an issuer has refused it";
 const BACK: &str = "every accepted refund is made, and every reversal";
 const BOOKS: &str = "our books and the providers' agree on each payment, both ways";
+const CHARGED: &str = "each charge is one payment, and each payment one charge";
 const TOTAL: &str = "a total that nobody has asked for is given back";
 
 /// When the run ends.
@@ -303,6 +304,28 @@ fn books_that_differ_are_caught_on_either_side() {
     catches("each capture, void and refund at the gateway has a reference of its own", |e| {
         e.reported.get_mut(&1).expect("a report")[1].child_reference = "op_P2".to_owned();
     });
+}
+
+#[test]
+fn a_late_charge_of_a_failed_payment_waits_for_a_person_where_the_provider_takes_it_for_ever() {
+    let late = |class_b: &[usize]| {
+        let mut evidence = right();
+        evidence.ledger.push(line(0, "c9", "sale", None, 1006));
+        evidence.late.insert("op_c9".to_owned());
+        evidence.class_b.extend(class_b);
+        evidence
+    };
+    let violated = |evidence: &Evidence| {
+        let all = check(evidence).into_iter().chain(check_of_this_release(evidence));
+        all.filter(|finding| finding.invariant == CHARGED || finding.invariant == BOOKS)
+            .map(|finding| finding.violations.len())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(violated(&late(&[0])), [0, 0]);
+    assert_eq!(violated(&late(&[])), [1, 1]);
+    let mut twice = late(&[0]);
+    twice.ledger.push(Booked { reference: "op_another".to_owned(), ..line(0, "c10", "sale", None, 1006) });
+    assert_eq!(violated(&twice), [1, 1]);
 }
 
 #[test]
