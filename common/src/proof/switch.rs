@@ -61,17 +61,17 @@ rules! {
     Redelivery = "redelivery",
     /// Each delivery of an event is the same bytes.
     Bytes = "bytes",
-    /// Every process follows the clock of the database, and stops when its own machine's clock is wrong.
+    /// Time is the database's, and a process whose machine's clock is wrong starts no work that moves money.
     DatabaseClock = "database_clock",
-    /// A provider account that does not process requests is no longer sent any, but for probes.
-    Breaker = "breaker",
-    /// A request that was not processed is no outcome for work that nobody waits for.
+    /// What a provider did not process is no outcome of work that nobody waits for.
     NotProcessed = "not_processed",
-    /// Captures, voids and refunds carry a reference of their own.
+    /// A provider that processes nothing is sent nothing but a probe now and then.
+    Breaker = "breaker",
+    /// A capture, void or refund has a reference of its own at the provider.
     ChildReference = "child_reference",
-    /// Only the total that was asked for is booked.
+    /// A charge of another total than was asked is reversed, not booked.
     Total = "total",
-    /// Rows are locked in one order.
+    /// Rows of one table are locked in the order of their ids.
     LockOrder = "lock_order",
 }
 

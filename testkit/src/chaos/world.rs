@@ -301,8 +301,12 @@ async fn open(
 ) -> Result<()> {
     let mut shop = match line {
         Line::Gateway | Line::Moved | Line::Fee => {
-            let fee: &[&str] = if line == Line::Fee { &FEE } else { &[] };
-            let (account, known) = cluster.account_at_gateway(&[&NO_LIMITS, fee].concat()).await?;
+            let (account, known) = cluster.account_at_gateway(&NO_LIMITS).await?;
+            if line == Line::Fee {
+                // Afterwards: an account with a fee might not be connected.
+                let set = [&["account", "set", "--username", &known.username][..], &FEE].concat();
+                cluster.run_gateway(&set).await?;
+            }
             world.keep_secret([known.api_key.clone(), known.secret_key.clone()]);
             let (id, app_key) = newest_app_key(db, &known.username).await?;
             let keys = Mutex::new((Some(known), Some(app_key)));
