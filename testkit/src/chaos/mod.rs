@@ -129,6 +129,7 @@ async fn play(run: &Run, stage: &mut Stage, world: &Arc<World>, report: &Path) -
         );
     }
     let mut clients = load::start(world, run.plan.seed)?;
+    load::warm_up(world, &clients).await;
     let former = run.former.as_deref().map(Programs::within);
     let upgraded = match &former {
         Some(former) => Some(upgrade::act(stage, world, former).await?),

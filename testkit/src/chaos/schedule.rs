@@ -203,8 +203,8 @@ impl Plan {
     }
 }
 
-/// When the first thing happens: by then the clients have customers and cards.
-const FIRST: u64 = 12_000;
+/// When the first thing happens: clients have had time to begin what may be broken.
+const FIRST: u64 = 6000;
 /// A run from here on has time for long outages, and for what was put off by them.
 pub(super) const LONG: Duration = Duration::from_secs(300);
 

@@ -6,7 +6,7 @@ use std::{
     process::Command,
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicI64, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering},
     },
 };
 
@@ -121,6 +121,8 @@ pub(super) struct World {
     pub(super) ready_gateways: Vec<AtomicBool>,
     /// Nobody hangs up early.
     pub(super) calm: AtomicBool,
+    /// How many clients have their customers and cards.
+    pub(super) warm: AtomicUsize,
     secrets: Mutex<Vec<String>>,
     amounts: AtomicI64,
 }
@@ -236,6 +238,7 @@ pub(super) async fn raise(setting: Setting, former: Option<&Path>, log: &Path) -
         ready: (0..size.apis).map(|_| AtomicBool::new(true)).collect(),
         ready_gateways: (0..size.gateways).map(|_| AtomicBool::new(true)).collect(),
         calm: AtomicBool::new(false),
+        warm: AtomicUsize::new(0),
         secrets: Mutex::default(),
         amounts: AtomicI64::new(1_000_000),
     };

@@ -1,7 +1,7 @@
 //! What was accepted is done. Once the faults are over and the providers are up, nothing waits for ever, and nothing has failed
 //! that nobody refused.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Finding,
@@ -25,6 +25,9 @@ pub(super) fn due_is_paid(evidence: &Evidence) -> Finding {
     let mut finding = Finding::of("an invoice that is due and has a good card is paid");
     let (clocks, cards) = (Clocks::of(evidence), asked::cards(evidence));
     let invoices = asked::invoices(evidence);
+    // Where the provider charges more than it is asked for, nothing can be paid.
+    let with_a_fee: BTreeSet<(usize, i64)> =
+        evidence.ledger.iter().filter(|line| line.fee > 0).map(|line| (line.shop, line.amount - line.fee)).collect();
     for (shop, shown) in evidence.shown.iter().enumerate() {
         let by_now = clocks.latest(shop, evidence.now) - MOMENT;
         let subscribed: BTreeMap<&str, &str> =
@@ -46,10 +49,12 @@ pub(super) fn due_is_paid(evidence: &Evidence) -> Finding {
             if cards.get(card).is_none_or(|last4| last4 != GOOD) {
                 continue;
             }
-            let unknown = |payment: &&serde_json::Value| {
+            let is_unknown = |payment: &&serde_json::Value| {
                 text(payment, "invoiceId") == id && text(payment, "status") == "processing"
             };
-            if evidence.class_c.contains(&shop) && shown.payments.iter().any(|payment| unknown(&payment)) {
+            let unpayable = with_a_fee.contains(&(shop, number(invoice, "amount")));
+            let unknown = evidence.class_c.contains(&shop) && shown.payments.iter().any(|payment| is_unknown(&payment));
+            if unknown || unpayable {
                 finding.apart += 1;
                 continue;
             }
@@ -68,7 +73,8 @@ pub(super) fn failed_was_refused(evidence: &Evidence) -> Finding {
     let mut refused: BTreeMap<(usize, i64), usize> = BTreeMap::new();
     let mut parts: BTreeMap<(usize, i64), usize> = BTreeMap::new();
     for line in evidence.ledger.iter().filter(|line| line.is_charge()) {
-        let count = if line.approved { &mut parts } else { &mut refused };
+        // Of another total than was asked the attempt fails, and the charge is given back: that is asked of by itself.
+        let count = if line.approved && line.fee == 0 { &mut parts } else { &mut refused };
         *count.entry((line.shop, line.amount - line.fee)).or_default() += 1;
     }
     // Of several invoices of one amount, as those of a subscription, all together.

@@ -8,10 +8,13 @@ mod links;
 mod pages;
 mod payments;
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
 
 use anyhow::Result;
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::sleep};
 
 use super::{
     caller::Caller,
@@ -59,8 +62,21 @@ pub(super) fn start(world: &Arc<World>, seed: u64) -> Result<JoinSet<()>> {
     Ok(clients)
 }
 
+/// At the latest, however slow the machine is.
+const WARM_WITHIN: Duration = Duration::from_secs(60);
+
+/// Waits until every client has its customers and cards: what is broken before that meets no load.
+pub(super) async fn warm_up(world: &World, clients: &JoinSet<()>) {
+    let began = Instant::now();
+    while world.warm.load(Ordering::Relaxed) < clients.len() && began.elapsed() < WARM_WITHIN {
+        sleep(Duration::from_millis(100)).await;
+    }
+    println!("all clients are at work after {:.0} s", began.elapsed().as_secs_f64());
+}
+
 async fn work(mut caller: Caller, role: Role) {
     let customers = cards::customers(&mut caller).await;
+    caller.world.warm.fetch_add(1, Ordering::Relaxed);
     let mut cycles = cycles::Cycles::default();
     let mut ahead = ahead::Ahead::default();
     while !caller.world.is_over() {

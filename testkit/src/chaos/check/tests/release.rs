@@ -334,6 +334,13 @@ fn a_total_that_nobody_has_asked_for_is_caught_unless_it_is_given_back() {
     let mut evidence = right();
     evidence.ledger.push(Booked { voided: true, ..line(1, "g9", "sale", None, 1061) });
     assert!(check_of_this_release(&evidence).iter().all(|finding| finding.violations.is_empty()));
+    // Then an attempt to collect has failed rightly, and the invoice cannot be paid.
+    evidence.ledger[0] = Booked { voided: true, amount: 1051, fee: 51, ..evidence.ledger[0].clone() };
+    evidence.shown[0].payments.remove(0);
+    evidence.shown[0].invoices[0]["status"] = "scheduled".into();
+    let failed = json!({"number": 1, "status": "failed", "declineCode": "amount_mismatch", "amount": 1000});
+    evidence.shown[0].attempts.insert("inv_1".to_owned(), vec![failed]);
+    assert!(check_of_this_release(&evidence).iter().all(|finding| finding.violations.is_empty()));
 }
 
 #[test]
