@@ -207,7 +207,7 @@ pub(super) const ALL: &[Mutant] = &[
     mutant!(
         "breaker",
         "a provider that turns everything away is no longer sent anything", &["a provider that turns"],
-        &[Gateway, Gateway],
+        &[Gateway],
         &[GatewayTurnAway],
         // One ends before the next one begins.
         gap: (16_000, 17_000)

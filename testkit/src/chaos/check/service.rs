@@ -7,7 +7,8 @@ use crate::chaos::evidence::Evidence;
 const AFTERWARDS: i64 = 10_000;
 /// Of an answer enough to know it by.
 const ANSWER: usize = 160;
-/// How many requests of an account each worker may send in a second to a provider that turns everything away.
+/// How many requests of an account all workers together may send in a second to a provider that turns everything away: one for
+/// somebody who waits, and now and then a probe.
 const IN_VAIN: f64 = 1.5;
 
 /// Whoever was answered 500 asked while something was broken that explains it.
@@ -46,9 +47,9 @@ pub(super) fn seldom_in_vain(evidence: &Evidence) -> Finding {
     let mut finding = Finding::of("a provider that turns everything away is asked seldom");
     for sent in &evidence.sent_in_vain {
         let seconds = sent.milliseconds as f64 / 1000.0;
-        let most = IN_VAIN * sent.workers as f64 * seconds.max(1.0);
+        let most = IN_VAIN * seconds.max(1.0);
         finding.holds(sent.requests as f64 <= most, || {
-            format!("{}: {} requests in {seconds:.1} s, of {} workers", sent.account, sent.requests, sent.workers)
+            format!("{}: {} requests in {seconds:.1} s", sent.account, sent.requests)
         });
     }
     finding

@@ -71,7 +71,6 @@ pub(super) struct SentInVain {
     pub(super) account: String,
     pub(super) requests: usize,
     pub(super) milliseconds: u128,
-    pub(super) workers: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -69,10 +69,10 @@ impl Hand<'_> {
         for name in self.stage.wires.gateway.iter().flat_map(|proxy: &Proxy| proxy.turned_away(since)) {
             *requests.entry(name).or_default() += 1;
         }
-        let workers = self.stage.setting.size.workers;
-        let counted = requests.into_iter();
-        let counted = counted.map(|(account, requests)| SentInVain { account, requests, milliseconds, workers });
-        self.fired.sent_in_vain.extend(counted);
+        for (account, requests) in requests {
+            println!("           {requests} requests of {account} were turned away in the last {milliseconds} ms");
+            self.fired.sent_in_vain.push(SentInVain { account, requests, milliseconds });
+        }
     }
 
     /// All accounts on the mock at once.
