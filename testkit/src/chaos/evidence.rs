@@ -17,6 +17,7 @@ use super::{
     modifiers::Modifiers,
     proxy::Proxy,
     receiver::Received,
+    settle::Quiet,
     statement::{self, Reported},
     world::{Line, Stage, World},
 };
@@ -115,14 +116,14 @@ impl Evidence {
 }
 
 /// Gathers it all.
-pub(super) async fn gather(stage: &mut Stage, world: &World) -> Result<Evidence> {
+pub(super) async fn gather(stage: &mut Stage, world: &World, quiet: &Quiet) -> Result<Evidence> {
     let of_class = |class| (0..world.shops.len()).filter(|i| world.shops[*i].line == Line::Mock(class)).collect();
     let mut found = Evidence {
         class_b: of_class('B'),
         class_c: of_class('C'),
         requests: world.journal.entries(),
         ledger: ledger(&stage.db, world).await?,
-        left: super::settle::left(&stage.db).await?,
+        left: quiet.left.clone(),
         now: world.clock.now(),
         modifiers: world.shops.iter().map(|shop| shop.line.modifiers()).collect(),
         ..Evidence::default()

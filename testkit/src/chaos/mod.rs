@@ -148,7 +148,7 @@ async fn play(run: &Run, stage: &mut Stage, world: &Arc<World>, report: &Path) -
         upgrade::finish(stage, world).await?;
     }
     let quiet = settle::settle(stage, world, run.patience).await?;
-    let mut evidence = evidence::gather(stage, world).await?;
+    let mut evidence = evidence::gather(stage, world, &quiet).await?;
     evidence.takes(&fired);
     let mut findings = check::check(&evidence);
     if run.former.is_none() {
@@ -162,7 +162,7 @@ async fn play(run: &Run, stage: &mut Stage, world: &Arc<World>, report: &Path) -
         left_out: &left_out,
         fired: &fired,
         lost,
-        quiet,
+        quiet: quiet.took,
         evidence: &evidence,
         findings: &findings,
         upgraded: upgraded.as_ref(),
