@@ -12,25 +12,35 @@ use sqlx::PgPool;
 use tokio::time::sleep;
 
 use super::{
+    faults::{Fired, SentInVain, Window},
     journal::Entry,
+    modifiers::Modifiers,
     proxy::Proxy,
     receiver::Received,
+    settle::Quiet,
+    statement::{self, Reported},
     world::{Line, Stage, World},
 };
-use crate::Client;
+use crate::{Client, postgres};
 
 /// A line of a provider's ledger.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Booked {
     pub(super) shop: usize,
     pub(super) id: String,
+    /// Whether it stands in the gateway's records, and not in the mock's.
+    pub(super) at_gateway: bool,
     /// `sale`, `authorize`, `capture`, `void`, `refund`.
     pub(super) kind: String,
     pub(super) parent: Option<String>,
     pub(super) reference: String,
     pub(super) approved: bool,
+    /// The provider was interrupted: it has done nothing, and no issuer has refused it.
+    pub(super) interrupted: bool,
     pub(super) voided: bool,
     pub(super) amount: i64,
+    /// What of the amount the provider has added by itself.
+    pub(super) fee: i64,
     pub(super) currency: String,
     pub(super) at: i64,
 }
@@ -58,7 +68,10 @@ pub(super) struct Shown {
 /// Everything that was found.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Evidence {
+    pub(super) class_b: BTreeSet<usize>,
     pub(super) class_c: BTreeSet<usize>,
+    /// References that a worker sent after it had been stopped beyond its lease.
+    pub(super) late: BTreeSet<String>,
     pub(super) ledger: Vec<Booked>,
     pub(super) requests: Vec<Entry>,
     pub(super) shown: Vec<Shown>,
@@ -70,15 +83,49 @@ pub(super) struct Evidence {
     /// How many texts were searched for secrets.
     pub(super) searched: u64,
     pub(super) died: Vec<String>,
+    /// When this was gathered, by the run's clock.
+    pub(super) now: i64,
+    /// What the pages of each shop add to an amount.
+    pub(super) modifiers: Vec<Option<Modifiers>>,
+    /// What the gateway's own report says, by shop.
+    pub(super) reported: BTreeMap<usize, Vec<Reported>>,
+    pub(super) windows: Vec<Window>,
+    pub(super) asked_for_the_time: u64,
+    pub(super) ready_with_a_wrong_clock: Vec<String>,
+    pub(super) sent_in_vain: Vec<SentInVain>,
+    pub(super) deadlocks: i64,
+}
+
+impl Evidence {
+    /// A charge that a late worker was served for, at a provider that takes requests for ever: by then others had found nothing
+    /// and ended the payment as failed. Our service finds the charge in the statement; what has settled by then waits for a person.
+    pub(super) fn waits_for_a_person(&self, line: &Booked) -> bool {
+        self.class_b.contains(&line.shop) && self.late.contains(&line.reference)
+    }
+
+    /// What the faults have left to look at.
+    pub(super) fn takes(&mut self, fired: &Fired) {
+        self.died.clone_from(&fired.died);
+        self.windows.clone_from(&fired.windows);
+        self.late.clone_from(&fired.late);
+        self.asked_for_the_time = fired.asked_for_the_time;
+        self.ready_with_a_wrong_clock.clone_from(&fired.ready_with_a_wrong_clock);
+        self.sent_in_vain.clone_from(&fired.sent_in_vain);
+        self.deadlocks = self.deadlocks.max(fired.deadlocks);
+    }
 }
 
 /// Gathers it all.
-pub(super) async fn gather(stage: &mut Stage, world: &World) -> Result<Evidence> {
+pub(super) async fn gather(stage: &mut Stage, world: &World, quiet: &Quiet) -> Result<Evidence> {
+    let of_class = |class| (0..world.shops.len()).filter(|i| world.shops[*i].line == Line::Mock(class)).collect();
     let mut found = Evidence {
-        class_c: (0..world.shops.len()).filter(|i| world.shops[*i].line == Line::Mock('C')).collect(),
+        class_b: of_class('B'),
+        class_c: of_class('C'),
         requests: world.journal.entries(),
         ledger: ledger(&stage.db, world).await?,
-        left: super::settle::left(&stage.db).await?,
+        left: quiet.left.clone(),
+        now: world.clock.now(),
+        modifiers: world.shops.iter().map(|shop| shop.line.modifiers()).collect(),
         ..Evidence::default()
     };
     for shop in 0..world.shops.len() {
@@ -90,8 +137,17 @@ pub(super) async fn gather(stage: &mut Stage, world: &World) -> Result<Evidence>
         found.shown[shop].pending = pending(world, shop).await?;
     }
     found.received = stage.receiver.received();
+    found.reported = statement::read(world).await?;
+    found.deadlocks = logged_deadlocks(stage)?;
     super::check::canary::search(stage, world, &mut found).await?;
     Ok(found)
+}
+
+/// Deadlocks in the log of Postgres, which outlives its counters.
+fn logged_deadlocks(stage: &Stage) -> Result<i64> {
+    let log = postgres::home(&stage.data)?.join("postgres.log");
+    let text = String::from_utf8_lossy(&fs::read(&log).with_context(|| log.display().to_string())?).into_owned();
+    Ok(i64::try_from(text.matches("deadlock detected").count())?)
 }
 
 /// Approved charges whose answer never came: as the logs tell of the mock, and our proxies of the gateway.
@@ -110,25 +166,40 @@ pub(super) async fn charged_and_lost(stage: &Stage, world: &World) -> Result<usi
 }
 
 async fn ledger(db: &PgPool, world: &World) -> Result<Vec<Booked>> {
-    type Row = (String, String, Option<String>, Option<String>, bool, bool, i64, String, i64);
+    type Row = (String, String, Option<String>, Option<String>, bool, bool, bool, i64, i64, String, i64);
+    // The time of the acquirer's books is the database's; that of the gateway's own row is the time of one of its processes.
+    const AT_GATEWAY: &str =
+        "SELECT t.id::text, kind, parent_id::text, reference_id, state = 'approved', state = 'failed', voided, amount, fee, currency,
+                (extract(epoch FROM coalesce(b.created_at, t.created_at)) * 1000)::bigint
+         FROM gateway.transactions t LEFT JOIN gateway.acquirer_books b ON b.reference = t.id
+         WHERE account_id = $1 AND state IN ('approved', 'declined', 'failed') ORDER BY t.created_at";
+    const AT_MOCK: &str =
+        "SELECT id, kind, parent, reference, approved, false, voided_at IS NOT NULL, amount, 0::bigint, currency,
+                (extract(epoch FROM created_at) * 1000)::bigint
+         FROM mock.transactions WHERE account = $1 ORDER BY created_at";
     let mut all = Vec::new();
     for (shop, of) in world.shops.iter().enumerate() {
-        let rows = match of.line {
-            Line::Gateway => sqlx::query_as::<_, Row>(
-                "SELECT id::text, kind, parent_id::text, reference_id, state = 'approved', voided, amount, currency,
-                        (extract(epoch FROM created_at) * 1000)::bigint
-                 FROM gateway.transactions WHERE account_id = $1 ORDER BY created_at",
-            ),
-            Line::Mock(_) | Line::Clock(_) => sqlx::query_as::<_, Row>(
-                "SELECT id, kind, parent, reference, approved, voided_at IS NOT NULL, amount, currency,
-                        (extract(epoch FROM created_at) * 1000)::bigint
-                 FROM mock.transactions WHERE account = $1 ORDER BY created_at",
-            ),
-        };
-        for row in rows.bind(of.provider).fetch_all(db).await? {
-            let (id, kind, parent, reference, approved, voided, amount, currency, at) = row;
-            let reference = reference.unwrap_or_default();
-            all.push(Booked { shop, id, kind, parent, reference, approved, voided, amount, currency, at });
+        for (provider, query, at_gateway) in [(of.at_gateway, AT_GATEWAY, true), (of.at_mock, AT_MOCK, false)] {
+            let Some(provider) = provider else { continue };
+            for row in sqlx::query_as::<_, Row>(query).bind(provider).fetch_all(db).await? {
+                let (id, kind, parent, reference, approved, interrupted, voided, amount, fee, currency, at) = row;
+                let reference = reference.unwrap_or_default();
+                all.push(Booked {
+                    shop,
+                    id,
+                    at_gateway,
+                    kind,
+                    parent,
+                    reference,
+                    approved,
+                    interrupted,
+                    voided,
+                    amount,
+                    fee,
+                    currency,
+                    at,
+                });
+            }
         }
     }
     Ok(all)

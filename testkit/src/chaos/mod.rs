@@ -9,6 +9,7 @@ mod evidence;
 mod faults;
 mod journal;
 mod load;
+mod modifiers;
 mod mutants;
 mod proxy;
 mod random;
@@ -17,6 +18,7 @@ mod report;
 mod schedule;
 mod setting;
 mod settle;
+mod statement;
 mod time;
 mod upgrade;
 mod world;
@@ -34,7 +36,7 @@ use self::{
     faults::Hand,
     mutants::Mutant,
     report::{Least, Report},
-    schedule::{Plan, steps},
+    schedule::{Fault, LONG, Plan, steps},
     setting::Setting,
     settle::PATIENCE,
     world::{Stage, World},
@@ -43,6 +45,9 @@ use crate::process::{Programs, profile_folder};
 
 /// So many charges a minute at least have their answer lost, or the run does not count.
 const LOST_A_MINUTE: usize = 1;
+
+/// Between two faults of a short run, so that each kind has its turn.
+const SHORT_GAP: (u64, u64) = (1900, 2150);
 
 /// How the command line wants it.
 struct Wanted {
@@ -107,11 +112,16 @@ async fn hold(run: &Run, folder: &Path, name: &str) -> Result<Shown> {
 }
 
 async fn play(run: &Run, stage: &mut Stage, world: &Arc<World>, report: &Path) -> Result<Shown> {
+    if run.former.is_some() {
+        let new = Fault::NEW.map(|fault| (fault, "the last release may be from before it".to_owned()));
+        stage.left_out.extend(new);
+    }
     let left_out = stage.left_out.clone();
     let steps = if run.faults { steps(&run.plan, &left_out) } else { Vec::new() };
     for step in &steps {
+        let by = if step.shift == 0 { String::new() } else { format!(", by {} ms", step.shift) };
         println!(
-            "  {:6.1} s  {} #{}, for {:.1} s",
+            "  {:6.1} s  {} #{}, for {:.1} s{by}",
             step.at.as_secs_f64(),
             step.fault.name(),
             step.target,
@@ -119,6 +129,7 @@ async fn play(run: &Run, stage: &mut Stage, world: &Arc<World>, report: &Path) -
         );
     }
     let mut clients = load::start(world, run.plan.seed)?;
+    load::warm_up(world, &clients).await;
     let former = run.former.as_deref().map(Programs::within);
     let upgraded = match &former {
         Some(former) => Some(upgrade::act(stage, world, former).await?),
@@ -137,9 +148,12 @@ async fn play(run: &Run, stage: &mut Stage, world: &Arc<World>, report: &Path) -
         upgrade::finish(stage, world).await?;
     }
     let quiet = settle::settle(stage, world, run.patience).await?;
-    let mut evidence = evidence::gather(stage, world).await?;
-    evidence.died.clone_from(&fired.died);
+    let mut evidence = evidence::gather(stage, world, &quiet).await?;
+    evidence.takes(&fired);
     let mut findings = check::check(&evidence);
+    if run.former.is_none() {
+        findings.extend(check::check_of_this_release(&evidence));
+    }
     findings.extend(upgraded.as_ref().map(|seen| upgrade::check(seen, &evidence.requests)));
     let lost = evidence::charged_and_lost(stage, world).await?;
     let told = Report {
@@ -148,7 +162,7 @@ async fn play(run: &Run, stage: &mut Stage, world: &Arc<World>, report: &Path) -
         left_out: &left_out,
         fired: &fired,
         lost,
-        quiet,
+        quiet: quiet.took,
         evidence: &evidence,
         findings: &findings,
         upgraded: upgraded.as_ref(),
@@ -199,13 +213,13 @@ fn wanted(arguments: &[String]) -> Result<Wanted> {
             "--seed" => run.plan.seed = value()?.parse()?,
             "--upgrade" => {
                 run.former = Some(value()?.into());
-                run.plan = Plan { load: Duration::from_secs(90), gap: (2600, 3100), ..run.plan };
+                run.plan = Plan { load: Duration::from_secs(90), gap: SHORT_GAP, ..run.plan };
                 mutants.clear();
             }
             "--no-faults" => run.faults = false,
             "--mutants" => mutants = mutants::named(value()?)?,
             "--short" => {
-                run.plan = Plan { load: Duration::from_secs(90), gap: (2600, 3100), ..run.plan };
+                run.plan = Plan { load: Duration::from_secs(90), gap: SHORT_GAP, ..run.plan };
                 (mutants, controls) = (mutants::named(mutants::SHORT)?, false);
             }
             other => bail!(
@@ -214,6 +228,9 @@ fn wanted(arguments: &[String]) -> Result<Wanted> {
         }
     }
     let minutes = usize::try_from(run.plan.load.as_secs() / 60)?;
+    if run.plan.load >= LONG {
+        run.patience = 2 * PATIENCE;
+    }
     run.least = Least { lost: (minutes * LOST_A_MINUTE).max(1), late: (minutes / 3).max(1) };
     Ok(Wanted { run, mutants, controls })
 }

@@ -69,8 +69,14 @@ macro_rules! mutant {
     };
 }
 
-use Fault::{GatewayLose, KillWorker, MockDelay, MockLose, MockRefuse, RedisFlush, RedisRestart};
-use Line::{Clock, Gateway, Mock};
+use Fault::{
+    ClockHours, ClockMonths, ClockRestart, GatewayLose, GatewayRefuse, GatewayTurnAway, KillWorker, MockDelay,
+    MockLose, MockOutage, MockRefuse, RedisFlush, RedisRestart,
+};
+use Line::{Clock, Fee, Gateway, Mock};
+
+/// While one process takes itself out, another of its kind goes on.
+const PAIRS: Size = Size { apis: 2, workers: 2, schedulers: 2, gateways: 2 };
 
 /// All of them.
 pub(super) const ALL: &[Mutant] = &[
@@ -189,6 +195,53 @@ pub(super) const ALL: &[Mutant] = &[
     ),
     mutant!("redelivery", "a delivery that was not taken is made again", &["each event reached"], &[Mock('A')], &[]),
     mutant!("bytes", "each delivery of an event is the same bytes", &["an event is the same bytes"], &[Mock('A')], &[]),
+    mutant!(
+        "database_clock",
+        "a process follows the clock of the database, and stops when its own is wrong", &["nothing is charged before"],
+        &[Mock('A'), Gateway],
+        &[ClockHours, ClockMonths, ClockRestart],
+        // Each kind of process has its turn.
+        gap: (3500, 4500),
+        size: PAIRS
+    ),
+    mutant!(
+        "breaker",
+        "a provider that turns everything away is no longer sent anything", &["a provider that turns"],
+        &[Gateway],
+        &[GatewayTurnAway],
+        // One ends before the next one begins.
+        gap: (16_000, 17_000)
+    ),
+    mutant!(
+        "not_processed",
+        "what was not processed is no outcome for work that nobody waits for", &["an attempt has failed", "every accepted refund", "an invoice that is due"],
+        &[Mock('A'), Gateway],
+        &[MockOutage, GatewayRefuse, GatewayTurnAway],
+        gap: (6000, 8000)
+    ),
+    mutant!(
+        "child_reference",
+        "captures, voids and refunds carry a reference of their own",
+        &["each capture, void and refund"],
+        &[Gateway],
+        &[GatewayLose]
+    ),
+    mutant!(
+        "total",
+        "only the total that was asked for is booked",
+        &["each charge is one payment", "a total that nobody", "our books and"],
+        &[Fee],
+        &[]
+    ),
+    mutant!(
+        "lock_order",
+        "rows are locked in one order", &["Postgres has counted"],
+        &[Mock('B'), Gateway],
+        &[],
+        // Few wait where nobody is quick.
+        size: Size { apis: 2, workers: 4, ..PAIRS },
+        latency: "60"
+    ),
 ];
 
 /// Those of these names, with commas between; or `all`, or `none`.

@@ -4,14 +4,14 @@ use std::{
     collections::BTreeSet,
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::Result;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{
-        TcpListener, TcpStream,
+        TcpListener, TcpSocket, TcpStream,
         tcp::{OwnedReadHalf, OwnedWriteHalf},
     },
     sync::watch,
@@ -20,7 +20,13 @@ use tokio::{
 };
 
 const FAILURE: &[u8] = b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+const BUSY: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 const REFERENCE: &str = "reference_id=";
+const USERNAME: &str = "username=";
+/// What only asks how things stand.
+const REPORT: &str = "/apis/report.php";
+/// Connections that may wait to be taken.
+const BACKLOG: u32 = 1024;
 
 /// What is done to what passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +42,10 @@ pub(super) enum Mode {
     Drip,
     /// The answer is read, and another told.
     Fail,
+    /// Nobody listens: connections are refused.
+    Refuse,
+    /// Each request is answered 429 and goes no further.
+    TurnAway,
 }
 
 #[derive(Debug, Default)]
@@ -43,6 +53,7 @@ struct Noted {
     watched: Vec<String>,
     seen: BTreeSet<String>,
     lost: BTreeSet<String>,
+    turned_away: Vec<(Instant, String)>,
 }
 
 #[derive(Debug)]
@@ -98,6 +109,12 @@ impl Proxy {
         self.shared.noted().seen.clone()
     }
 
+    /// By whom requests that change something were sent since then, and turned away.
+    pub(super) fn turned_away(&self, since: Instant) -> Vec<String> {
+        let noted = self.shared.noted();
+        noted.turned_away.iter().filter(|(at, _)| *at >= since).map(|(_, name)| name.clone()).collect()
+    }
+
     /// The references of requests whose answers were lost, delayed, dripped or replaced.
     pub(super) fn lost(&self) -> BTreeSet<String> {
         self.shared.noted().lost.clone()
@@ -110,18 +127,78 @@ type Last = Mutex<Option<String>>;
 /// What charges at the gateway.
 const CHARGES: [&str; 2] = ["/apis/sale.php", "/apis/authorize.php"];
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+async fn accept(mut listener: TcpListener, shared: Arc<Shared>) {
+    let Ok(place) = listener.local_addr() else { return };
     let mut connections = JoinSet::new();
+    let mut mode = shared.mode.subscribe();
     loop {
-        match listener.accept().await {
-            Ok((client, _)) if *shared.mode.borrow() != Mode::Cut => {
-                connections.spawn(carry(client, Arc::clone(&shared)));
-            }
-            Ok(_) => {}
-            Err(_) => sleep(Duration::from_millis(10)).await,
+        let refuses = async { mode.wait_for(|mode| *mode == Mode::Refuse).await.is_ok() };
+        let accepted = tokio::select! {
+            _ = refuses => None,
+            accepted = listener.accept() => Some(accepted.ok()),
+        };
+        if let Some(accepted) = accepted {
+            take(accepted, &shared, &mut connections).await;
+        } else {
+            drop(listener);
+            // It is bound and does not listen: connections are refused, and nobody else gets the port.
+            let Some(closed) = bound(place).await else { return };
+            let ended = async { mode.wait_for(|mode| *mode != Mode::Refuse).await.is_ok() };
+            ended.await;
+            let Ok(opened) = closed.listen(BACKLOG) else { return };
+            listener = opened;
         }
         while connections.try_join_next().is_some() {}
     }
+}
+
+async fn take(accepted: Option<(TcpStream, SocketAddr)>, shared: &Arc<Shared>, connections: &mut JoinSet<()>) {
+    let mode = *shared.mode.borrow();
+    match (accepted, mode) {
+        (None, _) => sleep(Duration::from_millis(10)).await,
+        (Some(_), Mode::Cut | Mode::Refuse) => {}
+        (Some((client, _)), Mode::TurnAway) => drop(connections.spawn(turn_away(client, Arc::clone(shared)))),
+        (Some((client, _)), Mode::Pass | Mode::Delay(_) | Mode::Lose | Mode::Drip | Mode::Fail) => {
+            connections.spawn(carry(client, Arc::clone(shared)));
+        }
+    }
+}
+
+/// A socket at this place, as soon as there is room for it.
+async fn bound(place: SocketAddr) -> Option<TcpSocket> {
+    for _ in 0..500 {
+        let socket = TcpSocket::new_v4().ok()?;
+        let _ = socket.set_reuseaddr(true);
+        if socket.bind(place).is_ok() {
+            return Some(socket);
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+    None
+}
+
+/// Reads a request and answers that it was not looked at. What changes something is noted with the name of its account.
+async fn turn_away(mut client: TcpStream, shared: Arc<Shared>) {
+    let (mut request, mut buffer) = (Vec::new(), vec![0; 16 * 1024]);
+    while let Ok(Ok(count @ 1..)) = timeout(Duration::from_secs(2), client.read(&mut buffer)).await {
+        request.extend_from_slice(&buffer[..count]);
+        let text = String::from_utf8_lossy(&request).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let length = head.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
+        });
+        if body.len() < length.unwrap_or(0) {
+            continue;
+        }
+        if !head.lines().next().unwrap_or_default().contains(REPORT) {
+            let name = body.split('&').find_map(|field| field.strip_prefix(USERNAME)).unwrap_or_default();
+            shared.noted().turned_away.push((Instant::now(), name.to_owned()));
+        }
+        break;
+    }
+    let _ = client.write_all(BUSY).await;
+    let _ = client.shutdown().await;
 }
 
 async fn connect(targets: &[SocketAddr]) -> Option<TcpStream> {
@@ -140,7 +217,8 @@ async fn carry(client: TcpStream, shared: Arc<Shared>) {
     let (from_server, to_server) = server.into_split();
     let last = Last::default();
     let mut mode = shared.mode.subscribe();
-    let cut = async { mode.wait_for(|mode| *mode == Mode::Cut).await.is_ok() };
+    let ends = |mode: &Mode| [Mode::Cut, Mode::Refuse, Mode::TurnAway].contains(mode);
+    let cut = async { mode.wait_for(ends).await.is_ok() };
     // Whichever ends first ends the connection: both halves are dropped.
     tokio::select! {
         () = requests(from_client, to_server, &shared, &last) => {}
@@ -193,7 +271,7 @@ async fn answers(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Share
 async fn tell(to: &mut OwnedWriteHalf, bytes: &[u8], mode: Mode) -> bool {
     match mode {
         Mode::Pass => to.write_all(bytes).await.is_ok(),
-        Mode::Cut | Mode::Lose => false,
+        Mode::Cut | Mode::Lose | Mode::Refuse | Mode::TurnAway => false,
         Mode::Delay(time) => {
             sleep(time).await;
             to.write_all(bytes).await.is_ok()

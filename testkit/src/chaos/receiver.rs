@@ -14,6 +14,8 @@ use tokio::{
     time::sleep,
 };
 
+use super::time::Clock;
+
 /// One delivery as it arrived.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Received {
@@ -22,6 +24,8 @@ pub(super) struct Received {
     pub(super) body: String,
     /// Whether it was answered 200.
     pub(super) taken: bool,
+    /// When it arrived, by the run's clock.
+    pub(super) at: i64,
 }
 
 type Kept = Arc<Mutex<Vec<Received>>>;
@@ -36,12 +40,12 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    pub(super) async fn start() -> Result<Self> {
+    pub(super) async fn start(clock: Clock) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}/", listener.local_addr()?);
         let kept = Kept::default();
         let mut server = JoinSet::new();
-        server.spawn(accept(listener, Arc::clone(&kept)));
+        server.spawn(accept(listener, Arc::clone(&kept), clock));
         Ok(Self { url, kept, _server: server })
     }
 
@@ -50,12 +54,12 @@ impl Receiver {
     }
 }
 
-async fn accept(listener: TcpListener, kept: Kept) {
+async fn accept(listener: TcpListener, kept: Kept, clock: Clock) {
     let failed = Arc::new(Mutex::new(BTreeSet::new()));
     let mut connections = JoinSet::new();
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => drop(connections.spawn(serve(stream, Arc::clone(&kept), Arc::clone(&failed)))),
+            Ok((stream, _)) => drop(connections.spawn(serve(stream, Arc::clone(&kept), Arc::clone(&failed), clock))),
             Err(_) => sleep(Duration::from_millis(10)).await,
         }
         while connections.try_join_next().is_some() {}
@@ -85,7 +89,7 @@ fn manner(endpoint: usize, event: &str, failed: &Mutex<BTreeSet<(usize, String)>
     if endpoint % 2 == 1 && first(manner != Manner::Takes) { manner } else { Manner::Takes }
 }
 
-async fn serve(mut stream: TcpStream, kept: Kept, failed: Arc<Mutex<BTreeSet<(usize, String)>>>) {
+async fn serve(mut stream: TcpStream, kept: Kept, failed: Arc<Mutex<BTreeSet<(usize, String)>>>, clock: Clock) {
     let mut buffer = Vec::with_capacity(4096);
     loop {
         match stream.read_buf(&mut buffer).await {
@@ -95,7 +99,7 @@ async fn serve(mut stream: TcpStream, kept: Kept, failed: Arc<Mutex<BTreeSet<(us
         let Some((mut received, length)) = message(&buffer) else { continue };
         buffer.drain(..length);
         let manner = manner(received.endpoint, &received.event, &failed);
-        received.taken = manner == Manner::Takes;
+        (received.taken, received.at) = (manner == Manner::Takes, clock.now());
         kept.lock().unwrap_or_else(PoisonError::into_inner).push(received);
         let answer: &[u8] = match manner {
             Manner::Takes => b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
@@ -126,7 +130,7 @@ fn message(buffer: &[u8]) -> Option<(Received, usize)> {
     let whole = end + header("content-length").parse::<usize>().unwrap_or(0);
     let body = String::from_utf8_lossy(buffer.get(end..whole)?).into_owned();
     let endpoint = head.split(' ').nth(1)?.trim_start_matches('/').parse().ok()?;
-    Some((Received { endpoint, event: header("webhook-id"), body, taken: false }, whole))
+    Some((Received { endpoint, event: header("webhook-id"), body, taken: false, at: 0 }, whole))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     check::Finding,
-    evidence::Evidence,
+    evidence::{Booked, Evidence},
     faults::Fired,
     schedule::{Fault, Plan},
     upgrade::Seen,
@@ -54,6 +54,17 @@ impl Report<'_> {
             if count < least {
                 missing.push(format!("{name}: {count}, at least {least} wanted"));
             }
+        }
+        // Of every kind of money's way at the gateway, and of payments on pages that add to an amount.
+        for kind in ["sale", "authorize", "capture", "void", "refund"] {
+            let of = |line: &&Booked| line.at_gateway && line.approved && line.kind == kind;
+            if !self.evidence.ledger.iter().any(|line| of(&line)) {
+                missing.push(format!("never approved by the gateway: {kind}"));
+            }
+        }
+        let mut payments = self.evidence.shown.iter().flat_map(|shown| &shown.payments);
+        if !payments.any(|payment| payment["amountTip"].is_i64()) {
+            missing.push("never paid: a sum with a tip".to_owned());
         }
         for finding in self.findings.iter().filter(|finding| finding.checked == 0) {
             missing.push(format!("never checked: {}", finding.invariant));

@@ -16,8 +16,16 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(90);
 /// At least so long: a failed delivery has its second attempt after 5 s, or after 20 s if its endpoint hung.
 const LEAST: Duration = Duration::from_secs(25);
 
-/// Waits, at most so long; answers how long it took.
-pub(super) async fn settle(stage: &mut Stage, world: &World, patience: Duration) -> Result<Duration> {
+/// What a system has come to: how long it took, and what was still to be done. Charges go on settling, and their events may fail
+/// once more, so it is asked at that moment and not later.
+#[derive(Debug)]
+pub(super) struct Quiet {
+    pub(super) took: Duration,
+    pub(super) left: BTreeMap<String, i64>,
+}
+
+/// Waits, at most so long.
+pub(super) async fn settle(stage: &mut Stage, world: &World, patience: Duration) -> Result<Quiet> {
     let began = Instant::now();
     for process in stage.cluster.processes() {
         process.resume()?;
@@ -26,19 +34,19 @@ pub(super) async fn settle(stage: &mut Stage, world: &World, patience: Duration)
     for shop in world.shops.iter().filter(|shop| matches!(shop.line, super::world::Line::Mock(_))) {
         stage.cluster.ctl(&["mock", "set", &shop.account.id, "--latency-ms", "50", "--lose-answer", "0"]).await?;
     }
-    while began.elapsed() < patience {
-        let busy: i64 = left(&stage.db).await?.values().sum();
-        if busy == 0 && began.elapsed() >= LEAST {
-            break;
+    loop {
+        let left = left(&stage.db).await?;
+        let quiet = left.values().sum::<i64>() == 0 && began.elapsed() >= LEAST;
+        if quiet || began.elapsed() >= patience {
+            return Ok(Quiet { took: began.elapsed(), left });
         }
         sleep(Duration::from_millis(500)).await;
     }
-    Ok(began.elapsed())
 }
 
 /// What is still to be done, by name. Unknown outcomes of class C wait for a person, and so do refunds behind them; open
 /// challenges wait for a cardholder.
-pub(super) async fn left(db: &PgPool) -> Result<BTreeMap<String, i64>> {
+async fn left(db: &PgPool) -> Result<BTreeMap<String, i64>> {
     let mut left = BTreeMap::new();
     for (name, query) in [
         ("operations claimed or sending", "SELECT count(*) FROM operations WHERE state IN ('claimed', 'sending')"),

@@ -4,7 +4,10 @@ use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
     process::Command,
-    sync::atomic::{AtomicBool, AtomicI64, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering},
+    },
 };
 
 use anyhow::{Context, Result, ensure};
@@ -13,7 +16,9 @@ use sqlx::{PgPool, postgres::PgPoolOptions};
 use uuid::Uuid;
 
 use super::{
+    faults::{CLOCK_OFFSET_FILE, Clocks},
     journal::Journal,
+    modifiers::Modifiers,
     proxy::Proxy,
     receiver::Receiver,
     schedule::Fault,
@@ -21,12 +26,16 @@ use super::{
     time::Clock,
     upgrade,
 };
-use crate::{Account, Client, Cluster, Kind, TempDir};
+use crate::{Account, Client, Cluster, GatewayAccount, Kind, TempDir};
 
 /// Where the cardholders' browsers say that they are.
 pub(super) const ORIGIN: &str = "https://shop.example";
 /// Room for the database, so small that it can be filled.
 const DISK: &str = "size=1800m";
+/// Of accounts at the gateway: no amount of a run meets a limit.
+const NO_LIMITS: [&str; 4] = ["--hourly-per-address", "1000000", "--sale-limit", "999999999.99"];
+/// What is charged on top of each sale of `Line::Fee`. It makes totals odd, and amounts are even.
+const FEE: [&str; 2] = ["--convenience-fee-fixed", "0.51"];
 
 /// Which provider and recovery class, and whether time is moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +43,29 @@ pub(super) enum Line {
     Mock(char),
     Clock(char),
     Gateway,
+    /// At the gateway, with accounts on the mock meanwhile.
+    Moved,
+    /// At the gateway, which charges more than it is asked for.
+    Fee,
+}
+
+impl Line {
+    /// What the pages of such a shop add to an amount.
+    pub(super) fn modifiers(self) -> Option<Modifiers> {
+        match self {
+            Self::Mock('B') | Self::Gateway => Some(Modifiers::OF_A_RUN),
+            Self::Mock(_) | Self::Clock(_) | Self::Moved | Self::Fee => None,
+        }
+    }
+
+    /// What its clients pay in. Yen have no minor unit, and dinars three decimals.
+    pub(super) fn currencies(self) -> &'static [&'static str] {
+        match self {
+            Self::Mock(_) => &["USD", "USD", "EUR", "JPY", "KWD"],
+            Self::Clock(_) => &["USD"],
+            Self::Gateway | Self::Moved | Self::Fee => &["USD", "USD", "EUR", "GBP"],
+        }
+    }
 }
 
 /// A merchant.
@@ -41,9 +73,37 @@ pub(super) enum Line {
 pub(super) struct Shop {
     pub(super) line: Line,
     pub(super) account: Account,
-    /// By what the provider's records name it.
-    pub(super) provider: Uuid,
-    pub(super) app_key: Option<String>,
+    /// By what the records of the gateway and of the mock name it.
+    pub(super) at_gateway: Option<Uuid>,
+    pub(super) at_mock: Option<Uuid>,
+    /// By what the gateway knows it, and which key its pages name; both change when keys are rotated.
+    keys: Mutex<(Option<GatewayAccount>, Option<String>)>,
+}
+
+impl Shop {
+    /// The keys of its account at the gateway, if it has one.
+    pub(super) fn known(&self) -> Option<GatewayAccount> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    pub(super) fn knows(&self, known: GatewayAccount) {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner).0 = Some(known);
+    }
+
+    /// What its pages name to the gateway.
+    pub(super) fn app_key(&self) -> Option<String> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
+    }
+
+    pub(super) fn publishes(&self, app_key: String) {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner).1 = Some(app_key);
+    }
+}
+
+/// The id and the `app_key` of an account at the gateway.
+pub(super) async fn newest_app_key(db: &PgPool, username: &str) -> Result<(Uuid, String)> {
+    let found = sqlx::query_as("SELECT id, app_key FROM gateway.accounts WHERE username = $1");
+    Ok(found.bind(username).fetch_one(db).await?)
 }
 
 /// What the clients share.
@@ -61,7 +121,9 @@ pub(super) struct World {
     pub(super) ready_gateways: Vec<AtomicBool>,
     /// Nobody hangs up early.
     pub(super) calm: AtomicBool,
-    pub(super) secrets: Vec<String>,
+    /// How many clients have their customers and cards.
+    pub(super) warm: AtomicUsize,
+    secrets: Mutex<Vec<String>>,
     amounts: AtomicI64,
 }
 
@@ -69,6 +131,15 @@ impl World {
     /// An amount that no other payment of this run has, nor its half: by it the ledgers' lines are told apart.
     pub(super) fn amount(&self) -> i64 {
         self.amounts.fetch_add(2, Ordering::Relaxed)
+    }
+
+    /// What may be found nowhere.
+    pub(super) fn secrets(&self) -> Vec<String> {
+        self.secrets.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn keep_secret(&self, secrets: impl IntoIterator<Item = String>) {
+        self.secrets.lock().unwrap_or_else(PoisonError::into_inner).extend(secrets);
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -98,6 +169,7 @@ pub(super) struct Stage {
     pub(super) data: PathBuf,
     pub(super) left_out: BTreeMap<Fault, String>,
     pub(super) setting: Setting,
+    pub(super) clocks: Clocks,
     _directory: TempDir,
 }
 
@@ -135,7 +207,11 @@ pub(super) async fn raise(setting: Setting, former: Option<&Path>, log: &Path) -
     };
     let data = place.join("postgres");
     let size = setting.size;
-    let mut builder = Cluster::builder().durable().postgres_in(&data).gateway(size.gateways);
+    let clocks = Clocks::new()?;
+    // The first gateway is there from the start, since its schema is; the others follow, each with a clock of its own.
+    let first_clock = clocks.file(Kind::Gateway, 0).display().to_string();
+    let builder = Cluster::builder().durable().postgres_in(&data).gateway(1);
+    let mut builder = builder.env(CLOCK_OFFSET_FILE, &first_clock);
     if let Some(former) = former {
         builder = builder.release(former).env("DRAIN_MS", upgrade::DRAIN_MS);
     }
@@ -147,32 +223,40 @@ pub(super) async fn raise(setting: Setting, former: Option<&Path>, log: &Path) -
     for (name, value) in setting.environment {
         cluster.set_env(name, value);
     }
-    let wires = wire(&mut cluster, setting).await?;
+    let wires = wire(&mut cluster, setting, &clocks).await?;
     let now: i64 =
         sqlx::query_scalar("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint").fetch_one(&db).await?;
-    let receiver = Receiver::start().await?;
+    let clock = Clock::starting(now);
+    let receiver = Receiver::start(clock).await?;
     let mut world = World {
         apis: (0..size.apis).map(|index| cluster.api_url(index)).collect(),
         gateways: (0..size.gateways).map(|index| cluster.gateway_url(index)).collect(),
         shops: Vec::new(),
         journal: Journal::create(log)?,
-        clock: Clock::starting(now),
+        clock,
         over: AtomicBool::new(false),
         ready: (0..size.apis).map(|_| AtomicBool::new(true)).collect(),
         ready_gateways: (0..size.gateways).map(|_| AtomicBool::new(true)).collect(),
         calm: AtomicBool::new(false),
-        secrets: Vec::new(),
+        warm: AtomicUsize::new(0),
+        secrets: Mutex::default(),
         amounts: AtomicI64::new(1_000_000),
     };
     for line in setting.lines {
         open(&cluster, &db, &receiver, &mut world, *line, setting.latency).await?;
     }
-    Ok((Stage { cluster, wires, db, receiver, disk, data, left_out, setting, _directory: directory }, world))
+    let stage = Stage { cluster, wires, db, receiver, disk, data, left_out, setting, clocks, _directory: directory };
+    Ok((stage, world))
 }
 
 /// Starts the processes of ours, each behind its proxies.
-async fn wire(cluster: &mut Cluster, setting: Setting) -> Result<Wires> {
+async fn wire(cluster: &mut Cluster, setting: Setting, clocks: &Clocks) -> Result<Wires> {
     let Size { apis, workers, schedulers, gateways } = setting.size;
+    let clock = |kind, place| clocks.file(kind, place).display().to_string();
+    for place in 1..gateways {
+        cluster.set_env(CLOCK_OFFSET_FILE, &clock(Kind::Gateway, place));
+        cluster.add(Kind::Gateway).await?;
+    }
     let redis_port = cluster.redis.port();
     let postgres_port = cluster.postgres.as_ref().context("its own Postgres")?.port();
     let port_of = |url: &str| url.rsplit(':').next().and_then(|port| port.parse().ok()).context("a port");
@@ -186,7 +270,8 @@ async fn wire(cluster: &mut Cluster, setting: Setting) -> Result<Wires> {
     let others = Proxy::start(&[postgres_port]).await?;
     cluster.set_env("DATABASE_URL", &through(&database_url, postgres_port, others.port()));
     for (kind, count) in [(Kind::Api, apis), (Kind::Scheduler, schedulers)] {
-        for _ in 0..count {
+        for place in 0..count {
+            cluster.set_env(CLOCK_OFFSET_FILE, &clock(kind, place));
             cluster.add(kind).await?;
         }
     }
@@ -195,12 +280,14 @@ async fn wire(cluster: &mut Cluster, setting: Setting) -> Result<Wires> {
         cluster.set_env("DATABASE_URL", &through(&database_url, postgres_port, postgres.port()));
         cluster.set_env("CARD_GATEWAY_URL", &format!("http://127.0.0.1:{}", gateway.port()));
         cluster.set_env("FAILPOINTS", if worker == 0 { setting.failpoints } else { "" });
+        cluster.set_env(CLOCK_OFFSET_FILE, &clock(Kind::Worker, worker));
         cluster.add(Kind::Worker).await?;
         wires.postgres.push(postgres);
         wires.gateway.push(gateway);
     }
     wires.postgres.push(others);
-    // The operator's tool goes to the database itself.
+    // The operator's tool goes to the database itself, and its clock is right.
+    cluster.set_env(CLOCK_OFFSET_FILE, "");
     cluster.set_env("DATABASE_URL", &database_url);
     cluster.set_env("REDIS_URL", &redis_url);
     Ok(wires)
@@ -215,35 +302,52 @@ async fn open(
     line: Line,
     latency: &str,
 ) -> Result<()> {
-    let (account, provider, app_key) = match line {
-        Line::Gateway => {
-            let limits = ["--hourly-per-address", "1000000"];
-            let (account, known) = cluster.account_at_gateway(&limits).await?;
-            world.secrets.extend([known.api_key, known.secret_key]);
-            let found = "SELECT id, app_key FROM gateway.accounts WHERE username = $1";
-            let (provider, app_key) = sqlx::query_as(found).bind(&known.username).fetch_one(db).await?;
-            (account, provider, Some(app_key))
+    let mut shop = match line {
+        Line::Gateway | Line::Moved | Line::Fee => {
+            let (account, known) = cluster.account_at_gateway(&NO_LIMITS).await?;
+            if line == Line::Fee {
+                // Afterwards: an account with a fee might not be connected.
+                let set = [&["account", "set", "--username", &known.username][..], &FEE].concat();
+                cluster.run_gateway(&set).await?;
+            }
+            world.keep_secret([known.api_key.clone(), known.secret_key.clone()]);
+            let (id, app_key) = newest_app_key(db, &known.username).await?;
+            let keys = Mutex::new((Some(known), Some(app_key)));
+            Shop { line, account, at_gateway: Some(id), at_mock: None, keys }
         }
         Line::Mock(class) | Line::Clock(class) => {
             let account = cluster.account().await?;
             let latency = if matches!(line, Line::Mock(_)) { latency } else { "60" };
             let class = class.to_string();
             cluster.ctl(&["mock", "set", &account.id, "--class", &class, "--latency-ms", latency]).await?;
-            let newest = "SELECT id FROM provider_accounts ORDER BY created_at DESC LIMIT 1";
-            (account, sqlx::query_scalar(newest).fetch_one(db).await?, None)
+            let at_mock = Some(newest_provider_account(db).await?);
+            Shop { line, account, at_gateway: None, at_mock, keys: Mutex::default() }
         }
     };
+    let account = &shop.account;
+    if line == Line::Moved {
+        cluster.ctl(&["accounts", "set", &account.id, "--provider", "mock"]).await?;
+        shop.at_mock = Some(newest_provider_account(db).await?);
+        cluster.ctl(&["accounts", "set", &account.id, "--provider", "card_gateway"]).await?;
+    }
     cluster.ctl(&["accounts", "set", &account.id, "--origin", ORIGIN]).await?;
-    world.secrets.push(account.secret_key.clone());
+    if let Some(modifiers) = line.modifiers() {
+        cluster.ctl(&["accounts", "set", &account.id, "--modifiers", &modifiers.json().to_string()]).await?;
+    }
+    world.keep_secret([account.secret_key.clone()]);
     let api = Client::new(&world.apis[0])?.bearer(&account.secret_key)?;
     for endpoint in 0..2 {
         let url = format!("{}{}", receiver.url, world.shops.len() * 2 + endpoint);
         let made = api.post("/v1/webhook_endpoints", json!({"url": url})).await?;
         ensure!(made.status == 201, "an endpoint is made: {}", made.body);
-        world.secrets.extend(made.body["secret"].as_str().map(str::to_owned));
+        world.keep_secret(made.body["secret"].as_str().map(str::to_owned));
     }
-    world.shops.push(Shop { line, account, provider, app_key });
+    world.shops.push(shop);
     Ok(())
+}
+
+async fn newest_provider_account(db: &PgPool) -> Result<Uuid> {
+    Ok(sqlx::query_scalar("SELECT id FROM provider_accounts ORDER BY created_at DESC LIMIT 1").fetch_one(db).await?)
 }
 
 /// The shop's lines as the report names them.
@@ -252,5 +356,7 @@ pub(super) fn described(line: Line) -> Value {
         Line::Mock(class) => json!(format!("mock, class {class}")),
         Line::Clock(class) => json!(format!("mock, class {class}, with a clock")),
         Line::Gateway => json!("card gateway"),
+        Line::Moved => json!("card gateway, moved to the mock and back"),
+        Line::Fee => json!("card gateway, with a convenience fee"),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Finding, is_live, number, text};
+use super::{Finding, asked, is_live, number, text};
 use crate::chaos::{
     evidence::{Booked, Evidence},
     time::{self, DAY},
@@ -25,13 +25,12 @@ pub(super) fn paid_is_charged(evidence: &Evidence) -> Finding {
             let id = text(object, "id");
             let of: Vec<&&Value> = payments.values().filter(|p| text(p, field) == id).collect();
             let unknown = of.iter().filter(|p| ["processing", "requires_action"].contains(&text(p, "status"))).count();
-            let live = of.iter().filter(|p| is_live(p)).count();
+            let live = of.iter().filter(|p| is_live(p) && !is_part_given_back(p)).count();
             let is_paid = object["paidAt"].is_string();
             let named = payments.get(text(object, "paymentId"));
             finding.apart += unknown as u64;
             let right = if is_paid {
-                live == 1
-                    && named.is_some_and(|p| is_live(p) && number(p, "amountCaptured") == number(object, "amount"))
+                live == 1 && named.is_some_and(|p| is_live(p) && pays(evidence, shop, p, number(object, "amount")))
             } else {
                 live == 0
             };
@@ -43,6 +42,23 @@ pub(super) fn paid_is_charged(evidence: &Evidence) -> Finding {
         }
     }
     finding
+}
+
+/// A part that had settled by the time that it was to be voided.
+fn is_part_given_back(payment: &Value) -> bool {
+    text(payment, "status") == "refunded" && number(payment, "amount") < number(payment, "amountRequested")
+}
+
+/// Whether a payment is one of this amount, and of what a page adds to it, which it shows in parts.
+fn pays(evidence: &Evidence, shop: usize, payment: &Value, amount: i64) -> bool {
+    let captured = number(payment, "amountCaptured");
+    let added = ["amountSurcharge", "amountTax", "amountTip"].map(|part| number(payment, part)).iter().sum::<i64>();
+    if payment["amountBase"].is_null() {
+        return captured == amount;
+    }
+    number(payment, "amountBase") == amount
+        && captured == amount + added
+        && asked::sums(evidence, shop, amount).contains(&captured)
 }
 
 fn charges(evidence: &Evidence, shop: usize, amount: i64) -> usize {

@@ -52,7 +52,7 @@ pub(super) fn found<'a>(text: &str, words: &'a [String]) -> Vec<&'a str> {
 
 /// Logs, rows, Redis and answers.
 pub(in crate::chaos) async fn search(stage: &mut Stage, world: &World, evidence: &mut Evidence) -> Result<()> {
-    let words = words(&world.secrets);
+    let words = words(&world.secrets());
     // A merchant is told of his endpoint's secret once, which this log does not have; no other answer has any.
     for entry in &evidence.requests {
         if tells_the_code(&entry.answer) {

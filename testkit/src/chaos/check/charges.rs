@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Finding, is_live, number, text};
-use crate::chaos::evidence::{Booked, Evidence};
+use super::{Finding, asked as wanted, is_live, number, text};
+use crate::chaos::evidence::{Booked, Evidence, Shown};
 
 /// What a charge was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,12 @@ pub(super) fn at_most_one(evidence: &Evidence, purpose: Purpose) -> Finding {
     let mut finding = Finding::of(purpose.invariant());
     let approved = approved(evidence);
     for (shop, amount) in asked(evidence, purpose) {
-        let lines = approved.get(&(shop, amount)).map(Vec::as_slice).unwrap_or_default();
+        // A page may add to it.
+        let sums = match purpose {
+            Purpose::Invoice | Purpose::Link => wanted::sums(evidence, shop, amount),
+            Purpose::Key | Purpose::Token | Purpose::Cycle => vec![amount],
+        };
+        let lines: Vec<&&Booked> = sums.iter().filter_map(|sum| approved.get(&(shop, *sum))).flatten().collect();
         let live = lines.iter().filter(|line| !line.voided).count();
         let most = match purpose {
             Purpose::Cycle => evidence.shown[shop].invoices.iter().filter(|i| number(i, "amount") == amount).count(),
@@ -95,7 +100,15 @@ pub(super) fn ledger_and_payments(evidence: &Evidence) -> Finding {
     let mut finding = Finding::of("each charge is one payment, and each payment one charge");
     // (in the ledger, not voided there; payments with money, those given back, those of which nobody knows)
     let mut sums: BTreeMap<(usize, i64, String), [u64; 5]> = BTreeMap::new();
-    for line in evidence.ledger.iter().filter(|line| line.is_charge() && line.approved) {
+    // What nobody has asked for is asked of by itself.
+    let amounts = wanted::amounts(evidence);
+    let failed = failed(evidence);
+    let of = |line: &&Booked| line.is_charge() && line.approved && amounts.contains(&(line.shop, line.amount));
+    for line in evidence.ledger.iter().filter(of) {
+        if failed.contains(&(line.shop, line.amount)) && evidence.waits_for_a_person(line) {
+            finding.apart += 1;
+            continue;
+        }
         let sum = sums.entry((line.shop, line.amount, line.currency.clone())).or_default();
         sum[0] += 1;
         sum[1] += u64::from(!line.voided);
@@ -130,6 +143,15 @@ pub(super) fn ledger_and_payments(evidence: &Evidence) -> Finding {
         });
     }
     finding
+}
+
+/// Amounts of payments that have failed.
+pub(super) fn failed(evidence: &Evidence) -> BTreeSet<(usize, i64)> {
+    let of = |(shop, shown): (usize, &Shown)| {
+        let failed = shown.payments.iter().filter(|payment| text(payment, "status") == "failed");
+        failed.map(|payment| (shop, number(payment, "amount"))).collect::<Vec<_>>()
+    };
+    evidence.shown.iter().enumerate().flat_map(of).collect()
 }
 
 /// A part that had been taken and went back as a refund, or an authorization that ran out, is not voided in the ledger.

@@ -1,10 +1,16 @@
 //! The checker. It knows what was asked for, what the providers booked, what the endpoints heard and what the API shows now,
 //! and nothing of how any of it came about.
 
+mod asked;
 mod billing;
+mod books;
+mod calendar;
 pub(super) mod canary;
 mod charges;
+mod dates;
+mod done;
 mod payments;
+mod service;
 #[cfg(test)]
 mod tests;
 mod told;
@@ -37,7 +43,7 @@ impl Finding {
     }
 }
 
-/// Every invariant.
+/// What every release keeps.
 pub(super) fn check(evidence: &Evidence) -> Vec<Finding> {
     vec![
         charges::at_most_one(evidence, charges::Purpose::Key),
@@ -61,6 +67,24 @@ pub(super) fn check(evidence: &Evidence) -> Vec<Finding> {
         told::nothing_left(evidence),
         told::no_canary(evidence),
         told::nobody_died(evidence),
+    ]
+}
+
+/// What a release from before these rules may break: see [`crate::chaos::schedule::Fault::NEW`].
+pub(super) fn check_of_this_release(evidence: &Evidence) -> Vec<Finding> {
+    vec![
+        dates::nothing_early(evidence),
+        done::due_is_paid(evidence),
+        done::failed_was_refused(evidence),
+        done::given_back(evidence),
+        done::nobody_asked(evidence),
+        books::agree(evidence),
+        books::children_are_named(evidence),
+        told::failures(evidence),
+        service::explained(evidence),
+        service::no_deadlock(evidence),
+        service::wrong_clocks_are_noticed(evidence),
+        service::seldom_in_vain(evidence),
     ]
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Finding, number, text};
+use super::{Finding, asked, number, text};
 use crate::chaos::evidence::{Booked, Evidence};
 
 /// The difference between our clock and the database's, and the time that a commit takes, at most.
@@ -193,7 +193,9 @@ pub(super) fn nothing_after_the_end(evidence: &Evidence) -> Finding {
         let of_thing = |prefix: &str, verb: &str| entry.request.starts_with(prefix) && entry.request.ends_with(verb);
         let said = entry.said();
         if of_thing("POST /v1/invoices/", "/void") || of_thing("POST /v1/payment_links/", "/cancel") {
-            ended.entry((entry.shop, number(&said, "amount"))).or_insert(entry.ended);
+            for sum in asked::sums(evidence, entry.shop, number(&said, "amount")) {
+                ended.entry((entry.shop, sum)).or_insert(entry.ended);
+            }
         } else if of_thing("POST /v1/payments/", "/void") && text(&said, "status") == "cancelled" {
             voided.entry(text(&said, "id").to_owned()).or_insert(entry.ended);
         }

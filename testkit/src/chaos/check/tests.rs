@@ -1,5 +1,7 @@
 //! Each invariant catches what it is there for: a run that is right, and hand-made violations of it.
 
+mod release;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -21,13 +23,16 @@ fn asked(request: &str, key: Option<&str>, body: Value, status: u16, answer: &Va
 fn booked(id: &str, kind: &str, parent: Option<&str>, amount: i64) -> Booked {
     Booked {
         shop: 0,
+        at_gateway: false,
         id: id.to_owned(),
         kind: kind.to_owned(),
         parent: parent.map(str::to_owned),
         reference: format!("op_{id}"),
         approved: true,
+        interrupted: false,
         voided: false,
         amount,
+        fee: 0,
         currency: "USD".to_owned(),
         at: 150,
     }
@@ -47,7 +52,13 @@ fn heard(events: &[(&str, &str)]) -> Vec<Received> {
     for (number, (kind, object)) in events.iter().enumerate() {
         let body = json!({"type": kind, "data": {"object": {"id": object}}}).to_string();
         for endpoint in [0, 1] {
-            received.push(Received { endpoint, event: format!("evt_{number}"), body: body.clone(), taken: true });
+            received.push(Received {
+                endpoint,
+                event: format!("evt_{number}"),
+                body: body.clone(),
+                taken: true,
+                at: 150,
+            });
         }
     }
     received

@@ -96,6 +96,31 @@ pub(super) fn events(evidence: &Evidence) -> Finding {
     finding
 }
 
+/// A payment that has failed is announced, to both endpoints.
+pub(super) fn failures(evidence: &Evidence) -> Finding {
+    const FAILED: &str = "payment.failed";
+    let mut finding = Finding::of("each failed payment is announced");
+    let mut heard: BTreeSet<(usize, String)> = BTreeSet::new();
+    for received in evidence.received.iter().filter(|received| received.taken) {
+        let event: Value = serde_json::from_str(&received.body).unwrap_or(Value::Null);
+        if text(&event, "type") == FAILED {
+            heard.insert((received.endpoint, text(&event["data"]["object"], "id").to_owned()));
+        }
+    }
+    for (shop, shown) in evidence.shown.iter().enumerate() {
+        for payment in shown.payments.iter().filter(|payment| text(payment, "status") == "failed") {
+            let id = text(payment, "id");
+            for endpoint in [shop * 2, shop * 2 + 1] {
+                let waits = shown.pending.iter().any(|(to, _, kind)| *to == endpoint && kind == FAILED);
+                let told = heard.contains(&(endpoint, id.to_owned()));
+                finding.apart += u64::from(waits && !told);
+                finding.holds(told || waits, || format!("endpoint {endpoint} was never told of {id}"));
+            }
+        }
+    }
+    finding
+}
+
 /// Whoever hears of an event again hears the same bytes.
 pub(super) fn identical(evidence: &Evidence) -> Finding {
     let mut finding = Finding::of("an event is the same bytes each time");

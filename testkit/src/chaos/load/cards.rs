@@ -12,6 +12,7 @@ use crate::Client;
 pub(super) struct Customer {
     pub(super) id: String,
     pub(super) card: String,
+    pub(super) nature: Nature,
 }
 
 /// How a card behaves, whoever the provider is.
@@ -27,7 +28,9 @@ pub(super) enum Nature {
 /// A few customers: one whose card approves, and others whose cards do not. Whoever cannot be made is not there.
 pub(super) async fn customers(caller: &mut Caller) -> Vec<Customer> {
     let mut made = Vec::new();
-    for nature in [Nature::Approves, Nature::Soft, Nature::Hard] {
+    // Whoever hears nothing of a part in class C cannot tell its half from another charge.
+    let parts = matches!(caller.shop().line, Line::Mock('A' | 'B')).then_some(Nature::Partial);
+    for nature in [Nature::Approves, Nature::Soft, Nature::Hard].into_iter().chain(parts) {
         if let Some(customer) = customer(caller, nature).await {
             made.push(customer);
         }
@@ -46,20 +49,30 @@ pub(super) async fn customer(caller: &mut Caller, nature: Nature) -> Option<Cust
         if let Some(card) =
             told.and_then(|told| (told.status == 201).then(|| told.body["id"].as_str().map(str::to_owned))?)
         {
-            return Some(Customer { id, card });
+            return Some(Customer { id, card, nature });
         }
         // It may have been saved all the same.
         let list = caller.get(&format!("/v1/payment_methods?customerId={id}")).await?;
         if let Some(card) = list["data"][0]["id"].as_str() {
-            return Some(Customer { card: card.to_owned(), id });
+            return Some(Customer { card: card.to_owned(), id, nature });
         }
     }
     None
 }
 
+/// Whether the next card comes from the gateway's field. Who moves now and then has cards of both kinds, and is refused those
+/// that do not fit.
+fn is_of_the_gateway(caller: &mut Caller) -> bool {
+    match caller.shop().line {
+        Line::Gateway | Line::Fee => true,
+        Line::Moved => caller.random.percent(60),
+        Line::Mock(_) | Line::Clock(_) => false,
+    }
+}
+
 /// What stands for a card in a request.
 pub(super) async fn token(caller: &mut Caller, nature: Nature) -> Option<String> {
-    if caller.shop().line == Line::Gateway {
+    if is_of_the_gateway(caller) {
         return field_token(caller, nature).await;
     }
     let token = match nature {
@@ -74,7 +87,7 @@ pub(super) async fn token(caller: &mut Caller, nature: Nature) -> Option<String>
 
 /// A token of a card that approves, and that is good once: what a page of the merchant gets for what the card field gave it.
 pub(super) async fn once(caller: &mut Caller) -> Option<String> {
-    if caller.shop().line == Line::Gateway {
+    if is_of_the_gateway(caller) {
         return field_token(caller, Nature::Approves).await;
     }
     let session = caller.browse("/v1/checkout_sessions", json!({})).await?;
@@ -91,7 +104,7 @@ async fn field_token(caller: &mut Caller, nature: Nature) -> Option<String> {
         Nature::Hard => canary::LOST,
         Nature::Challenged => canary::CHALLENGED,
     };
-    let app_key = caller.shop().app_key.clone()?;
+    let app_key = caller.shop().app_key()?;
     let form = format!(
         "app_key={app_key}&creditcard_number={number}&cvv={}&expire_month=12&expire_year=2034&name=Ada+Lovelace&\
          zip_code=10001&country_code=US",

@@ -28,7 +28,7 @@ impl Cycles {
         }
         if self.made < MOST && (self.made < 3 || caller.random.percent(30)) {
             self.made += 1;
-            begin(caller).await;
+            begin(caller, self.now).await;
         }
         for _ in 0..caller.random.below(3) {
             schedule_open(caller, self.now).await;
@@ -55,13 +55,18 @@ impl Cycles {
     }
 }
 
-async fn begin(caller: &mut Caller) -> Option<()> {
+async fn begin(caller: &mut Caller, now: i64) -> Option<()> {
     let nature = caller.random.of(&[Nature::Approves, Nature::Approves, Nature::Soft, Nature::Hard]);
     let customer = cards::customer(caller, nature).await?;
     let amount = caller.world.amount();
     let plan = json!({"name": "Tea", "amount": amount, "currency": "USD", "interval": "day"});
     let plan = caller.make("/v1/plans", plan).await?;
-    let body = json!({"customerId": customer.id, "planId": plan, "paymentMethodId": customer.card});
+    let mut body = json!({"customerId": customer.id, "planId": plan, "paymentMethodId": customer.card});
+    if caller.random.percent(40) {
+        // Not before the clock was led there.
+        let first = now.div_euclid(DAY) + i64::try_from(caller.random.between(1, 3)).unwrap_or(1);
+        body["startAt"] = time::date(first).into();
+    }
     caller.post("/v1/subscriptions", body).await;
     let items = json!([{"description": "Rent", "quantity": 1, "unitAmount": caller.world.amount()}]);
     let body = json!({

@@ -25,13 +25,20 @@ pub(super) async fn pay(caller: &mut Caller, customers: &[Customer]) {
     }
 }
 
+/// One of those that the shop is paid in.
+pub(super) fn currency(caller: &mut Caller) -> &'static str {
+    let currencies = caller.shop().line.currencies();
+    caller.random.of(currencies)
+}
+
 async fn body(caller: &mut Caller, customers: &[Customer]) -> Option<Value> {
     let capture = caller.random.percent(70);
-    let mut body = json!({"amount": caller.world.amount(), "currency": "USD", "capture": capture});
+    let mut body = json!({"amount": caller.world.amount(), "currency": currency(caller), "capture": capture});
+    let customers: Vec<&Customer> = customers.iter().filter(|customer| customer.nature != Nature::Partial).collect();
     if caller.random.percent(3) {
         body["paymentMethodId"] = NOBODYS_CARD.into();
     } else if !customers.is_empty() && caller.random.percent(25) {
-        let customer = &customers[caller.random.index(customers.len())];
+        let customer = customers[caller.random.index(customers.len())];
         body["paymentMethodId"] = customer.card.clone().into();
     } else {
         let nature = match caller.random.below(20) {

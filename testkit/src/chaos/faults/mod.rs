@@ -1,5 +1,9 @@
 //! Does what the schedule says, undoes it when its time is up, and counts what really happened.
 
+mod clocks;
+mod counters;
+mod providers;
+
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     fs::OpenOptions,
@@ -9,15 +13,17 @@ use std::{
 
 use anyhow::{Context, Result};
 use sqlx::{Connection, PgConnection};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
+pub(super) use self::clocks::{CLOCK_OFFSET_FILE, Clocks};
+use self::{clocks::Watch, counters::Deadlocks, providers::Order};
 use super::{
     evidence,
     proxy::Mode,
     report::Least,
-    schedule::{Fault, Step, again},
+    schedule::{Fault, KINDS_OF_PROCESSES, Step, again},
     setting::Size,
-    world::{Line, Stage, World},
+    world::{Stage, World},
 };
 use crate::{Kind, process::Programs};
 
@@ -27,8 +33,6 @@ const WAKING: Duration = Duration::from_millis(1500);
 const SEEN_WITHIN: usize = 3;
 /// How soon something that could not be done is tried again.
 const AGAIN: Duration = Duration::from_millis(700);
-/// The operator's tool waits for no longer.
-const REACHED_WITHIN: Duration = Duration::from_secs(3);
 /// More than any Postgres of a test has.
 const CONNECTIONS: usize = 2000;
 /// What Postgres says when it has no connection left (SQLSTATE, `too_many_connections`).
@@ -43,6 +47,30 @@ pub(super) struct Fired {
     /// Processes that ended although nobody had killed them.
     pub(super) died: Vec<String>,
     pub(super) told: Vec<String>,
+    /// When which fault was in force, in milliseconds of the run's clock.
+    pub(super) windows: Vec<Window>,
+    /// Processes with a wrong clock that were asked whether they are ready, and those that said yes.
+    pub(super) asked_for_the_time: u64,
+    pub(super) ready_with_a_wrong_clock: Vec<String>,
+    /// How often accounts were sent to a provider that turned everything away.
+    pub(super) sent_in_vain: Vec<SentInVain>,
+    pub(super) deadlocks: i64,
+}
+
+/// When a fault was in force.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    pub(super) fault: Fault,
+    pub(super) from: i64,
+    pub(super) to: i64,
+}
+
+/// Requests of one account, while its provider turned everything away.
+#[derive(Clone, Debug)]
+pub(super) struct SentInVain {
+    pub(super) account: String,
+    pub(super) requests: usize,
+    pub(super) milliseconds: u128,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,6 +91,16 @@ pub(super) struct Hand<'a> {
     crowd: Vec<PgConnection>,
     /// The mock is to be as quick as it was.
     slow: bool,
+    /// The mock turns everything away.
+    mock_is_out: bool,
+    /// What an operator has begun and could not finish yet.
+    orders: Vec<Order>,
+    watches: Vec<Watch>,
+    deadlocks: Deadlocks,
+    /// From when on requests in vain are counted.
+    turning_away: Option<Instant>,
+    /// Where the window of a step that is in force stands, by the step's place.
+    open: BTreeMap<usize, usize>,
     /// What a killed process comes back as, if not as what it was.
     release: Option<Programs>,
 }
@@ -78,6 +116,12 @@ impl<'a> Hand<'a> {
             waiting: BTreeMap::new(),
             crowd: Vec::new(),
             slow: false,
+            mock_is_out: false,
+            orders: Vec::new(),
+            watches: Vec::new(),
+            deadlocks: Deadlocks::default(),
+            turning_away: None,
+            open: BTreeMap::new(),
             release,
         }
     }
@@ -94,6 +138,9 @@ impl<'a> Hand<'a> {
             }
             self.play(&more).await?;
         }
+        self.finish_orders().await?;
+        self.deadlocks.look(&self.stage.db).await;
+        self.fired.deadlocks = self.deadlocks.counted();
         Ok(self.fired)
     }
 
@@ -115,20 +162,36 @@ impl<'a> Hand<'a> {
         while let Some((at, index, act)) = acts.pop_front() {
             self.until(at).await?;
             let step = &steps[index];
+            if act == Act::End {
+                self.close(index);
+            }
+            let from = self.world.clock.now();
             if !self.act(step, act).await.with_context(|| format!("{act:?} {step:?}"))? {
                 // Whoever must be told cannot be reached, because of another step that is to end first.
                 let later = self.began.elapsed() + AGAIN;
                 let place = acts.partition_point(|next| next.0 <= later);
                 acts.insert(place, (later, index, act));
+            } else if act == Act::Begin {
+                self.open.insert(index, self.fired.windows.len());
+                self.fired.windows.push(Window { fault: step.fault, from, to: i64::MAX });
             }
         }
         Ok(())
+    }
+
+    fn close(&mut self, index: usize) {
+        if let Some(window) = self.open.remove(&index).and_then(|place| self.fired.windows.get_mut(place)) {
+            window.to = self.world.clock.now();
+        }
     }
 
     /// Waits, and sees meanwhile that nobody ends by himself.
     async fn until(&mut self, at: Duration) -> Result<()> {
         loop {
             self.look_after()?;
+            self.ask_for_the_time().await?;
+            self.carry_out().await;
+            self.deadlocks.look(&self.stage.db).await;
             if self.slow && self.latency(self.stage.setting.latency).await {
                 self.slow = false;
             }
@@ -180,10 +243,11 @@ impl<'a> Hand<'a> {
     /// Whether it happened; if not, it is tried again.
     async fn begin(&mut self, step: &Step) -> Result<bool> {
         use Fault::{
-            GatewayCut, GatewayDelay, GatewayDrip, GatewayFail, GatewayLose, KillApi, KillGateway, KillScheduler,
-            KillWorker, MockDelay, MockLose, MockRefuse, PostgresConnections, PostgresCut, PostgresDelay, PostgresFull,
-            PostgresRestart, RedisCut, RedisDelay, RedisFlush, RedisRestart, StopApi, StopGateway, StopScheduler,
-            StopWorker,
+            ClockHours, ClockMonths, ClockRestart, ClockSeconds, ClockSlight, GatewayCut, GatewayDelay, GatewayDrip,
+            GatewayFail, GatewayLose, GatewayRefuse, GatewayTurnAway, KillApi, KillGateway, KillScheduler, KillWorker,
+            MockDelay, MockLose, MockOutage, MockRefuse, MoveAccount, PostgresConnections, PostgresCut, PostgresDelay,
+            PostgresFull, PostgresRestart, RedisCut, RedisDelay, RedisFlush, RedisRestart, RotateKeys, StopApi,
+            StopGateway, StopScheduler, StopWorker,
         };
         match step.fault {
             KillApi | KillWorker | KillScheduler | KillGateway => return self.kill(step),
@@ -209,16 +273,24 @@ impl<'a> Hand<'a> {
             // is not there.
             MockDelay => return Ok(self.mock(step.target, &["--latency-ms", "36000"]).await),
             MockRefuse => return Ok(self.mock(step.target, &["--refuse"]).await),
+            ClockSlight | ClockSeconds | ClockHours | ClockMonths => self.shift_clock(step, false)?,
+            ClockRestart => self.shift_clock(step, true)?,
+            GatewayRefuse => self.gateway(Mode::Refuse),
+            GatewayTurnAway => self.begin_to_turn_away(),
+            MockOutage => return Ok(self.mock_goes_out().await),
+            RotateKeys => return self.rotate_keys(step).await,
+            MoveAccount => return Ok(self.move_account(step).await),
         }
         Ok(true)
     }
 
     async fn end(&mut self, step: &Step) -> Result<()> {
         use Fault::{
-            GatewayCut, GatewayDelay, GatewayDrip, GatewayFail, GatewayLose, KillApi, KillGateway, KillScheduler,
-            KillWorker, MockDelay, MockLose, MockRefuse, PostgresConnections, PostgresCut, PostgresDelay, PostgresFull,
-            PostgresRestart, RedisCut, RedisDelay, RedisFlush, RedisRestart, StopApi, StopGateway, StopScheduler,
-            StopWorker,
+            ClockHours, ClockMonths, ClockRestart, ClockSeconds, ClockSlight, GatewayCut, GatewayDelay, GatewayDrip,
+            GatewayFail, GatewayLose, GatewayRefuse, GatewayTurnAway, KillApi, KillGateway, KillScheduler, KillWorker,
+            MockDelay, MockLose, MockOutage, MockRefuse, MoveAccount, PostgresConnections, PostgresCut, PostgresDelay,
+            PostgresFull, PostgresRestart, RedisCut, RedisDelay, RedisFlush, RedisRestart, RotateKeys, StopApi,
+            StopGateway, StopScheduler, StopWorker,
         };
         match step.fault {
             KillApi | KillWorker | KillScheduler | KillGateway => self.restart(step)?,
@@ -232,8 +304,15 @@ impl<'a> Hand<'a> {
             PostgresConnections => self.crowd.clear(),
             PostgresFull => self.empty().await?,
             PostgresCut | PostgresDelay => self.postgres(Mode::Pass),
-            GatewayCut | GatewayLose | GatewayDelay | GatewayFail | GatewayDrip => self.gateway(Mode::Pass),
+            GatewayCut | GatewayLose | GatewayDelay | GatewayFail | GatewayDrip | GatewayRefuse => {
+                self.gateway(Mode::Pass);
+            }
             MockDelay | MockRefuse => self.slow = true,
+            ClockSlight | ClockSeconds | ClockHours | ClockMonths | ClockRestart => self.set_clock_right(step)?,
+            GatewayTurnAway => self.end_turning_away(),
+            MockOutage => (self.mock_is_out, self.slow) = (false, true),
+            RotateKeys => {}
+            MoveAccount => self.move_back(step),
         }
         Ok(())
     }
@@ -241,6 +320,15 @@ impl<'a> Hand<'a> {
     fn place(&self, step: &Step) -> (Kind, usize) {
         let Size { apis, workers, schedulers, gateways } = self.stage.setting.size;
         let of = |faults: [Fault; 2]| faults.contains(&step.fault);
+        if step.fault.is_of_a_clock() {
+            let place = step.target / KINDS_OF_PROCESSES;
+            return match step.target % KINDS_OF_PROCESSES {
+                0 => (Kind::Api, place % apis),
+                super::schedule::WORKER => (Kind::Worker, place % workers),
+                2 => (Kind::Scheduler, place % schedulers),
+                _ => (Kind::Gateway, place % gateways),
+            };
+        }
         if of([Fault::KillApi, Fault::StopApi]) {
             (Kind::Api, step.target % apis)
         } else if of([Fault::KillScheduler, Fault::StopScheduler]) {
@@ -344,20 +432,6 @@ impl<'a> Hand<'a> {
 
     fn gateway(&self, mode: Mode) {
         self.stage.wires.gateway.iter().for_each(|proxy| proxy.set(mode));
-    }
-
-    /// The accounts whose mock is told to err.
-    fn on_mock(&self) -> Vec<&str> {
-        let on_mock = self.world.shops.iter().filter(|shop| matches!(shop.line, Line::Mock(_)));
-        on_mock.map(|shop| shop.account.id.as_str()).collect()
-    }
-
-    /// Orders something of the mock; whether it could be reached.
-    async fn mock(&self, target: usize, faults: &[&str]) -> bool {
-        let on_mock = self.on_mock();
-        let account = on_mock[target % on_mock.len()];
-        let arguments = [&["mock", "set", account], faults].concat();
-        timeout(REACHED_WITHIN, self.stage.cluster.ctl(&arguments)).await.is_ok_and(|told| told.is_ok())
     }
 
     /// Takes every connection there is, and has the others make theirs anew.
