@@ -29,7 +29,3 @@ CREATE TABLE provider_breakers (
         REFERENCES provider_accounts (account_id, id)
 );
 CREATE INDEX provider_breakers_since ON provider_breakers (since);
-
--- Collections that are under way; what waits for a provider that processes nothing keeps no other account's from beginning.
-CREATE INDEX operations_background_active ON operations (id)
-    WHERE background AND finished_at IS NULL AND state <> 'unknown' AND not_processed = 0;

@@ -55,6 +55,9 @@ pub async fn perform(db: &Db, providers: &Providers, clock: &Clock, id: Operatio
         // Another build may have sent it already, and another build will take it up.
         None => Asked::again("this build has no adapter for the provider"),
     };
+    if let Asked::NotProcessed { cause: Some(cause), reason } = &asked {
+        operations::count_not_processed(db, &claimed, *cause, reason).await?;
+    }
     let asked = asked.or_the_end(&claimed, providers.retry_limit());
     if matches!(asked, Asked::Known(Answer::Refused { .. })) {
         failpoint("perform.refused").await?;
@@ -67,7 +70,7 @@ pub async fn perform(db: &Db, providers: &Providers, clock: &Clock, id: Operatio
         Asked::NotProcessed { cause, reason } => {
             tracing::warn!(operation = %id, %reason, "not processed; it is sent again");
             failpoint("perform.not_processed").await?;
-            operations::put_back(db, &claimed, cause, &reason).await?;
+            operations::put_back(db, &claimed, cause).await?;
             failpoint("perform.put_back").await?;
             Ok(None)
         }

@@ -64,20 +64,27 @@ pub async fn admit(db: &PgPool, claimed: &Claimed) -> Result<bool> {
     store::breaker::admit(db, claimed.provider_account_id, !claimed.background, OPENS_AFTER).await
 }
 
-/// Makes an operation ready again that was not processed, or not sent because the breaker is open (`cause` is none), and puts it
-/// behind the others. Counts towards the breaker what says something of other requests. Nothing happens if the claim was lost.
+/// Counts an operation towards the breaker that was not processed, if that says something of other requests.
 ///
 /// # Errors
 /// Only the database's.
-pub async fn put_back(db: &Db, claimed: &Claimed, cause: Option<Cause>, reason: &str) -> Result<()> {
+pub async fn count_not_processed(db: &PgPool, claimed: &Claimed, cause: Cause, reason: &str) -> Result<()> {
+    if cause.is_of_account() { store::breaker::count(db, claimed, reason).await } else { Ok(()) }
+}
+
+/// Makes an operation ready again that was not processed, or not sent because the breaker is open (`cause` is none), and puts it
+/// behind the others. Nothing happens if the claim was lost.
+///
+/// # Errors
+/// Only the database's.
+pub async fn put_back(db: &Db, claimed: &Claimed, cause: Option<Cause>) -> Result<()> {
     let backoff = backoff(claimed.not_processed);
     let gap = Duration::from_secs_f64(1.0 / BACKLOG_PER_SECOND);
     // Rows are locked in this order: the breaker, the operation.
     let mut tx = db.begin().await?;
     let slot = match cause {
-        Some(cause) if cause.is_of_account() => store::breaker::count(&mut tx, claimed, reason, backoff, gap).await?,
-        Some(_) => None,
-        None => store::breaker::next_slot(&mut tx, claimed.provider_account_id, backoff, gap).await?,
+        Some(cause) if !cause.is_of_account() => None,
+        Some(_) | None => store::breaker::next_slot(&mut tx, claimed.provider_account_id, backoff, gap).await?,
     };
     store::breaker::put_back(&mut tx, claimed.id, claimed.fence, slot, backoff).await?;
     tx.commit().await?;

@@ -24,7 +24,7 @@ use crate::proof::{self, Rule};
 use crate::providers::{Action, FailureCode, Payer, ProviderKind, Request, Source};
 use crate::time::Timestamp;
 
-pub use breaker::{Breaker, WhenNotProcessed, admit, breakers, close_breaker, put_back};
+pub use breaker::{Breaker, WhenNotProcessed, admit, breakers, close_breaker, count_not_processed, put_back};
 pub use sweep::{Due, OVERDUE, SWEEP_BATCH, in_background, take_due, take_due_of};
 
 /// How long a claim holds. Longer than [`PROVIDER_TIMEOUT`] and the outcome's commit together.

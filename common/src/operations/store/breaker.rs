@@ -34,33 +34,21 @@ pub(in crate::operations) async fn admit(
     Ok(admitted.fetch_one(db).await?)
 }
 
-/// Counts an operation that was not processed, and answers when it may be sent again.
-pub(in crate::operations) async fn count(
-    tx: &mut PgConnection,
-    claimed: &Claimed,
-    reason: &str,
-    backoff: Duration,
-    gap: Duration,
-) -> Result<Option<Timestamp>> {
-    let slot = sqlx::query_scalar!(
-        r#"INSERT INTO provider_breakers AS b
-               (provider_account_id, account_id, failures, last_operation_id, reason, since, probe_at, next_slot_at)
-           VALUES ($1, $2, 1, $3, $4, clock_timestamp(), clock_timestamp() + interval '1 second',
-                   clock_timestamp() + make_interval(secs => $5))
-           ON CONFLICT (provider_account_id) DO UPDATE SET
-               failures = b.failures + CASE WHEN b.last_operation_id = $3 THEN 0 ELSE 1 END,
-               last_operation_id = $3, reason = $4,
-               next_slot_at = greatest(b.next_slot_at, clock_timestamp() + make_interval(secs => $5))
-                   + make_interval(secs => $6)
-           RETURNING next_slot_at"#,
+pub(in crate::operations) async fn count(db: &PgPool, claimed: &Claimed, reason: &str) -> Result<()> {
+    sqlx::query!(
+        "INSERT INTO provider_breakers AS b
+             (provider_account_id, account_id, failures, last_operation_id, reason, since, probe_at, next_slot_at)
+         VALUES ($1, $2, 1, $3, $4, clock_timestamp(), clock_timestamp() + interval '1 second', clock_timestamp())
+         ON CONFLICT (provider_account_id) DO UPDATE SET
+             failures = b.failures + CASE WHEN b.last_operation_id = $3 THEN 0 ELSE 1 END, last_operation_id = $3, reason = $4",
         claimed.provider_account_id.uuid(),
         claimed.account_id.uuid(),
         claimed.id.uuid(),
         reason,
-        backoff.as_secs_f64(),
-        gap.as_secs_f64(),
-    );
-    Ok(Some(slot.fetch_one(tx).await?))
+    )
+    .execute(db)
+    .await?;
+    Ok(())
 }
 
 /// When the next operation that was not sent may be; none if the breaker has been closed meanwhile.
