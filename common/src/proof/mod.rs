@@ -1,5 +1,5 @@
-//! What a build for debugging can be told to do wrong, so that the proofs can be seen to notice it (docs/reliability.md,
-//! Mutants and Failpoints). A release build has nothing of it.
+//! What a build for debugging can be told to do wrong, so that the proofs can be seen to notice it (docs/chaos.md,
+//! Mutants, and docs/reliability.md, Failpoints). A release build has nothing of it.
 
 mod switch;
 
