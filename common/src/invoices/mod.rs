@@ -28,6 +28,7 @@ use crate::events::{self, EventType};
 use crate::id::{AccountId, CustomerId, InvoiceId, PaymentId, PaymentMethodId, RecurringInvoiceId, SubscriptionId};
 use crate::money::Currency;
 use crate::page::{Page, PageRequest, unknown_cursor};
+use crate::proof::{self, Rule};
 use crate::time::Timestamp;
 
 /// Random bytes of the token that the address of a payment page ends with.
@@ -335,6 +336,9 @@ pub async fn another_card(
     customer: CustomerId,
     now: Timestamp,
 ) -> Result<()> {
+    if !proof::holds(Rule::LockOrder) {
+        store::lock_waiting_backwards(tx, account, customer).await?;
+    }
     store::another_card(tx, account, customer, now).await
 }
 

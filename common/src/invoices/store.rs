@@ -2,6 +2,8 @@
 
 pub(super) mod attempts;
 
+use std::time::Duration;
+
 use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
@@ -89,6 +91,23 @@ pub(super) async fn save(tx: &mut PgConnection, invoice: &Invoice) -> Result<()>
 }
 
 /// An attempt in flight decides for itself: its outcome looks at the customer again.
+/// Without [`crate::proof::Rule::LockOrder`]: what waits for a card is locked one by one, from the last to the first.
+pub(super) async fn lock_waiting_backwards(
+    tx: &mut PgConnection,
+    account: AccountId,
+    customer: CustomerId,
+) -> Result<()> {
+    let waiting = "SELECT id FROM invoices WHERE account_id = $1 AND customer_id = $2 AND status = 'scheduled'
+                     AND next_attempt_at IS NULL ORDER BY id DESC";
+    let waiting: Vec<Uuid> =
+        sqlx::query_scalar(waiting).bind(account.uuid()).bind(customer.uuid()).fetch_all(&mut *tx).await?;
+    for id in waiting {
+        sqlx::query("SELECT FROM invoices WHERE id = $1 FOR NO KEY UPDATE").bind(id).execute(&mut *tx).await?;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Ok(())
+}
+
 pub(super) async fn another_card(
     tx: &mut PgConnection,
     account: AccountId,

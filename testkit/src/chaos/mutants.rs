@@ -233,15 +233,6 @@ pub(super) const ALL: &[Mutant] = &[
         &[Fee],
         &[]
     ),
-    mutant!(
-        "lock_order",
-        "rows are locked in one order", &["Postgres has counted"],
-        &[Mock('B'), Gateway],
-        &[],
-        // Few wait where nobody is quick.
-        size: Size { apis: 2, workers: 4, ..PAIRS },
-        latency: "60"
-    ),
 ];
 
 /// Those of these names, with commas between; or `all`, or `none`.

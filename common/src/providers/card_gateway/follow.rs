@@ -7,6 +7,7 @@ use super::report::{Record, State, Type};
 use super::wire::{self, Reply, Wire};
 use super::{Credentials, report};
 use crate::money::Money;
+use crate::proof::{self, Rule};
 use crate::providers::{Answer, Fault, Found, Request};
 
 #[derive(Deserialize)]
@@ -70,11 +71,10 @@ pub(super) async fn execute(
 ) -> Result<Answer, Fault> {
     let amount = follow.kind.money().map(Money::to_decimal);
     let valid_until = request.valid_until.as_millisecond().to_string();
-    let mut fields = vec![
-        ("transaction_id", follow.charge),
-        ("valid_until", valid_until.as_str()),
-        ("reference_id", request.reference.as_str()),
-    ];
+    let mut fields = vec![("transaction_id", follow.charge), ("valid_until", valid_until.as_str())];
+    if proof::holds(Rule::ChildReference) {
+        fields.push(("reference_id", request.reference.as_str()));
+    }
     fields.extend(amount.as_deref().map(|amount| ("amount", amount)));
     match wire.post::<Done>(follow.kind.script(), account, &fields).await? {
         Reply::Success(done) => Ok(Answer::Done { provider_ref: done.transaction_id }),

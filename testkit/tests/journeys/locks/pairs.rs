@@ -293,3 +293,28 @@ async fn no_two_commands_wait_for_each_other() -> Result<()> {
     assert_eq!(deadlocks(&cluster).await?, 0, "deadlocks, by pg_stat_database");
     Ok(())
 }
+
+/// Tries of the pair that was seen to wait for each other.
+const TRIES: usize = 20;
+
+/// The proof that the test before this one can fail: with the order left out Postgres counts deadlocks. They are answered all the
+/// same, because what it breaks off is run again.
+#[tokio::test]
+async fn without_the_order_of_ids_postgres_breaks_deadlocks() -> Result<()> {
+    let cluster = Cluster::builder().api(2).worker(1).env("LEFT_OUT", "lock_order").start().await?;
+    let db = PgPoolOptions::new().max_connections(8).connect(cluster.database_url()).await?;
+    let merchant = Merchant::new(&cluster).await?;
+    let templates = Templates::of(&merchant).await?;
+    let mut failures = Vec::new();
+    for round in 0..TRIES {
+        let world = World::make(&cluster, &merchant, &db, &templates).await?;
+        failures.extend(meet(&world, Command::DefaultCard, Command::CancelSubscriptions, round % 6).await?);
+        let counted = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
+        if sqlx::query_scalar::<_, i64>(counted).fetch_one(&db).await? > 0 {
+            break;
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+    assert!(deadlocks(&cluster).await? > 0, "no deadlock in {TRIES} tries shows what the order is for");
+    Ok(())
+}
