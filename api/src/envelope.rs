@@ -8,6 +8,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use common::clock::ClockError;
 use common::id;
 use tracing::Instrument;
 
@@ -59,7 +60,11 @@ async fn may_begin(app: &App, method: &Method) -> Result<(), Refusal> {
     }
     app.clock.verify(&app.db).await.map_err(|error| {
         tracing::error!(%error, "a request was refused");
-        Refusal::wrong_clock()
+        match error {
+            ClockError::Wrong { .. } => Refusal::wrong_clock(),
+            // The database is away, and nothing could be done without it.
+            ClockError::NotMeasured => Refusal::fault(),
+        }
     })
 }
 

@@ -55,8 +55,11 @@ pub async fn perform(db: &Db, providers: &Providers, clock: &Clock, id: Operatio
         // Another build may have sent it already, and another build will take it up.
         None => Asked::again("this build has no adapter for the provider"),
     };
-    if let Asked::NotProcessed { cause: Some(cause), reason } = &asked {
-        operations::count_not_processed(db, &claimed, *cause, reason).await?;
+    if let Asked::NotProcessed { cause: Some(cause), reason } = &asked
+        && let Err(error) = operations::count_not_processed(db, &claimed, *cause, reason).await
+    {
+        // The next operation counts; what is known of this one is written all the same.
+        tracing::warn!(operation = %id, %error, "not counted towards the breaker");
     }
     let asked = asked.or_the_end(&claimed, providers.retry_limit());
     if matches!(asked, Asked::Known(Answer::Refused { .. })) {
@@ -66,17 +69,22 @@ pub async fn perform(db: &Db, providers: &Providers, clock: &Clock, id: Operatio
     if claimed.has_breaker && asked.is_processed() {
         operations::close_breaker(db, claimed.provider_account_id).await?;
     }
+    let mut tries = 0;
     match asked {
         Asked::NotProcessed { cause, reason } => {
             tracing::warn!(operation = %id, %reason, "not processed; it is sent again");
             failpoint("perform.not_processed").await?;
-            operations::put_back(db, &claimed, cause).await?;
+            while let Err(error) = operations::put_back(db, &claimed, cause).await {
+                wait_to_write(&claimed, error, &mut tries).await?;
+            }
             failpoint("perform.put_back").await?;
             Ok(None)
         }
         Asked::Known(answer) => {
             failpoint("perform.answered").await?;
-            record(db, &claimed, &answer, clock).await?;
+            while let Err(error) = record_outcome(db, &claimed, &answer, clock).await {
+                wait_to_write(&claimed, error, &mut tries).await?;
+            }
             failpoint("perform.recorded").await?;
             if !proof::holds(Rule::Event) {
                 tell_late(db, &claimed, clock).await?;
@@ -274,20 +282,19 @@ async fn doubt_refusal(provider: &dyn Provider, claimed: &Claimed, asked: Asked)
     }
 }
 
-/// Writes a known outcome, through a restart of Postgres if need be: in class C nobody could find it again.
-async fn record(db: &Db, claimed: &Claimed, answer: &Answer, clock: &Clock) -> Result<()> {
-    let mut tries = 0;
-    loop {
-        match record_outcome(db, claimed, answer, clock).await {
-            Err(Error::Database(error))
-                if (db::lost_connection(&error) || db::worth_repeating(&error)) && tries < RECORD_TRIES =>
-            {
-                tries += 1;
-                tracing::warn!(operation = %claimed.id, %error, tries, "a known outcome could not be written; trying again");
-                tokio::time::sleep(RECORD_PAUSE).await;
-            }
-            other => return other,
+/// What is known is written through a restart of Postgres if need be: in class C nobody could find it again. Waits before the next
+/// try, or gives the error back if there is to be none.
+async fn wait_to_write(claimed: &Claimed, error: Error, tries: &mut u32) -> Result<()> {
+    match error {
+        Error::Database(error)
+            if (db::lost_connection(&error) || db::worth_repeating(&error)) && *tries < RECORD_TRIES =>
+        {
+            *tries += 1;
+            tracing::warn!(operation = %claimed.id, %error, tries, "what is known could not be written; trying again");
+            tokio::time::sleep(RECORD_PAUSE).await;
+            Ok(())
         }
+        error => Err(error),
     }
 }
 
