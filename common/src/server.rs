@@ -117,8 +117,6 @@ pub async fn serve(
     metrics::gauge!("http_connections_limit", "listener" => name).set(limit as f64);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(head_timeout).max_header_size(MAX_HEAD).max_buf_size(MAX_HEAD);
-    // A client that has closed its side may still read: without this, its request would be dropped where it is, a payment included.
-    http.half_close(true);
     let (open, mut connections) = (GracefulShutdown::new(), JoinSet::new());
     let places = Arc::new(Semaphore::new(limit.min(Semaphore::MAX_PERMITS)));
     let leaving = Arc::new(AtomicBool::new(false));

@@ -1,7 +1,6 @@
 //! Clients at their worst, against a real listener with little patience.
 
 mod bodies;
-mod crowds;
 
 use std::sync::atomic::AtomicUsize;
 
