@@ -26,6 +26,8 @@ CREATE TABLE provider_breakers (
     -- a bounded rate.
     next_slot_at        timestamptz NOT NULL,
     CONSTRAINT provider_breakers_provider_account FOREIGN KEY (account_id, provider_account_id)
-        REFERENCES provider_accounts (account_id, id)
+        REFERENCES provider_accounts (account_id, id),
+    CONSTRAINT provider_breakers_last_operation FOREIGN KEY (account_id, last_operation_id)
+        REFERENCES operations (account_id, id)
 );
 CREATE INDEX provider_breakers_since ON provider_breakers (since);

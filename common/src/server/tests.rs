@@ -1,6 +1,7 @@
 //! Clients at their worst, against a real listener with little patience.
 
 mod bodies;
+mod crowds;
 
 use std::sync::atomic::AtomicUsize;
 

@@ -34,20 +34,20 @@ async fn serving() -> (Served, TcpStream) {
     (served, stream)
 }
 
-struct Answer {
-    status: u16,
-    head: String,
-    body: Vec<u8>,
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) head: String,
+    pub(super) body: Vec<u8>,
 }
 
 impl Answer {
-    fn closes(&self) -> bool {
+    pub(super) fn closes(&self) -> bool {
         self.head.to_ascii_lowercase().contains("\r\nconnection: close\r\n")
     }
 }
 
 /// One whole answer and not a byte more.
-async fn answer(stream: &mut TcpStream) -> Answer {
+pub(super) async fn answer(stream: &mut TcpStream) -> Answer {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let byte = timeout(PATIENCE, stream.read_u8()).await.expect("in time");
@@ -61,11 +61,11 @@ async fn answer(stream: &mut TcpStream) -> Answer {
     Answer { status, head, body }
 }
 
-async fn send(stream: &mut TcpStream, bytes: impl AsRef<[u8]>) {
+pub(super) async fn send(stream: &mut TcpStream, bytes: impl AsRef<[u8]>) {
     stream.write_all(bytes.as_ref()).await.expect("written");
 }
 
-fn post(path: &str, headers: &str) -> String {
+pub(super) fn post(path: &str, headers: &str) -> String {
     format!("POST {path} HTTP/1.1\r\nHost: here\r\n{headers}\r\n")
 }
 
@@ -77,7 +77,7 @@ async fn goes_on(stream: &mut TcpStream) {
 }
 
 /// The client sees the end of the connection, and no reset.
-async fn ends(stream: &mut TcpStream) {
+pub(super) async fn ends(stream: &mut TcpStream) {
     let mut more = Vec::new();
     let read = timeout(PATIENCE, stream.read_to_end(&mut more)).await.expect("an end");
     assert_eq!(read.expect("no reset"), 0);
