@@ -10,7 +10,6 @@ use crate::operations::{self, Claimed, Kind, Locked, NewOperation, Origin, Subje
 use crate::payments::Payment;
 use crate::proof::{self, Rule};
 use crate::providers::{Action, Answer, ProviderKind};
-use crate::queues;
 use crate::time::Timestamp;
 
 /// What became of an outcome that was to be written.
@@ -258,6 +257,5 @@ async fn begin_reversal(
         },
     )
     .await?;
-    tx.wake(queues::MONEY, reversal.uuid());
     Ok(reversal)
 }
