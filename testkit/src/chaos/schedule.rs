@@ -281,10 +281,11 @@ fn worker_of(fault: Fault, target: usize) -> Option<usize> {
 }
 
 /// What a run must have seen and has not, because chance would have it otherwise: from now on, and nothing else beside it.
-pub(super) fn again(now: Duration, lost: bool, late: bool) -> Vec<Step> {
+pub(super) fn again(now: Duration, lost: bool, late: bool, failed: bool) -> Vec<Step> {
     let step = |fault, lasts| Step { at: now, fault, target: 0, lasts: Duration::from_secs(lasts), shift: 0 };
     let losing = [step(MockLose, 10), step(GatewayLose, 10)];
-    losing.into_iter().filter(|_| !lost).chain((!late).then(|| step(StopWorker, 30))).collect()
+    let losing = losing.into_iter().filter(|_| !lost);
+    losing.chain((!failed).then(|| step(MockOutage, 12))).chain((!late).then(|| step(StopWorker, 30))).collect()
 }
 
 #[cfg(test)]
@@ -293,10 +294,13 @@ mod tests {
 
     #[test]
     fn what_a_run_has_seen_is_not_played_again() {
-        let faults = |lost, late| again(Duration::ZERO, lost, late).iter().map(|step| step.fault).collect::<Vec<_>>();
-        assert_eq!(faults(true, true), []);
-        assert_eq!(faults(false, true), [MockLose, GatewayLose]);
-        assert_eq!(faults(true, false), [StopWorker]);
+        let faults = |lost, late, failed| {
+            again(Duration::ZERO, lost, late, failed).iter().map(|step| step.fault).collect::<Vec<_>>()
+        };
+        assert_eq!(faults(true, true, true), []);
+        assert_eq!(faults(false, true, true), [MockLose, GatewayLose]);
+        assert_eq!(faults(true, false, true), [StopWorker]);
+        assert_eq!(faults(true, true, false), [MockOutage]);
     }
 
     #[test]

@@ -131,8 +131,9 @@ impl<'a> Hand<'a> {
         self.play(steps).await?;
         self.until(load).await?;
         for _ in 0..SEEN_WITHIN {
-            let more =
-                again(self.began.elapsed(), self.lost().await >= least.lost, self.fired.late.len() >= least.late);
+            let (lost, late) = (self.lost().await >= least.lost, self.fired.late.len() >= least.late);
+            let failed = least.late == 0 || self.has_failed_payments().await;
+            let more = again(self.began.elapsed(), lost, late, failed);
             if more.is_empty() {
                 break;
             }
@@ -147,6 +148,12 @@ impl<'a> Hand<'a> {
     /// Charges whose answers were lost until now; none if nobody can say.
     async fn lost(&self) -> usize {
         evidence::charged_and_lost(self.stage, self.world).await.unwrap_or(0)
+    }
+
+    /// Whether a payment has failed, so that it can be seen whether that was announced; not if nobody can say.
+    async fn has_failed_payments(&self) -> bool {
+        let query = "SELECT EXISTS (SELECT FROM payments WHERE status = 'failed')";
+        sqlx::query_scalar(query).fetch_one(&self.stage.db).await.unwrap_or(false)
     }
 
     async fn play(&mut self, steps: &[Step]) -> Result<()> {
