@@ -46,29 +46,13 @@ pub async fn perform(db: &Db, providers: &Providers, clock: &Clock, id: Operatio
         claimed.request.reference = format!("{}-{}", claimed.request.reference, claimed.fence);
     }
     failpoint("perform.claimed").await?;
-    let asked = match providers.get(claimed.provider) {
-        Some(provider) if claimed.sent_before => recover(db, provider, &mut claimed).await?,
-        Some(_) if !operations::admit(db, &claimed).await? => {
-            Asked::NotProcessed { cause: None, reason: HELD.to_owned() }
-        }
-        Some(provider) => send(provider, &claimed, true).await,
-        // Another build may have sent it already, and another build will take it up.
-        None => Asked::again("this build has no adapter for the provider"),
-    };
-    if let Asked::NotProcessed { cause: Some(cause), reason } = &asked
-        && let Err(error) = operations::count_not_processed(db, &claimed, *cause, reason).await
-    {
-        // The next operation counts; what is known of this one is written all the same.
-        tracing::warn!(operation = %id, %error, "not counted towards the breaker");
-    }
+    let asked = ask_provider(db, providers, &mut claimed).await?;
+    tell_breaker(db, &claimed, &asked).await;
     let asked = asked.or_the_end(&claimed, providers.retry_limit());
     if matches!(asked, Asked::Known(Answer::Refused { .. })) {
         failpoint("perform.refused").await?;
     }
     count(&claimed, &asked);
-    if claimed.has_breaker && asked.is_processed() {
-        operations::close_breaker(db, claimed.provider_account_id).await?;
-    }
     let mut tries = 0;
     match asked {
         Asked::NotProcessed { cause, reason } => {
@@ -109,6 +93,36 @@ pub async fn perform(db: &Db, providers: &Providers, clock: &Clock, id: Operatio
             leave_unknown(db, &claimed, retry, found_nothing).await?;
             Ok(None)
         }
+    }
+}
+
+/// Sends the request, or finds out what became of the one before.
+async fn ask_provider(db: &Db, providers: &Providers, claimed: &mut Claimed) -> Result<Asked> {
+    Ok(match providers.get(claimed.provider) {
+        Some(provider) if claimed.sent_before => recover(db, provider, claimed).await?,
+        Some(_) if !operations::admit(db, claimed).await? => {
+            Asked::NotProcessed { cause: None, reason: HELD.to_owned() }
+        }
+        Some(provider) => send(provider, claimed, true).await,
+        // Another build may have sent it already, and another build will take it up.
+        None => Asked::again("this build has no adapter for the provider"),
+    })
+}
+
+/// Counts what was not processed towards the breaker, and closes it after what was. If that fails the next operation does it: what is
+/// known of this one must be written all the same.
+async fn tell_breaker(db: &Db, claimed: &Claimed, asked: &Asked) {
+    let written = if let Asked::NotProcessed { cause: Some(cause), reason } = asked
+        && cause.is_of_account()
+    {
+        operations::count_not_processed(db, claimed, reason).await
+    } else if claimed.has_breaker && asked.is_processed() {
+        operations::close_breaker(db, claimed.provider_account_id).await
+    } else {
+        return;
+    };
+    if let Err(error) = written {
+        tracing::warn!(operation = %claimed.id, %error, "the circuit breaker was not updated");
     }
 }
 
@@ -285,17 +299,14 @@ async fn doubt_refusal(provider: &dyn Provider, claimed: &Claimed, asked: Asked)
 /// What is known is written through a restart of Postgres if need be: in class C nobody could find it again. Waits before the next
 /// try, or gives the error back if there is to be none.
 async fn wait_to_write(claimed: &Claimed, error: Error, tries: &mut u32) -> Result<()> {
-    match error {
-        Error::Database(error)
-            if (db::lost_connection(&error) || db::worth_repeating(&error)) && *tries < RECORD_TRIES =>
-        {
-            *tries += 1;
-            tracing::warn!(operation = %claimed.id, %error, tries, "what is known could not be written; trying again");
-            tokio::time::sleep(RECORD_PAUSE).await;
-            Ok(())
-        }
-        error => Err(error),
+    let may_pass = |error: &_| db::lost_connection(error) || db::worth_repeating(error);
+    if !matches!(&error, Error::Database(error) if may_pass(error)) || *tries >= RECORD_TRIES {
+        return Err(error);
     }
+    *tries += 1;
+    tracing::warn!(operation = %claimed.id, %error, tries, "what is known could not be written; trying again");
+    tokio::time::sleep(RECORD_PAUSE).await;
+    Ok(())
 }
 
 fn count(claimed: &Claimed, asked: &Asked) {

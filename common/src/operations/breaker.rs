@@ -64,12 +64,12 @@ pub async fn admit(db: &PgPool, claimed: &Claimed) -> Result<bool> {
     store::breaker::admit(db, claimed.provider_account_id, !claimed.background, OPENS_AFTER).await
 }
 
-/// Counts an operation towards the breaker that was not processed, if that says something of other requests.
+/// Counts an operation towards the breaker that was not processed, for a reason that says something of other requests.
 ///
 /// # Errors
 /// Only the database's.
-pub async fn count_not_processed(db: &PgPool, claimed: &Claimed, cause: Cause, reason: &str) -> Result<()> {
-    if cause.is_of_account() { store::breaker::count(db, claimed, reason).await } else { Ok(()) }
+pub async fn count_not_processed(db: &PgPool, claimed: &Claimed, reason: &str) -> Result<()> {
+    store::breaker::count(db, claimed, reason).await
 }
 
 /// Makes an operation ready again that was not processed, or not sent because the breaker is open (`cause` is none), and puts it
