@@ -100,7 +100,7 @@ pub async fn perform(db: &Db, providers: &Providers, clock: &Clock, id: Operatio
 async fn ask_provider(db: &Db, providers: &Providers, claimed: &mut Claimed) -> Result<Asked> {
     Ok(match providers.get(claimed.provider) {
         Some(provider) if claimed.sent_before => recover(db, provider, claimed).await?,
-        Some(_) if !operations::admit(db, claimed).await? => {
+        Some(_) if !operations::admit(db, claimed).await => {
             Asked::NotProcessed { cause: None, reason: HELD.to_owned() }
         }
         Some(provider) => send(provider, claimed, true).await,
@@ -232,7 +232,7 @@ async fn recover(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
         Err(fault) => return Ok(Asked::again(fault.to_string())),
     };
     match class {
-        RecoveryClass::Idempotent if !operations::admit(db, claimed).await? => Ok(Asked::again(HELD)),
+        RecoveryClass::Idempotent if !operations::admit(db, claimed).await => Ok(Asked::again(HELD)),
         RecoveryClass::Idempotent => send_again(db, provider, claimed, false).await,
         RecoveryClass::Lookup => look_up(db, provider, claimed).await,
         RecoveryClass::Neither => {

@@ -54,14 +54,16 @@ impl Claimed {
 }
 
 /// Whether this operation may be sent: the breaker is closed, or a probe is due. While somebody waits for it, a probe a second is.
-///
-/// # Errors
-/// Only the database's.
-pub async fn admit(db: &PgPool, claimed: &Claimed) -> Result<bool> {
+/// If the database does not say, it is sent: it has been claimed for that, and in class C a claim that sends nothing is a person's.
+pub async fn admit(db: &PgPool, claimed: &Claimed) -> bool {
     if !claimed.has_breaker || !proof::holds(Rule::Breaker) {
-        return Ok(true);
+        return true;
     }
-    store::breaker::admit(db, claimed.provider_account_id, !claimed.background, OPENS_AFTER).await
+    let admitted = store::breaker::admit(db, claimed.provider_account_id, !claimed.background, OPENS_AFTER).await;
+    admitted.unwrap_or_else(|error| {
+        tracing::warn!(operation = %claimed.id, %error, "the circuit breaker could not be asked");
+        true
+    })
 }
 
 /// Counts an operation towards the breaker that was not processed, for a reason that says something of other requests.
