@@ -97,7 +97,7 @@ pub async fn exchange(
     now: Timestamp,
 ) -> Result<Issued> {
     let session = sha256(session.as_bytes());
-    let mut tx = pool.begin().await?;
+    let mut tx = db::begin(pool).await?;
     let found = sqlx::query!(
         r#"SELECT s.provider_account_id, p.provider, clock_timestamp() AS "clock!", (s.exchanged_at IS NULL AND s.expires_at > clock_timestamp()) AS "open!"
            FROM checkout_sessions s JOIN provider_accounts p ON p.id = s.provider_account_id

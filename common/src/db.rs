@@ -1,5 +1,6 @@
 //! The connection pool, transactions whose commit wakes somebody, how large the database is, and what a database error means.
 
+mod begin;
 mod committed;
 mod silence;
 mod size;
@@ -10,9 +11,10 @@ use std::time::Duration;
 
 use queue::{Publisher, Queue};
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
-use sqlx::{Connection, PgConnection, Postgres, Transaction};
+use sqlx::{Connection as _, PgConnection, Postgres, Transaction};
 use uuid::Uuid;
 
+pub use begin::{begin, snapshot};
 pub use committed::watch_commits;
 pub(crate) use committed::{commit, note_commit};
 pub use silence::gone_silent;
@@ -25,9 +27,6 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A connection that was not used for so long is asked whether it still is one.
 const ASK_AFTER_IDLE: Duration = Duration::from_secs(1);
-
-/// Begins a transaction whose statements all see the same moment, and lock nothing.
-pub const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 /// A pool that connects when it is first needed, so that a process starts while Postgres is away and recovers by itself.
 ///
@@ -88,7 +87,7 @@ fn with_options(max_connections: u32, options: PgConnectOptions) -> PgPool {
         .connect_lazy_with(options)
 }
 
-/// Says no where nothing may be written, and otherwise makes the transaction one that has something to commit.
+/// Says no where nothing may be written, and otherwise has something to commit.
 const WRITE: &str = "SELECT current_setting('transaction_read_only') = 'off'
     AND pg_logical_emit_message(true, 'unified-payments', '') IS NOT NULL";
 
@@ -99,10 +98,7 @@ const WRITE: &str = "SELECT current_setting('transaction_read_only') = 'off'
 /// # Errors
 /// The database's.
 pub async fn commits(connection: &mut PgConnection) -> sqlx::Result<bool> {
-    let mut tx = connection.begin().await?;
-    let written = sqlx::query_scalar(WRITE).fetch_one(&mut *tx).await?;
-    tx.commit().await?;
-    Ok(written)
+    sqlx::query_scalar(WRITE).fetch_one(connection).await
 }
 
 /// The pool, with the queue beside it: for whoever writes what others are to be told of.
@@ -133,7 +129,7 @@ impl Db {
     /// # Errors
     /// Only the database's.
     pub async fn begin(&self) -> Result<Tx, sqlx::Error> {
-        let inner = self.pool.begin().await?;
+        let inner = begin(&self.pool).await?;
         Ok(Tx { inner, publisher: self.publisher.clone(), wakes: Vec::new() })
     }
 

@@ -46,8 +46,7 @@ pub(super) async fn replay(
     RequestId(request_id): RequestId,
     Path(id): Path<String>,
 ) -> Answer {
-    let again =
-        deliveries::replay(&*app.db, caller.account_id, WebhookDeliveryId::named(&id)?, app.clock.now()).await?;
+    let again = deliveries::replay(&app.db, caller.account_id, WebhookDeliveryId::named(&id)?, app.clock.now()).await?;
     let wake = Wake { id: again.endpoint_id.uuid(), request_id: Some(request_id.to_string()) };
     app.push(queues::WEBHOOKS, wake);
     Ok(ok(DeliveryView::new(&again, caller.livemode())))

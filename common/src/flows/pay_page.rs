@@ -12,7 +12,7 @@ use crate::accounts::{self, Payee};
 use crate::capabilities::Operation;
 use crate::checkout::{self, Spent};
 use crate::crypto::KeyRing;
-use crate::db::{self, SNAPSHOT};
+use crate::db;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, CustomerId, OperationId, PaymentId};
 use crate::invoices::{self, Invoice};
@@ -178,7 +178,7 @@ pub async fn open_page(
     payment: Option<PaymentId>,
     at: Timestamp,
 ) -> Result<PayPage> {
-    let mut snapshot = db.begin_with(SNAPSHOT).await?;
+    let mut snapshot = db::snapshot(db).await?;
     let payable = find(&mut snapshot, address, at).await?;
     let account = payable.account_id();
     let now = accounts::now(&mut *snapshot, account, at).await?;

@@ -21,7 +21,7 @@ pub use status::Status;
 pub use view::PaymentView;
 
 use crate::accounts::Mode;
-use crate::db::SNAPSHOT;
+use crate::db;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, CustomerId, InvoiceId, PaymentId, PaymentLinkId, PaymentMethodId, ProviderAccountId};
 use crate::money::Currency;
@@ -322,7 +322,7 @@ pub async fn retrieve_with_refunds(db: &PgPool, account: AccountId, id: PaymentI
     if !payment.has_refunds {
         return Ok((payment, vec![]));
     }
-    let mut snapshot = db.begin_with(SNAPSHOT).await?;
+    let mut snapshot = db::snapshot(db).await?;
     let payment = store::find(&mut *snapshot, account, id).await?.ok_or(Error::NotFound("payment"))?;
     let refunds = refunds::of_locked(&mut snapshot, &payment).await?;
     snapshot.commit().await?;
@@ -347,7 +347,7 @@ pub async fn list_with_refunds(
     if !rows.iter().any(|payment| payment.has_refunds) {
         return Ok((page.page(rows), vec![]));
     }
-    let mut snapshot = db.begin_with(SNAPSHOT).await?;
+    let mut snapshot = db::snapshot(db).await?;
     let rows = page.page(store::list(&mut *snapshot, account, page.starting_after, page.fetch()).await?);
     let refunds = refunds::of_page(&mut snapshot, account, &rows.data).await?;
     snapshot.commit().await?;

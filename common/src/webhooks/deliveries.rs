@@ -1,10 +1,10 @@
 //! Deliveries as the merchant sees them: one for each attempt, made or still to be made.
 
-use sqlx::{Acquire, PgPool, Postgres};
+use sqlx::{PgConnection, PgPool};
 
 use super::store::{deliveries as store, endpoints};
 use super::{DeliveryStatus, EndpointStatus};
-use crate::db;
+use crate::db::Db;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, EventId, WebhookDeliveryId, WebhookEndpointId};
 use crate::page::{Page, PageRequest, unknown_cursor};
@@ -96,19 +96,29 @@ pub async fn list(
 /// # Errors
 /// [`Error::NotFound`]; [`Error::Conflict`] if the delivery has not been made yet, its endpoint is deleted or disabled, or
 /// its event is no longer kept.
-pub async fn replay(
-    db: impl Acquire<'_, Database = Postgres>,
+pub async fn replay(db: &Db, account: AccountId, id: WebhookDeliveryId, now: Timestamp) -> Result<Delivery> {
+    let mut tx = db.begin().await?;
+    let again = replay_within(&mut tx, account, id, now).await?;
+    tx.commit().await?;
+    Ok(again)
+}
+
+/// The same in a transaction of the caller's.
+///
+/// # Errors
+/// As [`replay`].
+pub async fn replay_within(
+    tx: &mut PgConnection,
     account: AccountId,
     id: WebhookDeliveryId,
     now: Timestamp,
 ) -> Result<Delivery> {
-    let mut tx = db.begin().await?;
     let first = store::find(&mut *tx, account, id).await?.ok_or(Error::NotFound("webhook delivery"))?;
     if first.status == DeliveryStatus::Pending {
         return Err(Error::conflict("the delivery has not been made yet"));
     }
     // Held until the new row is there, so that a deletion that comes meanwhile sees it.
-    match endpoints::hold(&mut tx, account, first.endpoint_id).await? {
+    match endpoints::hold(tx, account, first.endpoint_id).await? {
         None => return Err(Error::conflict("the endpoint was deleted")),
         Some(EndpointStatus::Disabled) => return Err(Error::conflict("the endpoint is disabled; enable it first")),
         Some(EndpointStatus::Enabled) => {}
@@ -131,7 +141,6 @@ pub async fn replay(
         created_at: now,
         ..first
     };
-    again.next_attempt_at = Some(store::insert_due_now(&mut tx, account, &again).await?);
-    db::commit(tx).await?;
+    again.next_attempt_at = Some(store::insert_due_now(tx, account, &again).await?);
     Ok(again)
 }

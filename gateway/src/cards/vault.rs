@@ -61,7 +61,7 @@ pub async fn store(
     let token = format!("{CARD_PREFIX}{}", random_hex(16));
     let hash = TokenHash::of(&token);
     let number = key.seal(funding.number.expose(), &number_context(&hash));
-    let mut tx = db.begin().await?;
+    let mut tx = common::db::begin(db).await?;
     if let Some(spent) = funding.spends {
         let stored_as = key.seal(&token, &stored_as_context(&spent));
         if !store::spend_field_token(&mut tx, account, spent, Some(&stored_as)).await? {

@@ -152,7 +152,7 @@ impl Create {
 
 /// Does it; a change with its record, or not at all.
 pub(super) async fn run(db: &PgPool, command: Command, actor: &Actor) -> Result<Value> {
-    let mut tx = db.begin().await?;
+    let mut tx = common::db::begin(db).await?;
     let (action, username, printed) = match command {
         Command::Create(create) => {
             let now = Clock::system().now();

@@ -79,7 +79,7 @@ async fn ask(app: &App, id: TransactionId, new: &NewCharge) -> Option<Ending> {
 /// Begins a transaction that cannot stay open: one that a paused process left behind is ended by the database, so that it
 /// cannot be committed when the process goes on.
 pub(super) async fn begin(app: &App) -> Result<Transaction<'static, Postgres>> {
-    let mut tx = app.db.begin().await?;
+    let mut tx = common::db::begin(&app.db).await?;
     store::bound(&mut tx, OPEN_AT_MOST, WAITS_AT_MOST).await?;
     Ok(tx)
 }

@@ -74,7 +74,7 @@ pub async fn end_challenge(app: &App, id: TransactionId, ending: &Ending) -> Res
 
 async fn end_from(app: &App, id: TransactionId, from: State, ending: &Ending) -> Result<Ended, sqlx::Error> {
     let now = app.clock.now();
-    let mut tx = app.db.begin().await?;
+    let mut tx = common::db::begin(&app.db).await?;
     let open = store::lock_open(&mut tx, id).await?;
     if open.state != from {
         return Ok(Ended { state: open.state, reason: reason_of(open.state, open.reason) });

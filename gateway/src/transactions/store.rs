@@ -356,7 +356,7 @@ pub(super) async fn standing(db: &PgPool, id: TransactionId) -> Result<(State, O
 
 /// Takes a charge from its cardholder to the acquirer: once, and in time. The number leaves the table with it.
 pub(super) async fn confirm(db: &PgPool, id: TransactionId) -> Result<Option<Confirmed>, sqlx::Error> {
-    let mut tx = db.begin().await?;
+    let mut tx = common::db::begin(db).await?;
     let waiting = sqlx::query!(
         r#"SELECT number AS "number!", details AS "details: Json<Details>" FROM gateway.transactions
            WHERE id = $1 AND state = 'challenged' AND challenge_ends_at > clock_timestamp() FOR NO KEY UPDATE"#,
