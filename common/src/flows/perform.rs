@@ -213,13 +213,13 @@ impl Asked {
     }
 }
 
-/// Sends. The time-out is here, and not around the whole handler: a cancelled future must not cut a request in two. `alone`: no
-/// earlier request has done anything, nor will one, so if this one was not processed nothing was, and that is an outcome.
-async fn send(provider: &dyn Provider, claimed: &Claimed, alone: bool) -> Asked {
+/// Sends. The time-out is here, and not around the whole handler: a cancelled future must not cut a request in two. `first`: no
+/// earlier request was sent, so if this one was not processed nothing was, and that is an outcome.
+async fn send(provider: &dyn Provider, claimed: &Claimed, first: bool) -> Asked {
     match tokio::time::timeout(PROVIDER_TIMEOUT, provider.execute(claimed.request.clone())).await {
         Ok(Ok(answer)) => Asked::Known(answer),
         Ok(Err(_)) | Err(_) if !proof::holds(Rule::Unknown) => Asked::Known(Answer::refused("no answer")),
-        Ok(Err(Fault::NotProcessed { cause, reason })) if alone => Asked::NotProcessed { cause: Some(cause), reason },
+        Ok(Err(Fault::NotProcessed { cause, reason })) if first => Asked::NotProcessed { cause: Some(cause), reason },
         Ok(Err(fault)) => Asked::again(fault.to_string()),
         Err(_) => Asked::again(format!("no answer within {PROVIDER_TIMEOUT:?}")),
     }
@@ -233,7 +233,7 @@ async fn recover(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
     };
     match class {
         RecoveryClass::Idempotent if !operations::admit(db, claimed).await => Ok(Asked::again(HELD)),
-        RecoveryClass::Idempotent => send_again(db, provider, claimed, false).await,
+        RecoveryClass::Idempotent => send_again(db, provider, claimed).await,
         RecoveryClass::Lookup => look_up(db, provider, claimed).await,
         RecoveryClass::Neither => {
             Ok(Asked::Unknown { reason: "the answer was lost".into(), retry: Retry::ByAPerson, found_nothing: false })
@@ -241,10 +241,11 @@ async fn recover(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
     }
 }
 
-async fn send_again(db: &Db, provider: &dyn Provider, claimed: &mut Claimed, alone: bool) -> Result<Asked> {
+/// What this one came to says nothing of the request before it, which may still be on its way.
+async fn send_again(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Result<Asked> {
     operations::sending_again(db, claimed).await?;
     failpoint("perform.renewed").await?;
-    Ok(send(provider, claimed, alone).await)
+    Ok(send(provider, claimed, false).await)
 }
 
 async fn ask(provider: &dyn Provider, claimed: &Claimed) -> Result<Result<Found, Fault>, Elapsed> {
@@ -267,8 +268,9 @@ async fn look_up(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
             retry: Retry::After(ASK_AGAIN),
             found_nothing: true,
         }),
+        Ok(Ok(Found::Nothing)) if !operations::admit(db, claimed).await => Ok(Asked::again(HELD)),
         Ok(Ok(Found::Nothing)) => {
-            let asked = send_again(db, provider, claimed, true).await?;
+            let asked = send_again(db, provider, claimed).await?;
             failpoint("perform.answered_again").await?;
             Ok(doubt_refusal(provider, claimed, asked).await)
         }
@@ -280,12 +282,8 @@ async fn look_up(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
 /// A refusal of what was sent again may be of the earlier request's doing ("captured before"), so the provider is asked once
 /// more before it is believed.
 async fn doubt_refusal(provider: &dyn Provider, claimed: &Claimed, asked: Asked) -> Asked {
-    match &asked {
-        Asked::Known(Answer::Refused { .. }) => {}
-        // Somebody waits for it, so it would be an outcome.
-        Asked::NotProcessed { .. } if claimed.when_not_processed() == WhenNotProcessed::Ends => {}
-        Asked::NotProcessed { reason, .. } => return Asked::again(reason),
-        Asked::Known(_) | Asked::Pending | Asked::Unknown { .. } => return asked,
+    if !matches!(asked, Asked::Known(Answer::Refused { .. })) {
+        return asked;
     }
     match ask(provider, claimed).await {
         Ok(Ok(Found::Nothing)) => asked,

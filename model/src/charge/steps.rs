@@ -124,8 +124,8 @@ impl Charging {
         if self.lacks(Flaw::NewReference) {
             state.reference = 1;
         }
-        // Whoever has looked it up knows that no earlier request did anything.
-        let alone = self.class.looks_up() || self.lacks(Flaw::NotProcessedAfterAll);
+        // What this one came to says nothing of the requests before it.
+        let alone = self.lacks(Flaw::NotProcessedAfterAll);
         state.workers[at].step = Step::Armed(Sending { again: true, alone, expired: false });
     }
 

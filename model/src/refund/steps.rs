@@ -87,7 +87,8 @@ impl Refunding {
             }
             Action::LoseRequest(at) => state.workers[at].step = Step::Leaving(false),
             Action::TurnAway(at) => {
-                state.workers[at].step = refused(state, at, Step::NotProcessed);
+                let again = matches!(state.workers[at].step, Step::Waiting(Sending { again: true, .. }));
+                state.workers[at].step = if again { Step::Leaving(false) } else { Step::NotProcessed };
             }
             Action::TimeOut(at) => {
                 stray(state, at);
