@@ -83,8 +83,10 @@ pub(super) struct Evidence {
     /// How many texts were searched for secrets.
     pub(super) searched: u64,
     pub(super) died: Vec<String>,
-    /// When this was gathered, by the run's clock.
+    /// When gathering began, by the run's clock: what was due by then is shown as done.
     pub(super) now: i64,
+    /// When the last answer of the API had been read: nothing that is shown is of a later time.
+    pub(super) shown_by: i64,
     /// What the pages of each shop add to an amount.
     pub(super) modifiers: Vec<Option<Modifiers>>,
     /// What the gateway's own report says, by shop.
@@ -131,6 +133,7 @@ pub(super) async fn gather(stage: &mut Stage, world: &World, quiet: &Quiet) -> R
     for shop in 0..world.shops.len() {
         found.shown.push(shown(world, shop).await.with_context(|| format!("shop {shop}"))?);
     }
+    found.shown_by = world.clock.now();
     // Charges go on settling: what was shown has been told, or waits to be told, a moment later.
     sleep(Duration::from_secs(3)).await;
     for shop in 0..world.shops.len() {

@@ -76,6 +76,7 @@ impl Clocks {
 pub(super) struct Asked {
     pub(super) shop: usize,
     pub(super) amount: i64,
+    pub(super) customer: String,
     /// When to collect it and by which card, in the order asked, and whether that was acknowledged.
     pub(super) schedules: Vec<(i64, String, bool)>,
     /// Somebody may have taken it out of collection again.
@@ -88,7 +89,8 @@ pub(super) fn invoices(evidence: &Evidence) -> BTreeMap<String, Asked> {
     for entry in evidence.requests.iter().filter(|entry| entry.request == "POST /v1/invoices") {
         let said = entry.said();
         if entry.status == Some(201) {
-            let asked = Asked { shop: entry.shop, amount: number(&said, "amount"), ..Asked::default() };
+            let (amount, customer) = (number(&said, "amount"), text(&said, "customerId").to_owned());
+            let asked = Asked { shop: entry.shop, amount, customer, ..Asked::default() };
             invoices.insert(text(&said, "id").to_owned(), asked);
         }
     }
@@ -105,6 +107,14 @@ pub(super) fn invoices(evidence: &Evidence) -> BTreeMap<String, Asked> {
         }
     }
     invoices
+}
+
+/// Customers who may have more than one card: saving one was tried again because the first answer was lost.
+pub(super) fn with_several_cards(evidence: &Evidence) -> BTreeSet<&str> {
+    let mut once = BTreeSet::new();
+    let saved = evidence.requests.iter().filter(|entry| entry.request == "POST /v1/payment_methods");
+    let customers = saved.filter(|entry| may_be_done(entry)).map(|entry| text(&entry.body, "customerId"));
+    customers.filter(|customer| !once.insert(*customer)).collect()
 }
 
 /// The last digits of the cards that clients have saved.

@@ -145,11 +145,11 @@ pub(super) fn ledger_and_payments(evidence: &Evidence) -> Finding {
     finding
 }
 
-/// Amounts of payments that have failed.
+/// Amounts of payments that have failed, and the halves of them that an issuer may have approved.
 pub(super) fn failed(evidence: &Evidence) -> BTreeSet<(usize, i64)> {
     let of = |(shop, shown): (usize, &Shown)| {
         let failed = shown.payments.iter().filter(|payment| text(payment, "status") == "failed");
-        failed.map(|payment| (shop, number(payment, "amount"))).collect::<Vec<_>>()
+        failed.flat_map(|payment| [1, 2].map(|part| (shop, number(payment, "amount") / part))).collect::<Vec<_>>()
     };
     evidence.shown.iter().enumerate().flat_map(of).collect()
 }

@@ -38,8 +38,9 @@ pub(super) fn nothing_early(evidence: &Evidence) -> Finding {
 }
 
 /// Of an invoice nothing is sent before the earliest time that anybody has named, and in a run, which is shorter than the time
-/// between two attempts, once for each time that it was scheduled.
+/// between two attempts, once for each time that it was scheduled; or twice, if the card is lost and is not the customer's default.
 fn invoices(evidence: &Evidence, clocks: &Clocks, lines: &Lines<'_>, finding: &mut Finding) {
+    let with_several_cards = asked::with_several_cards(evidence);
     for (id, asked) in asked::invoices(evidence) {
         let due = asked.schedules.iter().map(|(at, ..)| *at).min();
         // A part is half of it. What its page adds makes another amount.
@@ -54,7 +55,8 @@ fn invoices(evidence: &Evidence, clocks: &Clocks, lines: &Lines<'_>, finding: &m
         }
         if !clocks.moves(asked.shop) {
             let sent = of.iter().filter(|line| !line.interrupted).count();
-            finding.holds(sent <= asked.schedules.len(), || {
+            let cards = 1 + usize::from(with_several_cards.contains(asked.customer.as_str()));
+            finding.holds(sent <= asked.schedules.len() * cards, || {
                 format!("{id} was scheduled {} times and sent {sent} times within a run", asked.schedules.len())
             });
         }
@@ -110,7 +112,7 @@ fn periods(evidence: &Evidence, clocks: &Clocks, finding: &mut Finding) {
         });
     };
     for (shop, shown) in evidence.shown.iter().enumerate() {
-        shown.invoices.iter().for_each(|invoice| ask(shop, evidence.now, invoice, "there"));
+        shown.invoices.iter().for_each(|invoice| ask(shop, evidence.shown_by, invoice, "there"));
     }
     for received in &evidence.received {
         let event: Value = serde_json::from_str(&received.body).unwrap_or(Value::Null);
@@ -127,7 +129,7 @@ fn ends(evidence: &Evidence, clocks: &Clocks, finding: &mut Finding) {
         charges.entry((line.shop, line.amount)).or_insert(line);
     }
     for (shop, shown) in evidence.shown.iter().enumerate() {
-        let latest = clocks.latest(shop, evidence.now) + TOLERANCE;
+        let latest = clocks.latest(shop, evidence.shown_by) + TOLERANCE;
         for payment in &shown.payments {
             let Some(Booked { at, at_gateway, .. }) = charges.get(&(shop, number(payment, "amount"))) else { continue };
             let (id, expired) = (text(payment, "id"), text(payment, "status") == "expired");

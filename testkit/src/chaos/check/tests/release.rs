@@ -133,6 +133,7 @@ fn right() -> Evidence {
     ];
     Evidence {
         now: now(),
+        shown_by: now(),
         requests,
         ledger,
         shown: vec![on_the_mock(), at_the_gateway(sum)],
