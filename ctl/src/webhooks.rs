@@ -135,7 +135,7 @@ async fn replay_batch(
 ) -> Result<()> {
     let mut act = ctl.act().await?;
     for id in batch {
-        deliveries::replay_within(&mut **act, account, *id, ctl.clock.now()).await?;
+        deliveries::replay_within(&mut act, account, *id, ctl.clock.now()).await?;
     }
     act.wake(queues::WEBHOOKS, endpoint.uuid());
     let detail = json!({"deliveries": batch.len(), "first": batch.first(), "last": batch.last()});

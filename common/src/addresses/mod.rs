@@ -148,7 +148,7 @@ pub async fn retrieve(db: impl PgExecutor<'_>, account: AccountId, id: AddressId
 /// # Errors
 /// [`Error::NotFound`]; 422 `customerId` for another customer than the address has.
 pub async fn update(db: &PgPool, account: AccountId, id: AddressId, change: AddressChange) -> Result<Address> {
-    let mut tx = db.begin().await?;
+    let mut tx = db::begin(db).await?;
     let mut address = store::lock(&mut tx, account, id).await?.ok_or(Error::NotFound("address"))?;
     apply(&mut address, change)?;
     store::save(&mut tx, account, &address).await?;

@@ -4,6 +4,7 @@ use sqlx::PgPool;
 
 use super::doubt::Doubt;
 use crate::accounts::Caller;
+use crate::db;
 use crate::error::{Error, Result};
 use crate::id::{OperationId, PaymentId, RefundId};
 use crate::money::Money;
@@ -81,7 +82,7 @@ async fn write(
     now: Timestamp,
     doubt: &mut Doubt,
 ) -> Result<Changing> {
-    let mut tx = db.begin().await?;
+    let mut tx = db::begin(db).await?;
     let mut payment = payments::lock(&mut tx, caller.account_id, id).await?;
     let (kind, amount) = match change {
         Change::Capture(asked) => (Kind::Capture, payment.may_capture(asked, &caller.grants)?),

@@ -14,7 +14,7 @@ use crate::id::AddressId;
 /// # Errors
 /// [`crate::error::Error::NotFound`] for an unknown address.
 pub async fn set_default_address(db: &PgPool, caller: &Caller, id: AddressId, role: Role) -> Result<Address> {
-    let mut tx = db.begin().await?;
+    let mut tx = db::begin(db).await?;
     let address = addresses::retrieve(&mut *tx, caller.account_id, id).await?;
     customers::set_default_address(&mut tx, caller.account_id, address.customer_id, role, id).await?;
     // Read again under the customer's lock, so that both defaults are as they stand.

@@ -308,7 +308,7 @@ async fn write(
     if offer.total.is_some_and(|total| total != parts.total) {
         return Ok(Some(Paying::OtherTotal));
     }
-    let mut tx = db.begin().await?;
+    let mut tx = db::begin(db).await?;
     let Some(mut payable) = try_lock(&mut tx, &page.payable, *now).await? else { return Ok(None) };
     let state = state(&mut tx, &payable, *now).await?;
     if state != PageState::Open {

@@ -7,7 +7,7 @@ use crate::accounts::Caller;
 use crate::checkout;
 use crate::crypto::KeyRing;
 use crate::customers::{self, Customer};
-use crate::db::{Db, Tx};
+use crate::db::{self, Db, Tx};
 use crate::error::{Error, Result};
 use crate::id::{AccountId, CustomerId, OperationId, PaymentMethodId};
 use crate::invoices;
@@ -60,7 +60,7 @@ async fn write(
     now: Timestamp,
     doubt: &mut Doubt,
 ) -> Result<()> {
-    let mut tx = db.begin().await?;
+    let mut tx = db::begin(db).await?;
     customers::lock(&mut tx, caller.account_id, new.customer_id).await?;
     let spent = checkout::spend(&mut tx, caller, &new.payment_token, encryption).await?;
     payment_methods::insert_processing(

@@ -7,6 +7,7 @@ use super::straight;
 use crate::accounts::{self, Caller};
 use crate::checkout::{self, Spent};
 use crate::crypto::KeyRing;
+use crate::db;
 use crate::error::{Error, Result};
 use crate::id::{CustomerId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId};
 use crate::money::Money;
@@ -103,7 +104,7 @@ async fn write(
         failpoint("take_payment.written_at_once").await?;
         return Ok(Taken::New(Box::new(Payment::processing(&new, caller.mode, now)), operation));
     }
-    let mut tx = db.begin().await?;
+    let mut tx = db::begin(db).await?;
     if let Some(key) = &request.idempotency_key
         && proof::holds(Rule::Key)
         && let Claim::Earlier(earlier) = idempotency::claim(&mut tx, caller.account_id, key, payment, now).await?

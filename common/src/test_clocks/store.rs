@@ -5,6 +5,7 @@ use std::time::Duration;
 use sqlx::{PgConnection, PgPool};
 
 use super::{Advance, Stopped, TestClock, UnderWay};
+use crate::db;
 use crate::error::Result;
 use crate::id::AccountId;
 use crate::time::Timestamp;
@@ -24,7 +25,7 @@ pub(super) async fn find(db: &PgPool, account: AccountId, now: Timestamp) -> Res
 /// Seconds to wait; none if another transaction has just made the row, which this one cannot see. Whoever does what is due of
 /// the account at this moment, and has found no clock to hold, is waited for.
 pub(super) async fn make(db: &PgPool, account: AccountId, believed_for: Duration) -> Result<Option<f64>> {
-    let mut tx = db.begin().await?;
+    let mut tx = db::begin(db).await?;
     sqlx::query!("SELECT pg_advisory_xact_lock(making_of_clock($1)) AS locked", account.uuid())
         .execute(&mut *tx)
         .await?;

@@ -123,7 +123,7 @@ pub async fn create(
     };
     let secret = secrets::make();
     let sealed = secrets::seal(encryption, &secret, endpoint.id);
-    let mut tx = db.begin().await?;
+    let mut tx = db::begin(db).await?;
     accounts::lock(&mut tx, caller.account_id).await?;
     if store::count(&mut tx, caller.account_id).await? >= MAX_ENDPOINTS {
         return Err(Error::conflict(format!("the account has {MAX_ENDPOINTS} endpoints; delete one first")));
@@ -152,7 +152,7 @@ pub async fn update(
     id: WebhookEndpointId,
     change: EndpointChange,
 ) -> Result<Endpoint> {
-    let mut tx = db.begin().await?;
+    let mut tx = db::begin(db).await?;
     let mut endpoint = store::lock(&mut tx, account, id).await?.ok_or(Error::NotFound("webhook endpoint"))?;
     let fresh_start = apply(&mut endpoint, change);
     store::save(&mut tx, account, &endpoint, fresh_start).await?;
@@ -229,7 +229,7 @@ pub(super) async fn disable(
 /// # Errors
 /// [`Error::NotFound`], for one that is deleted too.
 pub async fn delete(db: &PgPool, account: AccountId, id: WebhookEndpointId, now: Timestamp) -> Result<()> {
-    let mut tx = db.begin().await?;
+    let mut tx = db::begin(db).await?;
     if !store::lock_against_claims(&mut tx, account, id).await? {
         return Err(Error::NotFound("webhook endpoint"));
     }

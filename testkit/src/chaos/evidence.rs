@@ -96,6 +96,8 @@ pub(super) struct Evidence {
     pub(super) ready_with_a_wrong_clock: Vec<String>,
     pub(super) sent_in_vain: Vec<SentInVain>,
     pub(super) deadlocks: i64,
+    /// Transactions that were begun on a connection that was in one.
+    pub(super) begun_twice: i64,
 }
 
 impl Evidence {
@@ -141,16 +143,17 @@ pub(super) async fn gather(stage: &mut Stage, world: &World, quiet: &Quiet) -> R
     }
     found.received = stage.receiver.received();
     found.reported = statement::read(world).await?;
-    found.deadlocks = logged_deadlocks(stage)?;
+    found.deadlocks = logged(stage, "deadlock detected")?;
+    found.begun_twice = logged(stage, "there is already a transaction in progress")?;
     super::check::canary::search(stage, world, &mut found).await?;
     Ok(found)
 }
 
-/// Deadlocks in the log of Postgres, which outlives its counters.
-fn logged_deadlocks(stage: &Stage) -> Result<i64> {
+/// How often the log of Postgres says this. It outlives the counters.
+fn logged(stage: &Stage, what: &str) -> Result<i64> {
     let log = postgres::home(&stage.data)?.join("postgres.log");
     let text = String::from_utf8_lossy(&fs::read(&log).with_context(|| log.display().to_string())?).into_owned();
-    Ok(i64::try_from(text.matches("deadlock detected").count())?)
+    Ok(i64::try_from(text.matches(what).count())?)
 }
 
 /// Approved charges whose answer never came: as the logs tell of the mock, and our proxies of the gateway.

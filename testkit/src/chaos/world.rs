@@ -263,7 +263,7 @@ async fn wire(cluster: &mut Cluster, setting: Setting, clocks: &Clocks) -> Resul
     let gateways: Vec<u16> = (0..gateways).map(|i| port_of(&cluster.gateway_url(i))).collect::<Result<_>>()?;
     let redis = Proxy::start(&[redis_port]).await?;
     let mut wires = Wires { redis, postgres: Vec::new(), gateway: Vec::new() };
-    let (redis_url, database_url) = (cluster.redis.url(), cluster.database_url().to_owned());
+    let (redis_url, database_url) = (cluster.redis.url(), cluster.roles().programs.clone());
     let through = |url: &str, from: u16, to: u16| url.replace(&format!(":{from}/"), &format!(":{to}/"));
     cluster.set_env("REDIS_URL", &through(&redis_url, redis_port, wires.redis.port()));
     // The workers come last: they are told the address of the first api.

@@ -4,6 +4,8 @@
 //! Tests without faults share one cluster and have an account each; a test that breaks something has a cluster of its own.
 //! No test asserts how long a thing takes: waits end when what is waited for is there, and only give up late.
 
+#![allow(clippy::disallowed_methods, reason = "no transaction that a test begins is dropped half-way")]
+
 mod addresses;
 mod balancers;
 mod card_gateway;

@@ -6,6 +6,7 @@ use sqlx::{PgConnection, PgPool};
 
 use super::{AUTHORIZATION_LIFETIME, Nature, SETTLES_AFTER};
 use crate::crypto::random_hex;
+use crate::db;
 use crate::id::ProviderAccountId;
 use crate::money::{Currency, Money};
 use crate::providers::{
@@ -34,7 +35,7 @@ pub(super) async fn record(db: &PgPool, request: &Request, class: RecoveryClass)
         Action::Refund { charge, money } => (Follow::Refund(money.minor), charge),
         Action::Void { charge } => (Follow::Void, charge),
     };
-    let mut tx = db.begin().await?;
+    let mut tx = db::begin(db).await?;
     let answer = follow(&mut tx, request, class, what, charge).await?;
     tx.commit().await?;
     Ok(answer)
@@ -348,7 +349,7 @@ pub(super) async fn standing(
     charge_id: &str,
     now: Timestamp,
 ) -> Result<Standing, Fault> {
-    let mut tx = db.begin().await?;
+    let mut tx = db::begin(db).await?;
     let Some(charge) = lock(&mut tx, account, charge_id).await? else {
         return Err(Fault::Unknown("the mock knows no such charge".into()));
     };

@@ -83,6 +83,7 @@ pub(super) fn check_of_this_release(evidence: &Evidence) -> Vec<Finding> {
         told::failures(evidence),
         service::explained(evidence),
         service::no_deadlock(evidence),
+        service::each_transaction_ends(evidence),
         service::wrong_clocks_are_noticed(evidence),
         service::seldom_in_vain(evidence),
     ]

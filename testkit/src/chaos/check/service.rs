@@ -34,6 +34,14 @@ pub(super) fn no_deadlock(evidence: &Evidence) -> Finding {
     finding
 }
 
+/// No connection was given back to its pool inside a transaction: what the next one writes there is acknowledged and lost.
+pub(super) fn each_transaction_ends(evidence: &Evidence) -> Finding {
+    let mut finding = Finding::of("no connection goes back to its pool inside a transaction");
+    let count = evidence.begun_twice;
+    finding.holds(count == 0, || format!("{count} transactions were begun inside of another"));
+    finding
+}
+
 /// A process whose clock is wrong by more than 2 s is not ready, and says why.
 pub(super) fn wrong_clocks_are_noticed(evidence: &Evidence) -> Finding {
     let mut finding = Finding::of("a process whose clock is wrong says so and is not ready");

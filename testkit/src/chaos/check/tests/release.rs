@@ -349,6 +349,7 @@ fn what_the_processes_should_not_have_done_is_caught() {
     catches("a 500 is explained by a fault", |e| e.windows[0].fault = Fault::RedisFlush);
     catches("a 500 is explained by a fault", |e| e.windows[0].to -= 11_000);
     catches("Postgres has counted no deadlock", |e| e.deadlocks = 1);
+    catches("no connection goes back to its pool inside a transaction", |e| e.begun_twice = 1);
     catches("a process whose clock is wrong says so and is not ready", |e| {
         e.ready_with_a_wrong_clock.push("worker-1".to_owned());
     });
