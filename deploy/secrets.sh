@@ -24,14 +24,43 @@ random() {
   put "$1" <<< "$value"
 }
 
-for name in postgres_password redis_password key_pepper encryption_key gateway_card_key gateway_pepper grafana_password; do
+for name in postgres_password programs_password gateway_password reader_password redis_password key_pepper encryption_key \
+  gateway_card_key gateway_pepper grafana_password; do
   random "$name"
 done
 # What may be empty: old keys, with commas between them, and the server for receipts.
 for name in old_key_peppers old_encryption_keys gateway_old_card_keys gateway_smtp_url; do
   [[ -e $folder/$name ]] || put "$name" < /dev/null
 done
-[[ -e $folder/database_url ]] ||
-  printf 'postgres://payments:%s@postgres:5432/payments\n' "$(< "$folder/postgres_password")" | put database_url
-[[ -e $folder/redis_url ]] || printf 'redis://default:%s@redis:6379\n' "$(< "$folder/redis_password")" | put redis_url
+
+# Certificates of Postgres and Redis, by an authority that signs these two and is then forgotten. They last for ten years.
+if [[ ! -e $folder/authority ]]; then
+  command -v openssl > /dev/null || { echo "deploy/secrets.sh needs openssl for the certificates of Postgres and Redis" >&2; exit 1; }
+  made=$(mktemp -d)
+  trap 'rm -rf "$made"' EXIT
+  new_key() { openssl ecparam -name prime256v1 -genkey -noout | openssl pkcs8 -topk8 -nocrypt -out "$made/$1.key"; }
+  new_key authority
+  openssl req -x509 -new -key "$made/authority.key" -subj "/CN=unified-payments" -days 3650 -out "$made/authority" 2> /dev/null
+  for name in postgres redis; do
+    new_key "$name"
+    openssl req -new -key "$made/$name.key" -subj "/CN=$name" -out "$made/$name.csr" 2> /dev/null
+    openssl x509 -req -in "$made/$name.csr" -CA "$made/authority" -CAkey "$made/authority.key" -CAcreateserial -days 3650 \
+      -extfile <(printf 'subjectAltName=DNS:%s\nextendedKeyUsage=serverAuth\n' "$name") -out "$made/$name.crt" 2> /dev/null
+    put "${name}_certificate" < "$made/$name.crt"
+    put "${name}_key" < "$made/$name.key"
+  done
+  put authority < "$made/authority"
+fi
+
+# The owner's URL is for migrations alone. The programs, the gateway and whoever only looks have roles that own nothing.
+url() {
+  [[ -e $folder/$1 ]] && return
+  printf 'postgres://%s:%s@postgres:5432/payments?sslmode=verify-full&sslrootcert=/run/secrets/authority\n' \
+    "$2" "$(< "$folder/$3")" | put "$1"
+}
+url database_url payments postgres_password
+url programs_database_url payments_programs programs_password
+url gateway_database_url payments_gateway gateway_password
+url reader_database_url payments_reader reader_password
+[[ -e $folder/redis_url ]] || printf 'rediss://default:%s@redis:6379\n' "$(< "$folder/redis_password")" | put redis_url
 [[ -e $folder/redis_conf ]] || printf 'requirepass %s\n' "$(< "$folder/redis_password")" | put redis_conf

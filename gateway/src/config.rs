@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use common::config::{ConfigError, NO_KEY, NO_KEYS, NO_URL, http_url, listed, number_or, optional, parsed};
-use common::crypto::{EncryptionKey, Pepper};
+use common::crypto::{EncryptionKey, Pepper, Secret};
 use lettre::message::Mailbox;
 use url::Url;
 
@@ -26,6 +26,22 @@ pub fn bind() -> Result<SocketAddr, ConfigError> {
 /// It is missing or does not begin with http:// or https://.
 pub fn public_url() -> Result<String, ConfigError> {
     parsed("GATEWAY_PUBLIC_URL", NO_URL, http_url)
+}
+
+/// `GATEWAY_DATABASE_URL`: where Postgres is, as the role of the gateway; `DATABASE_URL` if not set.
+///
+/// # Errors
+/// Neither is set.
+pub fn database_url() -> Result<Secret<String>, ConfigError> {
+    role_url()?.map_or_else(common::config::database_url, Ok)
+}
+
+/// `GATEWAY_DATABASE_URL` alone: whom `gateway migrate` lets in.
+///
+/// # Errors
+/// It is given twice, or its file cannot be read.
+pub fn role_url() -> Result<Option<Secret<String>>, ConfigError> {
+    Ok(optional("GATEWAY_DATABASE_URL")?.map(Secret::new))
 }
 
 /// `GATEWAY_CARD_KEY`: 64 hexadecimal digits that encrypt card numbers and secret keys at rest; and `GATEWAY_OLD_CARD_KEYS`:

@@ -4,6 +4,7 @@
 //! a mistake is mended by the next migration.
 
 mod apply;
+pub mod roles;
 
 use std::collections::BTreeMap;
 

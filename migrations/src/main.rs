@@ -1,22 +1,36 @@
-//! `migrate`: brings the database at `DATABASE_URL`, or in the file `DATABASE_URL_FILE`, to the newest schema, and ends.
+//! `migrate`: brings the database at `DATABASE_URL`, as its owner, to the newest schema, and ends. It grants the roles of
+//! `PROGRAMS_DATABASE_URL` and `READER_DATABASE_URL`, where these are set, what they need. Each may be in a file: `…_FILE`.
 
 use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
+use migrations::roles;
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
-    let database_url = match (set("DATABASE_URL"), set("DATABASE_URL_FILE")) {
-        (Some(_), Some(_)) => bail!("DATABASE_URL is set, and so is DATABASE_URL_FILE: one of them must go"),
-        (Some(url), None) => url,
-        (None, Some(file)) => {
-            let text = fs::read_to_string(&file).with_context(|| format!("DATABASE_URL_FILE: {file}"))?;
-            text.trim_end_matches(['\r', '\n']).to_owned()
-        }
-        (None, None) => bail!("DATABASE_URL is not set"),
-    };
-    migrations::run(&database_url).await?;
+    let owner = setting("DATABASE_URL")?.context("DATABASE_URL is not set")?;
+    migrations::run(&owner).await?;
     println!("the schema is up to date");
+    for (name, grants) in [("PROGRAMS_DATABASE_URL", roles::PROGRAMS), ("READER_DATABASE_URL", roles::READER)] {
+        if let Some(url) = setting(name)? {
+            roles::grant(&owner, &url, grants).await.context(name)?;
+            println!("the role of {name} may do its work, and nothing else");
+        }
+    }
     Ok(())
+}
+
+/// The variable, or the text of the file that it names with `_FILE`.
+fn setting(name: &str) -> Result<Option<String>> {
+    let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+    let in_file = format!("{name}_FILE");
+    match (set(name), set(&in_file)) {
+        (Some(_), Some(_)) => bail!("{name} is set, and so is {in_file}: one of them must go"),
+        (Some(url), None) => Ok(Some(url)),
+        (None, Some(file)) => {
+            let text = fs::read_to_string(&file).with_context(|| format!("{in_file}: {file}"))?;
+            Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
+        }
+        (None, None) => Ok(None),
+    }
 }

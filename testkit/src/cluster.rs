@@ -15,11 +15,13 @@ use serde_json::Value;
 use crate::{
     Account, Client, Database, GatewayAccount, Kind, Postgres, Process, Redis, TempDir,
     account::{Ended, ctl_to_its_end, run, run_ctl},
+    database::ROLES_PASSWORD,
     files::random_hex,
     gateway_account::{self, run_gateway},
     ports, postgres,
     process::{Environment, Programs, operator, profile_folder},
     redis,
+    roles::Roles,
 };
 
 /// What to start; see [`Cluster::builder`].
@@ -97,36 +99,47 @@ impl Builder {
     ///
     /// # Errors
     /// When a server or a process does not get ready; with the end of its log.
-    pub async fn start(self) -> Result<Cluster> {
+    pub async fn start(mut self) -> Result<Cluster> {
         let directory = TempDir::new()?;
         let programs = self.release.as_deref().map_or_else(Programs::own, |folder| Ok(Programs::within(folder)))?;
-        let (database_url, postgres, database) = if self.own_postgres {
+        let (url, postgres, database) = if self.own_postgres {
             let folder = self.postgres_in.unwrap_or_else(|| directory.path().join("postgres"));
             let (url, postgres) = new_postgres(&folder, self.durable).await?;
-            match &self.release {
-                None => migrations::run(&url).await?,
-                Some(_) => migrate(&programs, &Environment::from([("DATABASE_URL".to_owned(), url.clone())])).await?,
-            }
             (url, Some(postgres), None)
         } else {
             let database = Database::create().await?;
             (database.url().to_owned(), None, Some(database))
         };
+        // Another database than its own, or another way to it, is named as its owner sees it.
+        let elsewhere = self.environment.remove("DATABASE_URL");
+        let has_roles = database.is_some() && elsewhere.is_none();
+        let owner = elsewhere.unwrap_or(url);
+        let roles = match &self.release {
+            None => Roles::of(&owner, ROLES_PASSWORD)?,
+            Some(_) => Roles::owner_alone(&owner),
+        };
+        if self.release.is_some() {
+            run(&programs.path("migrate")?, &roles.of_migrations(), &[]).await?;
+        } else if !has_roles {
+            migrations::run(&owner).await?;
+            roles.grant().await?;
+        }
         let redis = Redis::start(&directory.path().join("redis"), redis::Options::default()).await?;
-        let mut environment = common_environment(&database_url, &redis)?;
+        let mut environment = common_environment(&redis)?;
         let mail = directory.path().join("mail");
         environment.insert("GATEWAY_MAIL_FOLDER".to_owned(), mail.display().to_string());
         environment.extend(self.environment);
         if self.counts[Kind::Gateway as usize] > 0 {
-            run(&programs.path(Kind::Gateway.name())?, &environment, &["migrate"]).await?;
+            run(&programs.path(Kind::Gateway.name())?, &roles.of_migrations(), &["migrate"]).await?;
         }
+        environment.extend(roles.of_programs());
         let mut cluster = Cluster {
             processes: Vec::new(),
             programs,
             environment,
             mail,
             logs: logs_folder()?,
-            database_url,
+            roles,
             redis,
             postgres,
             _database: database,
@@ -161,7 +174,7 @@ pub struct Cluster {
     environment: Environment,
     mail: PathBuf,
     logs: PathBuf,
-    database_url: String,
+    roles: Roles,
     /// Its own Redis.
     pub redis: Redis,
     /// Its own Postgres, if [`Builder::own_postgres`] asked for one.
@@ -177,10 +190,16 @@ impl Cluster {
         Builder::default()
     }
 
-    /// `postgres://…` of its database, which no other cluster uses.
+    /// `postgres://…` of its database as the owner, which no other cluster uses.
     #[must_use]
     pub fn database_url(&self) -> &str {
-        &self.database_url
+        &self.roles.owner
+    }
+
+    /// Who else gets into its database.
+    #[must_use]
+    pub fn roles(&self) -> &Roles {
+        &self.roles
     }
 
     /// The text of every letter that its gateways have put into their folder, by the name of its file.
@@ -203,9 +222,9 @@ impl Cluster {
     /// # Errors
     /// When a migration fails.
     pub(crate) async fn migrate_to(&mut self, programs: &Programs) -> Result<()> {
-        migrate(programs, &self.environment).await?;
+        run(&programs.path("migrate")?, &self.roles.of_migrations(), &[]).await?;
         if self.of_kind(Kind::Gateway).count() > 0 {
-            run(&programs.path(Kind::Gateway.name())?, &self.environment, &["migrate"]).await?;
+            run(&programs.path(Kind::Gateway.name())?, &self.roles.of_migrations(), &["migrate"]).await?;
         }
         self.programs = programs.clone();
         Ok(())
@@ -435,11 +454,6 @@ impl Drop for Cluster {
     }
 }
 
-/// Brings the schemas to those of these programs, as whoever deploys them does.
-async fn migrate(programs: &Programs, environment: &Environment) -> Result<()> {
-    run(&programs.path("migrate")?, environment, &[]).await.map(drop)
-}
-
 async fn new_postgres(folder: &Path, durable: bool) -> Result<(String, Postgres)> {
     let options = postgres::Options { durable, ..postgres::Options::default() };
     let postgres = Postgres::start(folder, options).await?;
@@ -447,9 +461,8 @@ async fn new_postgres(folder: &Path, durable: bool) -> Result<(String, Postgres)
     Ok((postgres.url("payments"), postgres))
 }
 
-fn common_environment(database_url: &str, redis: &Redis) -> Result<Environment> {
+fn common_environment(redis: &Redis) -> Result<Environment> {
     let set = [
-        ("DATABASE_URL", database_url.to_owned()),
         ("REDIS_URL", redis.url()),
         ("USER", operator()),
         ("KEY_PEPPER", random_hex(32)?),

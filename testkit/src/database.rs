@@ -13,9 +13,12 @@ use crate::{
     files::TempDir,
     postgres::{self, Postgres},
     redis::{self, Redis},
+    roles::Roles,
 };
 
 const TEMPLATE: &str = "template_migrated";
+/// Of the roles in each Postgres of tests, which belong to all of its databases.
+pub(crate) const ROLES_PASSWORD: &str = "of the roles: in tests";
 
 /// The servers that all tests of one process share. Never dropped, as no static is: the watchdog ends them.
 #[derive(Debug)]
@@ -42,6 +45,7 @@ async fn start() -> Result<Shared> {
     let redis = Redis::start(&directory.path().join("redis"), redis::Options::default()).await?;
     postgres.ensure_database(TEMPLATE).await?;
     migrations::run(&postgres.url(TEMPLATE)).await?;
+    Roles::of(&postgres.url(TEMPLATE), ROLES_PASSWORD)?.grant().await?;
     Ok(Shared { postgres, redis, _directory: directory })
 }
 

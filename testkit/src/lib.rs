@@ -14,6 +14,7 @@ mod gateway_account;
 mod owner;
 mod ports;
 mod process;
+mod roles;
 mod watchdog;
 
 pub mod bench;
@@ -38,3 +39,4 @@ pub use postgres::Postgres;
 pub use process::{Kind, Process};
 pub use prometheus::Prometheus;
 pub use redis::Redis;
+pub use roles::Roles;

@@ -29,7 +29,7 @@ struct Cli {
 enum Command {
     /// Answer requests until told to stop.
     Serve,
-    /// Bring the schema up, and end.
+    /// Bring the schema up as the owner of the database at DATABASE_URL, let the role of GATEWAY_DATABASE_URL work on it, and end.
     Migrate,
     #[command(flatten)]
     Operate(Operate),
@@ -74,7 +74,8 @@ pub async fn run() -> Result<()> {
     match cli.command.unwrap_or(Command::Serve) {
         Command::Serve => serve::serve().await,
         Command::Migrate => {
-            migrations::run(common::config::database_url()?.expose()).await?;
+            let (owner, role) = (common::config::database_url()?, config::role_url()?);
+            migrations::run(owner.expose(), role.as_ref().map(|url| url.expose().as_str())).await?;
             println!("the schema is up to date");
             Ok(())
         }
@@ -90,7 +91,7 @@ pub async fn run() -> Result<()> {
 /// # Errors
 /// Whatever kept it from being done.
 pub async fn operate(command: Operate, actor: &Actor) -> Result<Value> {
-    let db = db::pool(&common::config::database_url()?, 2, "gateway")?;
+    let db = db::pool(&config::database_url()?, 2, "gateway")?;
     match command {
         Operate::Account(command) => account::run(&db, command, actor).await,
         Operate::Reencrypt => {

@@ -26,7 +26,7 @@ pub(super) async fn serve() -> Result<()> {
     http::count_from_nought();
     receipts::count_from_nought();
     transactions::outcome::count_from_nought();
-    let url = common::config::database_url()?;
+    let url = config::database_url()?;
     let pool = db::pool(&url, common::config::database_pool(DATABASE_POOL)?, "gateway")?;
     // The acquirer is elsewhere: it shares no connection with what asks it.
     let books = db::pool(&url, DATABASE_POOL / 4, "acquirer")?;

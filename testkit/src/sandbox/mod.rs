@@ -105,6 +105,7 @@ fn operate(program: &str, arguments: &[&str]) -> Result<ExitCode> {
     let mut command = Command::new(binary(program)?);
     command.args(arguments).envs(place.secrets()?.environment());
     command.env("DATABASE_URL", description.database_url).env("REDIS_URL", description.redis_url);
+    command.env("GATEWAY_DATABASE_URL", description.gateway_database_url);
     command.env("PUBLIC_URL", description.api_url).env("CARD_GATEWAY_URL", description.gateway_url);
     Err(command.exec()).with_context(|| format!("cannot start {program}"))
 }

@@ -34,6 +34,9 @@ pub(super) struct Secrets {
     gateway_card_key: String,
     #[serde(default)]
     gateway_pepper: String,
+    /// With which the programs log in to Postgres.
+    #[serde(default)]
+    pub(super) roles_password: String,
     /// Which database the accounts are in: `private`, or the URL of another's.
     pub(super) database: String,
     /// Keys can be read only once, when they are made, so they are kept from then on.
@@ -82,7 +85,10 @@ pub(super) struct Description {
     pub(super) api_url: String,
     pub(super) gateway_url: String,
     pub(super) metrics: BTreeMap<String, String>,
+    /// As the role of the programs, which owns nothing.
     pub(super) database_url: String,
+    /// As the role of the card gateway.
+    pub(super) gateway_database_url: String,
     pub(super) redis_url: String,
     pub(super) accounts: BTreeMap<String, DemoAccount>,
     /// The card gateway's account that others lean on.
@@ -171,15 +177,21 @@ impl Place {
                 encryption_key: random_hex(32)?,
                 gateway_card_key: String::new(),
                 gateway_pepper: String::new(),
+                roles_password: String::new(),
                 database: String::new(),
                 accounts: BTreeMap::new(),
                 gateway_accounts: BTreeMap::new(),
                 connected: BTreeMap::new(),
             },
         };
-        if secrets.gateway_card_key.is_empty() {
-            secrets.gateway_card_key = random_hex(32)?;
-            secrets.gateway_pepper = random_hex(32)?;
+        // These came later than the others.
+        let later = [&mut secrets.gateway_card_key, &mut secrets.gateway_pepper, &mut secrets.roles_password];
+        let mut is_new = false;
+        for missing in later.into_iter().filter(|secret| secret.is_empty()) {
+            *missing = random_hex(32)?;
+            is_new = true;
+        }
+        if is_new {
             self.write_secrets(&secrets)?;
         }
         Ok(secrets)

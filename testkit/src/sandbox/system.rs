@@ -12,7 +12,7 @@ use super::{
     state::{Description, Place, Secrets, external},
 };
 use crate::{
-    Kind, Postgres, Process, Redis,
+    Kind, Postgres, Process, Redis, Roles,
     account::run,
     postgres,
     process::{Environment, Programs, binary},
@@ -69,14 +69,15 @@ impl System {
     pub(super) async fn serve(&mut self) -> Result<()> {
         self.place.forget_description();
         let mut secrets = self.place.secrets()?;
-        let database_url = self.start_postgres(&mut secrets).await?;
+        let owner_url = self.start_postgres(&mut secrets).await?;
         let redis_url = self.start_redis().await?;
         say("migrating the database");
-        migrations::run(&database_url).await?;
+        migrations::run(&owner_url).await?;
+        let roles = self.roles(&owner_url, &secrets).await?;
+        run(&binary(Kind::Gateway.name())?, &roles.of_migrations(), &["migrate"]).await?;
         let mut environment = secrets.environment();
-        environment.insert("DATABASE_URL".to_owned(), database_url.clone());
+        environment.extend(roles.of_programs());
         environment.insert("REDIS_URL".to_owned(), redis_url.clone());
-        run(&binary(Kind::Gateway.name())?, &environment, &["migrate"]).await?;
         let (api_url, gateway_url, metrics) = self.start_processes(&environment).await?;
         accounts::ensure_gateway(&self.place, &mut secrets, &environment).await?;
         accounts::ensure(&self.place, &mut secrets, &environment).await?;
@@ -87,7 +88,8 @@ impl System {
             api_url,
             gateway_url,
             metrics,
-            database_url,
+            database_url: roles.programs,
+            gateway_database_url: roles.gateway,
             redis_url,
             accounts,
             gateway_account,
@@ -121,6 +123,20 @@ impl System {
         let watched = self.postgres.insert(Watched::new(started));
         watched.it.ensure_database(DATABASE).await?;
         Ok(watched.it.url(DATABASE))
+    }
+
+    /// The programs log in as roles that own nothing, as in production; at a database that is not ours only if its owner may make
+    /// roles.
+    async fn roles(&self, owner: &str, secrets: &Secrets) -> Result<Roles> {
+        let roles = Roles::of(owner, &secrets.roles_password)?;
+        match roles.grant().await {
+            Ok(()) => Ok(roles),
+            Err(error) if self.postgres.is_none() => {
+                say(&format!("everything logs in as the owner of the database: {error:#}"));
+                Ok(Roles::owner_alone(owner))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn start_redis(&mut self) -> Result<String> {

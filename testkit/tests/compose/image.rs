@@ -2,8 +2,8 @@
 //! the programs that this machine has.
 
 use std::{
-    fs,
-    os::unix::fs::{chown, symlink},
+    fs::{self, Permissions},
+    os::unix::fs::{PermissionsExt, chown, symlink},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -52,12 +52,13 @@ impl Image {
                 Self { user: Some(user), ..common("/") }.path("")
             }
             "postgres" => {
-                let entrypoint = ["bash", "-c", POSTGRES, "docker-entrypoint.sh"].map(str::to_owned).to_vec();
+                let entrypoint = vec!["docker-entrypoint.sh".to_owned()];
                 let folders = vec![("/var/lib/postgresql/data", 999, "0700"), ("/run/postgresql", 999, "3777")];
                 let mut image = Self { entrypoint, folders, stop_signal: "INT", ..common("/") };
                 image.environment.push(("PGDATA".to_owned(), "/var/lib/postgresql/data".to_owned()));
                 image.environment.push(("LANG".to_owned(), "C.UTF-8".to_owned()));
-                image.of_machine(&tools::postgres_programs()?)?
+                let image = image.of_machine(&tools::postgres_programs()?)?;
+                image.script("docker-entrypoint.sh", POSTGRES)?
             }
             "redis" => {
                 Self { folders: vec![("/data", 999, "0755")], ..common("/data") }.of_machine(&tools::redis_server()?)?
@@ -83,6 +84,18 @@ impl Image {
         let help = String::from_utf8_lossy(&[help.stdout, help.stderr].concat()).into_owned();
         let instead = ["wget", "-q", "-O", "/dev/null", "http://localhost:9090/-/ready"].map(str::to_owned).to_vec();
         Ok((!help.contains("check ready")).then_some(("this promtool has no `check ready`", instead)))
+    }
+
+    /// A program of the image's own. Of its root only /etc and /usr are there in a container, and /usr is this machine's.
+    fn script(mut self, name: &str, text: &str) -> Result<Self> {
+        let folder = self.root.join("etc/image");
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join(name), text)?;
+        fs::set_permissions(folder.join(name), Permissions::from_mode(0o755))?;
+        for (_, path) in self.environment.iter_mut().filter(|(variable, _)| variable == "PATH") {
+            path.insert_str(0, "/etc/image:");
+        }
+        Ok(self)
     }
 
     fn path(mut self, first: &str) -> Self {

@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # What the entry point of the official image does for a user that is not root and an empty data directory; then the command.
 set -eo pipefail
 POSTGRES_PASSWORD=$(< "$POSTGRES_PASSWORD_FILE")

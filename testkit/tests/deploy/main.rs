@@ -23,8 +23,11 @@ const MANIFESTS: [&str; 6] = [
     "ctl/pod.yaml",
 ];
 /// What must come by a file.
-const SECRET: [&str; 11] = [
+const SECRET: [&str; 14] = [
     "DATABASE_URL",
+    "PROGRAMS_DATABASE_URL",
+    "READER_DATABASE_URL",
+    "GATEWAY_DATABASE_URL",
     "REDIS_URL",
     "KEY_PEPPER",
     "OLD_KEY_PEPPERS",
@@ -163,6 +166,17 @@ fn variable(name: &str) -> &str {
     name.strip_suffix("_FILE").unwrap_or(name)
 }
 
+/// The file that a variable of a program names. The owner of the database is for migrations alone.
+fn secret(program: &str, variable: &str) -> String {
+    match (program, variable) {
+        ("migrate" | "gateway migrate", "DATABASE_URL") => "database_url".to_owned(),
+        ("gateway", "DATABASE_URL") => "gateway_database_url".to_owned(),
+        (_, "DATABASE_URL") => "programs_database_url".to_owned(),
+        (_, "REDIS_CA") => "authority".to_owned(),
+        _ => variable.to_lowercase(),
+    }
+}
+
 fn verdict(what: &str, wrong: &[String]) {
     assert!(wrong.is_empty(), "{what}:\n  {}", wrong.join("\n  "));
 }
@@ -195,10 +209,13 @@ fn every_secret_that_is_named_is_mounted_and_no_other() {
         let mut named = BTreeSet::new();
         for (name, path) in files {
             match path.strip_prefix("/run/secrets/") {
-                Some(file) if file == variable(name).to_lowercase() => _ = named.insert(file.to_owned()),
+                Some(file) if file == secret(&start.program, variable(name)) => _ = named.insert(file.to_owned()),
                 _ => wrong.push(format!("{}: {name} is {path}", start.place)),
             }
         }
+        // The authority is named in the URLs of Postgres, and somebody who only looks names the reader's URL at the command.
+        named.extend(start.secrets.get("authority").cloned());
+        named.extend(start.secrets.get("reader_database_url").filter(|_| start.program == "ctl").cloned());
         if named != start.secrets {
             wrong.push(format!("{}: names {named:?} and mounts {:?}", start.place, start.secrets));
         }
@@ -240,9 +257,13 @@ fn the_script_makes_every_secret_of_compose_once() {
     for key in keys {
         assert!(key.trim_end().len() == 64 && key.trim_end().bytes().all(|b| b.is_ascii_hexdigit()), "64 digits");
     }
+    let roles = ["", "programs_", "gateway_", "reader_"].map(|role| format!("{role}database_url"));
+    let users: BTreeSet<_> = roles.iter().filter_map(|url| made[url].split('@').next()).collect();
+    assert_eq!(users.len(), 4, "each has a name and a password of its own");
+    assert!(roles.iter().all(|url| made[url].contains("?sslmode=verify-full&sslrootcert=/run/secrets/authority")));
     assert!(made["database_url"].contains(&format!(":{}@", made["postgres_password"].trim_end())));
     let password = made["redis_conf"].trim_end().strip_prefix("requirepass ").expect("a password").to_owned();
-    assert_eq!(made["redis_url"].trim_end(), format!("redis://default:{password}@redis:6379"));
+    assert_eq!(made["redis_url"].trim_end(), format!("rediss://default:{password}@redis:6379"));
     assert!(read(".gitignore").contains("/secrets*\n") && read(".dockerignore").contains("/secrets*\n"));
 }
 

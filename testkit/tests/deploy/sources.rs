@@ -86,18 +86,28 @@ fn asked(sources: &[&str]) -> Variables {
 /// The programs of the image and the variables that each reads.
 pub(crate) fn programs() -> BTreeMap<&'static str, Variables> {
     let migrate = read("migrations/src/main.rs");
-    assert!(migrate.contains("\"DATABASE_URL\"") && migrate.contains("\"DATABASE_URL_FILE\""));
-    let database: BTreeSet<_> = ["DATABASE_URL".to_owned()].into();
-    let database = Variables { all: database.clone(), required: database };
+    let named = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    let roles = ["PROGRAMS_DATABASE_URL", "READER_DATABASE_URL"];
+    assert!(["DATABASE_URL"].iter().chain(&roles).all(|name| migrate.contains(&format!("\"{name}\""))), "{migrate}");
+    let database = |roles: &[&str]| Variables {
+        all: named(&[&["DATABASE_URL"], roles].concat()),
+        required: named(&["DATABASE_URL"]),
+    };
+    // By way of one function that asks another.
+    let with_database = |sources: &[&str]| {
+        let mut variables = asked(sources);
+        variables.add(&database(&["GATEWAY_DATABASE_URL"]));
+        variables
+    };
     let programs = BTreeMap::from([
         ("api", asked(&["api/src"])),
         ("worker", asked(&["worker/src"])),
         ("scheduler", asked(&["scheduler/src"])),
-        ("gateway", asked(&["gateway/src"])),
-        ("migrate", database.clone()),
-        ("gateway migrate", database),
+        ("gateway", with_database(&["gateway/src"])),
+        ("migrate", database(&roles)),
+        ("gateway migrate", database(&["GATEWAY_DATABASE_URL"])),
         // It has the commands of the gateway's operator.
-        ("ctl", asked(&["ctl/src", "gateway/src/commands/mod.rs"])),
+        ("ctl", with_database(&["ctl/src", "gateway/src/commands/mod.rs"])),
     ]);
     for (program, least) in [("api", 7), ("worker", 5), ("scheduler", 4), ("gateway", 6), ("ctl", 5)] {
         let required = &programs[program].required;
@@ -108,7 +118,8 @@ pub(crate) fn programs() -> BTreeMap<&'static str, Variables> {
 
 /// Every variable that any of them reads.
 pub(crate) fn known() -> BTreeSet<String> {
-    let mut known: BTreeSet<_> = ["LOG_FORMAT".to_owned(), "RUST_LOG".to_owned()].into();
+    let of_migrate = ["PROGRAMS_DATABASE_URL", "READER_DATABASE_URL"];
+    let mut known: BTreeSet<_> = ["LOG_FORMAT", "RUST_LOG"].into_iter().chain(of_migrate).map(str::to_owned).collect();
     for path in ["common/src/config.rs", "gateway/src/config.rs"] {
         known.extend(functions(path).into_values().flat_map(|function| function.all));
     }

@@ -31,7 +31,6 @@ async fn everything_works_where_postgres_and_redis_speak_tls() -> Result<()> {
     let (postgres, redis) = tokio::try_join!(postgres_by_tls(&directory), redis_by_tls(&directory))?;
     let authority = tls::write(directory.path(), "authority.pem", tls::AUTHORITY)?;
     let database_url = verified(&postgres, &authority);
-    migrations::run(&database_url).await?;
     let (redis_url, authority) = (redis.tls_url().context("TLS")?, authority.display().to_string());
     let cluster = Cluster::builder()
         .env("DATABASE_URL", &database_url)

@@ -5,6 +5,7 @@ mod catalog;
 mod document;
 mod estate;
 mod others;
+mod roles;
 mod stolen;
 
 use anyhow::{Context, Result};

@@ -214,7 +214,7 @@ fn a_run_that_is_right_violates_nothing_and_every_invariant_is_asked() {
         assert!(finding.violations.is_empty(), "{finding:?}");
         assert!(finding.checked > 0, "{finding:?}");
     }
-    assert_eq!(findings.len(), 12);
+    assert_eq!(findings.len(), 13);
 }
 
 #[test]
