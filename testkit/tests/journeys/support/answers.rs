@@ -35,6 +35,14 @@ pub(crate) fn refused<'a>(answer: &'a Answer, status: u16, code: &str) -> &'a Va
     assert_eq!(error["code"], code, "{}", answer.body);
     assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()), "{}", answer.body);
     assert_eq!(answer.header("content-type"), Some("application/json"));
+    assert_eq!(error["requestId"].as_str(), answer.header("request-id"), "{}", answer.body);
+    let documented = error["docUrl"].as_str().is_some_and(|url| url.ends_with(&format!("/docs#error-{code}")));
+    assert!(documented, "{}", answer.body);
+    assert_eq!(answer.header("www-authenticate"), (status == 401).then_some("Bearer"));
+    assert_eq!(
+        (answer.header("cache-control"), answer.header("x-content-type-options")),
+        (Some("no-store"), Some("nosniff"))
+    );
     error
 }
 

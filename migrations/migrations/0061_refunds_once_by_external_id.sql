@@ -1,0 +1,4 @@
+-- no-transaction
+-- Of two requests with the same id of the merchant's own, one makes a refund.
+CREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS refunds_external_id ON refunds (account_id, payment_id, external_id)
+    WHERE external_id IS NOT NULL;
