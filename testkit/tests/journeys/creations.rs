@@ -124,8 +124,8 @@ async fn a_key_has_one_body_and_its_first_answer() -> Result<()> {
         if other.get("customerId").is_some() {
             invalid(&api.post(path, with(other.clone(), "customerId", UNKNOWN)).await?, "Idempotency-Key");
         }
-        let turned = format!(" {}", body.to_string().replace(':', " : "));
-        let again = api.send(reqwest::Method::POST, path, Some(turned.into_bytes())).await?;
+        let spaced = serde_json::to_vec_pretty(&body)?;
+        let again = api.send(reqwest::Method::POST, path, Some(spaced)).await?;
         assert!(is_replay(&again), "{path}: {}", again.body);
         assert_eq!((again.status, &again.bytes), (first.status, &first.bytes), "{path}");
         // Another key, and none.
@@ -171,9 +171,9 @@ async fn a_refusal_does_not_use_a_key_up() -> Result<()> {
 
     // A card that the provider will not save.
     let card = json!({"customerId": taken, "paymentToken": "tok_ok"});
-    merchant.mock(cluster().await?, &["--refuse", "true"]).await?;
+    merchant.mock(cluster().await?, &["--refuse"]).await?;
     conflict(&api.post("/v1/payment_methods", card.clone()).await?);
-    merchant.mock(cluster().await?, &["--refuse", "false"]).await?;
+    merchant.mock(cluster().await?, &[]).await?;
     let saved = api.post("/v1/payment_methods", card.clone()).await?;
     assert!(!is_replay(&saved), "{}", saved.body);
     created(&saved);

@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::{INVOICES, invoice, of_items, owed, row, shown};
-use crate::support::{cluster, created, id, invalid, merchant, not_found, ok, walk, with, without};
+use crate::support::{cluster, created, id, invalid, merchant, not_found, walk, with, without};
 
 #[tokio::test]
 async fn what_is_sent_is_kept_and_issued_at_once() -> Result<()> {

@@ -74,11 +74,7 @@ async fn every_other_field_is_strict_too() -> Result<()> {
 async fn null_is_omitted() -> Result<()> {
     let merchant = merchant().await?;
     let mut body = with(sale(100), "capture", Value::Null);
-    for (field, value) in [
-        ("returnUrl", Value::Null),
-        ("paymentMethodId", Value::Null),
-        ("currency", json!("eur")),
-    ] {
+    for (field, value) in [("returnUrl", Value::Null), ("paymentMethodId", Value::Null), ("currency", json!("eur"))] {
         body = with(body, field, value);
     }
     let answer = merchant.api.post("/v1/payments", body).await?;

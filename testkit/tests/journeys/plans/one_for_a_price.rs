@@ -1,10 +1,10 @@
 //! One plan for each amount, currency, interval and count of intervals.
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{PLANS, monthly};
-use crate::support::{created, id, ids, merchant, ok, together, with};
+use crate::support::{created, ids, merchant, ok, together, with};
 
 #[tokio::test]
 async fn the_same_price_again_is_the_same_plan() -> Result<()> {

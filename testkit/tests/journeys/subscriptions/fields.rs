@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{SUBSCRIPTIONS, invoices, payer, plan, shown, subscribed, told, wanted};
+use super::{SUBSCRIPTIONS, invoices, payer, plan, subscribed, told, wanted};
 use crate::support::{Merchant, created, id, invalid, merchant, not_found, uuid, walk, with, without};
 
 /// A zone in which it is about noon, so that no day ends while a test looks; and the day it is there, so many days later.

@@ -53,6 +53,12 @@ pub(crate) fn invalid(answer: &Answer, param: &str) {
     assert_eq!(error["param"], param, "{}", answer.body);
 }
 
+/// All that an error says, but for the id that was asked for and the one of the request.
+pub(crate) fn said_of(answer: &Answer, id: &str) -> String {
+    let request = answer.header("request-id").unwrap_or("none");
+    String::from_utf8_lossy(&answer.bytes).replace(id, "{id}").replace(request, "{request}")
+}
+
 /// 404.
 #[track_caller]
 pub(crate) fn not_found(answer: &Answer) {
