@@ -1,7 +1,6 @@
 //! Cancelling what has not settled.
 
 use anyhow::Result;
-use reqwest::Method;
 use serde_json::json;
 
 use super::{AUTHORIZED, CANCELLED, CAPTURE_FAILED, CAPTURED, REFUNDED, SETTLED, VOID_FAILED};
