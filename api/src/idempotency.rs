@@ -1,6 +1,8 @@
 //! Idempotency-Key on requests that create an object: a repeated one is answered here, before anything that its body names is
 //! looked at (docs/api.md, Idempotency). Payments answer their own replays.
 
+use std::sync::Arc;
+
 use axum::extract::FromRequestParts;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
@@ -9,7 +11,6 @@ use axum::response::{IntoResponse, Response};
 use common::accounts::Caller;
 use common::error::Error;
 use common::idempotency::{CreationKey, Earlier, IdempotencyKey, Kept, Made};
-use std::sync::Arc;
 
 use crate::answer::{Answer, Refusal};
 use crate::app::App;
