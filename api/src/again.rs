@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
+use axum::http::Extensions;
 use axum::middleware::Next;
 use axum::response::Response;
 use common::crypto::random_u32;
@@ -40,7 +41,7 @@ pub(crate) async fn run(request: Request, next: Next) -> Response {
     let (mut body, mut runs) = (Some(body), 0);
     loop {
         runs += 1;
-        // Every handler reads its body by `body_of`, before it asks for anything.
+        // A body is read by `body_of`, before its handler asks for anything.
         let request = Request::from_parts(parts.clone(), body.take().unwrap_or_else(Body::empty));
         let (response, committed) = watch_commits(next.clone().run(request)).await;
         if response.extensions().get::<BrokenOff>().is_none() {
@@ -62,12 +63,12 @@ pub(crate) async fn run(request: Request, next: Next) -> Response {
 ///
 /// # Errors
 /// As of [`body::read_up_to`].
-pub(crate) async fn body_of(request: Request, limit: usize) -> Result<Bytes, Refusal> {
-    let kept = request.extensions().get::<Kept>().cloned();
+pub(crate) async fn body_of(extensions: &Extensions, body: Body, limit: usize) -> Result<Bytes, Refusal> {
+    let kept = extensions.get::<Kept>().cloned();
     if let Some(bytes) = kept.as_ref().and_then(|kept| kept.0.get()) {
         return Ok(bytes.clone());
     }
-    let bytes = body::read_up_to(request.into_body(), limit).await?;
+    let bytes = body::read_up_to(body, limit).await?;
     // It is read for the first time, so nothing is kept yet.
     let _ = kept.map(|kept| kept.0.set(bytes.clone()));
     Ok(bytes)

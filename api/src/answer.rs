@@ -3,15 +3,19 @@
 use std::borrow::Cow;
 
 use axum::Json;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::header::{CACHE_CONTROL, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use common::accounts::AuthError;
 use common::db;
 use common::error::Error;
+use common::id::RequestId;
+use common::{public_url, schema};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::again::BrokenOff;
+use crate::envelope;
 use crate::limits::Verdict;
 
 /// An answer, or a refusal.
@@ -50,7 +54,7 @@ impl Refusal {
     }
 
     /// 401: the key, the origin or the signature is not accepted.
-    pub(crate) fn unauthenticated(message: &'static str) -> Self {
+    pub(crate) fn unauthenticated(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "authentication_failed", message)
     }
 
@@ -78,6 +82,12 @@ impl Refusal {
     /// 405: not with this method. The router adds `Allow`.
     pub(crate) fn wrong_method() -> Self {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "invalid_request", "this path does not take this method")
+    }
+
+    /// 400: a head that two readers could understand differently.
+    pub(crate) fn ambiguous_head(param: &'static str) -> Self {
+        let refusal = Self::new(StatusCode::BAD_REQUEST, "invalid_request", format!("{param} must be sent once"));
+        Self { param: Some(param.into()), ..refusal }
     }
 
     /// 408: the body did not come in time.
@@ -185,11 +195,12 @@ pub(crate) struct ErrorBody<'a> {
 }
 
 #[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 #[schema(as = ErrorDetail)]
 struct ErrorView<'a> {
     /// What went wrong, for programs.
     code: &'a str,
-    /// The same for people; it may change, and never repeats what was sent.
+    /// The same for people; it may change. Of what was sent it repeats names and ids, never a value.
     message: &'a str,
     /// The field at fault: a path such as `customFields[2]`, a query parameter, or a header.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -197,6 +208,26 @@ struct ErrorView<'a> {
     /// The operation that is not enabled or not supported.
     #[serde(skip_serializing_if = "Option::is_none")]
     capability: Option<&'a str>,
+    /// As in `Request-Id`: name it when you ask us about the error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = true, schema_with = request_id)]
+    request_id: Option<RequestId>,
+    /// Where the code is explained.
+    #[schema(schema_with = doc_url)]
+    doc_url: String,
+}
+
+fn request_id() -> schema::Field {
+    schema::id(RequestId::PREFIX).into()
+}
+
+fn doc_url() -> schema::Field {
+    schema::text("^https?://.+/docs#error-[a-z_]+$", "https://pay.example/docs#error-invalid_request").into()
+}
+
+/// Where the page of the document explains a code.
+pub(crate) fn anchor(code: &str) -> String {
+    format!("error-{code}")
 }
 
 impl IntoResponse for Refusal {
@@ -206,8 +237,14 @@ impl IntoResponse for Refusal {
             message: &self.message,
             param: self.param.as_deref(),
             capability: self.capability,
+            request_id: envelope::present_request(),
+            doc_url: public_url::of(format_args!("/docs#{}", anchor(self.code))),
         };
-        let mut response = (self.status, Json(ErrorBody { error })).into_response();
+        let headers = [(CACHE_CONTROL, "no-store"), (X_CONTENT_TYPE_OPTIONS, "nosniff")];
+        let mut response = (self.status, headers, Json(ErrorBody { error })).into_response();
+        if self.status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
         self.tell_limit(response.headers_mut());
         self.mark(&mut response);
         response

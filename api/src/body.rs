@@ -4,6 +4,7 @@
 
 mod cadence;
 mod calendar;
+mod json;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -11,9 +12,8 @@ mod tests;
 use std::time::Duration;
 
 use axum::body::{Bytes, HttpBody};
-use axum::extract::{FromRequest, Request};
-use axum::http::HeaderValue;
-use axum::http::header::CONTENT_TYPE;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use common::addresses::Role;
 use common::calendar::PaymentTerms;
 use common::checkout::Intent;
@@ -31,60 +31,64 @@ use utoipa::openapi::{KnownFormat, Object, ObjectBuilder, SchemaFormat, Type};
 
 pub(crate) use self::cadence::{CadenceInterval, CadenceUnit, DayOfMonth, InvoiceMode};
 pub(crate) use self::calendar::{Day, Zone};
+pub(crate) use self::json::field;
 pub(crate) use self::rows::{Row, rows};
-use crate::again::body_of;
 use crate::answer::Refusal;
+use crate::input::Sent;
 
 /// Bytes of a body at most.
 pub(crate) const MAX_BODY: usize = 64 * 1024;
 /// How long a client may take over a body, once its head is there.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A body as JSON and as what the route takes. An empty body is an empty object.
+/// A body as what the route takes.
 pub(crate) struct Body<T> {
     /// The fields of the route.
     pub(crate) fields: T,
-    /// The whole, unknown fields included.
-    pub(crate) json: Value,
 }
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Body<T> {
     type Rejection = Refusal;
 
-    async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
-        let content_type = request.headers().get(CONTENT_TYPE).cloned();
-        let bytes = body_of(request, MAX_BODY).await?;
-        Self::of(content_type.as_ref().map(HeaderValue::as_bytes), &bytes)
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+        // Every route of the table is behind `input::read`.
+        let sent = parts.extensions.get::<Sent>().ok_or_else(Refusal::fault)?;
+        Self::from_json(&sent.json)
     }
 }
 
 impl<T: DeserializeOwned> Body<T> {
-    /// Reads what was sent, whole.
-    ///
-    /// # Errors
-    /// 422 naming the field at fault; none for what is no JSON object.
-    pub(crate) fn of(content_type: Option<&[u8]>, bytes: &[u8]) -> Result<Self, Refusal> {
-        let json = if bytes.is_empty() {
-            Value::Object(serde_json::Map::new())
-        } else {
-            if !content_type.is_some_and(is_json) {
-                return Err(Error::invalid("Content-Type", "Content-Type must be application/json").into());
-            }
-            serde_json::from_slice(bytes).map_err(|error| {
-                Error::invalid("", format!("the body is not JSON: line {}, column {}", error.line(), error.column()))
-            })?
-        };
-        if !json.is_object() {
-            return Err(Error::invalid("", "the body must be a JSON object").into());
-        }
-        refuse_nul(&json, &mut String::new())?;
-        let fields = serde_path_to_error::deserialize(&json).map_err(|error| {
+    fn from_json(json: &Value) -> Result<Self, Refusal> {
+        let fields = serde_path_to_error::deserialize(json).map_err(|error| {
             let param = error.path().to_string();
             let message = format!("{param} {}", error.inner());
             Error::invalid(param, message)
         })?;
-        Ok(Self { fields, json })
+        Ok(Self { fields })
     }
+
+    /// Reads what was sent, whole, whatever the route knows.
+    #[cfg(test)]
+    pub(crate) fn of(content_type: Option<&[u8]>, bytes: &[u8]) -> Result<(Self, Value), Refusal> {
+        let json = parse(content_type, bytes)?;
+        refuse_nul(&json)?;
+        Ok((Self::from_json(&json)?, json))
+    }
+}
+
+/// A body as JSON. An empty one is an empty object.
+///
+/// # Errors
+/// 422 for what is no JSON object, and for a key that stands twice in one object.
+pub(crate) fn parse(content_type: Option<&[u8]>, bytes: &[u8]) -> Result<Value, Error> {
+    if bytes.is_empty() {
+        return Ok(Value::Object(serde_json::Map::new()));
+    }
+    if !content_type.is_some_and(is_json) {
+        return Err(Error::invalid("Content-Type", "Content-Type must be application/json"));
+    }
+    let json = json::parse(bytes)?;
+    if json.is_object() { Ok(json) } else { Err(Error::invalid("", "the body must be a JSON object")) }
 }
 
 /// Reads a body whole.
@@ -118,32 +122,22 @@ fn is_json(content_type: &[u8]) -> bool {
     essence.eq_ignore_ascii_case(b"application/json")
 }
 
-/// Whether a field or parameter of ours may have this name. What has another is read by nobody, and is not repeated either.
-pub(crate) fn is_name(text: &str) -> bool {
-    (1..=40).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-}
-
 /// Postgres keeps no NUL in a text, so one is refused here, by the name of its field.
-fn refuse_nul(value: &Value, path: &mut String) -> Result<(), Refusal> {
-    let within = |value: &Value, path: &mut String, step: String| {
-        let length = path.len();
-        path.push_str(&step);
-        refuse_nul(value, path)?;
-        path.truncate(length);
-        Ok(())
-    };
-    match value {
-        Value::String(text) if text.contains('\0') => {
-            let message = format!("{path} must not contain the character U+0000");
-            Err(Error::invalid(std::mem::take(path), message).into())
+pub(crate) fn refuse_nul(json: &Value) -> Result<(), Error> {
+    fn within(value: &Value, path: String) -> Result<(), Error> {
+        match value {
+            Value::String(text) if text.contains('\0') => {
+                let message = format!("{path} must not contain the character U+0000");
+                Err(Error::invalid(path, message))
+            }
+            Value::Array(items) => {
+                items.iter().enumerate().try_for_each(|(i, item)| within(item, format!("{path}[{i}]")))
+            }
+            Value::Object(fields) => fields.iter().try_for_each(|(key, item)| within(item, field(&path, key))),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
         }
-        Value::Array(items) => items.iter().enumerate().try_for_each(|(i, item)| within(item, path, format!("[{i}]"))),
-        Value::Object(fields) => fields.iter().filter(|(key, _)| is_name(key)).try_for_each(|(key, item)| {
-            let step = if path.is_empty() { key.clone() } else { format!(".{key}") };
-            within(item, path, step)
-        }),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
     }
+    within(json, String::new())
 }
 
 /// A field that the route cannot do without.
@@ -390,6 +384,24 @@ impl<'de> Deserialize<'de> for Text {
 }
 
 schema_is!(Text, bounded(schema::NO_CONTROL).build());
+
+/// An id of the merchant's own, of 1 to 128 characters, none of them a control character.
+#[derive(Clone, Debug)]
+pub(crate) struct ExternalId(pub(crate) String);
+
+impl ExternalId {
+    const MAX: usize = 128;
+}
+
+impl<'de> Deserialize<'de> for ExternalId {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let wanted = "a text of 1 to 128 characters without control characters";
+        let fits = |text: &&str| text.chars().count() <= Self::MAX;
+        strict(from, wanted, |value| text(value).filter(fits).map(|text| Self(text.to_owned())))
+    }
+}
+
+schema_is!(ExternalId, bounded(schema::NO_CONTROL).max_length(Some(ExternalId::MAX)).build());
 
 /// A text of this form, as long as any.
 fn bounded(pattern: &str) -> ObjectBuilder {

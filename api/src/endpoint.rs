@@ -1,13 +1,17 @@
 //! One row of the route table: where it is, who may come in, what answers, and what the document says of it. The router and
 //! the document are built from the same rows, so neither knows a route that the other does not.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::handler::Handler;
+use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use common::capabilities::Operation;
 
 use crate::app::App;
 use crate::guard;
+use crate::input::{self, Known};
 use crate::openapi::sheet::Sheet;
 
 /// Who may come in.
@@ -44,7 +48,7 @@ pub(crate) struct Endpoint {
 
 /// A row that reads.
 pub(crate) fn get<T: 'static>(path: &'static str, door: Door, handler: impl Handler<T, App>, sheet: Sheet) -> Endpoint {
-    Endpoint { method: "get", path, door, sheet, handler: on(MethodFilter::GET, handler) }
+    Endpoint::new("get", path, door, on(MethodFilter::GET, handler), sheet)
 }
 
 /// A row that does something.
@@ -54,7 +58,7 @@ pub(crate) fn post<T: 'static>(
     handler: impl Handler<T, App>,
     sheet: Sheet,
 ) -> Endpoint {
-    Endpoint { method: "post", path, door, sheet, handler: on(MethodFilter::POST, handler) }
+    Endpoint::new("post", path, door, on(MethodFilter::POST, handler), sheet)
 }
 
 /// A row that deletes.
@@ -64,10 +68,16 @@ pub(crate) fn delete<T: 'static>(
     handler: impl Handler<T, App>,
     sheet: Sheet,
 ) -> Endpoint {
-    Endpoint { method: "delete", path, door, sheet, handler: on(MethodFilter::DELETE, handler) }
+    Endpoint::new("delete", path, door, on(MethodFilter::DELETE, handler), sheet)
 }
 
 impl Endpoint {
+    fn new(method: &'static str, path: &'static str, door: Door, handler: MethodRouter<App>, sheet: Sheet) -> Self {
+        let known = Arc::new(Known::of(door.operation(), &sheet));
+        let handler = handler.route_layer(from_fn_with_state(known, input::read));
+        Self { method, path, door, sheet, handler }
+    }
+
     /// Its name in the document: the entitlement, where there is one.
     pub(crate) fn name(&self) -> &'static str {
         self.operation().map_or("capabilities.list", Operation::name)

@@ -4,8 +4,9 @@ use std::any::Any;
 use std::time::Instant;
 
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
+use axum::http::header::{CACHE_CONTROL, HOST, X_CONTENT_TYPE_OPTIONS};
 use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use common::clock::ClockError;
@@ -16,6 +17,15 @@ use crate::answer::Refusal;
 use crate::app::App;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
+
+tokio::task_local! {
+    static PRESENT: id::RequestId;
+}
+
+/// The id of the request that is being answered, for its errors.
+pub(crate) fn present_request() -> Option<id::RequestId> {
+    PRESENT.try_with(|id| *id).ok()
+}
 
 /// The id of this request, in its answer and in every log line of it, here and in the worker.
 #[derive(Clone, Copy, Debug)]
@@ -37,9 +47,10 @@ pub(crate) async fn wrap(State(app): State<App>, mut request: Request, next: Nex
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
     let method = named(request.method());
     let span = tracing::info_span!("request", request_id = %id.0);
-    async {
+    let is_of_api = request.uri().path().starts_with("/v1");
+    let answering = async {
         let mut end = End { method, route, began: Instant::now(), status: GIVEN_UP };
-        let mut response = match may_begin(&app, request.method()).await {
+        let mut response = match may_begin(&app, request.method(), request.headers()).await {
             Ok(()) => next.run(request).await,
             Err(refusal) => refusal.into_response(),
         };
@@ -47,14 +58,21 @@ pub(crate) async fn wrap(State(app): State<App>, mut request: Request, next: Nex
         if let Ok(value) = HeaderValue::try_from(id.0.to_string()) {
             response.headers_mut().insert(REQUEST_ID, value);
         }
+        if is_of_api {
+            response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        }
         response
-    }
-    .instrument(span)
-    .await
+    };
+    PRESENT.scope(id.0, answering.instrument(span)).await
 }
 
-/// While the clock of this machine is wrong, what changes anything is for other processes to do.
-async fn may_begin(app: &App, method: &Method) -> Result<(), Refusal> {
+/// A request names its host once: a balancer may have read the other name. And while the clock of this machine is wrong, what
+/// changes anything is for other processes to do.
+async fn may_begin(app: &App, method: &Method, headers: &HeaderMap) -> Result<(), Refusal> {
+    if headers.get_all(HOST).iter().count() > 1 {
+        return Err(Refusal::ambiguous_head("Host"));
+    }
     if method.is_safe() {
         return Ok(());
     }

@@ -13,6 +13,7 @@ use axum::response::IntoResponse;
 use axum::routing::MethodRouter;
 use common::accounts::{Caller, KeyKind, Mode};
 use common::capabilities::Operation;
+use common::card_number::shown;
 use common::error::Error;
 use common::nonces;
 use tower_http::cors::{AllowOrigin, CorsLayer};
@@ -31,7 +32,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Authenticated {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
         // A route without a guard would be a bug, and must not be an open door.
-        parts.extensions.remove::<Arc<Caller>>().map(Self).ok_or_else(Refusal::fault)
+        parts.extensions.get::<Arc<Caller>>().cloned().map(Self).ok_or_else(Refusal::fault)
     }
 }
 
@@ -89,8 +90,12 @@ async fn let_browser_in(State((app, operation)): State<(App, Operation)>, reques
             return Err(Refusal::wrong_kind("a secret key must never be used in a browser"));
         }
         let allowed = |origin: &[u8]| caller.allowed_origins.iter().any(|allowed| allowed.as_bytes() == origin);
-        if origin.is_some_and(|origin| !allowed(origin.as_bytes())) {
-            return Err(Refusal::unauthenticated("this origin is not on the key's allow-list"));
+        if let Some(origin) = origin.filter(|origin| !allowed(origin.as_bytes())) {
+            return Err(Refusal::unauthenticated(format!(
+                "the origin {:?} is not on the account's allow-list; an operator allows it with: ctl accounts set ACCOUNT \
+                 --origin …, naming every origin that is to be allowed",
+                shown(&String::from_utf8_lossy(origin.as_bytes()))
+            )));
         }
         Ok(caller.require(operation)?)
     })
@@ -146,7 +151,7 @@ fn counted(app: &App, address: IpAddr, refusal: Refusal) -> Refusal {
 
 async fn identify(app: &App, request: Request) -> Answer<Known> {
     let key = bearer(request.headers())
-        .ok_or_else(|| Refusal::unauthenticated("Authorization: Bearer <API key> is required"))?;
+        .ok_or_else(|| Refusal::unauthenticated("one header Authorization: Bearer <API key> is required"))?;
     let caller = app.keys.authenticate(key).await?;
     if caller.mode == Mode::Live && caller.key_kind == KeyKind::Secret {
         let (request, nonce) = check_signature(app, &caller, request).await?;
@@ -174,7 +179,10 @@ async fn check_signature(app: &App, caller: &Caller, request: Request) -> Answer
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let (scheme, key) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let mut sent = headers.get_all(AUTHORIZATION).iter();
+    // Of two, a balancer may have read the other.
+    let (Some(only), None) = (sent.next(), sent.next()) else { return None };
+    let (scheme, key) = only.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
 }
 

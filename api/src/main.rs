@@ -9,6 +9,8 @@ mod elements;
 mod endpoint;
 mod envelope;
 mod guard;
+mod idempotency;
+mod input;
 mod limits;
 mod openapi;
 mod pages;

@@ -1,4 +1,4 @@
-//! Query strings: a few named parameters, the rest ignored.
+//! Query strings: a few named parameters. Which ones a route knows is checked before, in `input`.
 
 use std::collections::HashMap;
 
@@ -8,9 +8,8 @@ use common::error::Error;
 use common::page::PageRequest;
 
 use crate::answer::Refusal;
-use crate::body::is_name;
 
-/// The parameters of a request; of a repeated one, the last.
+/// The parameters of a request, each sent once.
 pub(crate) struct Params(HashMap<String, String>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Params {
@@ -19,7 +18,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
         let malformed = |_| Error::invalid("", "the query string is malformed");
         let Query(map) = Query::<HashMap<String, String>>::try_from_uri(&parts.uri).map_err(malformed)?;
-        match map.iter().find(|(name, value)| value.contains('\0') && is_name(name)) {
+        match map.iter().find(|(_, value)| value.contains('\0')) {
             Some((name, _)) => Err(Error::invalid(name.clone(), "must not contain the character U+0000").into()),
             None => Ok(Self(map)),
         }

@@ -10,6 +10,7 @@ pub use field::{FieldSession, field_session};
 use sqlx::{PgConnection, PgPool};
 
 use crate::accounts::{Caller, Mode, Payee};
+use crate::card_number::has_card_number;
 use crate::crypto::{KeyRing, Secret, random_hex, sha256};
 use crate::db;
 use crate::error::{Error, Result};
@@ -28,6 +29,7 @@ const KEPT_AFTER_EXPIRY: Duration = Duration::from_secs(24 * 3600);
 const RANDOM_BYTES: usize = 20;
 const SESSION_PREFIX: &str = "cs_";
 const TOKEN_PREFIX: &str = "mtok_";
+const TEST_TOKEN_PREFIX: &str = "tok_";
 
 /// What a token from this session is for. It informs the card field and the provider, and binds nobody.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, sqlx::Type)]
@@ -107,14 +109,14 @@ pub async fn exchange(
     )
     .fetch_optional(&mut *tx)
     .await?
-    .ok_or(Error::NotFound("checkout session"))?;
+    .ok_or_else(|| Error::no_such("checkout session", ""))?;
     let test_token = caller.mode == Mode::Test && found.provider.is_test_token(upstream_token);
     if !test_token {
         let given = (found.provider, found.provider_account_id);
         let token = field_token(&mut tx, given, upstream_token, encryption).await?;
         // Until the payment token ends, the provider must still know it.
         if token.is_none_or(|token| token.expires_at < found.clock.plus(TOKEN_LIFETIME)) {
-            return Err(Error::invalid("upstreamToken", "upstreamToken is unknown or has expired"));
+            return Err(no_token("upstreamToken", caller.mode, found.provider, upstream_token));
         }
     }
     if !found.open {
@@ -242,8 +244,29 @@ pub async fn spend(
             provider_account_id: row.provider_account_id,
             source: Source::Token(Secret::new(row.upstream_token)),
         }),
-        None => Err(why_not(tx, to.account_id, &hash).await?),
+        None => Err(why_not(tx, to, token, &hash).await?),
     }
+}
+
+/// Why a text is no token, and what to send instead. It may be a card's number, so it is not repeated.
+fn no_token(param: &'static str, mode: Mode, provider: ProviderKind, token: &str) -> Error {
+    let test_tokens = if mode == Mode::Test { provider.test_tokens() } else { vec![] };
+    let message = if !token.starts_with(TOKEN_PREFIX) && has_card_number(token) {
+        format!(
+            "{param} is a token, and what was sent may be a card number: card numbers never go to this API; let the card field \
+             (docs/elements.md) take the card, and send the token that it gives"
+        )
+    } else if !token.starts_with(TEST_TOKEN_PREFIX) {
+        format!("{param} is unknown or has expired")
+    } else if test_tokens.is_empty() {
+        format!(
+            "{param} is a test token, which works in test accounts at the mock provider alone: this account takes tokens that its card \
+             field gives"
+        )
+    } else {
+        format!("{param} is no test token; those are {}", test_tokens.join(", "))
+    };
+    Error::invalid(param, message)
 }
 
 /// The row that says so is as unique as that of an exchange: of two who bring the same token, by whichever way, one pays.
@@ -275,18 +298,18 @@ async fn spend_directly(tx: &mut PgConnection, to: Recipient, token: &str, given
     }
 }
 
-async fn why_not(tx: &mut PgConnection, account: AccountId, hash: &[u8]) -> Result<Error> {
+async fn why_not(tx: &mut PgConnection, to: Recipient, token: &str, hash: &[u8]) -> Result<Error> {
     let row = sqlx::query!(
         r#"SELECT spent_at IS NOT NULL AS "spent!" FROM payment_tokens WHERE token_hash = $1 AND account_id = $2"#,
         hash,
-        account.uuid()
+        to.account_id.uuid()
     )
     .fetch_optional(tx)
     .await?;
     Ok(match row {
         Some(row) if row.spent => Error::conflict("the payment token was spent before"),
         Some(_) => Error::invalid("paymentToken", "the payment token has expired"),
-        None => Error::invalid("paymentToken", "the payment token is unknown"),
+        None => no_token("paymentToken", to.mode, to.provider, token),
     })
 }
 

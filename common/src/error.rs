@@ -1,6 +1,9 @@
 //! What can go wrong, as a closed set without HTTP in it. `api` maps it to answers in one file.
 
 use std::borrow::Cow;
+use std::fmt;
+
+use crate::card_number::shown;
 
 /// The outcome of a command.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -17,8 +20,8 @@ pub enum Error {
         message: Cow<'static, str>,
     },
     /// No such object on this account, another account's included.
-    #[error("no such {0}")]
-    NotFound(&'static str),
+    #[error("{0}")]
+    NotFound(NoSuch),
     /// The object is in a state that refuses this.
     #[error("{0}")]
     Conflict(Cow<'static, str>),
@@ -39,7 +42,26 @@ pub enum Error {
     Internal(Cow<'static, str>),
 }
 
+/// What was looked for, and by which name. The name of an unknown object and of another account's are told alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoSuch {
+    what: &'static str,
+    name: String,
+}
+
+impl fmt::Display for NoSuch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, name } = self;
+        if name.is_empty() { write!(f, "no such {what}") } else { write!(f, "no such {what}: {name}") }
+    }
+}
+
 impl Error {
+    /// An object that the account does not have, by its name as it was sent; of a name that is a secret, an empty one.
+    pub fn no_such(what: &'static str, name: impl fmt::Display) -> Self {
+        Self::NotFound(NoSuch { what, name: shown(&name.to_string()) })
+    }
+
     /// A field that is wrong.
     pub fn invalid(param: impl Into<Cow<'static, str>>, message: impl Into<Cow<'static, str>>) -> Self {
         Self::Invalid { param: param.into(), message: message.into() }

@@ -30,7 +30,7 @@ macro_rules! ids {
             /// # Errors
             /// [`Error::NotFound`].
             pub fn named(text: &str) -> Result<Self, Error> {
-                text.parse().map_err(|_| Error::NotFound($noun))
+                text.parse().map_err(|_| Error::no_such($noun, text))
             }
 
             /// A new id, ordered by `now` to the millisecond and random below it.
@@ -116,6 +116,8 @@ ids! {
     AnomalyId = "anom_", "anomaly";
     /// A difference between a provider's books and ours.
     DifferenceId = "diff_", "difference";
+    /// An idempotency key of a request that creates an object.
+    CreationKeyId = "idem_", "idempotency key";
     /// An event.
     EventId = "evt_", "event";
     /// Where a merchant hears of events.

@@ -5,6 +5,7 @@
 // Foundation.
 pub mod actor;
 pub mod calendar;
+pub mod card_number;
 pub mod clock;
 pub mod config;
 pub mod country;
@@ -30,6 +31,7 @@ pub mod audit;
 pub mod capabilities;
 pub mod egress;
 pub mod events;
+pub mod idempotency;
 pub mod nonces;
 pub mod operations;
 pub mod providers;

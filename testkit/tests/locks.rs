@@ -7,12 +7,14 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 /// What names one row of a table, beside its `id`.
-const KEYS: [(&str, &[&str]); 14] = [
+const KEYS: [(&str, &[&str]); 16] = [
     ("checkout_sessions", &["id_hash"]),
     ("collection_attempts", &["account_id", "payment_id"]),
     ("idempotency_keys", &["account_id", "payment_id"]),
     ("payment_tokens", &["token_hash"]),
     ("provider_accounts", &["account_id", "provider"]),
+    ("creation_keys", &["account_id", "payment_method_id"]),
+    ("creation_keys", &["account_id", "webhook_endpoint_id"]),
     ("test_clocks", &["account_id"]),
     ("gateway.accounts", &["username"]),
     ("gateway.cards", &["token_hash"]),
@@ -82,8 +84,8 @@ fn compared(text: &str, with: With) -> BTreeSet<&str> {
 /// Whether a condition lets one row of a table through at most.
 fn is_one_row(table: &str, condition: &str, with: With) -> bool {
     let compared = compared(condition, with);
-    let key = KEYS.iter().find(|(known, _)| *known == table).map(|(_, columns)| *columns);
-    compared.contains("id") || key.is_some_and(|columns| columns.iter().all(|column| compared.contains(column)))
+    let mut keys = KEYS.iter().filter(|(known, _)| *known == table).map(|(_, columns)| *columns);
+    compared.contains("id") || keys.any(|columns| columns.iter().all(|column| compared.contains(column)))
 }
 
 /// Tables that are written, each with what follows its name.

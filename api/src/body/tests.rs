@@ -92,19 +92,16 @@ fn a_body_of_any_bytes_is_read_or_refused() {
     });
 }
 
-/// A refusal would repeat the name, however long it is, and nobody reads such a field.
 #[test]
-fn nul_is_refused_by_the_name_of_its_field_and_nowhere_else() {
+fn nul_is_refused_by_the_name_of_its_field() {
     let read = |body: &Value| Body::<Value>::of(Some(b"application/json"), body.to_string().as_bytes());
     for (body, param) in [
         (json!({"name": "\0"}), "name"),
         (json!({"items": [{}, {"description": "a\0b"}]}), "items[1].description"),
         (json!({"note": ["\0"]}), "note[0]"),
+        (json!({"": "\0"}), "(empty name)"),
     ] {
         assert_eq!(read(&body).err().and_then(|refusal| refusal.param().map(str::to_owned)).as_deref(), Some(param));
-    }
-    for key in [String::new(), "_".repeat(2_000), "a\0".to_owned(), "a b".to_owned(), "\u{e9}".to_owned()] {
-        assert!(read(&json!({key: "\0"})).is_ok());
     }
 }
 

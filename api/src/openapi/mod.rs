@@ -45,12 +45,14 @@ pub(crate) fn router(endpoints: &mut [Endpoint], public_url: &str) -> Router<App
 }
 
 const ABOUT: &str = "One API for card payments, whichever provider settles a merchant's money.\n\n\
-    Bodies are JSON objects; an empty body is an empty object. Unknown fields and query parameters are ignored, and a \
-    field that is `null` counts as omitted, unless the field says otherwise. No text of a body contains U+0000. Amounts are whole numbers of the currency's \
-    minor unit. Instants are RFC 3339 in UTC. A field of an answer without a value is omitted, never `null`; new fields \
+    Bodies are JSON objects; an empty body is an empty object. An unknown field or query parameter, and one that is sent \
+    twice, is 422 and named. A field that is `null` counts as omitted, unless the field says otherwise. No text of a body \
+    contains U+0000. Amounts are whole numbers of the currency's minor unit. Instants are RFC 3339 in UTC. A field of an answer without a value is omitted, never `null`; new fields \
     may come.\n\n\
     Every error has one shape, `Error`, at every status. An unknown path is 404 and a wrong method 405, both without a \
-    key. Every answer carries `Request-Id`.";
+    key. Every answer carries `Request-Id`.\n\n\
+    Every `POST` that creates an object takes `Idempotency-Key`, but those of browsers: the same key and body get the first \
+    answer again.";
 
 const SECRET: &str = "A secret key, `svc_sk_test_…` or `svc_sk_live_…`, for your server. A live request is signed as well: \
     RFC 9421 with `hmac-sha256` over `@method`, `@path`, `@query`, with a body its `content-digest` (RFC 9530, \
@@ -64,9 +66,8 @@ pub(crate) fn document(endpoints: &mut [Endpoint], public_url: &str) -> Value {
     let mut components = schemas::Named::new();
     for endpoint in endpoints.iter_mut() {
         answers.append(&mut endpoint.sheet.answer_schemas);
-        let fields = std::mem::take(&mut endpoint.sheet.request_schemas);
-        if let Some(body) = &endpoint.sheet.body {
-            components.insert(body.name.to_owned(), schemas::of_body(body, fields));
+        if let (Some(body), Some(schema)) = (&endpoint.sheet.body, endpoint.sheet.body_schema()) {
+            components.insert(body.name.to_owned(), schema);
         }
     }
     ErrorBody::schemas(&mut answers);

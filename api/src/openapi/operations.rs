@@ -12,6 +12,7 @@ pub(crate) use payment_links::*;
 use common::addresses::AddressView;
 use common::customers::CustomerView;
 use common::id::{AddressId, CustomerId, PaymentId, PaymentMethodId, PlanId, WebhookDeliveryId, WebhookEndpointId};
+use common::idempotency::MAX_KEY;
 use common::payment_methods::PaymentMethodView;
 use common::payments::{PaymentView, RefundView};
 use common::plans::PlanView;
@@ -29,7 +30,7 @@ use crate::routes::capabilities::Capabilities;
 use crate::routes::checkout::{ExchangeFields, SessionFields, SessionView, TokenView};
 use crate::routes::customers::CustomerFields;
 use crate::routes::payment_methods::NewCardFields;
-use crate::routes::payments::{AmountField, PaymentFields};
+use crate::routes::payments::{AmountField, PaymentFields, RefundFields};
 use crate::routes::plans::PlanFields;
 use crate::routes::webhook_endpoints::{EndpointFields, NewEndpointFields};
 
@@ -39,7 +40,23 @@ fn id<T: PartialSchema>() -> Value {
     serde_json::to_value(T::schema()).unwrap_or_default()
 }
 
+/// The header of an answer that was given before.
+fn replayed() -> Value {
+    json!({
+        "description": "There and `true` if this answer was given before, to an earlier request for the same.",
+        "schema": {"type": "string", "enum": ["true"]},
+    })
+}
+
 impl Sheet {
+    /// It creates an object, once for each key.
+    fn once(self) -> Self {
+        let key = json!({"type": "string", "minLength": 1, "maxLength": MAX_KEY, "pattern": "^[!-~]+$"});
+        let about = "Your own name for this request, the same for each retry. The same key with the same body gets the first answer \
+            again; with another body it is 422.";
+        self.parameter("header", "Idempotency-Key", false, about, key).header("Idempotent-Replayed", replayed())
+    }
+
     fn of_one<T: PartialSchema>(self) -> Self {
         self.parameter("path", "id", true, "An unknown id and another account's are both 404.", id::<T>())
     }
@@ -56,7 +73,8 @@ pub(crate) fn capabilities() -> Sheet {
 
 pub(crate) fn customers_create() -> Sheet {
     Sheet::new("Create a customer", "`name` defaults to the local part of `email`, once.")
-        .takes::<CustomerFields>(
+        .once()
+    .takes::<CustomerFields>(
             "CustomerCreate",
             &["email"],
             json!({"email": "ada@example.com", "externalId": "u-1815", "customFields": [{"name": "Size", "type": "text", "value": "M"}]}),
@@ -99,6 +117,7 @@ pub(crate) fn payment_methods_create() -> Sheet {
         "The provider saves it. A provider that takes longer than 25 s leaves the card in `processing`; it appears in \
          the list once it is saved. The customer's first card becomes the default.",
     )
+    .once()
     .takes::<NewCardFields>(
         "PaymentMethodCreate",
         &["customerId", "paymentToken"],
@@ -124,11 +143,6 @@ pub(crate) fn payment_methods_default() -> Sheet {
 }
 
 pub(crate) fn payments_create() -> Sheet {
-    let key = json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"});
-    let replayed = json!({
-        "description": "There and `true` if this answer was given before to the same `Idempotency-Key`.",
-        "schema": {"type": "string", "enum": ["true"]},
-    });
     Sheet::new(
         "Take a payment",
         "A decline is an answer, not an error: branch on `status`. When the provider's answer is not known after 25 s \
@@ -136,20 +150,13 @@ pub(crate) fn payments_create() -> Sheet {
          `Idempotency-Key`.\n\nSend exactly one of `paymentToken` and `paymentMethodId`. `capture: false` only holds \
          the money, and needs `payments.authorize` too.",
     )
-    .parameter(
-        "header",
-        "Idempotency-Key",
-        false,
-        "Your own name for this payment, the same for each retry. The same key with another body is 422.",
-        key,
-    )
+    .once()
     .takes::<PaymentFields>(
         "PaymentCreate",
         &["amount", "currency"],
         json!({"amount": 1250, "currency": "USD", "paymentToken": "tok_ok"}),
     )
     .answers::<PaymentView<'_>>(201, "The payment, whatever came of it.")
-    .header("Idempotent-Replayed", replayed)
     .refuses(&[404, 409, 422])
     .followed_by(&["payments.retrieve", "payments.capture", "payments.void", "payments.refund"])
 }
@@ -190,11 +197,14 @@ pub(crate) fn payments_refund() -> Sheet {
     Sheet::new(
         "Refund a payment",
         "Gives captured money back: all that is left if no `amount` is sent. Less than that needs \
-         `payments.partial_refund`. The refund is accepted here and completes later.",
+         `payments.partial_refund`. The refund is accepted here and completes later.\n\nSend an `externalId` of your own, the same \
+         with each retry: it is unique for its payment. The same again with the same amount answers the first refund; with another \
+         amount it is 409. `Idempotency-Key` changes nothing here.",
     )
     .of_one::<PaymentId>()
-    .takes::<AmountField>("PaymentRefund", &[], json!({"amount": 250}))
+    .takes::<RefundFields>("PaymentRefund", &[], json!({"amount": 250, "externalId": "return-1042"}))
     .answers::<RefundView>(202, "The refund, accepted.")
+    .header("Idempotent-Replayed", replayed())
     .refuses(&[404, 409, 422])
 }
 
@@ -204,6 +214,7 @@ pub(crate) fn webhook_endpoints_create() -> Sheet {
         "From then on it is sent every event of the kinds in `enabledEvents`, and of every kind if that is omitted or \
          empty. `secret` is answered here and by a rotation, and never again. An account has 50 endpoints at most.",
     )
+    .once()
     .takes::<NewEndpointFields>(
         "WebhookEndpointCreate",
         &["url"],
@@ -296,21 +307,19 @@ pub(crate) fn webhook_deliveries_replay() -> Sheet {
 }
 
 pub(crate) fn addresses_create() -> Sheet {
-    Sheet::new(
-        "Create an address",
-        "It is the default for nothing until it is made so. Fields outside the list are not kept.",
-    )
-    .takes::<AddressFields>(
-        "AddressCreate",
-        &["customerId", "line1", "country"],
-        json!({
-            "customerId": "cus_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7", "firstName": "Ada", "lastName": "Lovelace",
-            "line1": "12 St James's Square", "city": "London", "postalCode": "SW1Y 4LB", "country": "GB",
-        }),
-    )
-    .answers::<AddressView<'_>>(201, "The address.")
-    .refuses(&[404, 422])
-    .followed_by(&["addresses.retrieve", "addresses.update", "addresses.default"])
+    Sheet::new("Create an address", "It is the default for nothing until it is made so.")
+        .once()
+        .takes::<AddressFields>(
+            "AddressCreate",
+            &["customerId", "line1", "country"],
+            json!({
+                "customerId": "cus_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7", "firstName": "Ada", "lastName": "Lovelace",
+                "line1": "12 St James's Square", "city": "London", "postalCode": "SW1Y 4LB", "country": "GB",
+            }),
+        )
+        .answers::<AddressView<'_>>(201, "The address.")
+        .refuses(&[404, 422])
+        .followed_by(&["addresses.retrieve", "addresses.update", "addresses.default"])
 }
 
 pub(crate) fn addresses_list() -> Sheet {
@@ -356,6 +365,7 @@ pub(crate) fn plans_create() -> Sheet {
         "There is one plan for each `amount`, `currency`, `interval` and `intervalCount`. If it is there already it is \
          answered as it is, though its `name` may be another than the one sent.",
     )
+    .once()
     .takes::<PlanFields>(
         "PlanCreate",
         &["name", "amount", "currency", "interval"],

@@ -9,6 +9,8 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::fields::{escape, inline, prose, rows};
+use super::refusals;
+use crate::answer::anchor;
 
 const STYLE: &str = include_str!("page.css");
 
@@ -167,10 +169,20 @@ fn codes(schema: &Value) -> Vec<&str> {
 }
 
 fn errors(document: &Value) -> String {
-    let shape = "{\n  \"error\": {\n    \"code\": \"invalid_request\",\n    \"message\": \"amount is required\",\n    \"param\": \"amount\"\n  }\n}";
+    let shape = "{\n  \"error\": {\n    \"code\": \"invalid_request\",\n    \"message\": \"amount is required\",\n    \"param\": \"amount\",\n    \"requestId\": \"req_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7\",\n    \"docUrl\": \"https://pay.example/docs#error-invalid_request\"\n  }\n}";
     let mut html = format!("<h2 id=\"errors\">Errors</h2>\n<pre>{shape}</pre>\n");
     html.push_str(&resolve(document, &document["components"]["schemas"]["ErrorDetail"]).map(rows).unwrap_or_default());
-    html
+    html.push_str("<div class=\"scroll\"><table>\n");
+    for (code, statuses, description) in refusals::explained() {
+        let statuses = statuses.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
+        let _ = writeln!(
+            html,
+            "<tr id=\"{id}\"><th><a href=\"#{id}\"><code>{code}</code></a><br><span class=\"quiet\">{statuses}</span><td>{}",
+            prose(description),
+            id = anchor(code),
+        );
+    }
+    html + "</table></div>\n"
 }
 
 fn schemas(document: &Value) -> String {

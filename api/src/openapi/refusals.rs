@@ -130,10 +130,54 @@ pub(super) fn codes() -> Vec<&'static str> {
     codes
 }
 
+/// What each code means, and what to do about it.
+const EXPLANATIONS: &[(&str, &str)] = &[
+    (
+        "api_error",
+        "Our fault, or this server cannot begin anything at the moment. Nothing was done: send the same again.",
+    ),
+    (
+        "authentication_failed",
+        "The key is missing, malformed, unknown, revoked or sent twice; a live request is not signed as it must be; or the page's \
+         origin is not allowed. The message says which, but not why a key is not valid.",
+    ),
+    (
+        "capability_not_enabled",
+        "The key lacks the entitlement in `capability`, or the account's settings forbid it. It may change: ask us.",
+    ),
+    ("capability_not_supported", "The provider of the account cannot do the operation in `capability`. Never retry."),
+    ("conflict", "The state of the object refuses this. Retrieve it, and decide anew."),
+    (
+        "invalid_request",
+        "A field, a query parameter or a header is missing, wrong, unknown or sent twice: `param` names it. Without `param`, the body \
+         as a whole is no JSON object. The same request is refused again: mend it.",
+    ),
+    ("no_origin_header", "A checkout session is started by a page in a browser, which sends `Origin`."),
+    (
+        "not_found",
+        "No such path, or no such object on this account. Another account's object, and one of the other mode, give the same answer.",
+    ),
+    ("permission_denied", "A valid key of the wrong kind or mode for this operation."),
+    ("rate_limited", "Too many requests. Nothing was done: wait as long as `Retry-After` says."),
+];
+
+/// Each code with the statuses that it comes with, and what it means.
+pub(super) fn explained() -> impl Iterator<Item = (&'static str, Vec<u16>, &'static str)> {
+    codes().into_iter().map(|code| {
+        let of_code = REFUSALS.iter().filter(|refusal| refusal.codes.contains(&code));
+        let mut statuses: Vec<_> = of_code.map(|refusal| refusal.status).collect();
+        statuses.sort_unstable();
+        statuses.dedup();
+        let text = EXPLANATIONS.iter().find(|(known, _)| *known == code).map_or("", |(_, text)| text);
+        (code, statuses, text)
+    })
+}
+
 /// The headers of an answer, by reference.
 pub(super) fn headers(limited: bool) -> Map<String, Value> {
-    let names: &[&str] = if limited { &["Request-Id", "RateLimit", "RateLimit-Policy"] } else { &["Request-Id"] };
-    names.iter().map(|name| ((*name).to_owned(), json!({"$ref": format!("#/components/headers/{name}")}))).collect()
+    let of_all = ["Request-Id", "Cache-Control", "X-Content-Type-Options"];
+    let names = of_all.iter().chain(["RateLimit", "RateLimit-Policy"].iter().filter(|_| limited));
+    names.map(|name| ((*name).to_owned(), json!({"$ref": format!("#/components/headers/{name}")}))).collect()
 }
 
 /// `components.headers`.
@@ -143,6 +187,21 @@ pub(super) fn header_components() -> Value {
             "description": "Names the request when you ask us about it.",
             "required": true,
             "schema": {"type": "string", "pattern": "^req_[0-9A-HJKMNP-TV-Z]{26}$"},
+        },
+        "Cache-Control": {
+            "description": "No answer is kept on its way.",
+            "required": true,
+            "schema": {"type": "string", "enum": ["no-store"]},
+        },
+        "X-Content-Type-Options": {
+            "description": "What is said to be JSON is read as nothing else.",
+            "required": true,
+            "schema": {"type": "string", "enum": ["nosniff"]},
+        },
+        "WWW-Authenticate": {
+            "description": "What a key is sent as.",
+            "required": true,
+            "schema": {"type": "string", "enum": ["Bearer"]},
         },
         "RateLimit": {
             "description": "Requests left at once, and seconds until the bucket changes for the better.",
@@ -176,6 +235,7 @@ impl Refusal {
     fn response(&self) -> Value {
         let mut headers = headers(self.limited);
         let extra = match self.status {
+            401 => Some("WWW-Authenticate"),
             405 => Some("Allow"),
             429 => Some("Retry-After"),
             _ => None,
@@ -218,4 +278,15 @@ pub(super) fn of(endpoint: &Endpoint) -> Map<String, Value> {
             (refusal.status.to_string(), json!({"$ref": format!("#/components/responses/{}", refusal.name)}))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_explained_and_no_other() {
+        let explained: Vec<_> = EXPLANATIONS.iter().map(|(code, _)| *code).collect();
+        assert_eq!(explained, codes());
+    }
 }

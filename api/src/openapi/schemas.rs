@@ -37,6 +37,9 @@ pub(super) fn of_body(body: &BodySheet, fields: Schemas) -> Value {
         if take_null(schema) {
             add_null(schema);
         }
+        if is_object(schema) {
+            schema["additionalProperties"] = json!(false);
+        }
     });
     for name in body.required {
         take_null(&mut schema["properties"][name]);

@@ -6,6 +6,8 @@ use utoipa::{PartialSchema, ToSchema};
 
 use common::page::ListView;
 
+use super::schemas::of_body;
+
 /// Schemas by their names, as the derives give them.
 pub(crate) type Schemas = Vec<(String, RefOr<Schema>)>;
 
@@ -61,6 +63,11 @@ impl Sheet {
         T::schemas(&mut self.request_schemas);
         self.body = Some(BodySheet { name, required, schema: T::schema(), example });
         self
+    }
+
+    /// The schema of its body, with everything that it refers to in its place.
+    pub(crate) fn body_schema(&self) -> Option<Value> {
+        self.body.as_ref().map(|body| of_body(body, self.request_schemas.clone()))
     }
 
     /// It answers with one object.

@@ -22,7 +22,8 @@ pub(super) async fn read(request: Request) -> Result<Bytes, Refusal> {
         let message = "Content-Type must be application/x-www-form-urlencoded";
         return Err(Error::invalid("Content-Type", message).into());
     }
-    body_of(request, MAX_FORM).await
+    let (parts, body) = request.into_parts();
+    body_of(&parts.extensions, body, MAX_FORM).await
 }
 
 /// The value of a field, or of a parameter; of a repeated one, the first.

@@ -13,6 +13,7 @@ use crate::answer::{Answer, created, ok};
 use crate::app::App;
 use crate::body::{AddressRole, Body, CountryCode, Reference, Text, required};
 use crate::guard::Authenticated;
+use crate::idempotency::{Once, answer};
 use crate::path::Path;
 use crate::query::Params;
 
@@ -48,6 +49,7 @@ pub(crate) struct RoleField {
 pub(super) async fn create(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
+    once: Once,
     Body { fields, .. }: Body<AddressFields>,
 ) -> Answer {
     let change = fields.into_change();
@@ -55,8 +57,8 @@ pub(super) async fn create(
     let line1 = required("line1", change.line1)?;
     let country = required("country", change.country)?;
     let new = NewAddress { customer_id: CustomerId::named(&customer)?, line1, country, details: change.details };
-    let address = addresses::create(&app.db, caller.account_id, new, app.now(&caller).await?).await?;
-    Ok(created(AddressView::new(&address, caller.livemode())))
+    let made = flows::create_address(&app.db, &caller, new, once.key(), app.now(&caller).await?).await?;
+    answer(&app, made, |address| created(AddressView::new(address, caller.livemode())))
 }
 
 pub(super) async fn update(

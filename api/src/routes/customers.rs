@@ -3,6 +3,7 @@
 use axum::extract::State;
 use common::customers::{self, CustomFields, CustomerChange, CustomerView, NewCustomer};
 use common::error::Error;
+use common::flows;
 use common::id::CustomerId;
 use common::page::ListView;
 use common::schema;
@@ -16,6 +17,7 @@ use crate::answer::{Answer, created, ok};
 use crate::app::App;
 use crate::body::{Body, Email, Text, nullable, required};
 use crate::guard::Authenticated;
+use crate::idempotency::{Once, answer};
 use crate::path::Path;
 use crate::query::Params;
 
@@ -51,6 +53,7 @@ fn custom_fields(sent: Option<Option<Value>>) -> Result<Option<CustomFields>, Er
 pub(super) async fn create(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
+    once: Once,
     Body { fields, .. }: Body<CustomerFields>,
 ) -> Answer {
     let new = NewCustomer {
@@ -60,8 +63,8 @@ pub(super) async fn create(
         external_id: fields.external_id.flatten().map(|text| text.0),
         custom_fields: custom_fields(fields.custom_fields)?.unwrap_or_default(),
     };
-    let customer = customers::create(&app.db, &caller, new, app.now(&caller).await?).await?;
-    Ok(created(CustomerView::new(&customer, caller.livemode())))
+    let made = flows::create_customer(&app.db, &caller, new, once.key(), app.now(&caller).await?).await?;
+    answer(&app, made, |customer| created(CustomerView::new(customer, caller.livemode())))
 }
 
 pub(super) async fn update(

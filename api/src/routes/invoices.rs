@@ -14,6 +14,7 @@ use crate::answer::{Answer, created, ok};
 use crate::app::App;
 use crate::body::{Amount, Body, CurrencyCode, Instant, Part, Quantity, Reference, Row, Terms, Text, required, rows};
 use crate::guard::Authenticated;
+use crate::idempotency::{Once, answer};
 use crate::path::Path;
 use crate::query::Params;
 
@@ -90,6 +91,7 @@ fn due(at: Option<Instant>, terms: Option<Terms>) -> Result<Due, Error> {
 pub(super) async fn create(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
+    once: Once,
     Body { fields, .. }: Body<InvoiceFields>,
 ) -> Answer {
     let customer = required("customerId", fields.customer_id)?.0;
@@ -105,8 +107,8 @@ pub(super) async fn create(
         customer_id: CustomerId::named(&customer)?,
         cycle: None,
     };
-    let invoice = flows::create_invoice(&app.db, &caller, new, app.now(&caller).await?).await?;
-    Ok(created(InvoiceView::new(&invoice)))
+    let made = flows::create_invoice(&app.db, &caller, new, once.key(), app.now(&caller).await?).await?;
+    answer(&app, made, |invoice| created(InvoiceView::new(invoice)))
 }
 
 pub(super) async fn retrieve(

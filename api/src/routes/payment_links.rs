@@ -14,6 +14,7 @@ use crate::answer::{Answer, created, ok};
 use crate::app::App;
 use crate::body::{Amount, Body, CurrencyCode, Instant, Text, required};
 use crate::guard::Authenticated;
+use crate::idempotency::{Once, answer};
 use crate::path::Path;
 use crate::query::Params;
 
@@ -33,6 +34,7 @@ pub(crate) struct PaymentLinkFields {
 pub(super) async fn create(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
+    once: Once,
     Body { fields, .. }: Body<PaymentLinkFields>,
 ) -> Answer {
     let minor = required("amount", fields.amount)?.0;
@@ -44,8 +46,8 @@ pub(super) async fn create(
         description: fields.description.map(|text| text.0),
         expires_at: fields.expires_at.map(|instant| instant.0),
     };
-    let link = flows::create_payment_link(&app.db, &caller, new, app.now(&caller).await?).await?;
-    Ok(created(PaymentLinkView::new(&link)))
+    let made = flows::create_payment_link(&app.db, &caller, new, once.key(), app.now(&caller).await?).await?;
+    answer(&app, made, |link| created(PaymentLinkView::new(link)))
 }
 
 pub(super) async fn retrieve(

@@ -1,17 +1,17 @@
 //! /v1/payments
 
 use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
+use axum::response::Response;
 use common::accounts::Caller;
 use common::capabilities::Operation;
 use common::error::Error;
 use common::flows::{self, Change, Funding, PaymentRequest, Taken};
 use common::id::PaymentId;
+use common::idempotency::IdempotencyKey;
 use common::money::Money;
 use common::page::ListView;
-use common::payments::idempotency::{self, IdempotencyKey};
+use common::payments::idempotency;
 use common::payments::{self, Payment, PaymentView, RefundView, Status};
 use common::queues;
 use queue::Wake;
@@ -20,15 +20,13 @@ use utoipa::ToSchema;
 
 use crate::answer::{Answer, accepted, created, ok};
 use crate::app::App;
-use crate::body::{Amount, Body, CurrencyCode, Flag, Reference, WebUrl, required};
+use crate::body::{Amount, Body, CurrencyCode, ExternalId, Flag, Reference, WebUrl, required};
 use crate::envelope::RequestId;
 use crate::guard::Authenticated;
+use crate::idempotency::{PaymentKey, as_json, mark_replayed};
 use crate::path::Path;
 use crate::query::Params;
 use crate::waiting::{Waiting, outcome};
-
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
-const REPLAYED: &str = "idempotent-replayed";
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -51,10 +49,9 @@ pub(super) async fn create(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     request_id: RequestId,
-    headers: HeaderMap,
-    Body { fields, json }: Body<PaymentFields>,
+    Body { fields, .. }: Body<PaymentFields>,
+    PaymentKey(key): PaymentKey,
 ) -> Answer {
-    let key = headers.get(IDEMPOTENCY_KEY).map(|key| IdempotencyKey::parse(key.as_bytes(), &json)).transpose()?;
     let keyed = key.is_some();
     let request = payment_request(fields, key)?;
     if !request.capture {
@@ -103,9 +100,7 @@ async fn replay(app: &App, caller: &Caller, id: PaymentId) -> Answer {
     if payment.status == Status::Processing {
         payment = outcome(app, waiting, payment).await;
     }
-    let mut response = answer_kept(app, caller, &payment).await;
-    response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
-    Ok(response)
+    Ok(mark_replayed(answer_kept(app, caller, &payment).await))
 }
 
 /// The answer that was kept with the outcome, byte for byte; before there is one, the payment as it stands.
@@ -117,11 +112,7 @@ async fn answer_kept(app: &App, caller: &Caller, payment: &Payment) -> Response 
         tracing::warn!(%error, payment = %payment.id, "the kept answer could not be read; answering with the payment");
         None
     });
-    kept.map_or_else(|| created(PaymentView::new(payment, &[])), as_json)
-}
-
-fn as_json(kept: String) -> Response {
-    (StatusCode::CREATED, [(CONTENT_TYPE, "application/json")], kept).into_response()
+    kept.map_or_else(|| created(PaymentView::new(payment, &[])), |kept| as_json(StatusCode::CREATED, kept))
 }
 
 pub(super) async fn retrieve(
@@ -162,7 +153,7 @@ pub(super) async fn void(
 
 /// Waits for the outcome of a capture or void. The intent exists by then, so nothing that goes wrong becomes an error but the
 /// provider's refusal.
-async fn change_and_wait(app: &App, caller: &Caller, id: &str, change: Change, request_id: RequestId) -> Answer {
+async fn change_and_wait(app: &App, caller: &Caller, id: &str, change: Change<'_>, request_id: RequestId) -> Answer {
     let origin = app.origin(request_id);
     let changing =
         flows::change_payment(&app.db, caller, PaymentId::named(id)?, change, &origin, app.now(caller).await?).await?;
@@ -184,21 +175,35 @@ async fn change_and_wait(app: &App, caller: &Caller, id: &str, change: Change, r
     Ok(ok(PaymentView::new(&payment, &refunds)))
 }
 
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RefundFields {
+    /// In the minor unit of the payment's currency; all that is left, if not said.
+    amount: Option<Amount>,
+    /// Your own id of this refund, unique for its payment, the same for each retry.
+    external_id: Option<ExternalId>,
+}
+
 pub(super) async fn refund(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     request_id: RequestId,
     Path(id): Path<String>,
-    Body { fields, .. }: Body<AmountField>,
+    Body { fields, .. }: Body<RefundFields>,
 ) -> Answer {
-    let change = Change::Refund(fields.amount.map(|amount| amount.0));
+    let external_id = fields.external_id.map(|id| id.0);
+    let change = Change::Refund(fields.amount.map(|amount| amount.0), external_id.as_deref());
     let origin = app.origin(request_id);
     let changing =
         flows::change_payment(&app.db, &caller, PaymentId::named(&id)?, change, &origin, app.now(&caller).await?)
             .await?;
-    app.push(queues::MONEY, Wake { id: changing.operation.uuid(), request_id: origin.request_id });
     let refund = changing.refund.ok_or_else(|| Error::internal(format!("{} has no refund", changing.operation)))?;
-    Ok(accepted(RefundView::new(&refund, &changing.payment)))
+    let response = accepted(RefundView::new(&refund, &changing.payment));
+    if changing.is_earlier {
+        return Ok(mark_replayed(response));
+    }
+    app.push(queues::MONEY, Wake { id: changing.operation.uuid(), request_id: origin.request_id });
+    Ok(response)
 }
 
 pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> Answer {

@@ -1,6 +1,7 @@
 //! /v1/plans
 
 use axum::extract::State;
+use common::flows;
 use common::id::PlanId;
 use common::money::Money;
 use common::page::ListView;
@@ -12,6 +13,7 @@ use crate::answer::{Answer, created, ok};
 use crate::app::App;
 use crate::body::{Amount, Body, CurrencyCode, IntervalCount, PlanInterval, Text, required};
 use crate::guard::Authenticated;
+use crate::idempotency::{Once, answer};
 use crate::path::Path;
 use crate::query::Params;
 
@@ -33,6 +35,7 @@ pub(crate) struct PlanFields {
 pub(super) async fn create(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
+    once: Once,
     Body { fields, .. }: Body<PlanFields>,
 ) -> Answer {
     let minor = required("amount", fields.amount)?.0;
@@ -44,9 +47,10 @@ pub(super) async fn create(
         interval_count: fields.interval_count.map_or(1, |count| count.0),
     };
     let livemode = caller.livemode();
-    Ok(match plans::create(&app.db, caller.account_id, new, app.now(&caller).await?).await? {
-        Creation::New(plan) => created(PlanView::new(&plan, livemode)),
-        Creation::Existing(plan) => ok(PlanView::new(&plan, livemode)),
+    let made = flows::create_plan(&app.db, &caller, new, once.key(), app.now(&caller).await?).await?;
+    answer(&app, made, |creation| match creation {
+        Creation::New(plan) => created(PlanView::new(plan, livemode)),
+        Creation::Existing(plan) => ok(PlanView::new(plan, livemode)),
     })
 }
 

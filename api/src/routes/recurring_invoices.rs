@@ -20,6 +20,7 @@ use crate::body::{
     Text, required, rows,
 };
 use crate::guard::Authenticated;
+use crate::idempotency::{Once, answer};
 use crate::path::Path;
 use crate::query::Params;
 
@@ -121,6 +122,7 @@ impl RecurringInvoiceFields {
 pub(super) async fn create(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
+    once: Once,
     Body { fields, .. }: Body<RecurringInvoiceFields>,
 ) -> Answer {
     let sent = fields.into_change()?;
@@ -134,8 +136,8 @@ pub(super) async fn create(
         issue_mode: sent.issue_mode.unwrap_or(IssueMode::AutoSend),
         template: required("template", sent.template)?,
     };
-    let recurring = flows::create_recurring_invoice(&app.db, &caller, new, app.now(&caller).await?).await?;
-    Ok(created(RecurringInvoiceView::new(&recurring)))
+    let made = flows::create_recurring_invoice(&app.db, &caller, new, once.key(), app.now(&caller).await?).await?;
+    answer(&app, made, |recurring| created(RecurringInvoiceView::new(recurring)))
 }
 
 pub(super) async fn retrieve(

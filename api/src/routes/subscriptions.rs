@@ -2,9 +2,8 @@
 
 use axum::extract::State;
 use common::calendar::TimeZone;
-use common::error::Error;
 use common::flows;
-use common::id::{CustomerId, PlanId, SubscriptionId};
+use common::id::{CustomerId, PaymentMethodId, PlanId, SubscriptionId};
 use common::page::ListView;
 use common::subscriptions::{self, NewSubscription, SubscriptionView};
 use serde::Deserialize;
@@ -14,6 +13,7 @@ use crate::answer::{Answer, created, ok};
 use crate::app::App;
 use crate::body::{Body, Day, Reference, Zone, required};
 use crate::guard::Authenticated;
+use crate::idempotency::{Once, answer};
 use crate::path::Path;
 use crate::query::Params;
 
@@ -35,19 +35,19 @@ pub(crate) struct SubscriptionFields {
 pub(super) async fn create(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
+    once: Once,
     Body { fields, .. }: Body<SubscriptionFields>,
 ) -> Answer {
     let (customer, plan) = (required("customerId", fields.customer_id)?.0, required("planId", fields.plan_id)?.0);
-    let unknown_card = |_| Error::NotFound("payment method");
     let new = NewSubscription {
         customer_id: CustomerId::named(&customer)?,
         plan_id: PlanId::named(&plan)?,
-        payment_method_id: fields.payment_method_id.map(|card| card.0.parse().map_err(unknown_card)).transpose()?,
+        payment_method_id: fields.payment_method_id.map(|card| PaymentMethodId::named(&card.0)).transpose()?,
         start_at: fields.start_at.map(|day| day.0),
         timezone: fields.timezone.map_or(TimeZone::UTC, |zone| zone.0),
     };
-    let subscription = flows::create_subscription(&app.db, &caller, &new, app.now(&caller).await?).await?;
-    Ok(created(SubscriptionView::new(&subscription)))
+    let made = flows::create_subscription(&app.db, &caller, &new, once.key(), app.now(&caller).await?).await?;
+    answer(&app, made, |subscription| created(SubscriptionView::new(subscription)))
 }
 
 pub(super) async fn retrieve(

@@ -1,6 +1,7 @@
 //! /v1/webhook_endpoints
 
 use axum::extract::State;
+use common::flows;
 use common::id::WebhookEndpointId;
 use common::page::ListView;
 use common::webhooks::endpoints::{self, EndpointChange, EndpointUrl, NewEndpoint};
@@ -12,6 +13,7 @@ use crate::answer::{Answer, created, ok};
 use crate::app::App;
 use crate::body::{Body, EndpointStatus, EventName, Reference, WebUrl, required, rows};
 use crate::guard::Authenticated;
+use crate::idempotency::{Once, answer};
 use crate::path::Path;
 use crate::query::Params;
 
@@ -42,14 +44,16 @@ pub(crate) struct EndpointFields {
 pub(super) async fn create(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
+    once: Once,
     Body { fields, .. }: Body<NewEndpointFields>,
 ) -> Answer {
     let new = NewEndpoint {
         url: EndpointUrl::parse(required("url", fields.url)?.0, app.webhook_policy(caller.mode))?,
         enabled_events: fields.enabled_events.into_iter().flatten().map(|name| name.0).collect(),
     };
-    let made = endpoints::create(&app.db, &app.encryption, &caller, new, app.clock.now()).await?;
-    Ok(created(EndpointView::with_secret(&made, caller.livemode())))
+    let now = app.clock.now();
+    let made = flows::create_webhook_endpoint(&app.db, &app.encryption, &caller, new, once.key(), now).await?;
+    answer(&app, made, |made| created(EndpointView::with_secret(made, caller.livemode())))
 }
 
 pub(super) async fn update(

@@ -147,7 +147,7 @@ pub async fn create(
     .await
     .map_err(|error| match db::violated(&error) {
         Some("accounts_one_per_mode") => Error::conflict(format!("the merchant has a {} account", mode.name())),
-        Some("accounts_merchant_id_fkey") => Error::NotFound("merchant"),
+        Some("accounts_merchant_id_fkey") => Error::no_such("merchant", merchant_id),
         _ => error.into(),
     })?;
     insert_provider_account(&mut tx, id, provider_account, provider, now).await?;
@@ -219,7 +219,7 @@ async fn apply(tx: &mut Transaction<'_, Postgres>, id: AccountId, settings: &Acc
     )
     .execute(&mut **tx)
     .await?;
-    if done.rows_affected() == 0 { Err(Error::NotFound("account")) } else { Ok(()) }
+    if done.rows_affected() == 0 { Err(Error::no_such("account", id)) } else { Ok(()) }
 }
 
 /// Every account, newest first.
@@ -260,7 +260,7 @@ pub async fn connect(
     let currencies = currencies.map(|list| list.iter().map(|currency| currency.code().to_owned()).collect::<Vec<_>>());
     let mut tx = pool.begin().await?;
     let known = sqlx::query_scalar!("SELECT id FROM accounts WHERE id = $1 FOR NO KEY UPDATE", account.uuid());
-    known.fetch_optional(&mut *tx).await?.ok_or(Error::NotFound("account"))?;
+    known.fetch_optional(&mut *tx).await?.ok_or_else(|| Error::no_such("account", account))?;
     let id = at_provider(&mut tx, account, provider, now).await?;
     // What was made under one name is not found under another: its cards, holds and unknown outcomes would be lost.
     let credentials = match card_gateway::read_credentials(&mut *tx, encryption, id).await? {
@@ -331,7 +331,7 @@ pub async fn read_statements(
     )
     .fetch_optional(db)
     .await?
-    .ok_or(Error::NotFound("account at this provider"))
+    .ok_or_else(|| Error::no_such("account at this provider", account))
 }
 
 /// Says what one provider account cannot do, beside what its provider never can. Answers that provider account.
@@ -354,5 +354,5 @@ pub async fn set_unsupported(
     )
     .fetch_optional(db)
     .await?
-    .ok_or(Error::NotFound("account at this provider"))
+    .ok_or_else(|| Error::no_such("account at this provider", account))
 }

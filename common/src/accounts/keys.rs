@@ -70,7 +70,7 @@ async fn mode_of(db: &mut PgConnection, account: AccountId) -> Result<Mode> {
     sqlx::query_scalar!("SELECT mode FROM accounts WHERE id = $1", account.uuid())
         .fetch_optional(db)
         .await?
-        .ok_or(Error::NotFound("account"))
+        .ok_or_else(|| Error::no_such("account", account))
 }
 
 fn names(entitlements: Option<&[Operation]>) -> Option<Vec<String>> {
@@ -179,7 +179,7 @@ pub async fn revoke(db: impl PgExecutor<'_>, key: KeyId, now: Timestamp) -> Resu
         key.uuid(),
         now
     );
-    query.fetch_optional(db).await?.ok_or(Error::NotFound("key"))
+    query.fetch_optional(db).await?.ok_or_else(|| Error::no_such("key", key))
 }
 
 /// Revokes every key of an account that is in use, and answers which these were.
@@ -223,7 +223,7 @@ pub async fn rotate(
     );
     let Some(former) = former.fetch_optional(&mut *tx).await? else {
         let known = sqlx::query_scalar!("SELECT id FROM api_keys WHERE id = $1", key.uuid());
-        known.fetch_optional(&mut *tx).await?.ok_or(Error::NotFound("key"))?;
+        known.fetch_optional(&mut *tx).await?.ok_or_else(|| Error::no_such("key", key))?;
         return Err(Error::conflict("the key was revoked, or has ended: issue another"));
     };
     // An operation that this version does not know can be kept by none of its keys.

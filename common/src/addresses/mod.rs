@@ -3,7 +3,7 @@
 mod store;
 mod view;
 
-use sqlx::{PgExecutor, PgPool};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 
 pub use view::AddressView;
 
@@ -24,7 +24,7 @@ pub enum Role {
 }
 
 /// An address as stored.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Address {
     /// Its id.
     pub id: AddressId,
@@ -105,34 +105,39 @@ pub struct AddressChange {
     pub details: Details,
 }
 
-/// Makes an address. It is the default for nothing until it is made so.
+impl NewAddress {
+    /// The address that it makes, under an id of its own; nothing is written yet. It is the default for nothing until it is made so.
+    pub fn into_address(self, now: Timestamp) -> Address {
+        let Self { customer_id, line1, country, details } = self;
+        Address {
+            id: AddressId::new(now),
+            customer_id,
+            first_name: details.first_name,
+            last_name: details.last_name,
+            company: details.company,
+            line1,
+            line2: details.line2,
+            city: details.city,
+            state: details.state,
+            postal_code: details.postal_code,
+            country,
+            phone: details.phone,
+            created_at: now,
+            is_default_billing: false,
+            is_default_shipping: false,
+        }
+    }
+}
+
+/// Writes an address.
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown customer, another account's too.
-pub async fn create(db: &PgPool, account: AccountId, new: NewAddress, now: Timestamp) -> Result<Address> {
-    let NewAddress { customer_id, line1, country, details } = new;
-    let address = Address {
-        id: AddressId::new(now),
-        customer_id,
-        first_name: details.first_name,
-        last_name: details.last_name,
-        company: details.company,
-        line1,
-        line2: details.line2,
-        city: details.city,
-        state: details.state,
-        postal_code: details.postal_code,
-        country,
-        phone: details.phone,
-        created_at: now,
-        is_default_billing: false,
-        is_default_shipping: false,
-    };
-    store::insert(db, account, &address).await.map_err(|error| match db::violated(&error) {
-        Some("addresses_customer") => Error::NotFound("customer"),
+pub async fn insert(tx: &mut PgConnection, account: AccountId, address: &Address) -> Result<()> {
+    store::insert(tx, account, address).await.map_err(|error| match db::violated(&error) {
+        Some("addresses_customer") => Error::no_such("customer", address.customer_id),
         _ => error.into(),
-    })?;
-    Ok(address)
+    })
 }
 
 /// One address.
@@ -140,7 +145,7 @@ pub async fn create(db: &PgPool, account: AccountId, new: NewAddress, now: Times
 /// # Errors
 /// [`Error::NotFound`], for another account's too.
 pub async fn retrieve(db: impl PgExecutor<'_>, account: AccountId, id: AddressId) -> Result<Address> {
-    store::find(db, account, id).await?.ok_or(Error::NotFound("address"))
+    store::find(db, account, id).await?.ok_or_else(|| Error::no_such("address", id))
 }
 
 /// Changes what is named, and nothing else.
@@ -149,7 +154,7 @@ pub async fn retrieve(db: impl PgExecutor<'_>, account: AccountId, id: AddressId
 /// [`Error::NotFound`]; 422 `customerId` for another customer than the address has.
 pub async fn update(db: &PgPool, account: AccountId, id: AddressId, change: AddressChange) -> Result<Address> {
     let mut tx = db::begin(db).await?;
-    let mut address = store::lock(&mut tx, account, id).await?.ok_or(Error::NotFound("address"))?;
+    let mut address = store::lock(&mut tx, account, id).await?.ok_or_else(|| Error::no_such("address", id))?;
     apply(&mut address, change)?;
     store::save(&mut tx, account, &address).await?;
     db::commit(tx).await?;

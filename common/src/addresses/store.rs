@@ -22,7 +22,7 @@ macro_rules! select_addresses {
     };
 }
 
-pub(super) async fn insert(db: &PgPool, account: AccountId, new: &Address) -> Result<(), sqlx::Error> {
+pub(super) async fn insert(db: &mut PgConnection, account: AccountId, new: &Address) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO addresses (id, account_id, customer_id, first_name, last_name, company, line1, line2, city, state,
                                 postal_code, country, phone, created_at)

@@ -36,7 +36,7 @@ pub async fn field_session(db: &PgPool, session: &str) -> Result<FieldSession> {
     )
     .fetch_optional(db)
     .await?
-    .ok_or(Error::NotFound("checkout session"))?;
+    .ok_or_else(|| Error::no_such("checkout session", ""))?;
     if !row.open {
         return Err(Error::conflict("the checkout session was exchanged before, or has expired"));
     }

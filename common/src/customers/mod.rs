@@ -23,7 +23,7 @@ use crate::time::Timestamp;
 pub const MAX_TEXT: usize = 255;
 
 /// A customer as stored.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Customer {
     /// Its id.
     pub id: CustomerId,
@@ -85,27 +85,34 @@ fn local_part(email: &str) -> &str {
     email.rsplit_once('@').map_or(email, |(local, _)| local)
 }
 
-/// Makes a customer, with its event: one statement, which commits by itself.
+impl NewCustomer {
+    /// The customer that it makes, under an id of its own; nothing is written yet.
+    pub fn into_customer(self, now: Timestamp) -> Customer {
+        Customer {
+            id: CustomerId::new(now),
+            name: self.name.unwrap_or_else(|| local_part(&self.email).to_owned()),
+            email: self.email,
+            phone: self.phone,
+            external_id: self.external_id,
+            custom_fields: self.custom_fields.into_json(),
+            default_payment_method_id: None,
+            created_at: now,
+        }
+    }
+}
+
+/// Writes a customer, with its event.
 ///
 /// # Errors
 /// [`Error::Conflict`] if another customer has the externalId.
-pub async fn create(db: &Db, caller: &Caller, new: NewCustomer, now: Timestamp) -> Result<Customer> {
-    let name = new.name.unwrap_or_else(|| local_part(&new.email).to_owned());
-    let customer = Customer {
-        id: CustomerId::new(now),
-        email: new.email,
-        name,
-        phone: new.phone,
-        external_id: new.external_id,
-        custom_fields: new.custom_fields.into_json(),
-        default_payment_method_id: None,
-        created_at: now,
-    };
-    let view = CustomerView::new(&customer, caller.livemode());
+pub async fn insert(tx: &mut Tx, caller: &Caller, customer: &Customer, now: Timestamp) -> Result<()> {
+    let view = CustomerView::new(customer, caller.livemode());
     let event = events::render(caller.livemode(), EventType::CustomerCreated, &view, now)?;
-    let told = store::insert_with_event(db, caller.account_id, &customer, &event).await.map_err(taken)?;
-    db.wake(queues::WEBHOOKS, told);
-    Ok(customer)
+    let told = store::insert_with_event(tx, caller.account_id, customer, &event).await.map_err(taken)?;
+    for endpoint in told {
+        tx.wake(queues::WEBHOOKS, endpoint);
+    }
+    Ok(())
 }
 
 /// One customer.
@@ -113,7 +120,7 @@ pub async fn create(db: &Db, caller: &Caller, new: NewCustomer, now: Timestamp) 
 /// # Errors
 /// [`Error::NotFound`], for another account's too.
 pub async fn retrieve(db: &PgPool, account: AccountId, id: CustomerId) -> Result<Customer> {
-    store::find(db, account, id).await?.ok_or(Error::NotFound("customer"))
+    store::find(db, account, id).await?.ok_or_else(|| Error::no_such("customer", id))
 }
 
 /// Changes what is named, and nothing else. A change that changes nothing makes no event.
@@ -128,7 +135,8 @@ pub async fn update(
     now: Timestamp,
 ) -> Result<Customer> {
     let mut tx = db.begin().await?;
-    let mut customer = store::lock(&mut tx, caller.account_id, id).await?.ok_or(Error::NotFound("customer"))?;
+    let mut customer =
+        store::lock(&mut tx, caller.account_id, id).await?.ok_or_else(|| Error::no_such("customer", id))?;
     let changed = apply(&mut customer, change)?;
     if changed {
         store::save(&mut tx, caller.account_id, &customer).await.map_err(taken)?;
@@ -195,7 +203,7 @@ pub async fn list(
 /// # Errors
 /// [`Error::NotFound`], for another account's too.
 pub async fn lock(tx: &mut PgConnection, account: AccountId, id: CustomerId) -> Result<Customer> {
-    store::lock(tx, account, id).await?.ok_or(Error::NotFound("customer"))
+    store::lock(tx, account, id).await?.ok_or_else(|| Error::no_such("customer", id))
 }
 
 /// Makes a card the default one. The customer is locked before.

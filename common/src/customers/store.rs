@@ -23,7 +23,7 @@ macro_rules! select_customers {
 
 /// Writes a customer and the event of its creation, and answers the endpoints that are to hear of it.
 pub(super) async fn insert_with_event(
-    db: &PgPool,
+    tx: &mut PgConnection,
     account: AccountId,
     new: &Customer,
     event: &Event,
@@ -46,7 +46,7 @@ pub(super) async fn insert_with_event(
         event.payload,
         event.at,
     )
-    .fetch_all(db)
+    .fetch_all(tx)
     .await
 }
 

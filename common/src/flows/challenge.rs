@@ -47,7 +47,7 @@ pub async fn challenge(db: &PgPool, action_token: &str) -> Result<Challenge> {
     )
     .fetch_optional(db)
     .await?
-    .ok_or(Error::NotFound("challenge"))?;
+    .ok_or_else(|| Error::no_such("challenge", ""))?;
     let from = match (row.invoice, row.link, row.return_url) {
         (Some(token), _, _) => From::Page(PageKind::Invoice, token),
         (None, Some(token), _) => From::Page(PageKind::Link, token),

@@ -1,6 +1,6 @@
 //! Capturing, voiding and refunding: the intent, decided and reserved under the payment's lock.
 
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 
 use super::doubt::Doubt;
 use crate::accounts::Caller;
@@ -16,13 +16,13 @@ use crate::time::Timestamp;
 
 /// What is asked of a payment. Amounts are in minor units; none is all.
 #[derive(Clone, Copy, Debug)]
-pub enum Change {
+pub enum Change<'a> {
     /// Take authorized money.
     Capture(Option<i64>),
     /// Cancel what has not settled.
     Void,
-    /// Give money back.
-    Refund(Option<i64>),
+    /// Give money back, under an id of the merchant's own perhaps.
+    Refund(Option<i64>, Option<&'a str>),
 }
 
 /// A change that is on its way.
@@ -34,18 +34,20 @@ pub struct Changing {
     pub operation: OperationId,
     /// The refund, if it is one.
     pub refund: Option<Refund>,
+    /// The refund was accepted before, for another request with its id: there is nothing to push.
+    pub is_earlier: bool,
 }
 
 /// Writes the intent of a change.
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown payment, and what [`Payment::may_capture`], [`Payment::may_void`] and
-/// [`Payment::may_refund`] refuse.
+/// [`Payment::may_refund`] refuse; [`Error::Conflict`] for the id of a refund of another amount.
 pub async fn change_payment(
     db: &PgPool,
     caller: &Caller,
     id: PaymentId,
-    change: Change,
+    change: Change<'_>,
     origin: &Origin,
     now: Timestamp,
 ) -> Result<Changing> {
@@ -68,7 +70,22 @@ async fn reread(
     operations::state(db, caller.account_id, operation).await?;
     let (payment, refunds) = payments::retrieve_with_refunds(db, caller.account_id, id).await?;
     let refund = refunds.into_iter().find(|one| one.id == refund);
-    Ok(Changing { payment, operation, refund })
+    Ok(Changing { payment, operation, refund, is_earlier: false })
+}
+
+/// The refund that an earlier request has made under the same id. It is looked for before the rules, which it may have changed the
+/// answer of: nothing may be left by now.
+async fn earlier(tx: &mut PgConnection, payment: &Payment, change: Change<'_>) -> Result<Option<Refund>> {
+    let Change::Refund(asked, Some(external_id)) = change else { return Ok(None) };
+    let found = refunds::find_by_external_id(tx, payment.account_id, payment.id, external_id).await?;
+    let is_other = |refund: &Refund| asked != refund.amount_asked && asked != Some(refund.amount);
+    match found {
+        Some(refund) if is_other(&refund) => Err(Error::conflict(format!(
+            "externalId names another refund of this payment: {} of {}",
+            refund.id, refund.amount
+        ))),
+        found => Ok(found),
+    }
 }
 
 #[expect(clippy::too_many_arguments, reason = "each is said once, by the one caller")]
@@ -76,7 +93,7 @@ async fn write(
     db: &PgPool,
     caller: &Caller,
     id: PaymentId,
-    change: Change,
+    change: Change<'_>,
     origin: &Origin,
     (operation, refund): (OperationId, RefundId),
     now: Timestamp,
@@ -84,19 +101,30 @@ async fn write(
 ) -> Result<Changing> {
     let mut tx = db::begin(db).await?;
     let mut payment = payments::lock(&mut tx, caller.account_id, id).await?;
+    if let Some(found) = earlier(&mut tx, &payment, change).await? {
+        // Or of an earlier try of ours, whose COMMIT was not answered.
+        let is_earlier = found.id != refund;
+        return Ok(Changing { payment, operation, refund: Some(found), is_earlier });
+    }
     let (kind, amount) = match change {
         Change::Capture(asked) => (Kind::Capture, payment.may_capture(asked, &caller.grants)?),
         Change::Void => (Kind::Void, payment.may_void().map(|()| payment.amount)?),
-        Change::Refund(asked) => (Kind::Refund, payment.may_refund(asked, &caller.grants)?),
+        Change::Refund(asked, _) => (Kind::Refund, payment.may_refund(asked, &caller.grants)?),
     };
-    let refund = (kind == Kind::Refund).then_some(Refund {
-        id: refund,
-        payment_id: id,
-        amount,
-        status: RefundStatus::Pending,
-        created_at: now,
-        failure_code: None,
-    });
+    let refund = if let Change::Refund(amount_asked, external_id) = change {
+        Some(Refund {
+            id: refund,
+            payment_id: id,
+            amount,
+            amount_asked,
+            external_id: external_id.map(str::to_owned),
+            status: RefundStatus::Pending,
+            created_at: now,
+            failure_code: None,
+        })
+    } else {
+        None
+    };
     match &refund {
         Some(refund) => {
             payment.amount_refund_pending += amount;
@@ -129,7 +157,7 @@ async fn write(
     failpoint("change_payment.written").await?;
     doubt.send(tx.commit()).await?;
     failpoint("change_payment.committed").await?;
-    Ok(Changing { payment, operation, refund })
+    Ok(Changing { payment, operation, refund, is_earlier: false })
 }
 
 /// Whether a capture or void has come to its end, and how: with the payment and its refunds as they stand by then.

@@ -10,10 +10,11 @@ use crate::db::Db;
 use crate::error::{Error, Result};
 use crate::events::EventType;
 use crate::id::{CustomerId, PaymentMethodId, ProviderAccountId};
+use crate::idempotency::{self, Created, CreationKey, Made};
 use crate::payment_methods::{self, Status as CardStatus};
 use crate::plans::{self, Plan};
 use crate::proof::failpoint;
-use crate::subscriptions::{self, NewSubscription, Subscription};
+use crate::subscriptions::{self, NewSubscription, Subscription, SubscriptionView};
 use crate::time::Timestamp;
 
 /// Makes a subscription.
@@ -21,13 +22,15 @@ use crate::time::Timestamp;
 /// # Errors
 /// [`Error::NotFound`] for an unknown customer, plan or card; 422 `paymentMethodId` for a card that is another customer's or
 /// cannot be charged; 422 `currency` if the account cannot be paid in that of the plan; 422 `startAt` if the calendar ends
-/// before a cycle does; [`Error::Conflict`] where a test account has no room for it.
+/// before a cycle does; [`Error::Conflict`] where a test account has no room for it; 422 for a key used with another
+/// body.
 pub async fn create_subscription(
     db: &Db,
     caller: &Caller,
     new: &NewSubscription,
+    key: Option<&CreationKey>,
     now: Timestamp,
-) -> Result<Subscription> {
+) -> Result<Made<Subscription>> {
     customers::retrieve(db, caller.account_id, new.customer_id).await?;
     let plan = plans::retrieve(db, caller.account_id, new.plan_id).await?;
     let settles = match new.payment_method_id {
@@ -40,8 +43,8 @@ pub async fn create_subscription(
     let first = subscription.is_due(now).then(|| subscription.begin_cycle(&cycles)).transpose()?;
     let mut doubt = Doubt::default();
     loop {
-        let tried = write(db, &subscription, &plan, first, now, &mut doubt).await.map(|()| subscription.clone());
-        let find = subscriptions::retrieve(db, caller.account_id, subscription.id);
+        let tried = write(db, &subscription, &plan, first, key, now, &mut doubt).await;
+        let find = async { subscriptions::retrieve(db, caller.account_id, subscription.id).await.map(Made::New) };
         if let Some(written) = doubt.end(tried, find).await? {
             return Ok(written);
         }
@@ -65,10 +68,14 @@ async fn write(
     subscription: &Subscription,
     plan: &Plan,
     first: Option<Period>,
+    key: Option<&CreationKey>,
     now: Timestamp,
     doubt: &mut Doubt,
-) -> Result<()> {
+) -> Result<Made<Subscription>> {
     let mut tx = db.begin().await?;
+    if let Some(earlier) = idempotency::claim(&mut tx, key, now).await? {
+        return Ok(Made::Earlier(earlier));
+    }
     room::hold(&mut tx, subscription.account_id, subscription.mode).await?;
     room::require(&mut tx, subscription.account_id, subscription.mode).await?;
     subscriptions::insert(&mut tx, subscription).await?;
@@ -76,7 +83,12 @@ async fn write(
         bill_cycle(&mut tx, subscription, plan, period, now).await?;
     }
     subscriptions::announce(&mut tx, subscription, EventType::SubscriptionCreated, now).await?;
+    if let Some(key) = key {
+        let view = SubscriptionView::new(subscription);
+        key.keep(&mut tx, Created::Subscription(subscription.id), 201, &view).await?;
+    }
     failpoint("create_subscription.written").await?;
     doubt.send(tx.commit()).await?;
-    failpoint("create_subscription.committed").await
+    failpoint("create_subscription.committed").await?;
+    Ok(Made::New(subscription.clone()))
 }

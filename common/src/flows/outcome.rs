@@ -19,6 +19,7 @@ use crate::db::{Db, Tx};
 use crate::error::{Error, Result};
 use crate::events::{self, EventType};
 use crate::id::{PaymentId, PaymentMethodId, RefundId};
+use crate::idempotency;
 use crate::operations::{self, Claimed, Kind, Outcome, Retry, State, Subject};
 use crate::payment_methods::{self, PaymentMethodView};
 use crate::payments::{self, Payment, PaymentView, RefundStatus, Status, refunds};
@@ -64,7 +65,8 @@ pub async fn record_outcome(db: &Db, claimed: &Claimed, answer: &Answer, clock: 
 pub(super) async fn record_within(tx: &mut Tx, claimed: &Claimed, answer: &Answer, clock: &Clock) -> Result<Recorded> {
     match (claimed.kind, claimed.subject) {
         (Kind::Sale | Kind::Authorize, Subject::Payment(id)) => {
-            let payment = payments::find(tx, claimed.account_id, id).await?.ok_or(Error::NotFound("payment"))?;
+            let payment =
+                payments::find(tx, claimed.account_id, id).await?.ok_or_else(|| Error::no_such("payment", id))?;
             let now = claimed.time.now(&mut **tx, clock).await?;
             charge(tx, claimed, &payment, answer, now).await
         }
@@ -408,6 +410,7 @@ async fn card(tx: &mut Tx, claimed: &Claimed, id: PaymentMethodId, answer: &Answ
     operations::finish(tx, claimed.id, &ended(answer)).await?;
     let Answer::Stored { provider_ref, card } = answer else {
         payment_methods::finish_saving(tx, id, None).await?;
+        idempotency::finish_saving(tx, claimed.account_id, id, None::<&PaymentMethodView<'_>>).await?;
         return Ok(written);
     };
     payment_methods::finish_saving(tx, id, Some((provider_ref, card))).await?;
@@ -419,5 +422,6 @@ async fn card(tx: &mut Tx, claimed: &Claimed, id: PaymentMethodId, answer: &Answ
     let livemode = saved.mode == Mode::Live;
     let view = PaymentMethodView::new(&saved);
     events::append(tx, claimed.account_id, livemode, EventType::PaymentMethodCreated, &view, now).await?;
+    idempotency::finish_saving(tx, claimed.account_id, id, Some(&view)).await?;
     Ok(written)
 }

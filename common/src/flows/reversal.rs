@@ -54,6 +54,8 @@ pub(super) async fn refund_part(tx: &mut Tx, payment: &mut Payment, now: Timesta
         id: RefundId::new(now),
         payment_id: payment.id,
         amount: left,
+        amount_asked: None,
+        external_id: None,
         status: RefundStatus::Pending,
         created_at: now,
         failure_code: None,

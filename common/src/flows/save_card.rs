@@ -10,6 +10,7 @@ use crate::customers::{self, Customer};
 use crate::db::{self, Db, Tx};
 use crate::error::{Error, Result};
 use crate::id::{AccountId, CustomerId, OperationId, PaymentMethodId};
+use crate::idempotency::{self, CreationKey, Earlier, Made};
 use crate::invoices;
 use crate::operations::{self, Kind, NewOperation, Origin, Subject};
 use crate::payment_methods::{self, PaymentMethod, Status};
@@ -36,15 +37,21 @@ pub async fn save_card(
     new: &NewCard,
     origin: &Origin,
     encryption: &KeyRing,
+    key: Option<&CreationKey>,
     now: Timestamp,
-) -> Result<(PaymentMethodId, OperationId)> {
+) -> Result<Made<(PaymentMethodId, OperationId)>> {
     let ids = (PaymentMethodId::new(now), OperationId::new(now));
     let mut doubt = Doubt::default();
     loop {
-        let tried = write(db, caller, new, origin, ids, encryption, now, &mut doubt).await;
-        let find = async { payment_methods::retrieve_from(db, caller.account_id, ids.0).await.map(drop) };
-        if doubt.end(tried, find).await?.is_some() {
-            return Ok(ids);
+        let tried = write(db, caller, new, origin, ids, encryption, key, now, &mut doubt).await;
+        let find = async { payment_methods::retrieve_from(db, caller.account_id, ids.0).await.map(|_| Made::New(ids)) };
+        if let Some(made) = doubt.end(tried, find).await? {
+            return Ok(match made {
+                // Of an earlier try of ours, whose COMMIT was not answered.
+                Made::Earlier(Earlier::Saving(card)) if card == ids.0 => Made::New(ids),
+                Made::New(ids) => Made::New(ids),
+                Made::Earlier(earlier) => Made::Earlier(earlier),
+            });
         }
     }
 }
@@ -57,10 +64,14 @@ async fn write(
     origin: &Origin,
     (card, operation): (PaymentMethodId, OperationId),
     encryption: &KeyRing,
+    key: Option<&CreationKey>,
     now: Timestamp,
     doubt: &mut Doubt,
-) -> Result<()> {
+) -> Result<Made<(PaymentMethodId, OperationId)>> {
     let mut tx = db::begin(db).await?;
+    if let Some(earlier) = idempotency::claim(&mut tx, key, now).await? {
+        return Ok(Made::Earlier(earlier));
+    }
     customers::lock(&mut tx, caller.account_id, new.customer_id).await?;
     let spent = checkout::spend(&mut tx, caller, &new.payment_token, encryption).await?;
     payment_methods::insert_processing(
@@ -90,9 +101,13 @@ async fn write(
         },
     )
     .await?;
+    if let Some(key) = key {
+        key.await_saving(&mut tx, card).await?;
+    }
     failpoint("save_card.written").await?;
     doubt.send(tx.commit()).await?;
-    failpoint("save_card.committed").await
+    failpoint("save_card.committed").await?;
+    Ok(Made::New((card, operation)))
 }
 
 /// Makes a card its customer's default one. Doing so again changes nothing.

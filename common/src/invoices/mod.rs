@@ -233,7 +233,7 @@ pub async fn draft(
 /// [`Error::NotFound`] for an unknown customer, another account's too.
 pub async fn insert(tx: &mut PgConnection, draft: &Invoice) -> Result<()> {
     store::insert(tx, draft).await.map_err(|error| match db::violated(&error) {
-        Some("invoices_customer") => Error::NotFound("customer"),
+        Some("invoices_customer") => Error::no_such("customer", draft.customer_id),
         _ => error.into(),
     })
 }
@@ -384,7 +384,7 @@ async fn announce(tx: &mut Tx, invoice: &Invoice, kind: EventType, now: Timestam
 /// # Errors
 /// [`Error::NotFound`], for another account's too.
 pub async fn retrieve(db: impl PgExecutor<'_>, account: AccountId, id: InvoiceId) -> Result<Invoice> {
-    store::find(db, account, id).await?.ok_or(Error::NotFound("invoice"))
+    store::find(db, account, id).await?.ok_or_else(|| Error::no_such("invoice", id))
 }
 
 /// Locks an invoice. It is locked after its customer and before its payment.
@@ -392,7 +392,7 @@ pub async fn retrieve(db: impl PgExecutor<'_>, account: AccountId, id: InvoiceId
 /// # Errors
 /// [`Error::NotFound`], for another account's too.
 pub async fn lock(tx: &mut PgConnection, account: AccountId, id: InvoiceId) -> Result<Invoice> {
-    store::lock(tx, account, id).await?.ok_or(Error::NotFound("invoice"))
+    store::lock(tx, account, id).await?.ok_or_else(|| Error::no_such("invoice", id))
 }
 
 /// The last date for which a recurring invoice has produced an invoice. Asked while the recurring invoice is locked, it stays so
@@ -424,7 +424,7 @@ pub async fn try_lock(tx: &mut PgConnection, account: AccountId, id: InvoiceId) 
 /// [`Error::NotFound`].
 pub async fn of_page(db: &mut PgConnection, page_token: &str) -> Result<Invoice> {
     let found = store::find_by_token(db, page_token).await?;
-    found.filter(|invoice| invoice.number.is_some()).ok_or(Error::NotFound("invoice"))
+    found.filter(|invoice| invoice.number.is_some()).ok_or_else(|| Error::no_such("invoice", ""))
 }
 
 /// A page of invoices, newest first.

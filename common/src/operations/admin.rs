@@ -96,7 +96,7 @@ pub async fn list(db: &PgPool, filter: Filter) -> Result<Vec<OperationRow>> {
 /// # Errors
 /// [`Error::NotFound`].
 pub async fn find(db: &PgPool, id: OperationId) -> Result<OperationRow> {
-    store::find(db, id).await?.ok_or(Error::NotFound("operation"))
+    store::find(db, id).await?.ok_or_else(|| Error::no_such("operation", id))
 }
 
 /// All operations of a payment, oldest first.

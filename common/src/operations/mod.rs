@@ -350,7 +350,7 @@ pub async fn unfinished(db: &PgPool, account: AccountId) -> Result<Vec<Unfinishe
 /// # Errors
 /// [`Error::NotFound`], for another account's too.
 pub async fn state(db: &PgPool, account: AccountId, id: OperationId) -> Result<State> {
-    store::state(db, account, id).await?.ok_or(Error::NotFound("operation"))
+    store::state(db, account, id).await?.ok_or_else(|| Error::no_such("operation", id))
 }
 
 /// Why an operation failed; none if it did not, or if that was not noted.
@@ -358,7 +358,15 @@ pub async fn state(db: &PgPool, account: AccountId, id: OperationId) -> Result<S
 /// # Errors
 /// [`Error::NotFound`], for another account's too.
 pub async fn failure_code(db: &PgPool, account: AccountId, id: OperationId) -> Result<Option<FailureCode>> {
-    store::failure_code(db, account, id).await?.ok_or(Error::NotFound("operation"))
+    store::failure_code(db, account, id).await?.ok_or_else(|| Error::no_such("operation", id))
+}
+
+/// Why a card was not saved, if that was noted.
+///
+/// # Errors
+/// Only the database's.
+pub async fn why_not_saved(db: &PgPool, account: AccountId, card: PaymentMethodId) -> Result<Option<FailureCode>> {
+    store::why_not_saved(db, account, card).await
 }
 
 /// Whether the outcome of another refund of this payment is unknown.

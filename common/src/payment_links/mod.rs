@@ -214,7 +214,7 @@ async fn announce(tx: &mut Tx, link: &PaymentLink, kind: EventType, now: Timesta
 /// # Errors
 /// [`Error::NotFound`], for another account's too.
 pub async fn retrieve(db: &PgPool, account: AccountId, id: PaymentLinkId, now: Timestamp) -> Result<PaymentLink> {
-    store::find(db, account, id, now).await?.ok_or(Error::NotFound("payment link"))
+    store::find(db, account, id, now).await?.ok_or_else(|| Error::no_such("payment link", id))
 }
 
 /// The link whose payment page this is; `at` is everyone's time.
@@ -222,7 +222,7 @@ pub async fn retrieve(db: &PgPool, account: AccountId, id: PaymentLinkId, now: T
 /// # Errors
 /// [`Error::NotFound`].
 pub async fn of_page(db: &mut PgConnection, page_token: &str, at: Timestamp) -> Result<PaymentLink> {
-    store::find_by_token(db, page_token, at).await?.ok_or(Error::NotFound("payment link"))
+    store::find_by_token(db, page_token, at).await?.ok_or_else(|| Error::no_such("payment link", ""))
 }
 
 /// Locks a link. It is locked before its payment.
@@ -230,7 +230,7 @@ pub async fn of_page(db: &mut PgConnection, page_token: &str, at: Timestamp) -> 
 /// # Errors
 /// [`Error::NotFound`], for another account's too.
 pub async fn lock(tx: &mut PgConnection, account: AccountId, id: PaymentLinkId, at: Timestamp) -> Result<PaymentLink> {
-    store::lock(tx, account, id, at).await?.ok_or(Error::NotFound("payment link"))
+    store::lock(tx, account, id, at).await?.ok_or_else(|| Error::no_such("payment link", id))
 }
 
 /// Locks a link unless somebody else has it locked: strangers hold no connection to wait.

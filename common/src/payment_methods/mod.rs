@@ -135,7 +135,7 @@ pub async fn finish_saving(tx: &mut PgConnection, id: PaymentMethodId, saved: Op
 /// # Errors
 /// [`Error::NotFound`], for another account's too.
 pub async fn retrieve(db: &mut PgConnection, account: AccountId, id: PaymentMethodId) -> Result<PaymentMethod> {
-    store::find(db, account, id).await?.ok_or(Error::NotFound("payment method"))
+    store::find(db, account, id).await?.ok_or_else(|| Error::no_such("payment method", id))
 }
 
 /// A page of a customer's cards, the default one first, the others newest first.

@@ -277,7 +277,7 @@ impl Payment {
 /// # Errors
 /// [`Error::NotFound`], for another account's too.
 pub async fn retrieve(db: &PgPool, account: AccountId, id: PaymentId) -> Result<Payment> {
-    store::find(db, account, id).await?.ok_or(Error::NotFound("payment"))
+    store::find(db, account, id).await?.ok_or_else(|| Error::no_such("payment", id))
 }
 
 /// One payment, if it is there, within a transaction.
@@ -293,7 +293,7 @@ pub async fn find(db: &mut PgConnection, account: AccountId, id: PaymentId) -> R
 /// # Errors
 /// [`Error::NotFound`].
 pub async fn lock(tx: &mut PgConnection, account: AccountId, id: PaymentId) -> Result<Payment> {
-    store::lock(tx, account, id).await?.ok_or(Error::NotFound("payment"))
+    store::lock(tx, account, id).await?.ok_or_else(|| Error::no_such("payment", id))
 }
 
 /// Writes what may change of a payment once it was charged; what the charge itself made of it is never rewritten. It is
@@ -323,7 +323,7 @@ pub async fn retrieve_with_refunds(db: &PgPool, account: AccountId, id: PaymentI
         return Ok((payment, vec![]));
     }
     let mut snapshot = db::snapshot(db).await?;
-    let payment = store::find(&mut *snapshot, account, id).await?.ok_or(Error::NotFound("payment"))?;
+    let payment = store::find(&mut *snapshot, account, id).await?.ok_or_else(|| Error::no_such("payment", id))?;
     let refunds = refunds::of_locked(&mut snapshot, &payment).await?;
     snapshot.commit().await?;
     Ok((payment, refunds))

@@ -35,6 +35,10 @@ pub struct Refund {
     pub payment_id: PaymentId,
     /// How much, in the payment's currency.
     pub amount: i64,
+    /// How much was asked for; none is all that was left.
+    pub amount_asked: Option<i64>,
+    /// The merchant's own id of it, unique for its payment.
+    pub external_id: Option<String>,
     /// How far it has come.
     pub status: RefundStatus,
     /// When it was accepted.
@@ -59,6 +63,9 @@ pub struct RefundView {
     currency: Currency,
     status: RefundStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// Your own id of it, unique for its payment.
+    external_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     /// Of one that failed: why.
     failure_code: Option<FailureCode>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,6 +85,7 @@ impl RefundView {
             amount: refund.amount,
             currency: payment.currency,
             status: refund.status,
+            external_id: refund.external_id.clone(),
             failure_code: refund.failure_code,
             failure_message: refund.failure_code.map(FailureCode::message),
         }
@@ -90,16 +98,40 @@ impl RefundView {
 /// Only the database's.
 pub async fn insert(tx: &mut PgConnection, account: AccountId, refund: &Refund) -> Result<()> {
     sqlx::query!(
-        "INSERT INTO refunds (id, account_id, payment_id, amount, created_at) VALUES ($1, $2, $3, $4, $5)",
+        "INSERT INTO refunds (id, account_id, payment_id, amount, created_at, amount_asked, external_id)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
         refund.id.uuid(),
         account.uuid(),
         refund.payment_id.uuid(),
         refund.amount,
         refund.created_at,
+        refund.amount_asked,
+        refund.external_id,
     )
     .execute(tx)
     .await?;
     Ok(())
+}
+
+/// The refund of a locked payment that has this id of the merchant's.
+///
+/// # Errors
+/// Only the database's.
+pub async fn find_by_external_id(
+    tx: &mut PgConnection,
+    account: AccountId,
+    payment: PaymentId,
+    external_id: &str,
+) -> Result<Option<Refund>> {
+    let query = sqlx::query_as!(
+        Refund,
+        "SELECT id, payment_id, amount, amount_asked, external_id, status, created_at, failure_code FROM refunds
+         WHERE account_id = $1 AND payment_id = $2 AND external_id = $3",
+        account.uuid(),
+        payment.uuid(),
+        external_id,
+    );
+    Ok(query.fetch_optional(tx).await?)
 }
 
 /// Writes the end of a refund, and answers its amount.
@@ -149,7 +181,8 @@ pub async fn of_page(db: &mut PgConnection, account: AccountId, payments: &[Paym
     // account.
     let mut rows = sqlx::query_as!(
         Refund,
-        "SELECT r.id, r.payment_id, r.amount, r.status, r.created_at, r.failure_code FROM unnest($2::uuid[]) AS p(id)
+        "SELECT r.id, r.payment_id, r.amount, r.amount_asked, r.external_id, r.status, r.created_at, r.failure_code
+         FROM unnest($2::uuid[]) AS p(id)
          JOIN refunds r ON r.account_id = $1 AND r.payment_id = p.id",
         account.uuid(),
         &ids,

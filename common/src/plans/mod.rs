@@ -3,7 +3,7 @@
 mod store;
 mod view;
 
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 
 pub use view::PlanView;
 
@@ -64,7 +64,7 @@ impl Interval {
 }
 
 /// A plan as stored.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
     /// Its id.
     pub id: PlanId,
@@ -115,26 +115,36 @@ pub enum Creation {
     Existing(Plan),
 }
 
-/// Makes a plan, or finds the one that has the price. Of many that ask at once one makes it.
+impl NewPlan {
+    /// The plan that it makes, under an id of its own; nothing is written yet.
+    ///
+    /// # Errors
+    /// 422 `intervalCount` for more than three years.
+    pub fn into_plan(self, now: Timestamp) -> Result<Plan> {
+        let plan = Plan {
+            id: PlanId::new(now),
+            name: self.name,
+            amount: self.price.minor,
+            currency: self.price.currency,
+            interval: self.interval,
+            interval_count: self.interval_count,
+            created_at: now,
+        };
+        check_count(&plan)?;
+        Ok(plan)
+    }
+}
+
+/// Writes a plan, or finds the one that has its price. Of many that ask at once one makes it.
 ///
 /// # Errors
-/// 422 `intervalCount` for more than three years.
-pub async fn create(db: &PgPool, account: AccountId, new: NewPlan, now: Timestamp) -> Result<Creation> {
-    let plan = Plan {
-        id: PlanId::new(now),
-        name: new.name,
-        amount: new.price.minor,
-        currency: new.price.currency,
-        interval: new.interval,
-        interval_count: new.interval_count,
-        created_at: now,
-    };
-    check_count(&plan)?;
-    if store::insert(db, account, &plan).await? {
+/// Only the database's.
+pub async fn insert(tx: &mut PgConnection, account: AccountId, plan: Plan) -> Result<Creation> {
+    if store::insert(tx, account, &plan).await? {
         return Ok(Creation::New(plan));
     }
     // The insert has waited for whoever was first, so their plan is committed, and a plan is never deleted.
-    let existing = store::find_by_price(db, account, &plan).await?;
+    let existing = store::find_by_price(tx, account, &plan).await?;
     existing.map(Creation::Existing).ok_or_else(|| Error::internal("the plan that a price has cannot be found"))
 }
 
@@ -152,7 +162,7 @@ fn check_count(plan: &Plan) -> Result<()> {
 /// # Errors
 /// [`Error::NotFound`], for another account's too.
 pub async fn retrieve(db: &PgPool, account: AccountId, id: PlanId) -> Result<Plan> {
-    store::find(db, account, id).await?.ok_or(Error::NotFound("plan"))
+    store::find(db, account, id).await?.ok_or_else(|| Error::no_such("plan", id))
 }
 
 /// A page of plans, newest first.

@@ -1,6 +1,6 @@
 //! The SQL of plans.
 
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::{Interval, Plan};
@@ -19,7 +19,7 @@ macro_rules! select_plans {
 }
 
 /// Whether the plan was written: not if another has its price.
-pub(super) async fn insert(db: &PgPool, account: AccountId, new: &Plan) -> Result<bool> {
+pub(super) async fn insert(db: &mut PgConnection, account: AccountId, new: &Plan) -> Result<bool> {
     let done = sqlx::query!(
         r#"INSERT INTO plans (id, account_id, name, amount, currency, "interval", interval_count, created_at)
            VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT ON CONSTRAINT plans_price DO NOTHING"#,
@@ -38,7 +38,7 @@ pub(super) async fn insert(db: &PgPool, account: AccountId, new: &Plan) -> Resul
 }
 
 /// The plan that has the price of this one.
-pub(super) async fn find_by_price(db: &PgPool, account: AccountId, like: &Plan) -> Result<Option<Plan>> {
+pub(super) async fn find_by_price(db: &mut PgConnection, account: AccountId, like: &Plan) -> Result<Option<Plan>> {
     let query = select_plans!(
         r#"WHERE account_id = $1 AND amount = $2 AND currency = $3 AND "interval" = $4 AND interval_count = $5"#,
         account.uuid(),

@@ -119,6 +119,14 @@ impl ProviderKind {
         }
     }
 
+    /// Its test tokens.
+    pub fn test_tokens(self) -> Vec<&'static str> {
+        match self {
+            Self::Mock => mock::Nature::ALL.into_iter().map(mock::Nature::token).collect(),
+            Self::CardGateway => vec![],
+        }
+    }
+
     /// How long after capture it is asked for the first time whether the money has settled.
     pub const fn settles_after(self) -> Duration {
         match self {

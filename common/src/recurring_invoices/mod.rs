@@ -164,7 +164,7 @@ pub struct NewRecurringInvoice {
 /// [`Error::NotFound`] for an unknown customer, another account's too.
 pub async fn insert(db: &mut PgConnection, recurring: &RecurringInvoice) -> Result<()> {
     store::insert(db, recurring).await.map_err(|error| match db::violated(&error) {
-        Some("recurring_invoices_customer") => Error::NotFound("customer"),
+        Some("recurring_invoices_customer") => Error::no_such("customer", recurring.customer_id),
         _ => error.into(),
     })
 }
@@ -212,7 +212,7 @@ impl NewRecurringInvoice {
 /// # Errors
 /// [`Error::NotFound`], for another account's too.
 pub async fn retrieve(db: &PgPool, account: AccountId, id: RecurringInvoiceId) -> Result<RecurringInvoice> {
-    store::find(db, account, id).await?.ok_or(Error::NotFound("recurring invoice"))
+    store::find(db, account, id).await?.ok_or_else(|| Error::no_such("recurring invoice", id))
 }
 
 /// A page of recurring invoices, newest first.
@@ -277,7 +277,7 @@ async fn stop(
 /// # Errors
 /// [`Error::NotFound`], for another account's too.
 pub async fn lock(tx: &mut PgConnection, account: AccountId, id: RecurringInvoiceId) -> Result<RecurringInvoice> {
-    store::lock(tx, account, id).await?.ok_or(Error::NotFound("recurring invoice"))
+    store::lock(tx, account, id).await?.ok_or_else(|| Error::no_such("recurring invoice", id))
 }
 
 /// Writes what was changed of one that is locked.

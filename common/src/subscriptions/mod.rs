@@ -163,7 +163,7 @@ pub async fn invoice_paid(tx: &mut Tx, subscription: &mut Subscription) -> Resul
 /// # Errors
 /// [`Error::NotFound`], for another account's too.
 pub async fn retrieve(db: &PgPool, account: AccountId, id: SubscriptionId) -> Result<Subscription> {
-    store::find(db, account, id).await?.ok_or(Error::NotFound("subscription"))
+    store::find(db, account, id).await?.ok_or_else(|| Error::no_such("subscription", id))
 }
 
 /// Locks a subscription. It is locked after its customer and before its invoices.
@@ -171,7 +171,7 @@ pub async fn retrieve(db: &PgPool, account: AccountId, id: SubscriptionId) -> Re
 /// # Errors
 /// [`Error::NotFound`], for another account's too.
 pub async fn lock(tx: &mut PgConnection, account: AccountId, id: SubscriptionId) -> Result<Subscription> {
-    store::lock(tx, account, id).await?.ok_or(Error::NotFound("subscription"))
+    store::lock(tx, account, id).await?.ok_or_else(|| Error::no_such("subscription", id))
 }
 
 /// Locks the subscription that has produced an invoice, if one has. What produced an invoice never changes, so the invoice may

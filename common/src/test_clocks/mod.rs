@@ -116,7 +116,7 @@ pub async fn stop(tx: &mut PgConnection, account: AccountId) -> Result<Stopped> 
         None if store::is_account(tx, account).await? => {
             Err(Error::conflict("the account's clock is not being advanced"))
         }
-        None => Err(Error::NotFound("account")),
+        None => Err(Error::no_such("account", account)),
     }
 }
 

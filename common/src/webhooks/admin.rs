@@ -56,7 +56,7 @@ pub async fn rotate_secret(
     id: WebhookEndpointId,
     again: bool,
 ) -> Result<(AccountId, WithSecret)> {
-    let found = store::lock_to_rotate(&mut *tx, id).await?.ok_or(Error::NotFound("webhook endpoint"))?;
+    let found = store::lock_to_rotate(&mut *tx, id).await?.ok_or_else(|| Error::no_such("webhook endpoint", id))?;
     if let Some(until) = found.former_signs_until.filter(|_| !again) {
         return Err(Error::conflict(format!(
             "the former secret signs until {until}, and may be the one that the merchant has: another rotation ends it at once"

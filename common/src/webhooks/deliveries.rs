@@ -61,7 +61,7 @@ pub struct Filter {
 /// # Errors
 /// [`Error::NotFound`], for another account's too.
 pub async fn retrieve(db: &PgPool, account: AccountId, id: WebhookDeliveryId) -> Result<Delivery> {
-    store::find(db, account, id).await?.ok_or(Error::NotFound("webhook delivery"))
+    store::find(db, account, id).await?.ok_or_else(|| Error::no_such("webhook delivery", id))
 }
 
 /// A page of deliveries, newest first; of a deleted endpoint too.
@@ -78,7 +78,7 @@ pub async fn list(
     if let Some(endpoint) = filter.endpoint
         && !endpoints::has_existed(db, account, endpoint).await?
     {
-        return Err(Error::NotFound("webhook endpoint"));
+        return Err(Error::no_such("webhook endpoint", endpoint));
     }
     if let Some(cursor) = page.starting_after {
         let found = store::find(db, account, cursor).await?.ok_or_else(unknown_cursor)?;
@@ -113,7 +113,7 @@ pub async fn replay_within(
     id: WebhookDeliveryId,
     now: Timestamp,
 ) -> Result<Delivery> {
-    let first = store::find(&mut *tx, account, id).await?.ok_or(Error::NotFound("webhook delivery"))?;
+    let first = store::find(&mut *tx, account, id).await?.ok_or_else(|| Error::no_such("webhook delivery", id))?;
     if first.status == DeliveryStatus::Pending {
         return Err(Error::conflict("the delivery has not been made yet"));
     }

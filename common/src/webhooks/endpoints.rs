@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
-use sqlx::{PgExecutor, PgPool};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::store::endpoints as store;
 use super::{DisabledReason, EndpointStatus, EndpointView, START_WINDOW, secrets};
-use crate::accounts::{self, Caller, Mode};
+use crate::accounts::{self, Mode};
 use crate::crypto::{KeyRing, Secret};
 use crate::db::{self, Db};
 use crate::egress::{Policy, Target};
 use crate::error::{Error, Result};
 use crate::events::{self, EventType};
 use crate::id::{AccountId, WebhookEndpointId};
+use crate::idempotency;
 use crate::page::{Page, PageRequest, unknown_cursor};
 use crate::time::Timestamp;
 
@@ -25,7 +26,7 @@ pub const FORMER_SECRET_SIGNS: Duration = Duration::from_secs(24 * 3600);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// An endpoint as stored, without its secrets.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Endpoint {
     /// Its id.
     pub id: WebhookEndpointId,
@@ -79,7 +80,7 @@ pub struct EndpointChange {
 }
 
 /// An endpoint with a secret just made: the only time that it is shown.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct WithSecret {
     /// The endpoint.
     pub endpoint: Endpoint,
@@ -101,36 +102,33 @@ fn distinct(events: &[EventType]) -> Vec<String> {
     events.iter().enumerate().filter(first).map(|(_, event)| event.name().to_owned()).collect()
 }
 
-/// Makes an endpoint, with its secret.
+impl NewEndpoint {
+    /// The endpoint that it makes, with a secret; nothing is written yet.
+    pub fn with_secret(self, now: Timestamp) -> WithSecret {
+        let endpoint = Endpoint {
+            id: WebhookEndpointId::new(now),
+            enabled_events: distinct(&self.enabled_events),
+            url: self.url.0,
+            status: EndpointStatus::Enabled,
+            disabled_reason: None,
+            created_at: now,
+        };
+        WithSecret { endpoint, secret: secrets::make() }
+    }
+}
+
+/// Writes an endpoint, its secret encrypted.
 ///
 /// # Errors
 /// [`Error::Conflict`] if the account has [`MAX_ENDPOINTS`]. Creations of one account wait for each other, so that no two
 /// of them are the last one.
-pub async fn create(
-    db: &PgPool,
-    encryption: &KeyRing,
-    caller: &Caller,
-    new: NewEndpoint,
-    now: Timestamp,
-) -> Result<WithSecret> {
-    let endpoint = Endpoint {
-        id: WebhookEndpointId::new(now),
-        enabled_events: distinct(&new.enabled_events),
-        url: new.url.0,
-        status: EndpointStatus::Enabled,
-        disabled_reason: None,
-        created_at: now,
-    };
-    let secret = secrets::make();
-    let sealed = secrets::seal(encryption, &secret, endpoint.id);
-    let mut tx = db::begin(db).await?;
-    accounts::lock(&mut tx, caller.account_id).await?;
-    if store::count(&mut tx, caller.account_id).await? >= MAX_ENDPOINTS {
+pub async fn insert(tx: &mut PgConnection, encryption: &KeyRing, account: AccountId, made: &WithSecret) -> Result<()> {
+    accounts::lock(tx, account).await?;
+    if store::count(tx, account).await? >= MAX_ENDPOINTS {
         return Err(Error::conflict(format!("the account has {MAX_ENDPOINTS} endpoints; delete one first")));
     }
-    store::insert(&mut tx, caller.account_id, &endpoint, &sealed).await?;
-    db::commit(tx).await?;
-    Ok(WithSecret { endpoint, secret })
+    let sealed = secrets::seal(encryption, &made.secret, made.endpoint.id);
+    store::insert(tx, account, &made.endpoint, &sealed).await
 }
 
 /// One endpoint.
@@ -138,7 +136,7 @@ pub async fn create(
 /// # Errors
 /// [`Error::NotFound`], for another account's and a deleted one too.
 pub async fn retrieve(db: &PgPool, account: AccountId, id: WebhookEndpointId) -> Result<Endpoint> {
-    store::find(db, account, id).await?.ok_or(Error::NotFound("webhook endpoint"))
+    store::find(db, account, id).await?.ok_or_else(|| Error::no_such("webhook endpoint", id))
 }
 
 /// Changes what is named, and nothing else. Enabling it, or another URL, is a fresh start: failures until then and a pause
@@ -153,7 +151,8 @@ pub async fn update(
     change: EndpointChange,
 ) -> Result<Endpoint> {
     let mut tx = db::begin(db).await?;
-    let mut endpoint = store::lock(&mut tx, account, id).await?.ok_or(Error::NotFound("webhook endpoint"))?;
+    let mut endpoint =
+        store::lock(&mut tx, account, id).await?.ok_or_else(|| Error::no_such("webhook endpoint", id))?;
     let fresh_start = apply(&mut endpoint, change);
     store::save(&mut tx, account, &endpoint, fresh_start).await?;
     db::commit(tx).await?;
@@ -193,7 +192,7 @@ pub async fn rotate_secret(
     let secret = secrets::make();
     let sealed = secrets::seal(encryption, &secret, id);
     let rotated = store::rotate(db, account, id, &sealed, FORMER_SECRET_SIGNS).await?;
-    let endpoint = rotated.ok_or(Error::NotFound("webhook endpoint"))?;
+    let endpoint = rotated.ok_or_else(|| Error::no_such("webhook endpoint", id))?;
     Ok(WithSecret { endpoint, secret })
 }
 
@@ -231,9 +230,10 @@ pub(super) async fn disable(
 pub async fn delete(db: &PgPool, account: AccountId, id: WebhookEndpointId, now: Timestamp) -> Result<()> {
     let mut tx = db::begin(db).await?;
     if !store::lock_against_claims(&mut tx, account, id).await? {
-        return Err(Error::NotFound("webhook endpoint"));
+        return Err(Error::no_such("webhook endpoint", id));
     }
     store::delete(&mut tx, account, id, now).await?;
+    idempotency::forget_endpoint(&mut tx, account, id).await?;
     db::commit(tx).await?;
     attempts_have_begun(db, account, id).await;
     Ok(())

@@ -58,7 +58,7 @@ pub async fn replayable(
     endpoint: WebhookEndpointId,
     wanted: &Wanted,
 ) -> Result<(AccountId, Vec<WebhookDeliveryId>)> {
-    let account = endpoints::owner(db, endpoint).await?.ok_or(Error::NotFound("webhook endpoint"))?;
+    let account = endpoints::owner(db, endpoint).await?.ok_or_else(|| Error::no_such("webhook endpoint", endpoint))?;
     // First what is to come: what is made meanwhile is seen at least once.
     let pending = if wanted.failed_only { pending(db, endpoint, wanted.since).await? } else { HashSet::new() };
     let stories = stories(db, account, endpoint, wanted).await?;

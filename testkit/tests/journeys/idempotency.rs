@@ -55,8 +55,7 @@ async fn a_replay_waits_for_the_first_and_says_the_same() -> Result<()> {
 async fn another_body_is_refused_and_spelling_is_not_another_body() -> Result<()> {
     let merchant = merchant().await?;
     let first = merchant.pay_once("k", sale(100)).await?;
-    let others =
-        [sale(101), with(sale(100), "capture", false), with(sale(100), "note", "x"), payment(100, "tok_partial")];
+    let others = [sale(101), with(sale(100), "capture", false), payment(100, "tok_partial")];
     for other in others {
         invalid(&merchant.pay_once("k", other).await?, "Idempotency-Key");
     }
@@ -117,18 +116,12 @@ async fn a_replay_works_though_its_token_is_spent() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_key_belongs_to_one_account_and_to_payments_alone() -> Result<()> {
+async fn a_key_belongs_to_one_account() -> Result<()> {
     let (one, other) = (merchant().await?, merchant().await?);
     let mine = one.pay_once("shared", sale(100)).await?;
     let theirs = other.pay_once("shared", sale(100)).await?;
     assert_ne!(id(created(&mine))?, id(created(&theirs))?);
     assert!(!is_replay(&theirs));
-    for _ in 0..2 {
-        let api = one.api.header("idempotency-key", "shared")?;
-        let answer = api.post("/v1/customers", json!({"email": "a@example.com"})).await?;
-        created(&answer);
-        assert!(!is_replay(&answer), "elsewhere the header changes nothing");
-    }
     Ok(())
 }
 
@@ -138,9 +131,6 @@ async fn a_key_is_up_to_255_visible_ascii_characters() -> Result<()> {
     for bad in [&*"x".repeat(256), "a b", "", "caf\u{e9}", "\u{2603}", "a\tb"] {
         invalid(&merchant.pay_once(bad, sale(100)).await?, "Idempotency-Key");
     }
-    let api = merchant.api.header("idempotency-key", "a b")?;
-    let elsewhere = api.post("/v1/customers", json!({"email": "a@example.com"})).await?;
-    created(&elsewhere);
     for good in [&*"~".repeat(255), "!", "6f1c2a50-7f0b-4c0a-9b0e-000000000000"] {
         created(&merchant.pay_once(good, sale(100)).await?);
     }

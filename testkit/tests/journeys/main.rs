@@ -12,6 +12,7 @@ mod card_gateway;
 mod changes;
 mod collection;
 mod connections;
+mod creations;
 mod customers;
 mod deliveries;
 mod elements;

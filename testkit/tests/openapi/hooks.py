@@ -23,35 +23,36 @@ TEMPLATE = r"template\.(items|amountTax|amountDiscount)"  # what rows come to
 
 # A request that the schema allows may be refused with 422 for one of these fields alone, and only where it is listed.
 BEYOND_SCHEMA = {
-    "customers.create": [CUSTOM_FIELD],
+    "customers.create": [KEY, CUSTOM_FIELD],
     "customers.update": [CUSTOM_FIELD],
     "customers.list": [CURSOR],
-    "payment_methods.create": [TOKEN],
+    "payment_methods.create": [KEY, TOKEN],
     "payment_methods.list": [CURSOR],
     "payments.create": [TOKEN, FUNDING, KEY],
     "payments.list": [CURSOR],
     "payments.capture": [MORE_THAN_LEFT],
     "payments.refund": [MORE_THAN_LEFT],
     "tokens.create": [r"upstreamToken"],
-    "webhook_endpoints.create": [URL],
+    "webhook_endpoints.create": [KEY, URL],
     "webhook_endpoints.update": [URL],
     "webhook_endpoints.list": [CURSOR],
     "webhook_deliveries.list": [CURSOR],
+    "addresses.create": [KEY],
     "addresses.list": [CURSOR],
     "addresses.update": [r"customerId"],  # another customer than the address has
-    "plans.create": [r"intervalCount"],  # more than three years of the interval
+    "plans.create": [KEY, r"intervalCount"],  # more than three years of the interval
     "plans.list": [CURSOR],
-    "subscriptions.create": [r"startAt|timezone|paymentMethodId"],  # no room for a cycle, no such zone, a card of another
+    "subscriptions.create": [KEY, r"startAt|timezone|paymentMethodId"],  # no room for a cycle, no such zone, a card of another
     "subscriptions.list": [CURSOR],
-    "invoices.create": [TOTAL, DUE],
+    "invoices.create": [KEY, TOTAL, DUE],
     "invoices.list": [CURSOR],
     "invoices.schedule": [FUNDING, DUE],  # another customer's card, or an instant of a year that is none
     "invoices.attempts": [CURSOR],
     "test_clock.advance": [CLOCK],
-    "recurring_invoices.create": [DATES, TEMPLATE],
+    "recurring_invoices.create": [KEY, DATES, TEMPLATE],
     "recurring_invoices.update": [DATES, TEMPLATE, r"customerId"],  # another customer than it has
     "recurring_invoices.list": [CURSOR],
-    "payment_links.create": [r"expiresAt"],  # an instant that does not lie ahead, or of a year that is none
+    "payment_links.create": [KEY, r"expiresAt"],  # an instant that does not lie ahead, or of a year that is none
     "payment_links.list": [CURSOR],
 }
 

@@ -14,8 +14,9 @@ pub(crate) fn invoices_create() -> Sheet {
         "Create an invoice",
         "It is issued at once: `open`, with its number and its due date. Send `amount` alone, or `items`: then the total is \
          what they come to, with `amountTax` added and `amountDiscount` taken off. `paymentTerms` count days of the \
-         account's calendar, in its time zone, from the moment of issue. `Idempotency-Key` changes nothing.",
+         account's calendar, in its time zone, from the moment of issue.",
     )
+    .once()
     .takes::<InvoiceFields>(
         "InvoiceCreate",
         &["customerId", "currency"],

@@ -12,8 +12,9 @@ pub(crate) fn payment_links_create() -> Sheet {
     Sheet::new(
         "Create a payment link",
         "Its `url` is a page of this service where whoever has it may pay, once. A link always expires: by `expiresAt`, or \
-         30 days after its creation. `Idempotency-Key` changes nothing.",
+         30 days after its creation.",
     )
+    .once()
     .takes::<PaymentLinkFields>(
         "PaymentLinkCreate",
         &["amount", "currency"],

@@ -16,6 +16,7 @@ pub(crate) fn recurring_invoices_create() -> Sheet {
          once. A month without the `dayOfMonth` gives its last day, and the next one that has it has it again. \
          A test account that has 1,000 subscriptions and active recurring invoices gets 409.",
     )
+    .once()
     .takes::<RecurringInvoiceFields>(
         "RecurringInvoiceCreate",
         &["customerId", "cadence", "template"],

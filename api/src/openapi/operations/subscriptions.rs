@@ -13,8 +13,9 @@ pub(crate) fn subscriptions_create() -> Sheet {
         "Each cycle has an invoice, which is issued when its first day begins in `timezone` and collected at once. The dates \
          are `startAt` and every interval of the plan after it. The first cycle that is billed is the next one from today \
          on: today's at once, with this request; what lies before is not billed. A test account that has 1,000 \
-         subscriptions and active recurring invoices gets 409. `Idempotency-Key` changes nothing.",
+         subscriptions and active recurring invoices gets 409.",
     )
+    .once()
     .takes::<SubscriptionFields>(
         "SubscriptionCreate",
         &["customerId", "planId"],

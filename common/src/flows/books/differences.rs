@@ -217,7 +217,7 @@ pub async fn resolve_difference(
     .execute(&mut **act)
     .await?;
     let row = differences!("WHERE d.id = $1", id.uuid()).fetch_optional(&mut **act).await?;
-    let row = row.ok_or(Error::NotFound("difference"))?;
+    let row = row.ok_or_else(|| Error::no_such("difference", id))?;
     if updated.rows_affected() == 0 {
         act.rollback().await?;
         return Ok((row, None));

@@ -90,7 +90,7 @@ pub async fn compare_books(db: &PgPool, providers: &Providers, account: AccountI
     );
     let accounts = accounts.fetch_all(db).await?;
     if accounts.is_empty() {
-        return Err(Error::NotFound("account"));
+        return Err(Error::no_such("account", account));
     }
     let utc: TimeZone = "UTC".parse().map_err(|_| Error::internal("this machine does not know UTC"))?;
     let began = utc.beginning_of(day);

@@ -45,7 +45,7 @@ struct Account {
 /// [`Error::NotFound`].
 pub async fn why_invoice(db: &PgPool, clock: &Clock, id: InvoiceId) -> Result<WhyInvoice> {
     let account = sqlx::query_scalar!("SELECT account_id FROM invoices WHERE id = $1", id.uuid());
-    let account = account.fetch_optional(db).await?.ok_or(Error::NotFound("invoice"))?;
+    let account = account.fetch_optional(db).await?.ok_or_else(|| Error::no_such("invoice", id))?;
     let invoice = invoices::retrieve(db, account, id).await?;
     let now = accounts::now(db, account, clock.now()).await?;
     let mut why = Vec::new();

@@ -53,7 +53,7 @@ pub struct Story {
 /// [`Error::NotFound`].
 pub async fn story_of_payment(db: &PgPool, id: PaymentId) -> Result<Story> {
     let account = sqlx::query_scalar!("SELECT account_id FROM payments WHERE id = $1", id.uuid());
-    let account = account.fetch_optional(db).await?.ok_or(Error::NotFound("payment"))?;
+    let account = account.fetch_optional(db).await?.ok_or_else(|| Error::no_such("payment", id))?;
     let (payment, refunds) = payments::retrieve_with_refunds(db, account, id).await?;
     let operations = operations::of_payment(db, account, id).await?;
     // Ids carry the clock of the process that made them, or the account's, and rows Postgres': whichever is first, and some slack.

@@ -4,7 +4,7 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::id::{KeyId, ProviderAccountId, WebhookEndpointId};
+use crate::id::{CreationKeyId, KeyId, ProviderAccountId, WebhookEndpointId};
 
 /// A ciphertext and its row.
 pub(super) struct Sealed {
@@ -109,6 +109,8 @@ columns! {
     /// What signs beside it after a rotation.
     FormerWebhookSecret = "webhook_endpoints"."previous_secret", of WebhookEndpointId,
         in_use "deleted_at IS NULL AND previous_secret_until > clock_timestamp()";
+    /// Answers that hold a secret, for requests that are sent again.
+    KeptAnswer = "creation_keys"."sealed_answer", of CreationKeyId, in_use "true";
     /// By what providers know accounts.
     Credentials = "provider_accounts"."credentials", of ProviderAccountId, in_use "true";
 }

@@ -20,7 +20,7 @@ impl Books {
     /// One of each month from today on.
     async fn monthly(&self, caller: &Caller) -> RecurringInvoiceId {
         let new = rent(self.customer(caller, morning()).await, Unit::Month, None);
-        crate::flows::create_recurring_invoice(&self.db, caller, new, morning()).await.expect("dates").id
+        crate::flows::create_recurring_invoice(&self.db, caller, new, None, morning()).await.expect("dates").made().id
     }
 
     async fn run(&self, scope: Scope, limit: i64) -> usize {

@@ -145,7 +145,7 @@ async fn six_cadences_on_one_day_bill_it_once() {
     let books = Books::open().await;
     let caller = books.account(now).await;
     let new = rent(books.customer(&caller, now).await, Unit::Day, None);
-    let id = create_recurring_invoice(&books.db, &caller, new, now).await.expect("dates").id;
+    let id = create_recurring_invoice(&books.db, &caller, new, None, now).await.expect("dates").made().id;
     let billed = Billed { books: &books, caller: &caller, id, now };
     billed.run().await;
     for (unit, interval) in [(Unit::Week, 1), (Unit::Month, 1), (Unit::Year, 1), (Unit::Day, 2), (Unit::Week, 2)] {
@@ -170,7 +170,7 @@ fn days_of_invoices_only_grow() {
     check_cases(SEQUENCES, steps(), |steps| {
         runtime.block_on(async {
             let new = rent(books.customer(&caller, made).await, Unit::Day, None);
-            let id = create_recurring_invoice(&books.db, &caller, new, made).await.expect("dates").id;
+            let id = create_recurring_invoice(&books.db, &caller, new, None, made).await.expect("dates").made().id;
             let mut billed = Billed { books: &books, caller: &caller, id, now: made };
             for step in &steps {
                 billed.take(step).await;

@@ -79,7 +79,7 @@ const KINDS: [Kind; 5] = [
 
 async fn recurring_invoice(shop: &Shop) {
     let new = rent(shop.customer, Unit::Day, Some("2026-01-02"));
-    create_recurring_invoice(&shop.db, &shop.caller, new, at(MADE)).await.expect("made");
+    create_recurring_invoice(&shop.db, &shop.caller, new, None, at(MADE)).await.expect("made").made();
 }
 
 /// An invoice of a subscription, to be collected at once.
@@ -91,7 +91,7 @@ async fn owed(shop: &Shop) {
 async fn link(shop: &Shop) {
     let money = Money { minor: 500, currency: "USD".parse().expect("a currency") };
     let new = NewPaymentLink { money, description: None, expires_at: Some(at("2026-01-02T00:00:00Z")) };
-    create_payment_link(&shop.db, &shop.caller, new, at(MADE)).await.expect("a link");
+    create_payment_link(&shop.db, &shop.caller, new, None, at(MADE)).await.expect("a link").made();
 }
 
 async fn collect(db: &Db, scope: Scope) -> usize {

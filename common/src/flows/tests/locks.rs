@@ -6,6 +6,7 @@ use super::{Shop, at};
 use crate::accounts::Mode;
 use crate::crypto::{EncryptionKey, KeyRing};
 use crate::error::Error;
+use crate::flows::create_webhook_endpoint;
 use crate::webhooks::dispatch::{self, Attempted, Claimed, Failure};
 use crate::webhooks::endpoints::{self, EndpointUrl, NewEndpoint};
 
@@ -42,7 +43,8 @@ async fn two_workers_that_record_the_same_deliveries_do_not_wait_for_each_other(
     let url = EndpointUrl::parse("http://127.0.0.1:9/".into(), endpoints::policy(Mode::Test, true)).expect("a URL");
     let new = NewEndpoint { url, enabled_events: vec![] };
     let key = KeyRing::new(EncryptionKey::from_hex(&"00".repeat(32)).expect("a key"), vec![]);
-    let made = endpoints::create(&shop.db, &key, &shop.caller, new, at(NOW)).await.expect("an endpoint");
+    let made =
+        create_webhook_endpoint(&shop.db, &key, &shop.caller, new, None, at(NOW)).await.expect("an endpoint").made();
     let endpoint = made.endpoint.id;
     for round in 0..ROUNDS {
         let tell =

@@ -12,8 +12,9 @@ use crate::accounts::{self, AccountSettings, AccountTime, Caller, KeyKind, Mode,
 use crate::calendar::{PaymentTerms, Unit};
 use crate::capabilities::{Connected, Grants};
 use crate::crypto::Secret;
-use crate::customers::{self, CustomFields, NewCustomer};
+use crate::customers::{CustomFields, NewCustomer};
 use crate::db::{self, Db};
+use crate::flows::create_customer;
 use crate::id::{CustomerId, KeyId, ProviderAccountId};
 use crate::invoices::Item;
 use crate::providers::ProviderKind;
@@ -75,7 +76,7 @@ impl Books {
             external_id: None,
             custom_fields: CustomFields::default(),
         };
-        customers::create(&self.db, caller, new, now).await.expect("a customer").id
+        create_customer(&self.db, caller, new, None, now).await.expect("a customer").made().id
     }
 }
 

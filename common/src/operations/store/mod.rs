@@ -331,6 +331,19 @@ pub(super) async fn failure_code(
     Ok(code.fetch_optional(db).await?)
 }
 
+pub(super) async fn why_not_saved(
+    db: &PgPool,
+    account: AccountId,
+    card: PaymentMethodId,
+) -> Result<Option<FailureCode>> {
+    let code = sqlx::query_scalar!(
+        "SELECT failure_code FROM operations WHERE account_id = $1 AND payment_method_id = $2 AND kind = 'store_card'",
+        account.uuid(),
+        card.uuid()
+    );
+    Ok(code.fetch_optional(db).await?.flatten())
+}
+
 /// The state is compared as text, as it is wherever one payment is asked about: a plan by the index of everyone's unknown
 /// outcomes, made while there were few, would be kept while a provider is away and there are very many.
 pub(super) async fn another_refund_is_unknown(

@@ -26,7 +26,8 @@ pub enum Nature {
 }
 
 impl Nature {
-    const ALL: [Self; 9] = [
+    /// Every one.
+    pub const ALL: [Self; 9] = [
         Self::Approves,
         Self::Partial,
         Self::Declined,

@@ -3,6 +3,7 @@
 mod bodies;
 mod capture;
 mod expiry;
+mod external_ids;
 mod races;
 mod refund;
 mod unknown;

@@ -185,7 +185,7 @@ impl Case {
                 return merchant.payment(&sold).await;
             }
             Story::Settlement => return merchant.payment(&merchant.sold(1500).await?).await,
-            Story::Card => {
+            Story::Card | Story::Create(_) => {
                 let answer = merchant.api.post("/v1/customers", json!({"email": "ada@example.com"})).await?;
                 return Ok(created(&answer).clone());
             }
@@ -353,6 +353,7 @@ impl Case {
                 self.write("UPDATE payments SET inquiry_at = now() WHERE account_id = $1").await?;
                 world.push(INQUIRIES, self.only_payment().await?).await
             }
+            Story::Create(create) => self.create(create, url).await.map(drop),
             Story::Bill(bill) => self.drive_bill(bill, url).await,
         }
     }

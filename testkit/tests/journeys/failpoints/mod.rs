@@ -6,6 +6,7 @@
 
 mod billing;
 mod case;
+mod creating;
 mod faulty;
 mod payments;
 mod table;

@@ -72,6 +72,7 @@ impl Case {
             | Story::RefundInDoubt(_)
             | Story::Settlement
             | Story::Clock
+            | Story::Create(_)
             | Story::Webhook => true,
         })
     }
@@ -143,6 +144,7 @@ impl Case {
                 merchant.all_agree(subject, "sale 1500 settled", &events).await.map(drop)
             }
             Story::Webhook => self.is_heard().await,
+            Story::Create(create) => self.is_created_once(create).await,
             Story::Bill(bill) => self.check_bill(bill).await,
         }
     }

@@ -52,6 +52,8 @@ pub(super) enum Story {
     RefundAway(Class),
     /// A card is saved.
     Card,
+    /// Something is created under a key.
+    Create(Create),
     /// What invoices, links and subscriptions have of their own.
     Bill(Bill),
     /// A charge has settled, and the provider is asked.
@@ -60,6 +62,16 @@ pub(super) enum Story {
     Clock,
     /// An endpoint is told of a payment.
     Webhook,
+}
+
+/// What is created under a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Create {
+    Customer,
+    Address,
+    Plan,
+    Endpoint,
+    Link,
 }
 
 /// What is asked for of an invoice, a link or a subscription.
@@ -134,6 +146,12 @@ pub(super) const TABLE: &[Row] = &[
     row(Api, "change_payment.committed", Story::Refund(A)),
     row(Api, "save_card.written", Story::Card),
     row(Api, "save_card.committed", Story::Card),
+    row(Api, "create_customer.written", Story::Create(Create::Customer)),
+    row(Api, "create_customer.committed", Story::Create(Create::Customer)),
+    row(Api, "create_address.committed", Story::Create(Create::Address)),
+    row(Api, "create_plan.committed", Story::Create(Create::Plan)),
+    row(Api, "create_webhook_endpoint.committed", Story::Create(Create::Endpoint)),
+    row(Api, "create_payment_link.committed", Story::Create(Create::Link)),
     row(Api, "pay_page.written", Story::Bill(Bill::Page)),
     row(Api, "pay_page.written", Story::Bill(Bill::Link)),
     row(Api, "pay_page.committed", Story::Bill(Bill::Page)),

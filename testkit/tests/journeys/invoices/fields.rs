@@ -4,13 +4,13 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::{INVOICES, invoice, of_items, owed, row, shown};
-use crate::support::{cluster, created, id, invalid, merchant, not_found, ok, walk, with, without};
+use crate::support::{cluster, created, id, invalid, merchant, not_found, walk, with, without};
 
 #[tokio::test]
 async fn what_is_sent_is_kept_and_issued_at_once() -> Result<()> {
     let merchant = merchant().await?;
     let customer = merchant.customer().await?;
-    let answer = merchant.api.post(INVOICES, with(owed(&customer, 500), "unheardOf", 1)).await?;
+    let answer = merchant.api.post(INVOICES, owed(&customer, 500)).await?;
     let made = created(&answer);
     assert!(id(made)?.starts_with("inv_"));
     assert_eq!((&made["issuedAt"], &made["dueAt"]), (&made["createdAt"], &made["createdAt"]), "due on receipt");
@@ -124,18 +124,5 @@ async fn another_accounts_customer_is_as_unknown_as_any() -> Result<()> {
         invalid(&merchant.api.post(INVOICES, both).await?, "paymentTerms");
     }
     assert!(walk(&merchant.api, &format!("{INVOICES}?"), 100).await?.is_empty());
-    Ok(())
-}
-
-#[tokio::test]
-async fn an_idempotency_key_changes_nothing() -> Result<()> {
-    let merchant = merchant().await?;
-    let customer = merchant.customer().await?;
-    let once = merchant.api.header("idempotency-key", "invoice-1")?;
-    let first = once.post(INVOICES, owed(&customer, 100)).await?;
-    let second = once.post(INVOICES, owed(&customer, 100)).await?;
-    assert_eq!((&created(&first)["number"], &created(&second)["number"]), (&json!("INV-000001"), &json!("INV-000002")));
-    assert!(second.header("idempotent-replayed").is_none());
-    assert_eq!(ok(&merchant.api.get(INVOICES).await?)["data"].as_array().map(Vec::len), Some(2));
     Ok(())
 }

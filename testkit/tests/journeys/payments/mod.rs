@@ -3,6 +3,7 @@
 mod counted;
 mod envelope;
 mod fields;
+mod heads;
 mod lists;
 mod outcomes;
 mod slow;

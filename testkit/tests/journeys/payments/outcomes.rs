@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::support::{self, created, id, merchant, not_found, ok, payment, sale, with};
+use crate::support::{self, created, id, merchant, not_found, ok, payment, said_of, sale, with};
 
 /// RFC 3339 in UTC, to the millisecond.
 fn is_timestamp(value: &Value) -> bool {
@@ -92,7 +92,8 @@ async fn another_accounts_payment_is_as_unknown_as_any() -> Result<()> {
     unknown.replace_range(payment.len() - 4.., "0000");
     for path in [unknown.as_str(), "pay_", "nonsense", "cus_01ARZ3NDEKTSV4RRFFQ69G5FAV", &payment.to_lowercase()] {
         let answer = stranger.api.get(&format!("/v1/payments/{path}")).await?;
-        assert_eq!((answer.status, &answer.body), (404, &foreign.body), "{path}");
+        not_found(&answer);
+        assert_eq!(said_of(&answer, path), said_of(&foreign, &payment), "{path}");
     }
     Ok(())
 }

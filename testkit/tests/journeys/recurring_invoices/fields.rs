@@ -23,7 +23,7 @@ async fn what_is_sent_is_kept() -> Result<()> {
     let merchant = merchant().await?;
     let customer = merchant.customer().await?;
     let today = day(&merchant, 0).await?;
-    let least = json!({"customerId": customer, "cadence": {"unit": "daily"}, "unheardOf": 1,
+    let least = json!({"customerId": customer, "cadence": {"unit": "daily"},
         "template": {"currency": "usd", "items": [row("Rent", 1, 500)]}});
     let made = make(&merchant, least).await?;
     assert!(id(&made)?.starts_with("rinv_"));

@@ -35,6 +35,14 @@ pub(crate) fn refused<'a>(answer: &'a Answer, status: u16, code: &str) -> &'a Va
     assert_eq!(error["code"], code, "{}", answer.body);
     assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()), "{}", answer.body);
     assert_eq!(answer.header("content-type"), Some("application/json"));
+    assert_eq!(error["requestId"].as_str(), answer.header("request-id"), "{}", answer.body);
+    let documented = error["docUrl"].as_str().is_some_and(|url| url.ends_with(&format!("/docs#error-{code}")));
+    assert!(documented, "{}", answer.body);
+    assert_eq!(answer.header("www-authenticate"), (status == 401).then_some("Bearer"));
+    assert_eq!(
+        (answer.header("cache-control"), answer.header("x-content-type-options")),
+        (Some("no-store"), Some("nosniff"))
+    );
     error
 }
 
@@ -43,6 +51,12 @@ pub(crate) fn refused<'a>(answer: &'a Answer, status: u16, code: &str) -> &'a Va
 pub(crate) fn invalid(answer: &Answer, param: &str) {
     let error = refused(answer, 422, "invalid_request");
     assert_eq!(error["param"], param, "{}", answer.body);
+}
+
+/// All that an error says, but for the id that was asked for and the one of the request.
+pub(crate) fn said_of(answer: &Answer, id: &str) -> String {
+    let request = answer.header("request-id").unwrap_or("none");
+    String::from_utf8_lossy(&answer.bytes).replace(id, "{id}").replace(request, "{request}")
 }
 
 /// 404.

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use testkit::Cluster;
 use tokio::sync::OnceCell;
 
-pub(crate) use answers::{accepted, conflict, created, ids, invalid, not_found, ok, refused};
+pub(crate) use answers::{accepted, conflict, created, ids, invalid, not_found, ok, refused, said_of};
 pub(crate) use books::{Books, printed, uuid};
 pub(crate) use browser::{Browser, ORIGIN};
 pub(crate) use figures::figure;

@@ -18,7 +18,8 @@ const WITHOUT_A_KEY: &[(&str, &str)] = &[
 ];
 
 /// Columns that end like a name and name no row of ours.
-const NO_ROWS: &[&str] = &["operations.request_id", "customers.external_id", "api_keys.pepper_id"];
+const NO_ROWS: &[&str] =
+    &["operations.request_id", "customers.external_id", "refunds.external_id", "api_keys.pepper_id"];
 
 /// A foreign key: `(columns) → parent (parents)`.
 #[derive(Debug, sqlx::FromRow)]

@@ -7,6 +7,7 @@ mod estate;
 mod others;
 mod roles;
 mod stolen;
+mod unknown;
 
 use anyhow::{Context, Result};
 use reqwest::Method;
@@ -14,7 +15,7 @@ use testkit::{Answer, Client, Cluster};
 
 use self::{
     document::{Operation, Place, operations},
-    estate::{Estate, unknown},
+    estate::Estate,
 };
 
 /// Nothing falls due by itself in it: no scheduler runs.
@@ -49,7 +50,7 @@ impl Stranger<'_> {
             let key = self.key(operation).await?;
             for (place, kind) in &operation.slots {
                 let what = format!("{:?}: {} with another's {kind} in {place:?}", self.keys, operation.name);
-                let nothing = unknown(kind);
+                let nothing = estate::unknown(kind);
                 let of_nothing = self.ask(operation, key.as_ref(), place, &nothing).await?;
                 for theirs in self.of.owned.get(kind.as_str()).with_context(|| what.clone())? {
                     let answer = self.ask(operation, key.as_ref(), place, theirs).await?;
@@ -70,7 +71,7 @@ impl Stranger<'_> {
             operations.iter().partition(|operation| operation.method == Method::DELETE);
         for operation in first.into_iter().chain(last) {
             for (place, kind) in &operation.slots {
-                let (nothing, own) = (unknown(kind), self.own.own(kind));
+                let (nothing, own) = (estate::unknown(kind), self.own.own(kind));
                 let of_nothing = self.ask(operation, None, place, &nothing).await?;
                 let answer = self.ask(operation, None, place, &own).await?;
                 if told(&answer, &own) == told(&of_nothing, &nothing) {

@@ -4,7 +4,8 @@ use anyhow::Result;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{Estate, quiet, told, unknown};
+use super::estate::unknown;
+use super::{Estate, quiet, told};
 use crate::support::{Payer, created, id, ok, payment, sale};
 
 /// What a merchant names is named in his own account: of others with that name he hears nothing.

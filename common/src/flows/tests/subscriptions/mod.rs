@@ -10,10 +10,11 @@ use sqlx::AssertSqlSafe;
 use super::{Shop, at};
 use crate::accounts::Scope;
 use crate::error::Result;
-use crate::flows::{cancel_subscription, create_subscription, run_due_subscriptions};
+use crate::flows::{cancel_subscription, create_plan, create_subscription, run_due_subscriptions};
 use crate::id::SubscriptionId;
+use crate::idempotency::Made;
 use crate::money::Money;
-use crate::plans::{self, Creation, Interval, NewPlan, Plan};
+use crate::plans::{Creation, Interval, NewPlan, Plan};
 use crate::subscriptions::{self, NewSubscription, Subscription};
 
 /// Any batch: large enough to matter, small enough to be met.
@@ -23,7 +24,7 @@ impl Shop {
     async fn plan(&self, interval: Interval, interval_count: i32) -> Plan {
         let price = Money { minor: 2900, currency: "USD".parse().expect("a currency") };
         let new = NewPlan { name: "Gold".into(), price, interval, interval_count };
-        match plans::create(&self.db, self.caller.account_id, new, at("2020-01-01T00:00:00Z")).await.expect("a plan") {
+        match create_plan(&self.db, &self.caller, new, None, at("2020-01-01T00:00:00Z")).await.expect("a plan").made() {
             Creation::New(plan) | Creation::Existing(plan) => plan,
         }
     }
@@ -36,7 +37,7 @@ impl Shop {
             start_at: start_at.map(|day| day.parse().expect("a day")),
             timezone: zone.parse().expect("a zone"),
         };
-        create_subscription(&self.db, &self.caller, &new, at(now)).await
+        create_subscription(&self.db, &self.caller, &new, None, at(now)).await.map(Made::made)
     }
 
     /// One of a plan by days, months, …, in UTC.

@@ -1,0 +1,157 @@
+//! JSON read whole. A key that an object has twice has two values, and which of them counts differs from reader to reader; so
+//! it is refused.
+
+use std::fmt;
+
+use common::card_number::shown;
+use common::error::Error;
+use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// Reads a document.
+///
+/// # Errors
+/// 422 without a field for what is not JSON; 422 naming the first key that stands twice in one object.
+pub(super) fn parse(bytes: &[u8]) -> Result<Value, Error> {
+    let (mut path, mut twice) = (String::new(), None);
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let read = Reader { path: &mut path, twice: &mut twice }.deserialize(&mut reader);
+    let value = read.and_then(|value| reader.end().map(|()| value)).map_err(|error| {
+        Error::invalid("", format!("the body is not JSON: line {}, column {}", error.line(), error.column()))
+    })?;
+    match twice {
+        Some(param) => {
+            let message = format!("{param} must be sent once");
+            Err(Error::invalid(param, message))
+        }
+        None => Ok(value),
+    }
+}
+
+/// The path of a field within the object at `path`. Its name is another's words.
+pub(crate) fn field(path: &str, name: &str) -> String {
+    let name = if name.is_empty() { "(empty name)".to_owned() } else { shown(name) };
+    if path.is_empty() { name } else { format!("{path}.{name}") }
+}
+
+/// Builds a value, and remembers where the first repeated key stands.
+struct Reader<'a> {
+    path: &'a mut String,
+    twice: &'a mut Option<String>,
+}
+
+impl Reader<'_> {
+    /// Reads what stands one step further.
+    fn step<T>(&mut self, longer: String, read: impl FnOnce(Reader<'_>) -> T) -> T {
+        let outer = std::mem::replace(self.path, longer);
+        let done = read(Reader { path: &mut *self.path, twice: &mut *self.twice });
+        *self.path = outer;
+        done
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Reader<'_> {
+    type Value = Value;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Reader<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("not a number"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Value, A::Error> {
+        let mut read = Vec::new();
+        loop {
+            let path = format!("{}[{}]", self.path, read.len());
+            match self.step(path, |reader| items.next_element_seed(reader))? {
+                Some(item) => read.push(item),
+                None => return Ok(Value::Array(read)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<Value, A::Error> {
+        let mut read = Map::new();
+        while let Some(key) = fields.next_key::<String>()? {
+            let path = field(self.path, &key);
+            let value = self.step(path, |reader| fields.next_value_seed(reader))?;
+            if read.contains_key(&key) {
+                self.twice.get_or_insert_with(|| field(self.path, &key));
+            }
+            read.insert(key, value);
+        }
+        Ok(Value::Object(read))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::fuzz::{check, json as mutated};
+
+    use super::*;
+
+    fn twice(text: &str) -> String {
+        match parse(text.as_bytes()) {
+            Err(Error::Invalid { param, .. }) => param.into_owned(),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_key_that_stands_twice_is_named_at_any_depth() {
+        assert_eq!(twice(r#"{"amount": 1, "amount": 1}"#), "amount");
+        assert_eq!(twice(r#"{"a": [{}, {"b": {"c": null, "\u0063": 2}}]}"#), "a[1].b.c");
+        assert_eq!(twice(r#"{"": 1, "": 1}"#), "(empty name)");
+        assert_eq!(twice(r#"{"4242424242424242": 1, "4242424242424242": 2}"#), "(a number that is not repeated)");
+        // What is not JSON has no keys.
+        assert_eq!(twice(r#"{"a": 1, "a": 2"#), "");
+        assert!(parse(br#"{"a": {"b": 1}, "b": [{"a": 1}, {"a": 1}]}"#).is_ok());
+    }
+
+    #[test]
+    fn everything_else_is_read_as_by_others() {
+        let whole = serde_json::json!({"a": [1, -1, 1.5, 1e300, "x", true, null, {"b": {}}], "c": 18_446_744_073_709_551_615_u64});
+        check(mutated(whole), |bytes| match (parse(&bytes), serde_json::from_slice::<Value>(&bytes)) {
+            (Ok(read), Ok(expected)) => assert_eq!(read, expected),
+            (Err(Error::Invalid { param, .. }), Err(_)) => assert_eq!(param, ""),
+            (Err(Error::Invalid { message, .. }), Ok(_)) => {
+                assert!(message.ends_with("must be sent once"), "{message}")
+            }
+            (read, expected) => panic!("{read:?} {expected:?}"),
+        });
+    }
+}
