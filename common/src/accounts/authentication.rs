@@ -59,6 +59,16 @@ impl Keys {
         self.believed_for
     }
 
+    /// Whether this process has read this very key as valid before, however long ago, and nothing to the contrary since. It may
+    /// have been revoked meanwhile: [`Self::authenticate`] says.
+    pub fn has_seen(&self, text: &str) -> bool {
+        let hash = key_id(text).and_then(|id| {
+            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.get(&id).map(|known| Arc::clone(&known.hash))
+        });
+        hash.is_some_and(|hash| self.peppers.match_any(text, &hash))
+    }
+
     /// Finds who holds the key: one round trip at most, and while a pepper is rotated sometimes one more.
     ///
     /// # Errors
@@ -113,12 +123,10 @@ impl Keys {
             return Err(AuthError::Refused);
         };
         let found = Known { read_at, hash: hash.into(), pepper_id, caller: Arc::new(caller) };
-        if !self.believed_for.is_zero() {
-            if known.len() >= MOST_KEYS {
-                known.clear();
-            }
-            known.insert(id, found.clone());
+        if known.len() >= MOST_KEYS {
+            known.clear();
         }
+        known.insert(id, found.clone());
         Ok(found)
     }
 }

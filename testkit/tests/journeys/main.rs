@@ -39,5 +39,6 @@ mod support;
 mod test_clock;
 mod tokens;
 mod transport;
+mod visitors;
 mod walls;
 mod webhooks;
