@@ -45,13 +45,12 @@ async fn let_secret_in(State((app, door)): State<(App, Door)>, request: Request,
     let Known { caller, mut request, nonce, charged } = authenticate(&app, request).await?;
     if caller.key_kind != KeyKind::Secret {
         // The bucket of a publishable key is for the visitors of a shop: the address pays for this.
-        let verdict = match charged {
-            Some(verdict) => verdict,
-            None => app.limits.take_unknown(address_of(&request)).await,
-        };
         let wrong =
             Refusal::wrong_kind("a publishable key starts checkout sessions and exchanges tokens, nothing else");
-        return Ok(limited(verdict, wrong));
+        return match charged {
+            Some(verdict) => Ok(limited(verdict, wrong)),
+            None => Err(counted(&app, address_of(&request), wrong).await),
+        };
     }
     let charged = charged.map(|_| address_of(&request));
     let verdict = app.limits.take_key(&caller, charged).await;
@@ -165,11 +164,11 @@ async fn use_once(app: &App, caller: &Caller, nonce: &str) -> Answer<()> {
 }
 
 /// Finds out whose key it is, and whether a live request is signed by its holder. Whoever fails is counted by address, and whoever
-/// has failed too often is refused before the database is asked. A key that this process knows to be good is not: nobody shuts
-/// a merchant out by guessing from the address that both of them have.
+/// has failed too often is refused before the database is asked. A secret key that this process knows to be good is not: nobody
+/// shuts a merchant out by guessing from the address that both of them have.
 async fn authenticate(app: &App, request: Request) -> Answer<Known> {
     let address = address_of(&request);
-    let known = key_of(request.headers()).is_ok_and(|key| app.keys.has_seen(key));
+    let known = key_of(request.headers()).is_ok_and(|key| app.keys.has_seen_secret(key));
     let charged = match known {
         true => None,
         false => Some(app.limits.take_unknown(address).await),

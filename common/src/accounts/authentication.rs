@@ -9,7 +9,7 @@ use sqlx::PgPool;
 
 use super::keys::key_id;
 use super::rehash::{Tries, rehash};
-use super::{AccountTime, Caller, Mode, Rate};
+use super::{AccountTime, Caller, KeyKind, Mode, Rate};
 use crate::capabilities::{Connected, Grants, Operation};
 use crate::crypto::Peppers;
 use crate::id::KeyId;
@@ -59,12 +59,14 @@ impl Keys {
         self.believed_for
     }
 
-    /// Whether this process has read this very key as valid before, however long ago, and nothing to the contrary since. It may
-    /// have been revoked meanwhile: [`Self::authenticate`] says.
-    pub fn has_seen(&self, text: &str) -> bool {
+    /// Whether this process has read this very secret key as valid before, however long ago, and nothing to the contrary since. It
+    /// may have been revoked meanwhile: [`Self::authenticate`] says. Everybody has a publishable key, so that says nothing of who
+    /// comes with it.
+    pub fn has_seen_secret(&self, text: &str) -> bool {
         let hash = key_id(text).and_then(|id| {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            known.get(&id).map(|known| Arc::clone(&known.hash))
+            let known = known.get(&id).filter(|known| known.caller.key_kind == KeyKind::Secret);
+            known.map(|known| Arc::clone(&known.hash))
         });
         hash.is_some_and(|hash| self.peppers.match_any(text, &hash))
     }

@@ -177,6 +177,11 @@ async fn who_guesses_keys_is_refused_before_the_database_is_asked() -> Result<()
     for _ in 0..20 {
         ok(&at(1, &account.secret_key, "192.0.2.9")?.get("/v1/payments").await?);
     }
+    // Everybody has a publishable key, so its address is counted where it is of no use.
+    let page = at(0, &account.publishable_key, "192.0.2.11")?;
+    let answers = together(20, async |_| page.get("/v1/payments").await).await?;
+    let told = answers.iter().filter(|answer| answer.status == 403).count();
+    assert!((4..15).contains(&told) && answers.iter().any(|answer| answer.status == 429), "{told} of 20");
     let other = at(0, &wrong, "192.0.2.10")?;
     let guesser = at(0, &wrong, "192.0.2.7")?;
     eventually("the end of the bucket", async || {
