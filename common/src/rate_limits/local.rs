@@ -1,4 +1,4 @@
-//! Buckets of this process alone.
+//! Buckets of this process: of what it has let in itself.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::{Bucket, Taken};
 
-/// Buckets kept at most. At that many the full ones are forgotten, and if none is full, all are.
+/// Buckets kept at most. At that many the full ones are forgotten, and if few are full, all are.
 const MAX_BUCKETS: usize = 100_000;
 
 /// The theoretical arrival time of the next request of each bucket that is not full, in microseconds since the start.
@@ -36,7 +36,8 @@ impl Local {
         }
         if arrivals.len() >= MAX_BUCKETS {
             arrivals.retain(|_, arrival| *arrival > now);
-            if arrivals.len() >= MAX_BUCKETS {
+            // Not to look through all of them again with the next request.
+            if arrivals.len() > MAX_BUCKETS / 2 {
                 arrivals.clear();
             }
         }

@@ -1,5 +1,5 @@
-//! Rate limits: buckets by the generic cell rate algorithm (GCRA), kept in Redis for all processes together. While Redis is away, or
-//! where there is none, each process keeps them by itself.
+//! Rate limits: buckets by the generic cell rate algorithm (GCRA), kept in Redis for all processes together, and in each process
+//! too. While Redis is away, or where there is none, the latter alone count.
 //!
 //! Several buckets are taken from in one round trip: a request takes one from each of them, or from none. What a request has
 //! taken can be given back once it is known that it should not count.
@@ -96,14 +96,25 @@ impl RateLimits {
         self.exchange(&[], buckets).await;
     }
 
-    /// Gives one back to each of the latter buckets and takes one from each of the former, in one round trip.
+    /// Gives one back to each of the latter buckets and takes one from each of the former, in one round trip. A process keeps its own
+    /// count as well: what that refuses costs Redis nothing, and when Redis does not answer nobody begins with a full bucket.
     pub async fn exchange(&self, take: &[Bucket], give_back: &[Bucket]) -> Taken {
-        if let Some(shared) = &self.shared
-            && let Some(taken) = shared.exchange(take, give_back).await
-        {
-            return taken;
+        let here = self.local.exchange(take, give_back);
+        let Some(shared) = &self.shared else { return here };
+        if let Taken::Refused { .. } = here {
+            if !give_back.is_empty() {
+                shared.exchange(&[], give_back).await;
+            }
+            return here;
         }
-        self.local.exchange(take, give_back)
+        match shared.exchange(take, give_back).await {
+            Some(Taken::Refused { by, wait_us }) => {
+                self.local.exchange(&[], take);
+                Taken::Refused { by, wait_us }
+            }
+            Some(allowed @ Taken::Allowed { .. }) => allowed,
+            None => here,
+        }
     }
 }
 

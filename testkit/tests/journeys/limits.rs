@@ -109,7 +109,8 @@ async fn without_redis_each_process_limits_by_itself() -> Result<()> {
         let began = Instant::now();
         let answers = together(15, async |_| api.get(PATH).await).await?;
         let through = allowed(&answers);
-        assert!((5..=5 + refilled(began)).contains(&through), "{through} of 15 were let in");
+        // The first has let one in before.
+        assert!((4..=5 + refilled(began)).contains(&through), "{through} of 15 were let in");
         for answer in &answers {
             state(answer, "\"key\";q=5;w=5");
             if answer.status == 429 {

@@ -151,6 +151,23 @@ async fn pages_are_limited_by_address_across_processes_and_by_network() -> Resul
 }
 
 #[tokio::test]
+async fn a_limit_that_is_used_up_stays_so_when_redis_goes_away() -> Result<()> {
+    let mut cluster = cluster_with(1, &[("PAGE_RATE_LIMIT", "1".to_owned())]).await?;
+    let page = Client::new(&cluster.api_url(0))?;
+    let began = tokio::time::Instant::now();
+    let flood = async || {
+        let answers = together(30, async |_| page.get("/pay/l/nothing").await).await?;
+        anyhow::Ok(answers.iter().filter(|answer| answer.status == 404).count())
+    };
+    let before = flood().await?;
+    cluster.redis.kill9()?;
+    let through = before + flood().await?;
+    let most = 5 + 1 + usize::try_from(began.elapsed().as_secs())?;
+    assert!((5..=most).contains(&through), "{before}, and {through} in all: {most} at most");
+    Ok(())
+}
+
+#[tokio::test]
 async fn who_guesses_keys_is_refused_before_the_database_is_asked() -> Result<()> {
     let builder = Cluster::builder().own_postgres().env("TRUSTED_PROXIES", "127.0.0.1");
     let mut cluster = builder.env("UNAUTHENTICATED_RATE_LIMIT", "1").api(2).worker(1).start().await?;
