@@ -1,4 +1,4 @@
-//! Who may come in: origin, key, kind of key, capability, in this order (docs/api.md, Order of checks).
+//! Who may come in: limits by address, key, kind of key, origin, capability, limit of the key (docs/api.md, Order of checks).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use axum::Router;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::header::{AUTHORIZATION, ORIGIN};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method};
+use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 use common::accounts::{Caller, KeyKind, Mode};
 use common::capabilities::Operation;
@@ -21,6 +21,7 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 use crate::answer::{Answer, Refusal};
 use crate::app::App;
 use crate::endpoint::Door;
+use crate::limits::Verdict;
 use crate::pages::html::address_of;
 use crate::{again, body, signing};
 
@@ -42,19 +43,50 @@ pub(crate) fn secret(app: &App, door: Door, handler: MethodRouter<App>) -> Metho
 }
 
 async fn let_secret_in(State((app, door)): State<(App, Door)>, request: Request, next: Next) -> Answer {
-    let known = authenticate(&app, request).await?;
-    within_limits(&app, known, next, |caller| {
-        if caller.key_kind != KeyKind::Secret {
-            return Err(Refusal::wrong_kind(
-                "a publishable key starts checkout sessions and exchanges tokens, nothing else",
-            ));
-        }
-        if matches!(door, Door::TestSecret(_)) && caller.livemode() {
-            return Err(Refusal::wrong_kind("this operation is for test accounts alone"));
-        }
-        door.operation().map_or(Ok(()), |operation| Ok(caller.require(operation)?))
-    })
-    .await
+    let Known { caller, mut request, nonce, charged } = authenticate(&app, request).await?;
+    if caller.key_kind != KeyKind::Secret {
+        // The bucket of a publishable key is for the visitors of a shop: the address pays for this.
+        let wrong =
+            Refusal::wrong_kind("a publishable key starts checkout sessions and exchanges tokens, nothing else");
+        return match charged {
+            Some(verdict) => Ok(limited(verdict, wrong)),
+            None => Err(counted(&app, address_of(&request), wrong).await),
+        };
+    }
+    let charged = charged.map(|_| address_of(&request));
+    let verdict = app.limits.take_key(&caller, charged).await;
+    if !verdict.allowed() {
+        return Err(Refusal::too_many(verdict));
+    }
+    // After the limit: who comes too often costs the database nothing.
+    if let Some(nonce) = nonce
+        && let Err(refusal) = use_once(&app, &caller, &nonce).await
+    {
+        let refusal = counted(&app, address_of(&request), refusal).await;
+        return Ok(limited(verdict, refusal));
+    }
+    if let Err(refusal) = may(&caller, door) {
+        return Ok(limited(verdict, refusal));
+    }
+    request.extensions_mut().insert(caller);
+    Ok(limited(verdict, next.run(request).await))
+}
+
+/// What the route asks of a secret key.
+fn may(caller: &Caller, door: Door) -> Answer<()> {
+    if matches!(door, Door::TestSecret(_)) && caller.livemode() {
+        return Err(Refusal::wrong_kind("this operation is for test accounts alone"));
+    }
+    door.operation().map_or(Ok(()), |operation| Ok(caller.require(operation)?))
+}
+
+/// An answer that says how the bucket stands from which its request was taken, unless it says how another does.
+fn limited(verdict: Verdict, answer: impl IntoResponse) -> Response {
+    let mut response = answer.into_response();
+    if !response.headers().contains_key("ratelimit") {
+        verdict.write(response.headers_mut());
+    }
+    response
 }
 
 /// Routes for browsers: publishable keys, CORS for any origin (a preflight carries no key), and this entitlement.
@@ -79,27 +111,43 @@ async fn let_browser_in(State((app, operation)): State<(App, Operation)>, reques
     let origin = (operation == Operation::CheckoutSessionsCreate)
         .then(|| request.headers().get(ORIGIN).cloned().ok_or_else(Refusal::no_origin))
         .transpose()?;
-    let known = authenticate(&app, request).await?;
-    // The key is public, and its bucket all visitors': no one of them empties it.
-    let verdict = app.limits.take_payer(address_of(&known.request));
+    let address = address_of(&request);
+    let verdict = app.limits.take_page(address).await;
     if !verdict.allowed() {
         return Err(Refusal::too_many(verdict));
     }
-    within_limits(&app, known, next, |caller| {
-        if caller.key_kind != KeyKind::Publishable {
-            return Err(Refusal::wrong_kind("a secret key must never be used in a browser"));
-        }
-        let allowed = |origin: &[u8]| caller.allowed_origins.iter().any(|allowed| allowed.as_bytes() == origin);
-        if let Some(origin) = origin.filter(|origin| !allowed(origin.as_bytes())) {
-            return Err(Refusal::unauthenticated(format!(
-                "the origin {:?} is not on the account's allow-list; an operator allows it with: ctl accounts set ACCOUNT \
-                 --origin …, naming every origin that is to be allowed",
-                shown(&String::from_utf8_lossy(origin.as_bytes()))
-            )));
-        }
-        Ok(caller.require(operation)?)
-    })
-    .await
+    let caller = app.keys.authenticate(key_of(request.headers())?).await?;
+    if let Err(refusal) = may_in_a_browser(&caller, operation, origin.as_ref()) {
+        return Ok(limited(verdict, refusal));
+    }
+    // The key is public, and its bucket all visitors': what is refused before it, or by the handler, costs the address alone.
+    let verdict = app.limits.take_visitor(&caller, address).await;
+    if !verdict.allowed() {
+        return Err(Refusal::too_many(verdict));
+    }
+    let mut request = request;
+    request.extensions_mut().insert(Arc::clone(&caller));
+    let response = next.run(request).await;
+    if response.status().is_client_error() {
+        app.limits.give_back(&caller).await;
+    }
+    Ok(limited(verdict, response))
+}
+
+/// What a route for browsers asks of a key and of a page.
+fn may_in_a_browser(caller: &Caller, operation: Operation, origin: Option<&HeaderValue>) -> Answer<()> {
+    if caller.key_kind != KeyKind::Publishable {
+        return Err(Refusal::wrong_kind("a secret key must never be used in a browser"));
+    }
+    let allowed = |origin: &HeaderValue| caller.allowed_origins.iter().any(|one| one.as_bytes() == origin.as_bytes());
+    if let Some(origin) = origin.filter(|origin| !allowed(origin)) {
+        return Err(Refusal::unauthenticated(format!(
+            "the origin {:?} is not on the account's allow-list; an operator allows it with: ctl accounts set ACCOUNT \
+             --origin …, naming every origin that is to be allowed",
+            shown(&String::from_utf8_lossy(origin.as_bytes()))
+        )));
+    }
+    Ok(caller.require(operation)?)
 }
 
 /// A request whose key is known.
@@ -108,26 +156,8 @@ struct Known {
     request: Request,
     /// Of a signed one: good once.
     nonce: Option<String>,
-}
-
-/// Takes one request from the key's bucket, uses its nonce up, checks what the route asks of the key, and goes on. The bucket's
-/// state is told with every answer. Who comes too often costs the database nothing.
-async fn within_limits(app: &App, known: Known, next: Next, check: impl FnOnce(&Caller) -> Answer<()>) -> Answer {
-    let Known { caller, mut request, nonce } = known;
-    let verdict = app.limits.take(&caller).await;
-    if let (true, Some(nonce)) = (verdict.allowed(), nonce) {
-        use_once(app, &caller, &nonce).await.map_err(|refusal| counted(app, address_of(&request), refusal))?;
-    }
-    let admitted = if verdict.allowed() { check(&caller) } else { Err(Refusal::too_many(verdict)) };
-    let mut response = match admitted {
-        Ok(()) => {
-            request.extensions_mut().insert(caller);
-            next.run(request).await
-        }
-        Err(refusal) => refusal.into_response(),
-    };
-    verdict.write(response.headers_mut());
-    Ok(response)
+    /// What its address was charged before the key was known to be good, if it was.
+    charged: Option<Verdict>,
 }
 
 async fn use_once(app: &App, caller: &Caller, nonce: &str) -> Answer<()> {
@@ -138,26 +168,45 @@ async fn use_once(app: &App, caller: &Caller, nonce: &str) -> Answer<()> {
     }
 }
 
-/// Finds out whose key it is, and whether a live request is signed by its holder. Whoever fails is counted by address.
+/// Finds out whose key it is, and whether a live request is signed by its holder. Whoever fails is counted by address, and whoever
+/// has failed too often is refused before the database is asked. A secret key that this process knows to be good is not: nobody
+/// shuts a merchant out by guessing from the address that both of them have.
 async fn authenticate(app: &App, request: Request) -> Answer<Known> {
     let address = address_of(&request);
-    identify(app, request).await.map_err(|refusal| counted(app, address, refusal))
+    let known = key_of(request.headers()).is_ok_and(|key| app.keys.has_seen_secret(key));
+    let charged = match known {
+        true => None,
+        false => Some(app.limits.take_unknown(address).await),
+    };
+    if let Some(verdict) = charged.filter(|verdict| !verdict.allowed()) {
+        return Err(Refusal::too_many(verdict));
+    }
+    match identify(app, request).await {
+        Ok((caller, request, nonce)) => Ok(Known { caller, request, nonce, charged }),
+        Err(refusal) if refusal.status().is_server_error() => {
+            // Nothing was found out about the key.
+            if charged.is_some() {
+                app.limits.give_back_unknown(address).await;
+            }
+            Err(refusal)
+        }
+        Err(refusal) if charged.is_some() => Err(refusal),
+        Err(refusal) => Err(counted(app, address, refusal).await),
+    }
 }
 
-fn counted(app: &App, address: IpAddr, refusal: Refusal) -> Refusal {
-    let verdict = app.limits.take_stranger(address);
+async fn counted(app: &App, address: IpAddr, refusal: Refusal) -> Refusal {
+    let verdict = app.limits.take_unknown(address).await;
     if verdict.allowed() { refusal } else { Refusal::too_many(verdict) }
 }
 
-async fn identify(app: &App, request: Request) -> Answer<Known> {
-    let key = bearer(request.headers())
-        .ok_or_else(|| Refusal::unauthenticated("one header Authorization: Bearer <API key> is required"))?;
-    let caller = app.keys.authenticate(key).await?;
+async fn identify(app: &App, request: Request) -> Answer<(Arc<Caller>, Request, Option<String>)> {
+    let caller = app.keys.authenticate(key_of(request.headers())?).await?;
     if caller.mode == Mode::Live && caller.key_kind == KeyKind::Secret {
         let (request, nonce) = check_signature(app, &caller, request).await?;
-        return Ok(Known { caller, request, nonce: Some(nonce) });
+        return Ok((caller, request, Some(nonce)));
     }
-    Ok(Known { caller, request, nonce: None })
+    Ok((caller, request, None))
 }
 
 /// Reads the body to check its digest, and gives the request back whole, with its nonce.
@@ -178,6 +227,10 @@ async fn check_signature(app: &App, caller: &Caller, request: Request) -> Answer
     Ok((Request::from_parts(parts, body.into()), nonce))
 }
 
+fn key_of(headers: &HeaderMap) -> Answer<&str> {
+    bearer(headers).ok_or_else(|| Refusal::unauthenticated("one header Authorization: Bearer <API key> is required"))
+}
+
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut sent = headers.get_all(AUTHORIZATION).iter();
     // Of two, a balancer may have read the other.
@@ -188,7 +241,6 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
     use proptest::prelude::*;
     use testkit::fuzz::{check, mutated, texts};
 

@@ -24,7 +24,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use common::accounts::Keys;
+use common::accounts::{self, Keys};
 use common::clock::Clock;
 use common::db::Db;
 use common::{config, db, flows, public_url, queues, server, telemetry};
@@ -44,7 +44,6 @@ async fn main() -> Result<()> {
     queues::count_posts_from_nought();
     flows::count_billing_from_nought();
     routes::count_failures_from_nought();
-    metrics::counter!("rate_limits_unshared_total").increment(0);
     let redis = config::redis()?;
     let pool = db::pool(&config::database_url()?, config::database_pool(DATABASE_POOL)?, "api")?;
     let publisher = Publisher::connect(&redis);
@@ -60,8 +59,8 @@ async fn main() -> Result<()> {
         clock,
         keys: Arc::new(Keys::new(pool.clone(), peppers, config::key_cache()?)),
         encryption,
-        limits: Limits::new(&redis, config::page_rate_limit()?),
-        public_url: base.into(),
+        limits: Limits::new(&redis, config::api_limits()?),
+        public_url: base.clone().into(),
         card_gateway_url: config::card_gateway_public_url()?.map(Into::into),
         webhook_loopback: config::webhook_loopback()?,
         publisher,
@@ -82,6 +81,7 @@ async fn main() -> Result<()> {
         if !unchecked {
             flows::keys_fit(&pool, &keys).await?;
         }
+        accounts::public_url_fits(&pool, &base).await?;
         ready.has_started();
         anyhow::Ok(())
     };
@@ -93,7 +93,8 @@ async fn main() -> Result<()> {
         internal.drain();
     };
     let publisher = app.publisher.clone();
-    let mut serving = pin!(server::serve(listener, routes::router(app), listening, draining, farewell));
+    let mut serving =
+        pin!(server::serve(listener, server::hardened(routes::router(app), &base), listening, draining, farewell));
     tokio::select! {
         // Until it is known, requests that come are answered as well as they can be.
         checked = checking => { checked?; serving.await }

@@ -8,7 +8,7 @@ use crate::crypto::{EncryptionKey, KeyRing, Pepper, Peppers, Secret};
 use crate::network::{Network, Proxies};
 use crate::server::Listening;
 
-/// How often Postgres is asked again whether the keys fit when it does not answer.
+/// How often Postgres is asked again whether the environment fits when it does not answer.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// A variable that is missing or unusable. It never repeats the value, which may be a secret.
@@ -210,16 +210,18 @@ pub fn keys_unchecked() -> Result<bool, ConfigError> {
     switch("KEYS_UNCHECKED")
 }
 
-/// Returns when it is known that the keys fit what is stored. `look` says which variable has one that does not; until Postgres
-/// answers, it is asked again.
+/// Returns when it is known that the environment fits what is stored. `look` says which variable does not; until Postgres answers,
+/// it is asked again.
 ///
 /// # Errors
 /// One does not. The process must not go on.
-pub async fn keys_fit<E: Display>(look: impl AsyncFn() -> Result<Option<ConfigError>, E>) -> Result<(), ConfigError> {
+pub async fn fits<E: Display>(look: impl AsyncFn() -> Result<Option<ConfigError>, E>) -> Result<(), ConfigError> {
     loop {
         match look().await {
             Ok(wrong) => return wrong.map_or(Ok(()), Err),
-            Err(error) => tracing::warn!(%error, "the keys could not be checked; trying again"),
+            Err(error) => {
+                tracing::warn!(%error, "the environment could not be checked against what is stored; trying again")
+            }
         }
         tokio::time::sleep(AGAIN_AFTER).await;
     }
@@ -259,15 +261,39 @@ pub fn key_cache() -> Result<Duration, ConfigError> {
     }
 }
 
-/// `PAGE_RATE_LIMIT`: requests a second that one address may make to payment pages and with publishable keys, 20 if not set.
+/// Limits to the requests of a client address at the api.
+#[derive(Clone, Copy, Debug)]
+pub struct ApiLimits {
+    /// `PAGE_RATE_LIMIT`: requests a second to payment pages and with publishable keys, 20 if not set.
+    pub page: u32,
+    /// `UNAUTHENTICATED_RATE_LIMIT`: requests a second whose key is missing, wrong, or not known to be good, 50 if not set.
+    pub unknown: u32,
+    /// `ADDRESS_SHARE`: how much of the rate limit of a publishable key one address may use, in percent, 20 if not set.
+    pub key_share: u32,
+}
+
+/// What the environment sets of the api's limits by address.
 ///
 /// # Errors
-/// It is not a number from 1 on.
-pub fn page_rate_limit() -> Result<u32, ConfigError> {
-    const NAME: &str = "PAGE_RATE_LIMIT";
-    match number_or(NAME, 20)? {
-        0 => Err(ConfigError { name: NAME, problem: "is not at least 1" }),
-        limit => Ok(limit),
+/// One of them is not a number in its range.
+pub fn api_limits() -> Result<ApiLimits, ConfigError> {
+    const SHARE: &str = "ADDRESS_SHARE";
+    let key_share = match number_or(SHARE, 20)? {
+        share @ 1..=100 => share,
+        _ => return Err(ConfigError { name: SHARE, problem: "is not a percentage from 1 to 100" }),
+    };
+    let (page, unknown) = (rate("PAGE_RATE_LIMIT", 20)?, rate("UNAUTHENTICATED_RATE_LIMIT", 50)?);
+    Ok(ApiLimits { page, unknown, key_share })
+}
+
+/// Requests a second: a number from 1 on, `default` if not set.
+///
+/// # Errors
+/// It is not such a number.
+pub fn rate(name: &'static str, default: u32) -> Result<u32, ConfigError> {
+    match number_or(name, default)? {
+        0 => Err(ConfigError { name, problem: "is not at least 1" }),
+        rate => Ok(rate),
     }
 }
 

@@ -20,6 +20,7 @@ pub mod network;
 pub mod page;
 pub mod proof;
 pub mod public_url;
+pub mod rate_limits;
 pub mod schema;
 pub mod server;
 pub mod telemetry;

@@ -8,12 +8,22 @@ pub use self::proxies::{Network, Proxies};
 
 /// What a provider gives to one customer at least: whoever has one address of IPv6 has all that begin with these bits.
 const NETWORK: u128 = !0 << 64;
+/// What a provider gives to a customer who asks for more: 65,536 of these networks.
+const REGION: u128 = !0 << 80;
 
 /// Whoever is counted together with this address.
 pub fn place(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & NETWORK).into(),
+    }
+}
+
+/// The /48 that an address of IPv6 lies in; none for one of IPv4.
+pub fn region(address: IpAddr) -> Option<IpAddr> {
+    match address.to_canonical() {
+        IpAddr::V4(_) => None,
+        IpAddr::V6(address) => Some(Ipv6Addr::from_bits(address.to_bits() & REGION).into()),
     }
 }
 

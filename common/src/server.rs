@@ -17,8 +17,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::ConnectInfo;
-use axum::http::header::{CONNECTION, HeaderName};
+use axum::http::header::{CONNECTION, HeaderName, STRICT_TRANSPORT_SECURITY};
 use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::map_response;
 use axum::response::Response;
 use axum::serve::Listener;
 use hyper::body::Incoming;
@@ -42,6 +43,7 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 const TAKE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a stop waits for requests in flight: a slow body and the wait for a worker fit in.
 const STOP_TIMEOUT: Duration = Duration::from_secs(40);
+const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 /// Bytes of a head at most, and of what is read ahead. A longer head is 431, and so is one of more than 100 headers.
 const MAX_HEAD: usize = 16 * 1024;
 /// Connections at most if nothing else is said.
@@ -102,6 +104,20 @@ impl Drop for Counted {
     fn drop(&mut self) {
         metrics::gauge!("http_connections", "listener" => self.0).decrement(1.0);
     }
+}
+
+/// Has every answer tell browsers to come by TLS alone, and to share no window group with pages of others, where the outside names
+/// this service by `https://`.
+pub fn hardened(router: Router, public_url: &str) -> Router {
+    if !public_url.starts_with("https://") {
+        return router;
+    }
+    router.layer(map_response(async |mut response: Response| {
+        let headers = response.headers_mut();
+        headers.insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
+        headers.insert(OPENER_POLICY, HeaderValue::from_static("same-origin"));
+        response
+    }))
 }
 
 /// Serves until told to stop. Then it goes on for `farewell`, so that balancers see that it is going, and closes each connection with

@@ -11,6 +11,7 @@ use common::id::{AccountId, MerchantId};
 use common::money::Currency;
 use common::providers::ProviderKind;
 use common::providers::card_gateway::{self, Credentials, Settings as AtGateway};
+use common::public_url;
 use serde_json::{Value, json};
 
 use crate::output::Output;
@@ -242,6 +243,15 @@ async fn create(ctl: &Ctl, create: Create) -> Result<Output> {
         ModeArg::Test => Mode::Test,
         ModeArg::Live => Mode::Live,
     };
+    // Where it is not said here, the api says so at its start.
+    if mode == Mode::Live
+        && let Some(base) = config::optional("PUBLIC_URL")?
+        && !public_url::is_fit_for_live(&base)
+    {
+        bail!(
+            "PUBLIC_URL must begin with https:// before there is a live account; it may be http:// on loopback alone"
+        );
+    }
     let now = ctl.clock.now();
     let FittingKeys { peppers, encryption } = ctl.fitting_keys().await?;
     let (set, mut act) = (create.settings.detail(), ctl.act().await?);

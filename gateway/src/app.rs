@@ -10,8 +10,8 @@ use tokio_util::task::TaskTracker;
 use crate::accounts::Vaulting;
 use crate::acquirer::Acquirer;
 use crate::failure::{Failure, Result};
-use crate::http::crowd::Crowd;
 use crate::http::pulse::Pulse;
+use crate::http::rate_limits::RateLimits;
 use crate::mail::Mailer;
 
 /// Shared by all requests; cheap to clone.
@@ -29,8 +29,8 @@ pub struct App {
     pub public_url: Arc<str>,
     /// Who sends receipts; without one none is made.
     pub mailer: Option<Mailer>,
-    /// Who comes without an account.
-    pub crowd: Arc<Crowd>,
+    /// Limits to requests of browsers and to attempts that fail.
+    pub rate_limits: Arc<RateLimits>,
     /// Requests under way. They go on when their caller hangs up, and the process waits for them.
     pub work: TaskTracker,
     /// Whether this process was stopped a while.

@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use common::config::{ConfigError, NO_KEY, NO_KEYS, NO_URL, http_url, listed, number_or, optional, parsed};
+use common::config::{ConfigError, NO_KEY, NO_KEYS, NO_URL, http_url, listed, number_or, optional, parsed, rate};
 use common::crypto::{EncryptionKey, Pepper, Secret};
 use lettre::message::Mailbox;
 use url::Url;
 
 use crate::cards::KeyRing;
+use crate::http::rate_limits::Rates;
 use crate::mail::Mailer;
 
 /// `GATEWAY_BIND`: the address that merchants and browsers reach.
@@ -71,17 +72,18 @@ pub fn acquirer_delay() -> Result<Duration, ConfigError> {
     number_or("GATEWAY_ACQUIRER_DELAY_MS", 0).map(Duration::from_millis)
 }
 
-/// `GATEWAY_PUBLIC_RATE`: requests a second that one address may send to what browsers use, 20 if not set; ten times as many at
-/// once.
+/// `GATEWAY_PUBLIC_RATE`: requests a second that one address may send to what browsers use, 20 if not set. `GATEWAY_FAILURE_RATE`:
+/// attempts a second of one address that may fail, 10 if not set. `GATEWAY_USER_FAILURE_RATE`: attempts a minute at one user name
+/// that may fail, wherever they come from, 60 if not set.
 ///
 /// # Errors
-/// It is not a number from 1 on.
-pub fn public_rate() -> Result<u32, ConfigError> {
-    const NAME: &str = "GATEWAY_PUBLIC_RATE";
-    match number_or(NAME, 20)? {
-        0 => Err(ConfigError { name: NAME, problem: "is not a number from 1 on" }),
-        rate => Ok(rate),
-    }
+/// One of them is not a number from 1 on.
+pub fn rates() -> Result<Rates, ConfigError> {
+    Ok(Rates {
+        browsers: rate("GATEWAY_PUBLIC_RATE", 20)?,
+        failures: rate("GATEWAY_FAILURE_RATE", 10)?,
+        user_failures: rate("GATEWAY_USER_FAILURE_RATE", 60)?,
+    })
 }
 
 /// How receipts leave: `GATEWAY_SMTP_URL`, or `GATEWAY_MAIL_FOLDER`, from `GATEWAY_MAIL_FROM`; none if neither is set. An empty

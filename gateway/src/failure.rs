@@ -134,6 +134,11 @@ pub enum Failure {
     Refused(Code, Cow<'static, str>),
     /// Nothing was entered and nothing will be: the database is away, or the request came too late. Safe to repeat.
     NotEntered(&'static str),
+    /// Too many requests of a browser, or attempts that failed: it was not looked at.
+    TooMany {
+        /// When to come again.
+        seconds: u64,
+    },
     /// A transaction may have been entered, and its end is not known.
     Unknown,
 }
@@ -152,6 +157,9 @@ impl Failure {
         match self {
             Self::Refused(code, description) => (code, description),
             Self::NotEntered(why) => (otherwise, format!("{}: {why}", otherwise.meaning()).into()),
+            Self::TooMany { seconds } => {
+                (Code::Unknown, format!("Too many requests; nothing was entered. Try again in {seconds} s").into())
+            }
             Self::Unknown => {
                 (Code::Unknown, "Unknown error: the outcome is not known yet; the report will tell it".into())
             }

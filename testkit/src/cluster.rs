@@ -472,10 +472,14 @@ fn common_environment(redis: &Redis) -> Result<Environment> {
         ("GATEWAY_MAIL_FROM", "receipts@test.example".to_owned()),
         // One address stands for all the browsers of a test.
         ("GATEWAY_PUBLIC_RATE", "100000".to_owned()),
+        ("GATEWAY_FAILURE_RATE", "100000".to_owned()),
+        ("GATEWAY_USER_FAILURE_RATE", "100000".to_owned()),
         // What ctl changes holds at once, so that no test has to wait for it.
         ("KEY_CACHE_MS", "0".to_owned()),
-        // All payers of a test have one address.
+        // All payers and all callers of a test have one address.
         ("PAGE_RATE_LIMIT", "1000000".to_owned()),
+        ("UNAUTHENTICATED_RATE_LIMIT", "1000000".to_owned()),
+        ("ADDRESS_SHARE", "100".to_owned()),
         // Where the receivers of tests are.
         ("WEBHOOK_ALLOW_LOOPBACK", "true".to_owned()),
         // No balancer has to hear of a stop.

@@ -110,3 +110,34 @@ fn expressions_are_read() {
         assert!(!met(wrong, &allowed), "{wrong}");
     }
 }
+
+/// `./dev advisories` with a cargo-deny that does as told: 0 is yes.
+fn advisories(fetched: u8, found: u8, required: &str) -> (bool, String) {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = testkit::TempDir::new().expect("a folder");
+    let program = folder.path().join("cargo-deny");
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *'fetch db') exit {fetched} ;; *'check --disable-fetch advisories') exit {found} ;; esac\nexit 9\n"
+    );
+    std::fs::write(&program, script).expect("a program");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("it may be run");
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").expect("a path"));
+    let mut command = Command::new(root().join("dev"));
+    let command = command.arg("advisories").env("PATH", path).env("ADVISORIES", required).current_dir(root());
+    let output = command.output().expect("bash");
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(said).expect("text"))
+}
+
+#[test]
+fn advisories_are_looked_up_or_it_is_said_that_they_were_not() {
+    let (ok, said) = advisories(0, 0, "");
+    assert!(ok && said.contains("advisories: 0 s") && !said.contains("SKIPPED"), "{said}");
+    let (ok, said) = advisories(0, 1, "");
+    assert!(!ok && said.contains("advisories failed"), "{said}");
+    let (ok, said) = advisories(1, 0, "");
+    assert!(ok && said.contains("ADVISORIES SKIPPED: the database"), "{said}");
+    let (ok, said) = advisories(1, 0, "required");
+    assert!(!ok && said.contains("were not checked"), "{said}");
+}

@@ -30,7 +30,7 @@ pub(super) fn router(app: &App) -> Router<App> {
 
 /// Strangers are counted by their address, together with who opens payment pages.
 async fn let_in(State(app): State<App>, request: Request, next: Next) -> Response {
-    let verdict = app.limits.take_payer(html::address_of(&request));
+    let verdict = app.limits.take_page(html::address_of(&request)).await;
     let mut response = if verdict.allowed() {
         next.run(request).await
     } else {

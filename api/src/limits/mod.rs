@@ -1,32 +1,30 @@
-//! Rate limits: one bucket per key across all API processes, kept in Redis by its own clock; while Redis is away, one per
-//! process. Traffic without a valid key is counted by address, per process (docs/api.md, Rate limits).
-
-mod local;
-mod shared;
+//! What is limited (docs/api.md, Rate limits): the requests of a key, those of a client address to what browsers use, and those of
+//! an address whose key is not known to be good. `common::rate_limits` keeps the buckets.
+//!
+//! A budget that several people share is never spent by a request that is refused: the bucket of a publishable key is that of all
+//! visitors of a shop, so it is taken from after everything that can be checked without it, in the same step as the address's
+//! share of it, and gets back what a refused request has taken.
+//!
+//! A secret key that this process has seen to be good passes without its address being counted: its requests cost one round trip
+//! to Redis, for the key's own bucket. Any other key is counted by its address before it is looked up, so that guessing costs
+//! Postgres a bounded amount; a key that turns out to be good gives that back in the round trip that takes from its own bucket.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use common::accounts::{Caller, Rate};
-use common::network::place;
+use common::config::ApiLimits;
+use common::rate_limits::{Bucket, RateLimits, Taken};
 
-use local::Local;
-use shared::Shared;
-
-/// Requests per second, and at once, of one address without a valid key.
-const STRANGERS: Rate = Rate { per_second: 50, burst: 200 };
-/// How many seconds' worth of requests to payment pages, and with publishable keys, an address may make at once.
-const PAYERS_BURST: u32 = 5;
+/// How many seconds' worth of requests an address may make at once.
+const PAGES_BURST: u32 = 5;
+const UNKNOWN_BURST: u32 = 4;
 
 /// The limits of this process and of all. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Limits {
-    shared: Shared,
-    local: Arc<Local<uuid::Uuid>>,
-    strangers: Arc<Local<IpAddr>>,
-    payers: Arc<Local<IpAddr>>,
-    of_payers: Rate,
+    buckets: RateLimits,
+    set: ApiLimits,
 }
 
 /// What a bucket said.
@@ -38,8 +36,8 @@ pub(crate) struct Verdict {
     allowed: bool,
     /// Requests left at once.
     remaining: u32,
-    /// Milliseconds until another request is allowed, or until the bucket is full.
-    reset_ms: u64,
+    /// Microseconds until another request is allowed, or until the bucket is full.
+    reset_us: u64,
 }
 
 /// What is counted.
@@ -47,7 +45,7 @@ pub(crate) struct Verdict {
 enum Policy {
     /// The requests of a key.
     Key,
-    /// The requests of an address that came without a valid key.
+    /// The requests of a client address.
     Address,
 }
 
@@ -61,34 +59,73 @@ impl Policy {
 }
 
 impl Limits {
-    /// Payment pages take so many requests a second from one address, and so do the routes for browsers.
-    pub(crate) fn new(redis: &queue::Redis, payers_per_second: u32) -> Self {
-        Self {
-            shared: Shared::connect(redis),
-            local: Arc::default(),
-            strangers: Arc::default(),
-            payers: Arc::default(),
-            of_payers: Rate { per_second: payers_per_second, burst: payers_per_second.saturating_mul(PAYERS_BURST) },
+    pub(crate) fn new(redis: &queue::Redis, set: ApiLimits) -> Self {
+        Self { buckets: RateLimits::new(Some(redis)), set }
+    }
+
+    /// Takes one request of a secret key, and gives back what its address was charged before the key was known.
+    pub(crate) async fn take_key(&self, caller: &Caller, charged: Option<IpAddr>) -> Verdict {
+        let charged = charged.map(|address| self.unknown_of(address)).unwrap_or_default();
+        verdict(Policy::Key, caller.rate, self.buckets.exchange(&[key_of(caller)], &charged).await)
+    }
+
+    /// Takes one request to a payment page, or to a route for browsers before its key is looked up.
+    pub(crate) async fn take_page(&self, address: IpAddr) -> Verdict {
+        let rate = Rate { per_second: self.set.page, burst: self.set.page.saturating_mul(PAGES_BURST) };
+        let buckets = Bucket::of_address("page", address, rate.per_second, rate.burst);
+        verdict(Policy::Address, rate, self.buckets.take(&buckets).await)
+    }
+
+    /// Takes one request of a publishable key, from the key's bucket and from the share of it that an address has.
+    pub(crate) async fn take_visitor(&self, caller: &Caller, address: IpAddr) -> Verdict {
+        let part = |whole: u32| (u64::from(whole) * u64::from(self.set.key_share) / 100).max(1);
+        let part = |whole| u32::try_from(part(whole)).unwrap_or(u32::MAX);
+        let share = Rate { per_second: part(caller.rate.per_second), burst: part(caller.rate.burst) };
+        let name = format!("visitor:{}", caller.key_id);
+        let mut buckets = Bucket::of_address(&name, address, share.per_second, share.burst);
+        buckets.push(key_of(caller));
+        let taken = self.buckets.take(&buckets).await;
+        match taken {
+            Taken::Refused { by, .. } if by + 1 < buckets.len() => verdict(Policy::Address, share, taken),
+            Taken::Refused { .. } | Taken::Allowed { .. } => verdict(Policy::Key, caller.rate, taken),
         }
     }
 
-    /// Takes one request of a key.
-    pub(crate) async fn take(&self, caller: &Caller) -> Verdict {
-        let (key, rate) = (caller.key_id.uuid(), caller.rate);
-        match self.shared.take(&caller.key_id.to_string(), rate).await {
-            Some(verdict) => verdict,
-            None => self.local.take(key, rate, Policy::Key),
+    /// Gives a publishable key back what a refused request has taken from it. The address is charged all the same.
+    pub(crate) async fn give_back(&self, caller: &Caller) {
+        self.buckets.give_back(&[key_of(caller)]).await;
+    }
+
+    /// Takes one request whose key is missing, wrong, or not known to be good.
+    pub(crate) async fn take_unknown(&self, address: IpAddr) -> Verdict {
+        verdict(Policy::Address, self.unknown_rate(), self.buckets.take(&self.unknown_of(address)).await)
+    }
+
+    /// Gives an address back what it was charged for a key that nothing was found out about.
+    pub(crate) async fn give_back_unknown(&self, address: IpAddr) {
+        self.buckets.give_back(&self.unknown_of(address)).await;
+    }
+
+    const fn unknown_rate(&self) -> Rate {
+        Rate { per_second: self.set.unknown, burst: self.set.unknown.saturating_mul(UNKNOWN_BURST) }
+    }
+
+    fn unknown_of(&self, address: IpAddr) -> Vec<Bucket> {
+        let Rate { per_second, burst } = self.unknown_rate();
+        Bucket::of_address("unknown", address, per_second, burst)
+    }
+}
+
+fn key_of(caller: &Caller) -> Bucket {
+    Bucket::per_second(caller.key_id.to_string(), caller.rate.per_second, caller.rate.burst)
+}
+
+fn verdict(policy: Policy, rate: Rate, taken: Taken) -> Verdict {
+    match taken {
+        Taken::Allowed { remaining, full_in_us } => {
+            Verdict { policy, rate, allowed: true, remaining, reset_us: full_in_us }
         }
-    }
-
-    /// Takes one request that had no valid key.
-    pub(crate) fn take_stranger(&self, address: IpAddr) -> Verdict {
-        self.strangers.take(place(address), STRANGERS, Policy::Address)
-    }
-
-    /// Takes one request to a payment page, or with a publishable key.
-    pub(crate) fn take_payer(&self, address: IpAddr) -> Verdict {
-        self.payers.take(place(address), self.of_payers, Policy::Address)
+        Taken::Refused { wait_us, .. } => Verdict { policy, rate, allowed: false, remaining: 0, reset_us: wait_us },
     }
 }
 
@@ -101,7 +138,7 @@ impl Verdict {
     /// The fields `RateLimit-Policy` and `RateLimit` of the IETF, and `Retry-After` for who must wait.
     pub(crate) fn write(self, headers: &mut HeaderMap) {
         let Rate { per_second, burst } = self.rate;
-        let (window, reset) = (burst.div_ceil(per_second).max(1), self.reset_ms.div_ceil(1000));
+        let (window, reset) = (burst.div_ceil(per_second).max(1), self.reset_us.div_ceil(1_000_000));
         let mut set = |name: &'static str, value: String| {
             if let Ok(value) = HeaderValue::try_from(value) {
                 headers.insert(HeaderName::from_static(name), value);

@@ -94,7 +94,7 @@ const REFUSALS: &[Refusal] = &[
         codes: &["rate_limited"],
         needs: &[],
         limited: true,
-        description: "Too many requests; come again after `Retry-After` seconds.",
+        description: "Too many requests of the key, or of the client address: `RateLimit-Policy` says which. Come again after `Retry-After` seconds.",
     },
     Refusal {
         name: "Fault",

@@ -67,7 +67,7 @@ fn page_of(kind: PageKind) -> axum::routing::MethodRouter<App> {
 
 /// Strangers are counted by their address, and a page is shielded whatever is on it.
 async fn let_in(State(app): State<App>, request: Request, next: Next) -> Response {
-    let verdict = app.limits.take_payer(html::address_of(&request));
+    let verdict = app.limits.take_page(html::address_of(&request)).await;
     let mut response = if verdict.allowed() {
         next.run(request).await
     } else {

@@ -100,10 +100,10 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// Counts failures of ours and refusals by limits from nought: one that came with its counter would not be seen as a rise.
+/// Counts failures of ours, wrong keys and refusals by limits from nought: one that came with its counter would not be seen as a rise.
 pub(crate) fn count_failures_from_nought() {
     for endpoint in endpoints() {
-        for status in ["429", "500"] {
+        for status in ["401", "429", "500"] {
             envelope::answered(&endpoint.method.to_uppercase(), endpoint.path, status).increment(0);
         }
     }

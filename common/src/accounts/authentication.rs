@@ -9,7 +9,7 @@ use sqlx::PgPool;
 
 use super::keys::key_id;
 use super::rehash::{Tries, rehash};
-use super::{AccountTime, Caller, Mode, Rate};
+use super::{AccountTime, Caller, KeyKind, Mode, Rate};
 use crate::capabilities::{Connected, Grants, Operation};
 use crate::crypto::Peppers;
 use crate::id::KeyId;
@@ -57,6 +57,18 @@ impl Keys {
     /// After so long no process believes any more what it has read before.
     pub const fn believed_for(&self) -> Duration {
         self.believed_for
+    }
+
+    /// Whether this process has read this very secret key as valid before, however long ago, and nothing to the contrary since. It
+    /// may have been revoked meanwhile: [`Self::authenticate`] says. Everybody has a publishable key, so that says nothing of who
+    /// comes with it.
+    pub fn has_seen_secret(&self, text: &str) -> bool {
+        let hash = key_id(text).and_then(|id| {
+            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = known.get(&id).filter(|known| known.caller.key_kind == KeyKind::Secret);
+            known.map(|known| Arc::clone(&known.hash))
+        });
+        hash.is_some_and(|hash| self.peppers.match_any(text, &hash))
     }
 
     /// Finds who holds the key: one round trip at most, and while a pepper is rotated sometimes one more.
@@ -113,12 +125,10 @@ impl Keys {
             return Err(AuthError::Refused);
         };
         let found = Known { read_at, hash: hash.into(), pepper_id, caller: Arc::new(caller) };
-        if !self.believed_for.is_zero() {
-            if known.len() >= MOST_KEYS {
-                known.clear();
-            }
-            known.insert(id, found.clone());
+        if known.len() >= MOST_KEYS {
+            known.clear();
         }
+        known.insert(id, found.clone());
         Ok(found)
     }
 }

@@ -19,14 +19,33 @@ pub use settlement::{Settlement, settlement};
 pub use time::AccountTime;
 
 use serde::Serialize;
-use sqlx::{PgConnection, PgExecutor};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 
 use crate::calendar::TimeZone;
 use crate::capabilities::{Grants, Operation};
+use crate::config::{self, ConfigError};
 use crate::error::{Error, Result};
 use crate::id::{AccountId, KeyId, ProviderAccountId};
 use crate::providers::ProviderKind;
+use crate::public_url;
 use crate::time::Timestamp;
+
+/// Returns when it is known that this service may be named by this address: with live accounts that is `https://`, or on this
+/// machine. Until Postgres answers, it is not.
+///
+/// # Errors
+/// There are live accounts, and the address is another. The process must not go on.
+pub async fn public_url_fits(db: &PgPool, base: &str) -> std::result::Result<(), ConfigError> {
+    if public_url::is_fit_for_live(base) {
+        return Ok(());
+    }
+    config::fits(async || {
+        let live = sqlx::query_scalar!(r#"SELECT EXISTS (SELECT 1 FROM accounts WHERE mode = 'live') AS "live!""#);
+        let problem = "must begin with https://, for there are live accounts";
+        Ok::<_, sqlx::Error>(live.fetch_one(db).await?.then_some(ConfigError { name: "PUBLIC_URL", problem }))
+    })
+    .await
+}
 
 /// Test or live: they share no object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type)]

@@ -40,7 +40,7 @@ pub async fn misfit(db: &PgPool, keys: &Keys) -> Result<Option<ConfigError>> {
 /// # Errors
 /// They do not. The process must not go on.
 pub async fn keys_fit(db: &PgPool, keys: &Keys) -> std::result::Result<(), ConfigError> {
-    config::keys_fit(async || misfit(db, keys).await).await?;
+    config::fits(async || misfit(db, keys).await).await?;
     let pepper = keys.peppers.as_ref().map(|peppers| hex(&peppers.current().id()));
     let (encryption, rotating) = (hex(&keys.encryption.current().id()), keys.encryption.is_rotating());
     tracing::info!(encryption, rotating, pepper, "the keys fit what is stored");

@@ -66,6 +66,8 @@ pub struct Account {
     fee_fixed: i64,
     /// Where the merchant's own receipts go.
     pub contact_email: Option<String>,
+    /// Whose pages may frame its capture field.
+    pub allowed_origins: Vec<String>,
     /// When it was made.
     pub created_at: Timestamp,
 }
@@ -101,6 +103,8 @@ pub struct Settings {
     pub fee_fixed: Option<i64>,
     /// Where the merchant's own receipts go; an empty text is nowhere.
     pub contact_email: Option<String>,
+    /// Whose pages may frame the capture field.
+    pub allowed_origins: Option<Vec<String>>,
 }
 
 /// The keys of an account, shown once.

@@ -19,7 +19,7 @@ macro_rules! select_accounts {
                       f.app_key AS "former_app_key?", f.until AS "former_keys_until?",
                       a.time_zone AS "time_zone: TimeZone", a.currencies, a.refused_brands, a.cvv_required, a.three_ds,
                       a.deny_unauthenticated, a.sale_limit, a.monthly_limit, a.daily_transactions, a.hourly_per_address,
-                      a.fee_percent, a.fee_fixed, a.contact_email, a.created_at
+                      a.fee_percent, a.fee_fixed, a.contact_email, a.allowed_origins, a.created_at
                FROM gateway.accounts a
                LEFT JOIN gateway.former_keys f ON f.account_id = a.id AND f.until > clock_timestamp() "# + $rest
             $(, $arg)*
@@ -80,7 +80,8 @@ pub(super) async fn set(db: &mut PgConnection, username: &str, set: &Settings) -
              hourly_per_address = COALESCE($12, hourly_per_address),
              fee_percent = COALESCE($13, fee_percent),
              fee_fixed = COALESCE($14, fee_fixed),
-             contact_email = NULLIF(COALESCE($15, contact_email), '')
+             contact_email = NULLIF(COALESCE($15, contact_email), ''),
+             allowed_origins = COALESCE($16, allowed_origins)
          WHERE username = $1",
         username,
         set.name,
@@ -97,6 +98,7 @@ pub(super) async fn set(db: &mut PgConnection, username: &str, set: &Settings) -
         set.fee_percent,
         set.fee_fixed,
         set.contact_email,
+        set.allowed_origins.as_deref(),
     )
     .execute(db)
     .await?;

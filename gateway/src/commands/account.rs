@@ -16,6 +16,7 @@ use crate::accounts::{self, Account, CURRENCIES, Keys, Settings, WHOLE};
 use crate::amount::Amount;
 use crate::audit;
 use crate::cards::Brand;
+use crate::scripts::is_origin;
 
 /// What is done with accounts.
 #[derive(Subcommand)]
@@ -98,6 +99,18 @@ pub struct Create {
     /// Where receipts for the merchant go (emailReceiptDBAEmail); `none`, the default, is nowhere.
     #[arg(long, value_parser = contact)]
     contact_email: Option<String>,
+    /// An origin, such as https://shop.example, whose pages may frame the account's capture field; may be repeated, `none` removes
+    /// all.
+    #[arg(long = "origin", value_parser = origin)]
+    allowed_origins: Option<Vec<String>>,
+}
+
+fn origin(text: &str) -> Result<String, String> {
+    if text == "none" || is_origin(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("not an origin such as https://shop.example".to_owned())
+    }
 }
 
 fn currency(text: &str) -> Result<String, String> {
@@ -146,6 +159,10 @@ impl Create {
             fee_percent: self.convenience_fee_percent,
             fee_fixed: self.convenience_fee_fixed.map(Amount::get),
             contact_email: self.contact_email.clone(),
+            allowed_origins: self
+                .allowed_origins
+                .as_ref()
+                .map(|origins| origins.iter().filter(|origin| *origin != "none").cloned().collect()),
         }
     }
 }
@@ -214,6 +231,7 @@ fn shown(account: &Account) -> Value {
         "convenience_fee_percent": account.fee().percent,
         "convenience_fee_fixed": Amount::hundredths(account.fee().fixed),
         "contact_email": account.contact_email,
+        "allowed_origins": account.allowed_origins,
         "created_at": account.created_at,
     })
 }

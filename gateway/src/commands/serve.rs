@@ -12,8 +12,8 @@ use tokio_util::task::TaskTracker;
 use super::vaulting;
 use crate::acquirer::Acquirer;
 use crate::app::App;
-use crate::http::crowd::Crowd;
 use crate::http::pulse::Pulse;
+use crate::http::rate_limits::RateLimits;
 use crate::{config, http, key_check, receipts, sweep, transactions};
 
 /// Connections to Postgres per process. One more is kept for the acquirer's books for every four.
@@ -30,14 +30,15 @@ pub(super) async fn serve() -> Result<()> {
     let pool = db::pool(&url, common::config::database_pool(DATABASE_POOL)?, "gateway")?;
     // The acquirer is elsewhere: it shares no connection with what asks it.
     let books = db::pool(&url, DATABASE_POOL / 4, "acquirer")?;
+    let (vaulting, redis) = (vaulting()?, common::config::redis_if_any()?);
     let app = App {
+        rate_limits: Arc::new(RateLimits::new(redis.as_ref(), config::rates()?, vaulting.pepper.clone())),
         db: pool.clone(),
         acquirer: Acquirer::new(books, config::acquirer_delay()?),
-        vaulting: vaulting()?,
+        vaulting,
         clock: Clock::system(),
         public_url: config::public_url()?.into(),
         mailer: config::mailer()?,
-        crowd: Arc::new(Crowd::new(config::public_rate()?)),
         work: TaskTracker::new(),
         pulse: Pulse::default(),
     };
@@ -73,7 +74,8 @@ pub(super) async fn serve() -> Result<()> {
         internal.drain();
     };
     let work = app.work.clone();
-    server::serve(listener, http::router(app), listening, draining, farewell).await;
+    let router = server::hardened(http::router(app.clone()), &app.public_url);
+    server::serve(listener, router, listening, draining, farewell).await;
     // Those whose callers have hung up.
     work.close();
     work.wait().await;

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use crate::amount::Amount;
-use crate::failure::Code;
+use crate::failure::{Code, Failure};
 use crate::id::TransactionId;
 
 /// The description of every success that has no other.
@@ -36,6 +36,19 @@ impl Reply {
 pub fn error(status: StatusCode, code: Code, description: &str) -> Response {
     let fields = serde_json::json!({"code": code.code(), "description": description});
     send(status, Reply::new(&fields).0)
+}
+
+/// A failure, which is HTTP 200 unless the request was not looked at.
+pub fn failure(failure: Failure, fallback: Code) -> Response {
+    let seconds = match failure {
+        Failure::TooMany { seconds } => Some(seconds),
+        Failure::Refused(..) | Failure::NotEntered(_) | Failure::Unknown => None,
+    };
+    let (code, description) = failure.told(fallback);
+    let Some(seconds) = seconds else { return error(StatusCode::OK, code, &description) };
+    let mut response = error(StatusCode::TOO_MANY_REQUESTS, code, &description);
+    response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+    response
 }
 
 fn send(status: StatusCode, json: String) -> Response {

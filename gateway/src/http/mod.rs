@@ -1,22 +1,22 @@
 //! The API: forms in, envelopes out. `OPERATIONS` is every script there is.
 
 mod body;
-pub mod crowd;
 pub mod envelope;
 mod fields;
 mod form;
 mod operations;
 pub mod public;
 pub mod pulse;
+pub mod rate_limits;
 
 use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Request, State};
+use axum::extract::{ConnectInfo, Path, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use axum::routing::{any, get, post};
@@ -60,6 +60,8 @@ const SLOW: Duration = Duration::from_secs(1);
 
 /// How a success is counted.
 const SUCCEEDED: &str = "00";
+/// How a request is counted that a limit refused before its keys were looked at.
+const LIMITED: &str = "limited";
 
 const OPERATIONS: [Operation; 11] = [
     Operation { script: "sale.php", fallback: Code::EntryFailed, handler: |call| Box::pin(operations::sale(call)) },
@@ -105,7 +107,9 @@ const OPERATIONS: [Operation; 11] = [
 
 /// Counts requests from nought by the codes that are watched, so that the first of each is seen as a rise.
 pub fn count_from_nought() {
-    const WATCHED: [Code; 6] = [
+    const WATCHED: [Code; 8] = [
+        Code::Username,
+        Code::ApiKey,
         Code::Unknown,
         Code::Declined,
         Code::SaleLimit,
@@ -114,7 +118,7 @@ pub fn count_from_nought() {
         Code::AddressLimit,
     ];
     for Operation { script, .. } in OPERATIONS {
-        for code in WATCHED.map(Code::code).into_iter().chain([SUCCEEDED]) {
+        for code in WATCHED.map(Code::code).into_iter().chain([SUCCEEDED, LIMITED]) {
             metrics::counter!("gateway_requests_total", "script" => script, "code" => code).increment(0);
         }
         let _ = metrics::histogram!("gateway_request_seconds", "script" => script);
@@ -145,8 +149,9 @@ pub fn router(app: App) -> Router {
 
 async fn operate(
     State(app): State<App>,
+    ConnectInfo(from): ConnectInfo<SocketAddr>,
     path: Result<Path<String>, PathRejection>,
-    request: Request<Body>,
+    request: Request,
 ) -> Response {
     let lifetime = Lifetime::begins();
     // What is not even text names no script either.
@@ -161,7 +166,7 @@ async fn operate(
     }
     // Of its own, so that it goes on though the caller hangs up: what was begun is ended.
     let work = app.work.clone();
-    let answered = work.spawn(answer(app, operation, request.into_body(), lifetime)).await;
+    let answered = work.spawn(answer(app, operation, from.ip(), request, lifetime)).await;
     let mut response = answered.unwrap_or_else(|_| failed(operation, Failure::Unknown));
     if lifetime.elapsed() > SLOW {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -169,16 +174,23 @@ async fn operate(
     response
 }
 
-async fn answer(app: App, operation: &'static Operation, body: Body, lifetime: Lifetime) -> Response {
-    let form = match body::read(body, lifetime).await {
-        Ok(bytes) => Form::parse(&bytes),
+async fn answer(
+    app: App,
+    operation: &'static Operation,
+    from: IpAddr,
+    request: Request,
+    lifetime: Lifetime,
+) -> Response {
+    let form = match body::form(request, lifetime).await {
+        Ok(form) => form,
         Err(refused) => return refused.into_response(),
     };
-    let result = called(app, operation, form, lifetime).await;
+    let result = called(app, operation, from, form, lifetime).await;
     let code = match &result {
         Ok(_) => SUCCEEDED,
         Err(Failure::Refused(code, _)) => code.code(),
         Err(Failure::NotEntered(_)) => operation.fallback.code(),
+        Err(Failure::TooMany { .. }) => LIMITED,
         Err(Failure::Unknown) => Code::Unknown.code(),
     };
     metrics::counter!("gateway_requests_total", "script" => operation.script, "code" => code).increment(1);
@@ -191,7 +203,7 @@ async fn answer(app: App, operation: &'static Operation, body: Body, lifetime: L
     }
 }
 
-async fn called(app: App, operation: &Operation, form: Form, lifetime: Lifetime) -> Result<Reply> {
+async fn called(app: App, operation: &Operation, from: IpAddr, form: Form, lifetime: Lifetime) -> Result<Reply> {
     // Reading may be late.
     if operation.fallback != Code::Unknown && !app.pulse.is_steady() {
         return Err(Failure::NotEntered("the gateway was paused, and nothing was entered"));
@@ -200,10 +212,25 @@ async fn called(app: App, operation: &Operation, form: Form, lifetime: Lifetime)
     if operation.fallback != Code::Unknown && app.clock.verify(&app.db).await.is_err() {
         return Err(Failure::NotEntered("the gateway's clock is wrong, and nothing was entered"));
     }
-    let (username, api_key) = (form.get("username"), form.get("api_key"));
-    let account = accounts::authenticate(&app.db, &app.vaulting.pepper, username, api_key).await?;
+    let account = let_in(&app, from, &form).await?;
     let lifetime = bounded(&app, &form, lifetime)?;
     (operation.handler)(Call { app, account, form, lifetime }).await
+}
+
+/// The account that a caller proves to be, if not too many attempts have failed before this one.
+async fn let_in(app: &App, from: IpAddr, form: &Form) -> Result<Account> {
+    let attempt = app.rate_limits.attempt(from, form).await?;
+    let (username, api_key) = (form.get("username"), form.get("api_key"));
+    let account = accounts::authenticate(&app.db, &app.vaulting.pepper, username, api_key).await;
+    match &account {
+        Ok(_) => app.rate_limits.forgive(attempt, true).await,
+        Err(Failure::Refused(..)) => app.rate_limits.fail(attempt).await,
+        // Nothing was found out.
+        Err(Failure::NotEntered(_) | Failure::TooMany { .. } | Failure::Unknown) => {
+            app.rate_limits.forgive(attempt, false).await;
+        }
+    }
+    account
 }
 
 /// A caller may say until when its request may be entered: one that was stopped before it sent it, and has been given up on by
@@ -218,8 +245,7 @@ fn bounded(app: &App, form: &Form, lifetime: Lifetime) -> Result<Lifetime> {
 }
 
 fn failed(operation: &Operation, failure: Failure) -> Response {
-    let (code, description) = failure.told(operation.fallback);
-    envelope::error(StatusCode::OK, code, &description)
+    envelope::failure(failure, operation.fallback)
 }
 
 async fn unknown() -> Response {

@@ -3,10 +3,8 @@
 
 use std::net::SocketAddr;
 
-use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{ConnectInfo, Path, Request, State};
-use axum::http::StatusCode;
 use axum::response::Response;
 
 use super::{Form, Reply, body, envelope};
@@ -59,8 +57,8 @@ pub(super) async fn decision(
 }
 
 async fn decide(app: App, token: String, request: Request) -> Response {
-    let form = match body::read(request.into_body(), Lifetime::begins()).await {
-        Ok(bytes) => Form::parse(&bytes),
+    let form = match body::form(request, Lifetime::begins()).await {
+        Ok(form) => form,
         Err(refused) => return refused.into_response(),
     };
     let task = {
@@ -77,7 +75,7 @@ async fn page(
     path: Result<Path<String>, PathRejection>,
     what: impl AsyncFnOnce(String) -> Response,
 ) -> Response {
-    if !app.crowd.allows(from.ip()) {
+    if app.rate_limits.browser(from.ip()).await.is_err() {
         return threeds::too_many();
     }
     match path {
@@ -89,18 +87,14 @@ async fn page(
 async fn serve(
     State(app): State<App>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
-    request: Request<Body>,
+    request: Request,
     what: impl AsyncFnOnce(&App, &Form) -> Result<Reply>,
 ) -> Response {
-    if !app.crowd.allows(from.ip()) {
-        return envelope::error(
-            StatusCode::TOO_MANY_REQUESTS,
-            Code::Unknown,
-            "Too many requests; try again in a moment",
-        );
+    if let Err(too_many) = app.rate_limits.browser(from.ip()).await {
+        return refused(too_many);
     }
-    let form = match body::read(request.into_body(), Lifetime::begins()).await {
-        Ok(bytes) => Form::parse(&bytes),
+    let form = match body::form(request, Lifetime::begins()).await {
+        Ok(form) => form,
         Err(refused) => return refused.into_response(),
     };
     match what(&app, &form).await {
@@ -110,6 +104,5 @@ async fn serve(
 }
 
 fn refused(failure: Failure) -> Response {
-    let (code, description) = failure.told(Code::EntryFailed);
-    envelope::error(StatusCode::OK, code, &description)
+    envelope::failure(failure, Code::EntryFailed)
 }

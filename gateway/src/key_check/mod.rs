@@ -37,7 +37,7 @@ pub async fn misfit(db: &PgPool, vaulting: &Vaulting) -> Result<Option<ConfigErr
 /// # Errors
 /// They do not. The process must not go on.
 pub async fn keys_fit(db: &PgPool, vaulting: &Vaulting) -> Result<(), ConfigError> {
-    config::keys_fit(async || misfit(db, vaulting).await).await?;
+    config::fits(async || misfit(db, vaulting).await).await?;
     let (card_key, pepper) = (hex(&vaulting.card_keys.prefix()[1..]), hex(&vaulting.pepper.id()));
     tracing::info!(card_key, pepper, "the keys fit what is stored");
     Ok(())

@@ -1,15 +1,20 @@
 //! What is served to browsers: the contract's scripts, the capture field and its parts. All files are built into the binary.
 
+use std::net::SocketAddr;
+
 use axum::Router;
-use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
+use axum::extract::{ConnectInfo, Query, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use serde::Deserialize;
 use url::Url;
 
+use crate::accounts;
 use crate::app::App;
+use crate::failure::{Code, Failure};
+use crate::http::envelope;
 
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 const FIELD: &str = include_str!("field.html");
@@ -42,8 +47,16 @@ pub struct Framed {
     origin: String,
 }
 
-/// `GET /services/field?app_key=…&origin=…`: the capture field, to be framed by that origin and by no other.
-pub async fn field(framed: Result<Query<Framed>, QueryRejection>) -> Response {
+/// `GET /services/field?app_key=…&origin=…`: the capture field, to be framed by that origin and by no other. The account must have
+/// registered it: any page may call this with an app key, which is public.
+pub async fn field(
+    State(app): State<App>,
+    ConnectInfo(from): ConnectInfo<SocketAddr>,
+    framed: Result<Query<Framed>, QueryRejection>,
+) -> Response {
+    if let Err(too_many) = app.rate_limits.browser(from.ip()).await {
+        return envelope::failure(too_many, Code::Unknown);
+    }
     let Ok(Query(Framed { app_key, origin })) = framed else {
         return wrong("app_key and origin are needed, each once");
     };
@@ -52,6 +65,11 @@ pub async fn field(framed: Result<Query<Framed>, QueryRejection>) -> Response {
     }
     if app_key.len() != 32 || !app_key.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return wrong("app_key is not an app key");
+    }
+    match accounts::by_app_key(&app.db, Some(&app_key)).await {
+        Ok(account) if account.allowed_origins.contains(&origin) => {}
+        Ok(_) | Err(Failure::Refused(..)) => return unregistered(),
+        Err(failure) => return envelope::failure(failure, Code::Unknown),
     }
     let policy = format!(
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'none'; \
@@ -70,7 +88,7 @@ pub async fn field(framed: Result<Query<Framed>, QueryRejection>) -> Response {
 
 /// Whether it is an origin as browsers write one, of characters that mean nothing in a policy or in HTML. Names of hosts may
 /// have others: `https://*` is a URL.
-fn is_origin(text: &str) -> bool {
+pub(crate) fn is_origin(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || ":/.-_[]".contains(c);
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     text.chars().all(plain) && url.is_some_and(|url| url.origin().ascii_serialization() == text)
@@ -78,6 +96,16 @@ fn is_origin(text: &str) -> bool {
 
 fn wrong(what: &'static str) -> Response {
     (StatusCode::BAD_REQUEST, Html(format!("<!doctype html><p>{what}\n"))).into_response()
+}
+
+/// The same for an unknown app key. Nobody may frame this.
+fn unregistered() -> Response {
+    let headers = [
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    let page = Html("<!doctype html><p>origin is not registered for the account of this app_key\n");
+    (StatusCode::FORBIDDEN, headers, page).into_response()
 }
 
 #[cfg(test)]

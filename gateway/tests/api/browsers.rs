@@ -46,7 +46,8 @@ async fn any_page_may_call_what_is_public_and_none_the_api() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_field_is_framed_by_the_origin_it_is_for() {
-    let world = World::new().await;
+    let registered = ["--origin", "https://shop.example", "--origin", "https://pay.shop.example:8443"];
+    let world = World::of(testkit::Cluster::builder().gateway(1), &registered).await;
     let get = async |app_key: &str, origin: &str| {
         let mut url = url::Url::parse(&format!("{}/services/field", world.base())).expect("a URL");
         url.query_pairs_mut().append_pair("app_key", app_key).append_pair("origin", origin);
@@ -79,6 +80,22 @@ async fn the_field_is_framed_by_the_origin_it_is_for() {
         assert_eq!(get(app_key, origin).await.status(), 400, "{origin}");
     }
     assert_eq!(get("\"><script>", "https://shop.example").await.status(), 400);
+    assert_eq!(get(app_key, "https://pay.shop.example:8443").await.status(), 200);
+    // Registered by nobody, or by another account, or with another scheme or port.
+    let other = world.add_account("other", &["--origin", "https://evil.example"]).await;
+    for (app_key, origin) in [
+        (app_key.as_str(), "https://evil.example"),
+        (app_key, "http://shop.example"),
+        (app_key, "https://shop.example:8443"),
+        (app_key, "https://pay.shop.example"),
+        (&other.app_key, "https://shop.example"),
+        ("0123456789abcdef0123456789abcdef", "https://shop.example"),
+    ] {
+        let answer = get(app_key, origin).await;
+        assert_eq!(answer.status(), 403, "{origin}");
+        let policy = answer.headers()["content-security-policy"].to_str().expect("text").to_owned();
+        assert!(policy.contains("frame-ancestors 'none'"), "{policy}");
+    }
     for query in ["", "?origin=https://shop.example", "?app_key=1&app_key=2&origin=https://shop.example"] {
         let url = format!("{}/services/field{query}", world.base());
         let answer = world.http().get(url).send().await.expect("an answer");

@@ -1,6 +1,7 @@
 //! The gateway over HTTP: the real process, a real Postgres, and a merchant.
 
 mod account;
+mod attempts;
 mod audit;
 mod browsers;
 mod changes;

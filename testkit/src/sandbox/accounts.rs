@@ -42,8 +42,9 @@ struct WantedOfGateway {
     options: &'static [&'static str],
 }
 
-/// What every one of them has before its own: a zone, and limits that nobody meets by trying things.
-const OF_GATEWAY: [&str; 10] = [
+/// What every one of them has before its own: a zone, limits that nobody meets by trying things, and the origin of a
+/// shop on this machine.
+const OF_GATEWAY: [&str; 12] = [
     "--time-zone",
     TIMEZONE,
     "--three-ds",
@@ -54,6 +55,8 @@ const OF_GATEWAY: [&str; 10] = [
     "1000000",
     "--hourly-per-address",
     "1000000",
+    "--origin",
+    SHOP[0],
 ];
 
 const WANTED_OF_GATEWAY: [WantedOfGateway; 7] = [

@@ -177,6 +177,13 @@ impl System {
                     ("METRICS_BIND", &bind),
                     ("LOG_FORMAT", "text"),
                     ("DRAIN_MS", "0"),
+                    // Everybody here, and every test of theirs, comes from one address.
+                    ("PAGE_RATE_LIMIT", "10000"),
+                    ("UNAUTHENTICATED_RATE_LIMIT", "10000"),
+                    ("ADDRESS_SHARE", "100"),
+                    ("GATEWAY_PUBLIC_RATE", "10000"),
+                    ("GATEWAY_FAILURE_RATE", "10000"),
+                    ("GATEWAY_USER_FAILURE_RATE", "10000"),
                     ("RUST_LOG", &log_level),
                 ]
                 .map(|(name, value)| (name.to_owned(), value.to_owned())),

@@ -1,6 +1,7 @@
 //! compose.yaml, deploy/ and the Dockerfile say again what the programs are. Here they are held to it: no container engine and no
 //! cluster is asked, so what is found is what has been forgotten, not what does not run.
 
+mod network;
 mod sources;
 mod yaml;
 

@@ -69,6 +69,7 @@ async fn strangers_behind_a_trusted_balancer_are_counted_apart() -> Result<()> {
     let cluster = Cluster::builder()
         .env("TRUSTED_PROXIES", "127.0.0.1")
         .env("GATEWAY_PUBLIC_RATE", "1")
+        .env("UNAUTHENTICATED_RATE_LIMIT", "1")
         .api(1)
         .gateway(1)
         .start()

@@ -64,9 +64,10 @@ impl Wire {
 
 /// A head without its end: a length follows.
 fn head(request: &str, key: &str) -> String {
+    let kind = if request.contains(" /v1/") { "application/json" } else { "application/x-www-form-urlencoded" };
     format!(
         "{request} HTTP/1.1\r\nHost: here\r\nOrigin: {ORIGIN}\r\nAuthorization: Bearer {key}\r\n\
-         Content-Type: application/json\r\n"
+         Content-Type: {kind}\r\n"
     )
 }
 

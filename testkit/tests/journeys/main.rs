@@ -42,5 +42,6 @@ mod support;
 mod test_clock;
 mod tokens;
 mod transport;
+mod visitors;
 mod walls;
 mod webhooks;

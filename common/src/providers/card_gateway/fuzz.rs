@@ -22,7 +22,7 @@ use crate::time::Timestamp;
 const ID: &str = "01KAJ4M2V8Q0S5T7W9X1Y3Z5A7";
 const CHILD: &str = "01KAJ4M2V8Q0S5T7W9X1Y3Z5A8";
 /// By which the gateway says that it has not looked at a request.
-const UNREAD: [u16; 5] = [404, 405, 408, 413, 429];
+const UNREAD: [u16; 6] = [404, 405, 408, 413, 415, 429];
 
 /// Statuses and bodies.
 type Says = VecDeque<(u16, Vec<u8>)>;

@@ -127,7 +127,7 @@ impl Wire {
         match said.status {
             200 => read(&said.body),
             // Its own words for what it has not looked at (docs/gateway.md, Every answer).
-            status @ (404 | 405 | 408 | 413 | 429) => Err(Fault::unavailable(format!("HTTP {status}"))),
+            status @ (404 | 405 | 408 | 413 | 415 | 429) => Err(Fault::unavailable(format!("HTTP {status}"))),
             status => Err(Fault::Unknown(format!("HTTP {status}"))),
         }
     }
