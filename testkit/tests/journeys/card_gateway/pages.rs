@@ -29,7 +29,7 @@ async fn a_card_may_go_to_the_gateway_and_nowhere_else() -> Result<()> {
     let token_url = format!("data-provider=\"processor\" data-token-url=\"{gateway}/services/field_token\"");
     page.shows(200, &[&token_url, "data-app-key=\"", "straight to the card processor"]);
     let policy: Vec<_> = page.answer.header("content-security-policy").context("a policy")?.split("; ").collect();
-    let (connect, form) = (format!("connect-src {gateway}"), format!("form-action 'self' {gateway}"));
+    let (connect, form) = (format!("connect-src 'self' {gateway}"), format!("form-action 'self' {gateway}"));
     assert_eq!(policy[2..5], ["script-src 'self'", &connect, &form]);
 
     let answer = shop.browser.api.send(reqwest::Method::POST, "/v1/checkout_sessions", None).await?;
