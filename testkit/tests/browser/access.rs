@@ -98,7 +98,7 @@ async fn the_shops_of_the_examples_and_the_card_field() -> Result<()> {
 async fn the_reference_and_the_gateways_own_field() -> Result<()> {
     let shop = Shop::new(Provider::Gateway).await?;
     let (api, gateway) = (cluster().await?.api_url(0), cluster().await?.gateway_url(0));
-    let field = format!("{gateway}/services/field?app_key={}&origin=http://localhost:1", "0".repeat(32));
+    let field = format!("{gateway}/services/field?app_key={}&origin={gateway}", "0".repeat(32));
     shop.visit(async |browser| {
         let tab = browser.tab().await?;
         tab.open(&format!("{api}/docs")).await?;

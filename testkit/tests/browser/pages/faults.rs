@@ -8,7 +8,10 @@ use crate::support::{Card, Provider, Shop, at_each_provider, card};
 
 at_each_provider! { what_is_wrong_is_marked_and_nothing_is_sent }
 
-const WRONG: [(fn(Card) -> Card, &str, &str); 5] = [
+/// What somebody types wrong of a good card.
+type Mistake = fn(Card) -> Card;
+
+const WRONG: [(Mistake, &str, &str); 5] = [
     (|good| Card { number: "4242424242424241", ..good }, "#card-number", "card number"),
     (|good| Card { number: "4242", ..good }, "#card-number", "card number"),
     (|good| Card { expiry: "0120", ..good }, "#card-expiry", "expired"),
