@@ -70,7 +70,7 @@ fn every_example_waits_as_long_as_the_api_asks() -> Result<()> {
             text.matches("timeout(").count() + text.matches("timeout=").count() <= 1,
             "{path} has another time limit"
         );
-        ensure!(text.contains("docs/api.md, Time limits of a client"), "{path} does not say where the reason is");
+        ensure!(text.contains("docs/api.md, Time limits of a client."), "{path} does not say where the reason is");
     }
     Ok(())
 }

@@ -59,7 +59,7 @@ async fn a_card_in_a_merchants_page_is_charged(provider: Provider) -> Result<()>
     Ok(())
 }
 
-/// The snippet of docs/elements.md, as it stands there but for the address of the API; and another hash, which a browser refuses.
+/// The documented snippet (docs/elements.md) with the address of the API that runs; and another hash, which a browser refuses.
 #[tokio::test]
 async fn a_page_may_name_the_hash_of_the_script() -> Result<()> {
     let shop = Shop::new(Provider::Mock).await?;

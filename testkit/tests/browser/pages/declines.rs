@@ -37,6 +37,25 @@ async fn a_decline_is_explained_and_another_card_pays(provider: Provider) -> Res
     Ok(())
 }
 
+#[tokio::test]
+async fn a_page_keeps_no_security_code_after_a_decline() -> Result<()> {
+    let shop = Shop::new(Provider::Gateway).await?;
+    let link = shop.link(4300).await?;
+    shop.visit(async |browser| {
+        let tab = open(browser, &link).await?;
+        let page = tab.top();
+        pay(browser, &tab, card("4000000000009987")).await?;
+        page.shows("#outcome", "declined by its bank").await?;
+        ensure!(page.entered("#card-cvc").await?.is_empty(), "the security code is kept");
+        ensure!(!page.text("main").await?.contains("lost"), "a cardholder is told what is for the merchant");
+        Ok(())
+    })
+    .await?;
+    let payments = shop.payments().await?;
+    assert_eq!(payments[0]["declineCode"], "lost_card", "{payments:?}");
+    Ok(())
+}
+
 /// Half of it is given back, and the whole can be paid then.
 #[tokio::test]
 async fn a_card_that_is_good_for_half_pays_nothing() -> Result<()> {
