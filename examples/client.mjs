@@ -6,7 +6,7 @@ const pause = (seconds) => new Promise((resolve) => setTimeout(resolve, seconds 
 export async function call(method, path, body, idempotencyKey) {
   const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
   if (idempotencyKey) headers["idempotency-key"] = idempotencyKey;
-  // A request waits up to 25 s for the provider: have more patience than that.
+  // Why 40 s: docs/api.md, Time limits of a client.
   const signal = AbortSignal.timeout(40_000);
   const response = await fetch(url + path, { method, headers, signal, body: body && JSON.stringify(body) });
   if (response.status === 429) await pause(Number(response.headers.get("retry-after")));

@@ -18,7 +18,7 @@ def call(method, path, body=None, idempotency_key=None):
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(URL + path, data=data, headers=headers, method=method)
     try:
-        # A request waits up to 25 s for the provider: have more patience than that.
+        # Why 40 s: docs/api.md, Time limits of a client.
         with urllib.request.urlopen(request, timeout=40) as response:
             return response.status, json.load(response)
     except urllib.error.HTTPError as error:

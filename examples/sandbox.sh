@@ -16,7 +16,8 @@ export PYTHONPATH=examples
 api() {
     local place=$1
     shift
-    curl -sS "$url$place" -H "Authorization: Bearer $key" -H 'Content-Type: application/json' "$@"
+    # Why 40 s: docs/api.md, Time limits of a client.
+    curl -sS --max-time 40 "$url$place" -H "Authorization: Bearer $key" -H 'Content-Type: application/json' "$@"
 }
 
 # … | field data.0.id: one value of an answer.

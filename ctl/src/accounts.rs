@@ -122,6 +122,9 @@ struct Settings {
     /// The address that a provider is given for a payer who has none.
     #[arg(long)]
     email: Option<String>,
+    /// Where cardholders may ask about a payment, such as "help@shop.example, +1 555 0100"; receipts show it. "" to show none.
+    #[arg(long)]
+    support_contact: Option<String>,
     /// Requests at once of each key.
     #[arg(long, requires = "rate_limit", value_parser = clap::value_parser!(i32).range(1..))]
     burst: Option<i32>,
@@ -174,6 +177,7 @@ impl Settings {
             ("rate_limit", json!(self.rate_limit)),
             ("burst", json!(self.burst)),
             ("email", json!(self.email)),
+            ("support_contact", json!(self.support_contact)),
         ];
         Output::new(facts.into()).into_json()
     }
@@ -192,6 +196,7 @@ impl From<Settings> for AccountSettings {
             allowed_origins: args.origin,
             rate_limit: args.rate_limit.zip(args.burst),
             email: args.email,
+            support_contact: args.support_contact,
         }
     }
 }
@@ -367,6 +372,7 @@ fn account(row: &accounts::AccountRow) -> Output {
         ("rate_limit", json!(row.rate_limit)),
         ("burst", json!(row.burst)),
         ("email", json!(row.email)),
+        ("support_contact", json!(row.support_contact)),
         ("connected", json!(row.connected)),
         ("created_at", json!(row.created_at)),
     ])

@@ -36,7 +36,8 @@ async function send(method, path, body, idempotencyKey) {
     },
     { method, url, headers },
   );
-  return fetch(url, { method, headers: signed.headers, body: data });
+  // Why 40 s: docs/api.md, Time limits of a client.
+  return fetch(url, { method, headers: signed.headers, body: data, signal: AbortSignal.timeout(40_000) });
 }
 
 const listed = await send("GET", "/v1/payments?limit=1");

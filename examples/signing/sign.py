@@ -42,7 +42,8 @@ def send(method, path, body=None, idempotency_key=None):
     # Given the body, the library adds its Content-Digest (RFC 9530) and covers it.
     signer.sign(request, key_id=os.environ["KEY_ID"], covered_component_ids=covered, nonce=nonce, body=data)
     with requests.Session() as session:
-        return session.send(request, timeout=30)
+        # Why 40 s: docs/api.md, Time limits of a client.
+        return session.send(request, timeout=40)
 
 
 if __name__ == "__main__":

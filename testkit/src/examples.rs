@@ -66,6 +66,26 @@ impl Example {
     }
 }
 
+/// A file of a public package for Node, installed in the target folder for tests that need it; none if this machine has no npm.
+///
+/// # Errors
+/// When it cannot be installed.
+pub async fn file_of_package(package: &str, version: &str, file: &str) -> Result<Option<PathBuf>> {
+    if !can("npm", &["--version"]).await {
+        writeln!(std::io::stderr(), "SKIPPED: {package} was not used, because this machine has no npm")?;
+        return Ok(None);
+    }
+    let folder = target()?.join("packages").join(package);
+    fs::create_dir_all(&folder)?;
+    fs::write(
+        folder.join("package.json"),
+        format!(r#"{{"private": true, "dependencies": {{"{package}": "{version}"}}}}"#),
+    )?;
+    let npm = command("npm", &["install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", "."], &folder);
+    install(&folder, "package.json", vec![npm]).await?;
+    Ok(Some(folder.join("node_modules").join(package).join(file)))
+}
+
 /// Runs a command to its end and answers what it said.
 ///
 /// # Errors
@@ -79,8 +99,7 @@ pub async fn run(mut command: Command) -> Result<String> {
 
 /// A folder of this example in the target folder, with copies of these files; its libraries stay there for the next run.
 fn folder(name: &str, language: &str, files: &[&str]) -> Result<PathBuf> {
-    let test = env::current_exe()?;
-    let target = test.ancestors().nth(3).context("a test lies in target/<profile>/deps")?;
+    let target = target()?;
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(name);
     let to = target.join("examples").join(name).join(language);
     fs::create_dir_all(&to)?;
@@ -88,6 +107,11 @@ fn folder(name: &str, language: &str, files: &[&str]) -> Result<PathBuf> {
         fs::copy(from.join(file), to.join(file)).with_context(|| format!("examples/{name}/{file}"))?;
     }
     Ok(to)
+}
+
+fn target() -> Result<PathBuf> {
+    let test = env::current_exe()?;
+    Ok(test.ancestors().nth(3).context("a test lies in target/<profile>/deps")?.to_path_buf())
 }
 
 /// Whether the machine has a program that can do this.

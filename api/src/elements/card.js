@@ -27,7 +27,7 @@ const cardOf = (() => {
     ("AE AG AO AW BF BI BJ BO BS BW BZ CD CF CG CI CK CM DJ DM ER FJ GA GD GH GM GQ GY HK JM KI KM KP LC ML MO MR MW NR NU " +
       "QA RW SB SC SL SR SS ST SY TD TG TK TL TO TT TV UG VU YE ZW").split(" ")
   );
-  const PATIENCE_MS = 30000;
+  const ANSWER_WITHIN_MS = 30000;
 
   // What a person can put right, and where.
   class Fault extends Error {
@@ -79,38 +79,70 @@ const cardOf = (() => {
 
     const hasPostalCode = () => !NO_POSTAL_CODE.has(inputs.country.value);
 
-    function read() {
-      const number = digitsOf(inputs.number.value);
-      if (!number) throw new Fault("Please enter the card number.", inputs.number);
-      if (!/^\d{12,19}$/.test(number) || !passesLuhn(number)) {
-        throw new Fault("The card number is not right. Please check it.", inputs.number);
-      }
-      if (!inputs.expiry.value.trim()) throw new Fault("Please enter the expiry date.", inputs.expiry);
-      const expiry = expiryOf(inputs.expiry.value);
-      if (!expiry) throw new Fault("The expiry date is not right. Enter month and year, such as 04 / 29.", inputs.expiry);
-      const now = new Date();
-      if (expiry.year * 12 + expiry.month < now.getFullYear() * 12 + now.getMonth() + 1) {
-        throw new Fault("The card has expired. Please check the date, or use another card.", inputs.expiry);
-      }
-      if (expiry.year > now.getFullYear() + 50) {
-        throw new Fault("The expiry date is not right. Enter month and year, such as 04 / 29.", inputs.expiry);
-      }
-      const cvc = inputs.cvc.value.trim();
-      const amex = brandOf(number) === "American Express";
-      if (!(amex ? /^\d{4}$/ : /^\d{3}$/).test(cvc)) {
+    // What is wrong with an input as it stands; nothing if nothing is.
+    const CHECKS = {
+      number: (text) => {
+        const number = digitsOf(text);
+        if (!number) return "Please enter the card number.";
+        const isRight = /^\d{12,19}$/.test(number) && passesLuhn(number);
+        return isRight ? "" : "The card number is not right. Please check it.";
+      },
+      expiry: (text) => {
+        if (!text.trim()) return "Please enter the expiry date.";
+        const expiry = expiryOf(text);
+        const now = new Date();
+        if (!expiry || expiry.year > now.getFullYear() + 50) {
+          return "The expiry date is not right. Enter month and year, such as 04 / 29.";
+        }
+        const months = ({ year, month }) => year * 12 + month;
+        const isOver = months(expiry) < months({ year: now.getFullYear(), month: now.getMonth() + 1 });
+        return isOver ? "The card has expired. Please check the date, or use another card." : "";
+      },
+      cvc: (text) => {
+        const number = digitsOf(inputs.number.value);
+        const amex = brandOf(number) === "American Express";
+        const isRight = (number ? (amex ? /^\d{4}$/ : /^\d{3}$/) : /^\d{3,4}$/).test(text.trim());
         const where = amex ? "4 digits on the front of the card" : "3 digits on the back of the card";
-        throw new Fault(`Please enter the security code: ${where}.`, inputs.cvc);
-      }
-      const name = inputs.name.value.trim();
-      if (!name) throw new Fault("Please enter the name on the card.", inputs.name);
-      const zip = hasPostalCode() ? postal.value.trim() : "0000";
-      if (!zip) throw new Fault("Please enter the postal code.", postal);
-      return { number, expiry, cvc, name, zip, country: inputs.country.value };
+        return isRight ? "" : `Please enter the security code: ${where}.`;
+      },
+      name: (text) => (text.trim() ? "" : "Please enter the name on the card."),
+      country: () => "",
+      "postal-code": (text) => (text.trim() || !hasPostalCode() ? "" : "Please enter the postal code."),
+    };
+
+    // Says at an input what is wrong with it, or that nothing is any more.
+    function mark(input, message) {
+      form.querySelector(`#${input.id}-error`).textContent = message;
+      if (message) input.setAttribute("aria-invalid", "true");
+      else input.removeAttribute("aria-invalid");
+    }
+
+    const nameOf = (input) => Object.keys(inputs).find((name) => inputs[name] === input);
+    const isMarked = (input) => input.hasAttribute("aria-invalid");
+
+    function check(input) {
+      const message = CHECKS[nameOf(input)](input.value);
+      mark(input, message);
+      return message;
+    }
+
+    // Every input is marked that is wrong; the first of them is the fault.
+    function read() {
+      const [first] = Object.values(inputs).map((input) => [check(input), input]).filter(([message]) => message);
+      if (first) throw new Fault(...first);
+      return {
+        number: digitsOf(inputs.number.value),
+        expiry: expiryOf(inputs.expiry.value),
+        cvc: inputs.cvc.value.trim(),
+        name: inputs.name.value.trim(),
+        zip: hasPostalCode() ? postal.value.trim() : "0000",
+        country: inputs.country.value,
+      };
     }
 
     async function ofGateway(card) {
       const stop = new AbortController();
-      const timer = setTimeout(() => stop.abort(), PATIENCE_MS);
+      const timer = setTimeout(() => stop.abort(), ANSWER_WITHIN_MS);
       let said;
       try {
         const answer = await fetch(form.dataset.tokenUrl, {
@@ -150,28 +182,42 @@ const cardOf = (() => {
 
     function clear() {
       error.textContent = "";
-      for (const input of Object.values(inputs)) {
-        if (input.getAttribute("aria-invalid")) {
-          input.removeAttribute("aria-invalid");
-          describe(input, input.dataset.hint);
-        }
-      }
+      for (const input of Object.values(inputs)) mark(input, "");
     }
 
-    function describe(input, ids) {
-      if (ids) input.setAttribute("aria-describedby", ids);
-      else input.removeAttribute("aria-describedby");
-    }
-
+    // Says what is wrong at its input, or below all where it is about none, and answers what it has said.
     function show(fault) {
-      clear();
-      error.textContent = fault instanceof Fault ? fault.message : "The card could not be read. Please try again.";
-      const input = fault.input;
-      if (!input) return;
-      input.setAttribute("aria-invalid", "true");
-      describe(input, [input.dataset.hint, "card-error"].filter(Boolean).join(" "));
-      input.focus();
+      const message = fault instanceof Fault ? fault.message : "The card could not be read. Please try again.";
+      if (fault.input) {
+        mark(fault.input, message);
+        fault.input.focus();
+      } else error.textContent = message;
+      return message;
     }
+
+    // An input is checked when it is left with something in it. While the mouse is pressed nothing is said: what is pressed
+    // would move away from under it.
+    let pressed = false;
+    const left = new Set();
+    function checkLeft() {
+      if (pressed) return;
+      for (const input of left) check(input);
+      left.clear();
+    }
+    document.addEventListener("pointerdown", () => { pressed = true; }, true);
+    for (const kind of ["pointerup", "pointercancel"]) {
+      document.addEventListener(kind, () => {
+        pressed = false;
+        setTimeout(checkLeft);
+      }, true);
+    }
+    form.addEventListener("focusout", ({ target }) => {
+      if (!nameOf(target) || !target.value.trim()) return;
+      left.add(target);
+      // Which digits a security code has depends on the card.
+      if (target === inputs.number && isMarked(inputs.cvc)) left.add(inputs.cvc);
+      checkLeft();
+    });
 
     // Only what is typed at the end is put in order: a caret in the middle stays where it is.
     const atEnd = (input) => input.selectionStart === input.value.length;
@@ -220,8 +266,9 @@ const cardOf = (() => {
       inputs.number.addEventListener(kind, tidyNumber);
       inputs.expiry.addEventListener(kind, tidyExpiry);
     }
-    form.addEventListener("input", (event) => {
-      if (event.target.getAttribute("aria-invalid")) clear();
+    form.addEventListener("input", ({ target }) => {
+      left.delete(target);
+      if (nameOf(target) && isMarked(target)) mark(target, "");
     });
 
     return {
@@ -232,6 +279,10 @@ const cardOf = (() => {
       },
       show,
       clear,
+      // It is kept no longer than for one try.
+      forgetCode: () => {
+        inputs.cvc.value = "";
+      },
     };
   };
 })();

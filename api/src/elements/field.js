@@ -16,8 +16,7 @@
     try {
       tell({ type: "upstreamToken", upstreamToken: await card.token() });
     } catch (fault) {
-      card.show(fault);
-      tell({ type: "error", message: form.querySelector("#card-error").textContent });
+      tell({ type: "error", message: card.show(fault) });
     } finally {
       busy = false;
     }

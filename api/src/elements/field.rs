@@ -63,13 +63,13 @@ fn field(origin: &str, taker: &Taker) -> Response {
         return problem(StatusCode::CONFLICT);
     }
     let body = format!(
-        "<main>\n<form id=\"card\" class=\"card\" novalidate autocomplete=\"on\" data-origin=\"{}\" {}>\n{}</form>\n</main>\n\
+        "<main>\n<h1 class=\"unseen\">Card details</h1>\n<form id=\"card\" class=\"card\" novalidate autocomplete=\"on\" data-origin=\"{}\" {}>\n{}</form>\n</main>\n\
          <noscript>A card can be entered here only with JavaScript.</noscript>\n",
         Text(origin),
         taker.attributes(),
         inputs(),
     );
-    let html = html::document(Text("Card"), &STYLE, Some(&FIELD.address("../")), &body);
+    let html = html::document(Text("Card"), &STYLE, Some((&FIELD, "../")), &body);
     let connect = taker.origin().map(|origin| format!("; connect-src {origin}")).unwrap_or_default();
     let policy = format!(
         "default-src 'none'; style-src {}; script-src 'self'{connect}; form-action 'none'; base-uri 'none'; \
@@ -88,7 +88,12 @@ fn problem(status: StatusCode) -> Response {
         StatusCode::NOT_IMPLEMENTED => "No card can be taken here yet.",
         _ => "Something went wrong on our side. Please try again.",
     };
-    let html = html::document(Text("Card"), &STYLE, None, &format!("<main>\n<p role=\"alert\">{says}</p>\n</main>\n"));
+    let html = html::document(
+        Text("Card"),
+        &STYLE,
+        None,
+        &format!("<main>\n<h1 class=\"unseen\">Card details</h1>\n<p role=\"alert\">{says}</p>\n</main>\n"),
+    );
     let policy = format!(
         "default-src 'none'; style-src {}; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
         STYLE.source()

@@ -7,7 +7,7 @@ mod taker;
 
 use axum::Router;
 
-pub(crate) use self::files::PAY;
+pub(crate) use self::files::{PAY, Script};
 pub(crate) use self::taker::Taker;
 use crate::app::App;
 

@@ -5,7 +5,7 @@
 //   const { paymentToken } = await card.submit();
 (() => {
   "use strict";
-  const script = document.currentScript || document.querySelector('script[src*="/elements/v1.js"]');
+  const script = document.currentScript || document.querySelector('script[src*="/elements/v1."]');
   const base = new URL("..", script.src);
   // A session lives for 30 minutes; what is older than this is not relied on.
   const FRESH_MS = 25 * 60 * 1000;

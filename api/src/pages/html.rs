@@ -14,7 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use crate::elements::{INPUTS_STYLE, PAY, Taker};
+use crate::elements::{INPUTS_STYLE, PAY, Script, Taker};
 
 /// The header of what all of this is.
 pub(crate) const HTML: [(HeaderName, &str); 1] = [(CONTENT_TYPE, "text/html; charset=utf-8")];
@@ -46,14 +46,13 @@ impl Style {
 /// With a taker of cards: our script too, and the server that it gives the card to. That may also ask the cardholder, and a
 /// browser that follows a form there wants to be told so.
 fn policy(taker: Option<&Taker>) -> HeaderValue {
-    let script = if taker.is_some() { "script-src 'self'; " } else { "" };
-    let (connect, form) = match taker.and_then(Taker::origin) {
-        Some(origin) => (format!("connect-src {origin}; "), format!(" {origin}")),
-        None => (String::new(), String::new()),
+    let other = taker.and_then(Taker::origin).map(|origin| format!(" {origin}")).unwrap_or_default();
+    let script = match taker {
+        Some(_) => format!("script-src 'self'; connect-src 'self'{other}; "),
+        None => String::new(),
     };
     let policy = format!(
-        "default-src 'none'; style-src {}; {script}{connect}form-action 'self'{form}; base-uri 'none'; \
-         frame-ancestors 'none'",
+        "default-src 'none'; style-src {}; {script}form-action 'self'{other}; base-uri 'none'; frame-ancestors 'none'",
         STYLE.source()
     );
     HeaderValue::try_from(policy).expect("base64, words and a URL's origin are a header's characters")
@@ -92,9 +91,12 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// A whole document, perhaps with a script of ours, whose address is relative.
-pub(crate) fn document(title: Text<'_>, style: &Style, script: Option<&str>, body: &str) -> String {
-    let script = script.map(|address| format!("<script src=\"{}\" defer></script>\n", Text(address)));
+/// A whole document, perhaps with a script of ours that is in this folder, relative to the page.
+pub(crate) fn document(title: Text<'_>, style: &Style, script: Option<(&Script, &str)>, body: &str) -> String {
+    let script = script.map(|(script, folder)| {
+        let (address, integrity) = (script.address(folder), script.integrity());
+        format!("<script src=\"{}\" integrity=\"{integrity}\" defer></script>\n", Text(&address))
+    });
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"robots\" content=\"noindex\">\n\
@@ -111,8 +113,7 @@ pub(super) fn page(status: StatusCode, title: Text<'_>, body: &str) -> Response 
 
 /// A page on which a card can be entered.
 pub(super) fn card_page(status: StatusCode, title: Text<'_>, body: &str, taker: &Taker) -> Response {
-    let script = PAY.address("../../elements/");
-    let html = document(title, &STYLE, Some(&script), &format!("<main>\n{body}</main>\n"));
+    let html = document(title, &STYLE, Some((&PAY, "../../elements/")), &format!("<main>\n{body}</main>\n"));
     let mut response = (status, HTML, html).into_response();
     response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy(Some(taker)));
     response

@@ -8,6 +8,7 @@ mod pay_form;
 mod price;
 mod problem;
 mod receipt;
+mod reply;
 mod sum;
 mod view;
 mod words;
@@ -15,7 +16,7 @@ mod words;
 use axum::Router;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, RawQuery, Request, State};
-use axum::http::header::{LOCATION, REFRESH};
+use axum::http::header::REFRESH;
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -25,10 +26,12 @@ use common::error::Error;
 use common::flows::{self, Offer, PageAddress, PageKind, PageState, Paying};
 use common::id::PaymentId;
 use common::operations::Origin;
+use common::payments::Payment;
 use common::queues;
 use queue::Wake;
 
 use self::problem::Problem;
+use self::reply::{Reply, Sender};
 use self::view::Telling;
 use crate::again;
 use crate::answer::Refusal;
@@ -87,7 +90,7 @@ fn token(path: Path) -> Result<String, Problem> {
 async fn show(app: &App, kind: PageKind, token: &str, RawQuery(query): RawQuery) -> Result<Response, Problem> {
     let query = query.unwrap_or_default();
     let named = form::value(query.as_bytes(), PAYMENT).and_then(|id| id.parse().ok());
-    let telling = Telling { remark: None, tips: true };
+    let telling = Telling { remark: None, tips: false };
     shown(app, PageAddress { kind, token }, named, StatusCode::OK, telling).await
 }
 
@@ -116,7 +119,8 @@ async fn shown(
 }
 
 /// Pays, waits for the outcome as POST /v1/payments does, and sends the browser back to the page, which shows it. So a reload
-/// never pays twice. Who is asked by his bank is sent there.
+/// never pays twice. Who is asked by his bank is sent there. The page's own script is told the same, and stays on the page
+/// after a decline.
 async fn pay(
     app: &App,
     kind: PageKind,
@@ -125,10 +129,15 @@ async fn pay(
     request: Request,
 ) -> Result<Response, Problem> {
     let address = PageAddress { kind, token };
+    let sender = Sender::of(&request);
     let payer = html::address_of(&request).to_canonical();
     let sent = form::read(request).await?;
-    let tips = form::value(&sent, "no_tip").is_none();
-    let again = async |status, remark| shown(app, address, None, status, Telling { remark, tips }).await;
+    let tips = form::value(&sent, "tip").is_some();
+    let again = async |status, remark| match (sender, remark) {
+        (Sender::Form, _) => shown(app, address, None, status, Telling { remark, tips }).await,
+        (Sender::Script, Some(remark)) => Ok(sender.answer(status, Reply::Say(&[remark]))),
+        (Sender::Script, None) => Ok(sender.answer(status, Reply::Go(token))),
+    };
     let Some(card) = form::value(&sent, "token").filter(|card| !card.is_empty() && !card.contains('\0')) else {
         return again(StatusCode::UNPROCESSABLE_ENTITY, Some("No card was sent. Please enter it again.")).await;
     };
@@ -143,17 +152,18 @@ async fn pay(
             let waiter = app.replies.register(payment.id.uuid());
             app.push(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });
             let payment = waiting::outcome(app, Waiting::new(waiter), *payment).await;
-            Ok(match view::action_of(&payment) {
-                Some(action) => back_to(&format!("../a/{action}")),
-                None => back_to(&format!("{token}?{PAYMENT}={}", payment.id)),
-            })
+            became(app, address, sender, &payment).await
         }
         // Somebody was first, or its time was up: the page says so.
-        Ok(Paying::Refused(_)) => Ok(back_to(token)),
+        Ok(Paying::Refused(_)) => Ok(sender.answer(StatusCode::OK, Reply::Go(token))),
         Ok(Paying::OtherTotal) => {
             let remark =
                 "The amount has changed meanwhile. Nothing was charged; please look at it again before you pay.";
-            again(StatusCode::CONFLICT, Some(remark)).await
+            match sender {
+                Sender::Form => again(StatusCode::CONFLICT, Some(remark)).await,
+                // The whole page is to be shown anew, with the other sum.
+                Sender::Script => Ok(sender.answer(StatusCode::OK, Reply::Submit)),
+            }
         }
         Ok(Paying::TooMuch) => again(StatusCode::UNPROCESSABLE_ENTITY, None).await,
         Err(Error::Invalid { param, .. }) if param == "currency" => {
@@ -179,7 +189,19 @@ async fn pay(
     }
 }
 
-/// Relative to the page's own address, so that it holds behind whatever the outside calls this service.
-fn back_to(place: &str) -> Response {
-    (StatusCode::SEE_OTHER, [(LOCATION, place)]).into_response()
+/// Where a browser goes whose payment stands like this. The addresses are relative to the page's own, so that they hold behind
+/// whatever the outside calls this service.
+async fn became(app: &App, address: PageAddress<'_>, sender: Sender, payment: &Payment) -> Result<Response, Problem> {
+    let back = format!("{}?{PAYMENT}={}", address.token, payment.id);
+    if let Some(action) = view::action_of(payment) {
+        return Ok(sender.answer(StatusCode::OK, Reply::Bank { location: &format!("../a/{action}"), back: &back }));
+    }
+    if sender == Sender::Script {
+        let page = flows::open_page(&app.db, address, Some(payment.id), app.clock.now()).await?;
+        let lines = words::of_payment(payment, page.state).filter(|_| page.state == PageState::Open);
+        if let Some(lines) = lines {
+            return Ok(sender.answer(StatusCode::OK, Reply::Say(&lines)));
+        }
+    }
+    Ok(sender.answer(StatusCode::OK, Reply::Go(&back)))
 }

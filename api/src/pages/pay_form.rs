@@ -14,8 +14,8 @@ const TEST_CARDS: [(&str, &str); 8] = [
     ("4242 4242 4242 4242", "is approved"),
     ("4000 0000 0000 0002", "is declined"),
     ("4000 0000 0000 9995", "has too little money on it"),
-    ("4000 0000 0000 9987", "was lost"),
-    ("4000 0000 0000 9979", "was stolen"),
+    ("4000 0000 0000 9987", "is declined for good"),
+    ("4000 0000 0000 9979", "is declined for good too"),
     ("4000 0000 0000 0069", "has expired"),
     ("4000 0000 0000 0127", "has another security code"),
     ("4000 0025 0000 3155", "asks for a confirmation"),
@@ -31,6 +31,7 @@ pub(super) fn form(html: &mut String, payee: &Payee, taker: &Taker, sums: &Sums)
         "<section class=\"pay\">\n<h2>Pay by card</h2>\n\
          <noscript><div class=\"notice bad\"><p>To pay here your browser must run JavaScript: your card then goes to the card \
          processor alone. Please turn it on, or ask {name} for another way to pay.</p></div></noscript>\n\
+         <div id=\"outcome\" class=\"notice bad\" role=\"alert\" tabindex=\"-1\" hidden></div>\n\
          <form id=\"pay\" class=\"card\" method=\"post\" action=\"?\" novalidate autocomplete=\"on\" {}>\n\
          <input type=\"hidden\" name=\"token\">\n{}\n{}",
         taker.attributes(),
@@ -38,11 +39,11 @@ pub(super) fn form(html: &mut String, payee: &Payee, taker: &Taker, sums: &Sums)
         inputs(),
     );
     if let Some(tip) = sums.tip() {
-        let checked = if sums.tips() { "" } else { " checked" };
+        let checked = if sums.tips() { " checked" } else { "" };
         let _ = writeln!(
             html,
-            "<label class=\"choice\"><input type=\"checkbox\" id=\"no-tip\" name=\"no_tip\" value=\"1\" autocomplete=\"off\"{checked}>\
-             <span>Leave out the tip of {tip}</span></label>"
+            "<label class=\"choice\"><input type=\"checkbox\" id=\"tip\" name=\"tip\" value=\"1\" autocomplete=\"off\"{checked}>\
+             <span>Add a tip of {tip}</span></label>"
         );
     }
     let where_to = match taker {

@@ -27,6 +27,9 @@ pub(super) fn receipt(page: &PayPage) -> String {
     if let Some(number) = number {
         let _ = writeln!(html, "<dt>Invoice</dt><dd>{number}</dd>");
     }
+    if let Some(customer) = &page.billed_to {
+        let _ = writeln!(html, "<dt>Billed to</dt><dd>{}</dd>", Quoted(customer));
+    }
     if let Some(description) = description {
         let _ = writeln!(html, "<dt>For</dt><dd>{}</dd>", Quoted(description));
     }
@@ -38,6 +41,9 @@ pub(super) fn receipt(page: &PayPage) -> String {
     }
     let _ = writeln!(html, "<dt>Payment</dt><dd class=\"id\">{}</dd>\n</dl>", payment.id);
     sum(&mut html, payment);
+    if let Some(contact) = &page.payee.support_contact {
+        let _ = writeln!(html, "<p class=\"contact\">Questions about this payment? {}</p>", Quoted(contact));
+    }
     html.push_str("</section>\n");
     html
 }

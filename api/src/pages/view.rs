@@ -16,6 +16,13 @@ use super::sum::Sums;
 use super::words;
 use crate::elements::Taker;
 
+const STATUS: &str = "role=\"status\"";
+const ALERT: &str = "role=\"alert\"";
+/// Where keys and screen readers begin.
+const FIRST: &str = "role=\"alert\" tabindex=\"-1\" autofocus";
+/// Lines of an invoice that are shown at once.
+const MOST_LINES: usize = 8;
+
 /// What is shown beside the page itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Telling<'a> {
@@ -45,7 +52,7 @@ pub(super) fn render(page: &PayPage, taker: Option<&Taker>, telling: Telling<'_>
         "<section class=\"about\">\n<p class=\"payee\">{name}</p>\n<h1><span{sum}</span> <small>{currency}</small></h1>"
     );
     match payable {
-        Payable::Invoice(invoice) => of_invoice(&mut html, invoice, payee),
+        Payable::Invoice(invoice) => of_invoice(&mut html, invoice, page),
         Payable::Link(link) => of_link(&mut html, link, payee, *state),
     }
     if let Some((_, sums)) = form {
@@ -76,33 +83,33 @@ pub(super) fn action_of(payment: &Payment) -> Option<&str> {
 /// What there is to know first: where the page stands, and what became of the payment that its reader made.
 fn notices(html: &mut String, page: &PayPage, remark: Option<&str>) {
     if let Some(remark) = remark {
-        notice(html, "bad", "alert", &[remark]);
+        notice(html, "bad", FIRST, &[remark]);
     }
     let made = page.payment.as_ref().and_then(|payment| words::of_payment(payment, page.state));
     let action = page.payment.as_ref().and_then(action_of);
     let state = of_state(page);
     match (page.state, action) {
         (PageState::Open, _) => {}
-        (PageState::Paid, _) => notice(html, "good", "status", &[&state]),
+        (PageState::Paid, _) => notice(html, "good", STATUS, &[&state]),
         (PageState::UnderWay, Some(token)) => {
             let link = format!("<a class=\"button\" href=\"../a/{}\">Continue with your bank</a>", Text(token));
             let asks = "Your bank asks you to confirm this payment. Nothing is charged until you have.";
-            notice(html, "", "status", &[asks, &link]);
+            notice(html, "", STATUS, &[asks, &link]);
         }
-        (PageState::TooManyDeclined, _) => notice(html, "bad", "alert", &[&state]),
+        (PageState::TooManyDeclined, _) => notice(html, "bad", ALERT, &[&state]),
         (PageState::UnderWay | PageState::Voided | PageState::Cancelled | PageState::Expired, _) => {
-            notice(html, "", "status", &[&state]);
+            notice(html, "", STATUS, &[&state]);
         }
     }
     if let Some(made) = made {
-        notice(html, "bad", "alert", &made);
+        notice(html, "bad", FIRST, &made);
     }
 }
 
-/// The lines are ours, or escaped by now.
-fn notice(html: &mut String, class: &str, role: &str, lines: &[&str]) {
+/// With these attributes. The lines are ours, or escaped by now.
+fn notice(html: &mut String, class: &str, attributes: &str, lines: &[&str]) {
     let lines: String = lines.iter().filter(|line| !line.is_empty()).map(|line| format!("<p>{line}</p>")).collect();
-    let _ = writeln!(html, "<div class=\"notice {class}\" role=\"{role}\">{lines}</div>");
+    let _ = writeln!(html, "<div class=\"notice {class}\" {attributes}>{lines}</div>");
 }
 
 fn of_state(page: &PayPage) -> String {
@@ -131,7 +138,8 @@ fn of_state(page: &PayPage) -> String {
     }
 }
 
-fn of_invoice(html: &mut String, invoice: &Invoice, payee: &Payee) {
+fn of_invoice(html: &mut String, invoice: &Invoice, page: &PayPage) {
+    let payee = &page.payee;
     if let Some(description) = &invoice.description {
         let _ = writeln!(html, "<p>{}</p>", Quoted(description));
     }
@@ -139,23 +147,32 @@ fn of_invoice(html: &mut String, invoice: &Invoice, payee: &Payee) {
     if let Some(number) = invoice.number {
         let _ = writeln!(html, "<dt>Invoice</dt><dd>{number}</dd>");
     }
+    if let Some(customer) = &page.billed_to {
+        let _ = writeln!(html, "<dt>Billed to</dt><dd>{}</dd>", Quoted(customer));
+    }
     if let Some(at) = invoice.issued_at {
         let _ = writeln!(html, "<dt>Issued</dt><dd>{}</dd>", payee.timezone.spell_day(at));
     }
     if let Some(at) = invoice.due_at {
-        let _ = writeln!(html, "<dt>Due</dt><dd>{}</dd>", payee.timezone.spell_day(at));
+        let overdue = if page.is_overdue() { " <strong class=\"overdue\">Overdue</strong>" } else { "" };
+        let _ = writeln!(html, "<dt>Due</dt><dd>{}{overdue}</dd>", payee.timezone.spell_day(at));
     }
     html.push_str("</dl>\n");
     lines(html, invoice);
 }
 
-/// What an invoice adds up, if it says so.
+/// What an invoice adds up, if it says so. Many lines are folded away, so that the form is not far below; no script is needed to
+/// see them.
 fn lines(html: &mut String, invoice: &Invoice) {
     let rows = invoice.items.rows();
     if rows.is_empty() {
         return;
     }
     let money = |minor| Price::of(minor, invoice.currency);
+    let is_long = rows.len() > MOST_LINES;
+    if is_long {
+        let _ = writeln!(html, "<details class=\"lines\">\n<summary>All {} lines</summary>", rows.len());
+    }
     html.push_str(
         "<table>\n<thead><tr><th scope=\"col\">Description</th><th scope=\"col\">Amount</th></tr></thead>\n<tbody>\n",
     );
@@ -167,7 +184,8 @@ fn lines(html: &mut String, invoice: &Invoice) {
         let _ =
             writeln!(html, "<tr><th scope=\"row\">{what}<small>{quantity} × {each}</small></th><td>{sum}</td></tr>");
     }
-    html.push_str("</tbody>\n<tfoot>\n");
+    html.push_str(if is_long { "</tbody>\n</table>\n</details>\n<table>\n" } else { "</tbody>\n" });
+    html.push_str("<tfoot>\n");
     let parts = [
         ("Tax", invoice.amount_tax.filter(|tax| *tax > 0)),
         ("Discount", invoice.amount_discount.filter(|discount| *discount > 0).map(|discount| -discount)),

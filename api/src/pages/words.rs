@@ -29,11 +29,10 @@ pub(super) fn of_payment(payment: &Payment, state: PageState) -> Option<[&'stati
     }
 }
 
+/// That a card was reported lost or stolen is told to the merchant alone: whoever holds it may be the thief.
 fn of_decline(code: Option<&str>) -> &'static str {
     match code {
         Some("insufficient_funds") => "The card was declined: there is not enough money on it. Nothing was charged.",
-        Some("lost_card") => "The card was declined: it was reported lost. Nothing was charged.",
-        Some("stolen_card") => "The card was declined: it was reported stolen. Nothing was charged.",
         Some("expired_card") => "The card was declined: it has expired. Nothing was charged.",
         Some("incorrect_cvc") => "The card was declined: the security code is not right. Nothing was charged.",
         Some("authentication_required") => "The card was declined: its bank wants a confirmation. Nothing was charged.",

@@ -37,7 +37,12 @@ pub struct AccountSettings {
     pub rate_limit: Option<(i32, i32)>,
     /// The address that a provider is given for a payer who has none.
     pub email: Option<String>,
+    /// Where cardholders may ask about a payment; empty to show none.
+    pub support_contact: Option<String>,
 }
+
+/// Characters of a support contact at most.
+const MAX_CONTACT: usize = 200;
 
 impl AccountSettings {
     fn check(&self) -> Result<()> {
@@ -50,6 +55,13 @@ impl AccountSettings {
             && !is_email(email)
         {
             return Err(Error::invalid("email", format!("{email} is not an e-mail address")));
+        }
+        if let Some(contact) = &self.support_contact
+            && (contact.chars().count() > MAX_CONTACT || contact.contains(char::is_control))
+        {
+            let message =
+                format!("the support contact has at most {MAX_CONTACT} characters, and no control characters");
+            return Err(Error::invalid("support_contact", message));
         }
         if let Some(zone) = &self.timezone {
             zone.parse::<TimeZone>()
@@ -100,6 +112,8 @@ pub struct AccountRow {
     pub burst: Option<i32>,
     /// The address that a provider is given for a payer who has none.
     pub email: Option<String>,
+    /// Where cardholders may ask about a payment.
+    pub support_contact: Option<String>,
     /// Whether its provider has been told who it is, where that wants to know.
     pub connected: bool,
     /// When it was made.
@@ -204,7 +218,7 @@ async fn apply(tx: &mut Transaction<'_, Postgres>, id: AccountId, settings: &Acc
             name = coalesce($2, name), timezone = coalesce($3, timezone), partial_capture = coalesce($4, partial_capture),
             partial_refund = coalesce($5, partial_refund), modifiers = coalesce($6, modifiers),
             allowed_origins = coalesce($7, allowed_origins), rate_limit = coalesce($8, rate_limit), burst = coalesce($9, burst),
-            email = coalesce($10, email)
+            email = coalesce($10, email), support_contact = nullif(coalesce($11, support_contact), '')
          WHERE id = $1",
         id.uuid(),
         settings.name.as_deref(),
@@ -216,6 +230,7 @@ async fn apply(tx: &mut Transaction<'_, Postgres>, id: AccountId, settings: &Acc
         settings.rate_limit.map(|(rate, _)| rate),
         settings.rate_limit.map(|(_, burst)| burst),
         settings.email.as_deref(),
+        settings.support_contact.as_deref().map(str::trim),
     )
     .execute(&mut **tx)
     .await?;
@@ -230,7 +245,7 @@ pub async fn list(db: &PgPool) -> Result<Vec<AccountRow>> {
     let rows = sqlx::query_as!(
         AccountRow,
         r#"SELECT a.id, a.merchant_id, a.mode, a.name, a.timezone, p.provider, a.partial_capture, a.partial_refund,
-                a.modifiers, a.allowed_origins, a.rate_limit, a.burst, a.email, a.created_at,
+                a.modifiers, a.allowed_origins, a.rate_limit, a.burst, a.email, a.support_contact, a.created_at,
                 p.provider = 'mock' OR p.credentials IS NOT NULL AS "connected!"
          FROM accounts a JOIN provider_accounts p ON p.id = a.provider_account_id ORDER BY a.id DESC"#,
     )

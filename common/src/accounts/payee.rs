@@ -16,6 +16,8 @@ pub struct Payee {
     pub account_id: AccountId,
     /// Its name, as the merchant chose it.
     pub name: String,
+    /// Where cardholders may ask about a payment, if the merchant has said so.
+    pub support_contact: Option<String>,
     /// Its mode.
     pub mode: Mode,
     /// The time zone in which it counts its days.
@@ -38,7 +40,8 @@ pub struct Payee {
 /// The database's; [`Error::Internal`] for a zone that this machine does not know.
 pub async fn payee(db: &mut PgConnection, account: AccountId) -> Result<Payee> {
     let row = sqlx::query!(
-        "SELECT a.name, a.mode, a.timezone, a.provider_account_id, a.modifiers, p.provider, p.unsupported, p.field_key
+        "SELECT a.name, a.support_contact, a.mode, a.timezone, a.provider_account_id, a.modifiers, p.provider, p.unsupported,
+                p.field_key
          FROM accounts a JOIN provider_accounts p ON p.id = a.provider_account_id WHERE a.id = $1",
         account.uuid(),
     )
@@ -52,6 +55,7 @@ pub async fn payee(db: &mut PgConnection, account: AccountId) -> Result<Payee> {
     Ok(Payee {
         account_id: account,
         name: row.name,
+        support_contact: row.support_contact,
         mode: row.mode,
         timezone,
         provider_account_id: row.provider_account_id,

@@ -123,6 +123,14 @@ pub async fn retrieve(db: &PgPool, account: AccountId, id: CustomerId) -> Result
     store::find(db, account, id).await?.ok_or_else(|| Error::no_such("customer", id))
 }
 
+/// The same within a transaction, if there is one.
+///
+/// # Errors
+/// Only the database's.
+pub async fn find(db: &mut PgConnection, account: AccountId, id: CustomerId) -> Result<Option<Customer>> {
+    Ok(store::find(db, account, id).await?)
+}
+
 /// Changes what is named, and nothing else. A change that changes nothing makes no event.
 ///
 /// # Errors

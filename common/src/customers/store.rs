@@ -1,6 +1,6 @@
 //! The SQL of customers.
 
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
 use super::Customer;
@@ -67,9 +67,13 @@ pub(super) async fn save(tx: &mut PgConnection, account: AccountId, customer: &C
     Ok(())
 }
 
-pub(super) async fn find(db: &PgPool, account: AccountId, id: CustomerId) -> Result<Option<Customer>> {
+pub(super) async fn find(
+    db: impl PgExecutor<'_>,
+    account: AccountId,
+    id: CustomerId,
+) -> Result<Option<Customer>, sqlx::Error> {
     let query = select_customers!("WHERE account_id = $1 AND id = $2", account.uuid(), id.uuid());
-    Ok(query.fetch_optional(db).await?)
+    query.fetch_optional(db).await
 }
 
 pub(super) async fn lock(tx: &mut PgConnection, account: AccountId, id: CustomerId) -> Result<Option<Customer>> {

@@ -12,6 +12,7 @@ use crate::accounts::{self, Payee};
 use crate::capabilities::Operation;
 use crate::checkout::{self, Spent};
 use crate::crypto::KeyRing;
+use crate::customers;
 use crate::db;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, CustomerId, OperationId, PaymentId};
@@ -152,6 +153,8 @@ pub struct PayPage {
     pub state: PageState,
     /// The payment that was asked about, if it is one for this.
     pub payment: Option<Payment>,
+    /// The name of the customer who is billed, on an invoice.
+    pub billed_to: Option<String>,
     /// What the account adds to an amount.
     modifiers: Modifiers,
     /// When it was read, by the account's clock.
@@ -165,6 +168,14 @@ impl PayPage {
     /// [`TooMuch`] if it cannot be charged at all.
     pub fn parts(&self, tips: bool) -> Result<Parts, TooMuch> {
         self.modifiers.apply(self.payable.money().minor, Occasion { taxed: self.payable.is_taxed(), tips })
+    }
+
+    /// Whether it is still owed after the day on which it was due.
+    pub fn is_overdue(&self) -> bool {
+        let Payable::Invoice(invoice) = &self.payable else { return false };
+        let day = |at| self.payee.timezone.date_at(at);
+        let is_owed = matches!(self.state, PageState::Open | PageState::UnderWay | PageState::TooManyDeclined);
+        is_owed && invoice.due_at.is_some_and(|due| day(due) < day(self.now))
     }
 }
 
@@ -184,6 +195,10 @@ pub async fn open_page(
     let now = accounts::now(&mut *snapshot, account, at).await?;
     let state = state(&mut snapshot, &payable, now).await?;
     let payee = accounts::payee(&mut snapshot, account).await?;
+    let billed_to = match payable.customer_id() {
+        Some(customer) => customers::find(&mut snapshot, account, customer).await?.map(|customer| customer.name),
+        None => None,
+    };
     let payment = match payment {
         Some(id) => payments::find(&mut snapshot, account, id).await?,
         None => None,
@@ -192,7 +207,7 @@ pub async fn open_page(
     let payment = payment.filter(|payment| payable.is_paid_by(payment));
     let modifiers = Modifiers::parse(&payee.modifiers)
         .map_err(|error| Error::internal(format!("the modifiers of {account}: {error}")))?;
-    Ok(PayPage { state, payee, payable, payment, modifiers, now })
+    Ok(PayPage { state, payee, payable, payment, billed_to, modifiers, now })
 }
 
 async fn find(db: &mut PgConnection, address: PageAddress<'_>, at: Timestamp) -> Result<Payable> {

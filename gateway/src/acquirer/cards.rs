@@ -72,6 +72,15 @@ pub fn reason(auth_code: &str) -> &'static str {
     }
 }
 
+/// The same, where its cardholder may read it. That a card was reported lost or stolen is told to the merchant alone: whoever
+/// holds it may be the thief.
+pub fn for_cardholder(reason: &str) -> &str {
+    match reason {
+        "lost card" | "stolen card" => "declined",
+        other => other,
+    }
+}
+
 /// What the issuer says to a security code: M or N, and nothing where none was sent.
 pub fn cvv_response(number: &Number, code: Option<&SecurityCode>) -> Option<&'static str> {
     let wrong = Nature::of(number) == Nature::WrongCode;
@@ -100,6 +109,8 @@ mod tests {
         for (number, code, why) in cards {
             let nature = Nature::of(&Number::parse(number).expect(number));
             assert_eq!((nature.auth_code(), reason(nature.auth_code())), (code, why));
+            let told = for_cardholder(why);
+            assert!(!told.contains("lost") && !told.contains("stolen"), "{told}");
         }
         for approving in ["4242424242424242", "4000002500003155", "5555555555554444"] {
             assert_eq!(Nature::of(&Number::parse(approving).expect(approving)).auth_code(), APPROVED);

@@ -20,11 +20,13 @@ const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 const FIELD: &str = include_str!("field.html");
 
 /// The files, by their addresses.
-const FILES: [(&str, &str, &str); 5] = [
+const FILES: [(&str, &str, &str); 7] = [
     ("/services/proxynization_api.js", JAVASCRIPT, include_str!("proxynization_api.js")),
     ("/services/walletPaySandbox.js", JAVASCRIPT, include_str!("wallet_pay_sandbox.js")),
     ("/services/walletPay.js", JAVASCRIPT, include_str!("wallet_pay.js")),
     ("/services/field.js", JAVASCRIPT, include_str!("field.js")),
+    ("/services/bank.js", JAVASCRIPT, include_str!("bank.js")),
+    ("/services/bank.css", "text/css; charset=utf-8", include_str!("bank.css")),
     ("/services/gateway.css", "text/css; charset=utf-8", include_str!("gateway.css")),
 ];
 

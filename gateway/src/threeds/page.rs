@@ -8,6 +8,7 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use url::Url;
 
 use super::store::{self, Shown};
+use crate::acquirer::cards;
 use crate::amount::Amount;
 use crate::app::App;
 use crate::cards::TokenHash;
@@ -19,10 +20,13 @@ use crate::transactions::outcome::{self, Ended, Ending};
 use crate::transactions::{State, reason};
 
 const PAGE: &str = include_str!("page.html");
+const NOTICE: &str = include_str!("notice.html");
 /// A browser asks `form-action` about every address that the answer to the form leads to, and the merchant's may lead on to
 /// others. So any will do: where the form itself goes is in a page that nobody can write into.
-const POLICY: &str =
-    "default-src 'none'; style-src 'self'; form-action 'self' https: http:; base-uri 'none'; frame-ancestors 'none'";
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; form-action 'self' https: http:; base-uri 'none'; \
+     frame-ancestors 'none'";
+/// After so many more seconds than the question stands, a browser without scripts asks again, and is sent back.
+const GRACE_SECONDS: i32 = 3;
 
 /// For five seconds in all an end is waited for, which comes sooner by far.
 const LOOKS: u32 = 50;
@@ -110,7 +114,8 @@ fn redirect(shown: &Shown, ended: &Ended) -> Response {
     let (code, description) = match ended.state {
         State::Approved => ("00", crate::http::envelope::SUCCESS.into()),
         State::Declined | State::Failed => {
-            let (code, description) = declined(&ended.reason).told(crate::failure::Code::Declined);
+            let (code, description) =
+                declined(cards::for_cardholder(&ended.reason)).told(crate::failure::Code::Declined);
             (code.code(), description)
         }
         State::InProgress | State::Challenged => {
@@ -128,7 +133,9 @@ fn page(shown: &Shown) -> Response {
     let html = PAGE
         .replace("{merchant}", &escape(&shown.merchant))
         .replace("{amount}", &format!("{} {}", Amount::hundredths(shown.amount), shown.currency))
-        .replace("{card}", &shown.masked);
+        .replace("{card}", &shown.masked)
+        .replace("{seconds}", &shown.seconds.to_string())
+        .replace("{refresh}", &(shown.seconds + GRACE_SECONDS).to_string());
     private(([(header::CONTENT_SECURITY_POLICY, POLICY)], Html(html)))
 }
 
@@ -148,8 +155,9 @@ pub fn away() -> Response {
 }
 
 fn notice(status: StatusCode, text: &str) -> Response {
-    let policy = "default-src 'none'; frame-ancestors 'none'";
-    private((status, [(header::CONTENT_SECURITY_POLICY, policy)], Html(format!("<!doctype html><p>{text}</p>\n"))))
+    let policy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+    let html = NOTICE.replace("{text}", text);
+    private((status, [(header::CONTENT_SECURITY_POLICY, policy)], Html(html)))
 }
 
 /// Kept by nobody, and told to nobody as where a visitor came from.

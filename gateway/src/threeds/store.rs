@@ -15,6 +15,8 @@ pub(super) struct Shown {
     pub(super) return_url: String,
     /// Whether it may still be answered.
     pub(super) open: bool,
+    /// So many seconds more.
+    pub(super) seconds: i32,
 }
 
 pub(super) async fn find(db: &PgPool, page: TokenHash) -> Result<Option<Shown>, sqlx::Error> {
@@ -22,7 +24,8 @@ pub(super) async fn find(db: &PgPool, page: TokenHash) -> Result<Option<Shown>, 
         Shown,
         r#"SELECT id AS "id: TransactionId", amount, currency, masked, return_url AS "return_url!",
                   (SELECT name FROM gateway.accounts WHERE accounts.id = account_id) AS "merchant!",
-                  state = 'challenged' AND challenge_ends_at > clock_timestamp() AS "open!"
+                  state = 'challenged' AND challenge_ends_at > clock_timestamp() AS "open!",
+                  greatest(0, ceil(extract(epoch FROM challenge_ends_at - clock_timestamp())))::int AS "seconds!"
            FROM gateway.transactions WHERE challenge_hash = $1"#,
         page.bytes(),
     )

@@ -15,7 +15,9 @@ async fn the_contracts_scripts_are_served() {
         ("walletPaySandbox.js", "text/javascript", "gatewayWalletPay"),
         ("walletPay.js", "text/javascript", "gatewayWalletPay"),
         ("field.js", "text/javascript", "upstreamToken"),
-        ("gateway.css", "text/css", "button"),
+        ("gateway.css", "text/css", "input"),
+        ("bank.css", "text/css", "button"),
+        ("bank.js", "text/javascript", "seconds"),
     ] {
         let answer = world.http().get(format!("{}/services/{path}", world.base())).send().await.expect("an answer");
         assert_eq!(answer.status(), 200, "{path}");

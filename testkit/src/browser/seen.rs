@@ -114,6 +114,15 @@ impl Seen {
                     wire.ask_body(session, &id, index);
                 }
             }
+            // Only those that `Tab::drop_answers` names are paused, and by then their answers are here.
+            "Fetch.requestPaused" => {
+                let request = text(&told["requestId"]);
+                wire.tell(
+                    session,
+                    "Fetch.failRequest",
+                    json!({"requestId": request, "errorReason": "ConnectionReset"}),
+                );
+            }
             "Network.requestWillBeSentExtraInfo" => wire.seen().more_headers(told),
             "Network.webSocketCreated" => {
                 let request = Request { method: "GET".into(), url: text(&told["url"]), ..Request::default() };

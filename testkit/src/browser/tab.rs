@@ -118,6 +118,26 @@ impl Tab {
         self.call("Network.setBlockedURLs", json!({"urls": patterns})).await.map(drop)
     }
 
+    /// From now on requests to addresses of this pattern (`*` is anything) are answered, but their answers are lost on the way to
+    /// the page; with no pattern all answers arrive again.
+    ///
+    /// # Errors
+    /// When the browser is gone.
+    pub async fn drop_answers(&self, pattern: Option<&str>) -> Result<()> {
+        let Some(pattern) = pattern else { return self.call("Fetch.disable", json!({})).await.map(drop) };
+        let patterns = json!([{"urlPattern": pattern, "requestStage": "Response"}]);
+        self.call("Fetch.enable", json!({"patterns": patterns})).await.map(drop)
+    }
+
+    /// Shows pages as on this medium (`screen`, `print`), for users who prefer this, such as `("forced-colors", "active")`.
+    ///
+    /// # Errors
+    /// When the browser is gone.
+    pub async fn prefer(&self, medium: &str, preferences: &[(&str, &str)]) -> Result<()> {
+        let features: Vec<_> = preferences.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
+        self.call("Emulation.setEmulatedMedia", json!({"media": medium, "features": features})).await.map(drop)
+    }
+
     /// From now on the scripts of pages do not run, as in a browser where they are switched off.
     ///
     /// # Errors
@@ -178,6 +198,14 @@ impl Tab {
             }
         }
         self.resize(self.device).await
+    }
+
+    /// Takes a picture at the size that the window has.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub async fn picture_as_it_is(&self, step: &str) -> Result<()> {
+        self.draw(&format!("{}-{step}.png", self.pictures.display())).await
     }
 
     pub(super) async fn draw(&self, name: &str) -> Result<()> {

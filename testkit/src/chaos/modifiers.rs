@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// Surcharge and tax in basis points of the amount, and a fixed tip that the payer may leave out.
+/// Surcharge and tax in basis points of the amount, and a fixed tip that the payer may add.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Modifiers {
     surcharge: i64,

@@ -122,7 +122,7 @@ async fn settle(wanted: &Wanted, secrets: &mut Secrets, environment: &Environmen
 
 async fn create(wanted: &Wanted, environment: &Environment) -> Result<DemoAccount> {
     let mut arguments = vec!["accounts", "create", "--name", wanted.name, "--mode", wanted.mode];
-    arguments.extend(["--provider", wanted.provider, "--timezone", TIMEZONE]);
+    arguments.extend(["--provider", wanted.provider, "--timezone", TIMEZONE, "--support-contact", "help@shop.example"]);
     for origin in wanted.origins {
         arguments.extend(["--origin", origin]);
     }

@@ -4,6 +4,7 @@
 //! that was sent where it does not belong fails the test, and so does whatever the console complains of. Pictures of the
 //! pages lie in `target/browser`.
 
+mod access;
 mod elements;
 mod harness;
 mod pages;

@@ -48,6 +48,33 @@ fn every_block_is_run_or_says_why_not() -> Result<()> {
     Ok(())
 }
 
+/// Whatever asks the API gives up after the time that docs/api.md names, and after no other.
+#[test]
+fn every_example_waits_as_long_as_the_api_asks() -> Result<()> {
+    let read = |path: &str| fs::read_to_string(root().join(path)).with_context(|| path.to_owned());
+    let asked = read("docs/api.md")?;
+    let (_, asked) = asked.split_once("**Wait ").context("no time limit in docs/api.md")?;
+    let seconds: u32 = asked.split(' ').next().unwrap_or_default().parse()?;
+    ensure!(seconds >= 30, "the API itself waits 25 s");
+    for (path, gives_up) in [
+        ("examples/client.py", format!("timeout={seconds})")),
+        ("examples/client.mjs", format!("timeout({seconds}_000)")),
+        ("examples/signing/sign.py", format!("timeout={seconds})")),
+        ("examples/signing/sign.mjs", format!("timeout({seconds}_000)")),
+        ("examples/elements/server.mjs", format!("timeout({seconds}_000)")),
+        ("examples/sandbox.sh", format!("--max-time {seconds} ")),
+    ] {
+        let text = read(path)?;
+        ensure!(text.contains(&gives_up), "{path} does not say {gives_up}");
+        ensure!(
+            text.matches("timeout(").count() + text.matches("timeout=").count() <= 1,
+            "{path} has another time limit"
+        );
+        ensure!(text.contains("docs/api.md, Time limits of a client."), "{path} does not say where the reason is");
+    }
+    Ok(())
+}
+
 fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }

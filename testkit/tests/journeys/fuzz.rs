@@ -330,7 +330,7 @@ async fn no_form_shocks_a_page_or_pays_it_twice() -> Result<()> {
             link["url"].as_str().and_then(|url| url.find("/pay/").map(|at| url[at..].to_owned())).context("a page")?;
         let total = amount.to_string();
         let shots = prop_oneof![
-            6 => form(&path, &[("token", "tok_ok"), ("amount", &total), ("no_tip", "1")]),
+            6 => form(&path, &[("token", "tok_ok"), ("amount", &total), ("tip", "1")]),
             1 => get(path.clone()),
             1 => get("/pay/a/4f1d0c9b8a7e6d5c4b3a29180716253443526170/return"),
             1 => get("/elements/field/cs_4f1d0c9b8a7e6d5c4b3a29180716253443526170"),

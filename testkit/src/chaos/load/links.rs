@@ -21,7 +21,7 @@ pub(super) async fn sell(caller: &mut Caller) {
     let Some(first) = cards::token(caller, nature).await else { return };
     let Some(second) = cards::token(caller, Nature::Approves).await else { return };
     let (mut a, mut b, mut c) = (caller.clone(), caller.clone(), caller.clone());
-    let tip = if caller.random.percent(40) { "&no_tip=1" } else { "" };
+    let tip = if caller.random.percent(60) { "&tip=1" } else { "" };
     let (first, second) = (format!("token={first}{tip}"), format!("token={second}"));
     if caller.random.percent(25) {
         let cancel = format!("/v1/payment_links/{id}/cancel");

@@ -21,7 +21,7 @@ pub(super) async fn cross(caller: &mut Caller, customers: &[Customer]) {
     let Some((id, path)) = billing::invoice(caller, customer).await else { return };
     let ahead = caller.random.between(300, 1800);
     billing::schedule(caller, &id, customer, ahead).await;
-    let tip = if caller.random.percent(40) { "&no_tip=1" } else { "" };
+    let tip = if caller.random.percent(60) { "&tip=1" } else { "" };
     let form = format!("token={token}{tip}");
     let (mut payer, mut merchant) = (caller.clone(), caller.clone());
     let (paid_at, run_at) = (caller.random.between(0, 2200), ahead + caller.random.below(200));

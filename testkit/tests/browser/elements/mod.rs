@@ -1,5 +1,6 @@
 //! The card field in a merchant's page, and who may frame what.
 
+mod examples;
 mod framing;
 mod messages;
 mod script;

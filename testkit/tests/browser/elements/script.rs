@@ -1,10 +1,12 @@
 //! `/elements/v1.js` in a page of the merchant's.
 
+use std::path::Path;
+
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::{script, site_of};
-use crate::support::{Provider, Shop, at_each_provider, card};
+use crate::support::{Provider, Shop, at_each_provider, card, cluster};
 
 at_each_provider! { a_card_in_a_merchants_page_is_charged what_is_wrong_is_told_to_the_page }
 
@@ -57,6 +59,33 @@ async fn a_card_in_a_merchants_page_is_charged(provider: Provider) -> Result<()>
     Ok(())
 }
 
+/// The documented snippet (docs/elements.md) with the address of the API that runs; and another hash, which a browser refuses.
+#[tokio::test]
+async fn a_page_may_name_the_hash_of_the_script() -> Result<()> {
+    let shop = Shop::new(Provider::Mock).await?;
+    let site = site_of(&shop).await?;
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/elements.md"))?;
+    let (_, snippet) = page.split_once("<script src=\"").context("a snippet")?;
+    let (snippet, _) = snippet.split_once("></script>").context("its end")?;
+    let api = cluster().await?.api_url(0);
+    let tag = snippet.replace("https://api.example", &api);
+    let html = checkout("SCRIPT", &shop.account.publishable_key);
+    let html = html.replace("src=\"SCRIPT\"", &format!("src=\"{tag}"));
+    site.put("/", &html);
+    site.put("/other", &html.replace("integrity=\"sha384-", "integrity=\"sha384-AAAA"));
+    shop.visit(async |browser| {
+        browser.expect_complaint("integrity");
+        browser.expect_complaint("UnifiedPayments is not defined");
+        let tab = browser.tab().await?;
+        tab.open(&site.named_origin()).await?;
+        tab.frame("#card iframe").text("label").await?;
+        tab.open(&format!("{}/other", site.named_origin())).await?;
+        ensure!(tab.top().value("typeof UnifiedPayments").await? == "undefined");
+        Ok(())
+    })
+    .await
+}
+
 async fn what_is_wrong_is_told_to_the_page(provider: Provider) -> Result<()> {
     let shop = Shop::new(provider).await?;
     let site = site_of(&shop).await?.page("/", &checkout(&script().await?, &shop.account.publishable_key));
@@ -67,7 +96,7 @@ async fn what_is_wrong_is_told_to_the_page(provider: Provider) -> Result<()> {
         card("4242424242424241").enter(browser, &field).await?;
         page.click("#buy").await?;
         page.shows("#said", "error: The card number").await?;
-        field.shows("#card-error", "card number").await?;
+        field.shows("#card-number-error", "card number").await?;
         ensure!(field.spoken("#card-number").await?.invalid);
         tab.picture("fault").await?;
         card("4242424242424242").enter(browser, &field).await?;

@@ -67,6 +67,28 @@ async fn a_payment_that_is_refused_may_be_tried_again() -> Result<()> {
     shop.was_paid(&link, 5600).await.map(drop)
 }
 
+/// The Back button leads from the bank to a page that says what waits, and on to the bank again.
+#[tokio::test]
+async fn the_back_button_leads_to_the_bank_again() -> Result<()> {
+    let shop = Shop::new(Provider::Gateway).await?;
+    let link = shop.link(5800).await?;
+    shop.visit(async |browser| {
+        let tab = open(browser, &link).await?;
+        let page = tab.top();
+        pay(browser, &tab, card(ASKED)).await?;
+        page.shows("button", "Confirm").await?;
+        tab.back().await?;
+        page.shows("[role=status]", "Your bank asks you to confirm").await?;
+        ensure!(page.count("input").await? == 0, "the card is shown again");
+        tab.picture("back").await?;
+        page.click("[role=status] a").await?;
+        decide(&tab, "confirm").await?;
+        is_paid(&tab, "$58.00").await
+    })
+    .await?;
+    shop.was_paid(&link, 5800).await.map(drop)
+}
+
 /// Who goes back instead of deciding is not charged, is told that a payment waits, and may go on to the bank from there.
 #[tokio::test]
 async fn the_bank_is_found_again_from_the_page() -> Result<()> {

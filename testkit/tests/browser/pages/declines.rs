@@ -17,10 +17,12 @@ async fn a_decline_is_explained_and_another_card_pays(provider: Provider) -> Res
             pay(browser, &tab, card(number)).await?;
             page.shows("[role=alert]", why).await?;
             page.shows("[role=alert]", "Nothing was charged").await?;
-            tab.loaded().await?;
-            for input in ["#card-number", "#card-cvc"] {
-                ensure!(page.entered(input).await?.is_empty(), "{input} is filled in by the server");
-            }
+            // What was entered stays, but for the security code, and the keys are at the message.
+            ensure!(page.focused().await? == "#outcome", "{} has the keys", page.focused().await?);
+            ensure!(page.entered("#card-number").await?.ends_with(&number[12..]));
+            ensure!(page.entered("#card-name").await? == "Ada Lovelace");
+            ensure!(page.entered("#card-cvc").await?.is_empty(), "the security code is kept");
+            ensure!(page.count("[aria-invalid=true]").await? == 0);
             ensure!(page.text(BUTTON).await? == "Pay $42.00");
         }
         tab.picture("declined").await?;
@@ -32,6 +34,25 @@ async fn a_decline_is_explained_and_another_card_pays(provider: Provider) -> Res
     shop.was_paid(&link, 4200).await?;
     let codes: Vec<_> = shop.payments().await?.iter().map(|payment| payment["declineCode"].to_string()).collect();
     assert_eq!(codes, ["null", "\"declined\"", "\"insufficient_funds\""]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_page_keeps_no_security_code_after_a_decline() -> Result<()> {
+    let shop = Shop::new(Provider::Gateway).await?;
+    let link = shop.link(4300).await?;
+    shop.visit(async |browser| {
+        let tab = open(browser, &link).await?;
+        let page = tab.top();
+        pay(browser, &tab, card("4000000000009987")).await?;
+        page.shows("#outcome", "declined by its bank").await?;
+        ensure!(page.entered("#card-cvc").await?.is_empty(), "the security code is kept");
+        ensure!(!page.text("main").await?.contains("lost"), "a cardholder is told what is for the merchant");
+        Ok(())
+    })
+    .await?;
+    let payments = shop.payments().await?;
+    assert_eq!(payments[0]["declineCode"], "lost_card", "{payments:?}");
     Ok(())
 }
 

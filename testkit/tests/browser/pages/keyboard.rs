@@ -30,7 +30,7 @@ async fn keys_are_enough_to_pay(provider: Provider) -> Result<()> {
         to_the_card(&tab).await?;
         // Enter in a field presses the button: nothing is entered yet, and it says so.
         tab.press("Enter").await?;
-        page.shows("#card-error", "card number").await?;
+        page.shows("#card-number-error", "card number").await?;
         let mut walked = Vec::new();
         for keys in [card.number, card.expiry, card.code, "Ada Lovelace", "United States", "10001"] {
             walked.push(page.focused().await?);

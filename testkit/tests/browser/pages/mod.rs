@@ -3,7 +3,9 @@
 mod challenges;
 mod declines;
 mod faults;
+mod invoices;
 mod keyboard;
+mod looks;
 mod modifiers;
 mod paying;
 mod races;
@@ -15,17 +17,17 @@ use testkit::browser::{Browser, Tab};
 
 use crate::support::{Card, address};
 
-const BUTTON: &str = "button[type=submit]";
+pub(crate) const BUTTON: &str = "button[type=submit]";
 
 /// The page of an invoice or link, in a new tab.
-async fn open(browser: &Browser, object: &Value) -> Result<Tab> {
+pub(crate) async fn open(browser: &Browser, object: &Value) -> Result<Tab> {
     let tab = browser.tab().await?;
     tab.open(address(object)?).await?;
     Ok(tab)
 }
 
 /// Enters a card and presses the button.
-async fn pay(browser: &Browser, tab: &Tab, card: Card) -> Result<()> {
+pub(crate) async fn pay(browser: &Browser, tab: &Tab, card: Card) -> Result<()> {
     let page = tab.top();
     card.enter(browser, &page).await?;
     page.click(BUTTON).await

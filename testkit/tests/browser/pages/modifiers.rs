@@ -9,7 +9,7 @@ use crate::support::{Provider, Shop, at_each_provider, card};
 const MODIFIERS: &str = r#"{"surcharge": {"type": "percent", "value": 300}, "tax": {"type": "percent", "value": 825},
     "tip": {"type": "fixed", "value": 200}}"#;
 
-at_each_provider! { the_parts_are_shown_and_charged a_tip_may_be_left_out }
+at_each_provider! { the_parts_are_shown_and_charged a_tip_is_given_by_who_chooses_it }
 
 async fn with_modifiers(provider: Provider) -> Result<Shop> {
     let shop = Shop::new(provider).await?;
@@ -33,11 +33,14 @@ async fn the_parts_are_shown_and_charged(provider: Provider) -> Result<()> {
     shop.visit(async |browser| {
         let tab = open(browser, &link).await?;
         let page = tab.top();
-        for shown in ["$100.00", "Surcharge", "$3.00", "Tax", "Tip", "$2.00"] {
+        for shown in ["$100.00", "Surcharge", "$3.00", "Tax", "Add a tip of $2.00"] {
             page.shows("main", shown).await?;
         }
+        let without = page.text(BUTTON).await?;
+        ensure!(page.of("input[name=tip]", "e => e.checked").await? == false, "a tip was chosen for the payer");
+        page.click("input[name=tip]").await?;
+        page.wait(&format!("document.querySelector('{BUTTON}').innerText !== {}", json!(without))).await?;
         total = page.text(BUTTON).await?.trim_start_matches("Pay ").to_owned();
-        ensure!(page.count("input[name=no_tip]").await? == 1);
         tab.picture("open").await?;
         pay(browser, &tab, card("4242424242424242")).await?;
         is_paid(&tab, &total).await?;
@@ -55,7 +58,7 @@ async fn the_parts_are_shown_and_charged(provider: Provider) -> Result<()> {
     shop.was_paid(&link, amount).await.map(drop)
 }
 
-async fn a_tip_may_be_left_out(provider: Provider) -> Result<()> {
+async fn a_tip_is_given_by_who_chooses_it(provider: Provider) -> Result<()> {
     let shop = with_modifiers(provider).await?;
     let invoice = shop
         .invoice(json!({
@@ -65,9 +68,11 @@ async fn a_tip_may_be_left_out(provider: Provider) -> Result<()> {
     shop.visit(async |browser| {
         let tab = open(browser, &invoice).await?;
         let page = tab.top();
-        let with = page.text(BUTTON).await?;
-        page.click("input[name=no_tip]").await?;
-        page.wait(&format!("document.querySelector('{BUTTON}').innerText !== {}", json!(with))).await?;
+        let without = page.text(BUTTON).await?;
+        for _ in 0..2 {
+            page.click("input[name=tip]").await?;
+        }
+        page.wait(&format!("document.querySelector('{BUTTON}').innerText === {}", json!(without))).await?;
         tab.picture("open").await?;
         let total = page.text(BUTTON).await?.trim_start_matches("Pay ").to_owned();
         pay(browser, &tab, card("4242424242424242")).await?;

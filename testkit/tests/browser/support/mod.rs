@@ -1,13 +1,17 @@
 //! What the tests share: one cluster, and for each test a shop of its own.
 
+mod axe;
 mod card;
+mod example;
 mod shop;
 
 use anyhow::Result;
 use testkit::Cluster;
 use tokio::sync::OnceCell;
 
+pub(crate) use axe::is_accessible;
 pub(crate) use card::{Card, card};
+pub(crate) use example::Example;
 pub(crate) use shop::{Provider, Shop, address};
 
 /// The cluster of all tests. It ends with the test process.

@@ -42,7 +42,12 @@ async fn a_field_is_framed_by_its_own_origin_alone() -> Result<()> {
     }
     assert!(answer.header("x-frame-options").is_none() && answer.header("set-cookie").is_none());
     let html = String::from_utf8(answer.bytes)?;
-    for part in ["<script src=\"../field.js?v=", &format!("data-origin=\"{ORIGIN}\""), "data-provider=\"mock\""] {
+    for part in [
+        "<script src=\"../field.js?v=",
+        "integrity=\"sha384-",
+        &format!("data-origin=\"{ORIGIN}\""),
+        "data-provider=\"mock\"",
+    ] {
         assert!(html.contains(part), "no {part} in {html}");
     }
     for id in ["card-number", "card-expiry", "card-cvc", "card-name", "card-country", "card-postal-code", "card-error"]

@@ -2,11 +2,14 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::json;
+use sha2::{Digest, Sha384};
 use testkit::{Client, examples::run};
 use tokio::process::Command;
 
-use crate::support::cluster;
+use crate::support::{Payer, cluster, created, merchant};
 
 #[tokio::test]
 async fn each_script_is_served_to_whom_it_is_meant_for() -> Result<()> {
@@ -42,6 +45,49 @@ async fn each_script_is_served_to_whom_it_is_meant_for() -> Result<()> {
     }
     assert_eq!(browser.get("/elements/v2.js").await?.status, 404);
     assert_eq!(browser.send(reqwest::Method::POST, "/elements/v1.js", None).await?.status, 405);
+    Ok(())
+}
+
+/// What stands between the quotes after `name=` in the snippet of docs/elements.md that loads the script.
+fn documented<'a>(page: &'a str, name: &str) -> Result<&'a str> {
+    let snippet = page.split("```").find(|block| block.contains("integrity=\"")).context("no snippet with a hash")?;
+    let value = snippet.split_once(&format!(" {name}=\"")).with_context(|| format!("no {name} in {snippet}"))?.1;
+    value.split('"').next().context("no end")
+}
+
+#[tokio::test]
+async fn the_documented_hash_is_that_of_the_script_that_is_served() -> Result<()> {
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/elements.md"))?;
+    let path = documented(&page, "src")?.strip_prefix("https://api.example").context("the address of an example")?;
+    let browser = Client::new(&cluster().await?.api_url(0))?;
+    let answer = browser.get(path).await?;
+    assert_eq!(answer.status, 200, "{path} of docs/elements.md is not served");
+    let hash = format!("sha384-{}", STANDARD.encode(Sha384::digest(&answer.bytes)));
+    assert_eq!(documented(&page, "integrity")?, hash, "docs/elements.md names another hash");
+    assert_eq!(documented(&page, "crossorigin")?, "anonymous");
+    // A browser compares a script of another origin only where it may read it; this address never has another text.
+    assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
+    assert_eq!(answer.header("cache-control"), Some("public, max-age=31536000, immutable"));
+    assert_eq!(browser.get("/elements/v1.js").await?.bytes, answer.bytes, "docs/elements.md names an older version");
+    assert_eq!(browser.get("/elements/v1.0000000000000000.js").await?.status, 404);
+    Ok(())
+}
+
+/// Payment pages and card fields name their script by its hash, and another one is not kept under its address.
+#[tokio::test]
+async fn a_page_names_the_hash_of_its_script() -> Result<()> {
+    let merchant = merchant().await?;
+    let link = merchant.api.post("/v1/payment_links", json!({"amount": 500, "currency": "USD"})).await?;
+    let html = Payer::of(created(&link), &cluster().await?.api_url(0))?.open().await?.html;
+    let browser = Client::new(&cluster().await?.api_url(0))?;
+    let tag = html.split("<script ").nth(1).context("no script")?;
+    let value = |name: &str| tag.split_once(&format!("{name}=\"")).and_then(|(_, rest)| rest.split('"').next());
+    let path = value("src").and_then(|src| src.strip_prefix("../..")).context("an address")?;
+    let script = browser.get(path).await?;
+    let hash = format!("sha384-{}", STANDARD.encode(Sha384::digest(&script.bytes)));
+    assert_eq!(value("integrity"), Some(hash.as_str()));
+    let other = browser.get("/elements/pay.js?v=0000000000000000").await?;
+    assert_eq!((other.status, other.header("cache-control")), (200, Some("no-store")));
     Ok(())
 }
 

@@ -34,16 +34,16 @@ async fn what_is_added_is_shown_charged_and_told() -> Result<()> {
         let page = payer.open().await?;
         let rows = ["Amount", "Surcharge", "Tax", "Tip"].into_iter().zip(["$100.00", "$2.50", "$8.25", "$2.00"]);
         for (name, amount) in rows {
-            let tip = if name == "Tip" { " data-tip" } else { "" };
+            let tip = if name == "Tip" { " data-tip hidden" } else { "" };
             page.shows(200, &[&format!("<dt{tip}>{name}</dt><dd{tip}>{amount}</dd>")]);
         }
         page.shows(
             200,
-            &["name=\"no_tip\"", "data-with=\"Pay $112.75\" data-without=\"Pay $110.75\">Pay $112.75</button>"],
+            &["Add a tip of $2.00", "data-with=\"Pay $112.75\" data-without=\"Pay $110.75\">Pay $110.75</button>"],
         );
-        page.shows(200, &["name=\"amount\" value=\"11275\" data-sum=\"11275\" data-sum-without=\"11075\""]);
+        page.shows(200, &["name=\"amount\" value=\"11075\" data-sum=\"11275\" data-sum-without=\"11075\""]);
 
-        let (payment, html) = paid(&merchant, &payer, "tok_ok&amount=11275").await?;
+        let (payment, html) = paid(&merchant, &payer, "tok_ok&tip=1&amount=11275").await?;
         assert_eq!(parts(&payment), [json!(10_000), json!(250), json!(825), json!(200)]);
         for amount in ["amount", "amountRequested", "amountCaptured"] {
             assert_eq!(payment[amount], 11_275, "{amount}");
@@ -72,17 +72,17 @@ async fn what_is_added_is_shown_charged_and_told() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_tip_may_be_left_out() -> Result<()> {
+async fn a_tip_is_given_only_if_it_was_chosen() -> Result<()> {
     let merchant = adding(ALL).await?;
     let (_, payer) = link(&merchant, 10_000).await?;
-    let (payment, html) = paid(&merchant, &payer, "tok_ok&no_tip=1&amount=11075").await?;
+    let (payment, html) = paid(&merchant, &payer, "tok_ok&amount=11075").await?;
     assert_eq!(parts(&payment), [json!(10_000), json!(250), json!(825), Value::Null]);
     assert_eq!(payment["amount"], 11_075);
     assert!(html.contains("$110.75") && !html.contains("Tip"));
     // Where it was all that is added, the charge is a plain one.
     let merchant = adding(r#"{"tip": {"type": "percent", "value": 1500}}"#).await?;
     let (_, payer) = link(&merchant, 1_000).await?;
-    let (payment, _) = paid(&merchant, &payer, "tok_ok&no_tip=1").await?;
+    let (payment, _) = paid(&merchant, &payer, "tok_ok").await?;
     assert_eq!((parts(&payment), &payment["amount"]), ([const { Value::Null }; 4], &json!(1_000)));
     Ok(())
 }
@@ -114,8 +114,8 @@ async fn a_plain_charge_has_no_parts() -> Result<()> {
         let merchant = adding(modifiers).await?;
         let (_, payer) = link(&merchant, 500).await?;
         let page = payer.open().await?;
-        assert!(!page.html.contains("class=\"sum\"") && !page.html.contains("no_tip"));
-        let (payment, html) = paid(&merchant, &payer, "tok_ok&amount=500&no_tip=1").await?;
+        assert!(!page.html.contains("class=\"sum\"") && !page.html.contains("name=\"tip\""));
+        let (payment, html) = paid(&merchant, &payer, "tok_ok&amount=500&tip=1").await?;
         assert_eq!(parts(&payment), [const { Value::Null }; 4]);
         assert!(html.contains("Total paid</dt><dd class=\"total\">$5.00") && !html.contains("<dt>Amount"));
     }
@@ -131,12 +131,12 @@ async fn another_sum_than_the_one_shown_is_not_charged() -> Result<()> {
     let merchant = adding(ALL).await?;
     let (made, payer) = link(&merchant, 10_000).await?;
     for (form, box_checked) in [
-        ("token=tok_ok&amount=11274", false),
+        ("token=tok_ok&amount=11074", false),
         ("token=tok_ok&amount=10000", false),
-        ("token=tok_ok&amount=11275&no_tip=1", true),
-        ("token=tok_ok&amount=11075", false),
+        ("token=tok_ok&amount=11275", false),
+        ("token=tok_ok&amount=11075&tip=1", true),
         ("token=tok_ok&amount=", false),
-        ("token=tok_ok&amount=112.75", false),
+        ("token=tok_ok&amount=110.75", false),
     ] {
         let answer = payer.send(form).await?;
         let html = String::from_utf8(answer.bytes.clone())?;
@@ -147,9 +147,9 @@ async fn another_sum_than_the_one_shown_is_not_charged() -> Result<()> {
     }
     // The merchant changes what is added while the page is open.
     let seen = payer.open().await?;
-    assert!(seen.html.contains("$112.75"));
+    assert!(seen.html.contains("$110.75"));
     cluster().await?.ctl(&["accounts", "set", &merchant.account.id, "--modifiers", "{}"]).await?;
-    assert_eq!(payer.submit("tok_ok&amount=11275").await?.status, 409);
+    assert_eq!(payer.submit("tok_ok&amount=11075").await?.status, 409);
     assert_eq!(merchant.books.operations().await?, 0, "nothing was begun");
     payer.pay("tok_ok&amount=10000").await?.shows(200, &["Paid on"]);
     assert_eq!(ledgers(&merchant, &made).await?, ["sale 10000"]);
@@ -173,7 +173,7 @@ async fn a_sum_beyond_the_largest_amount_is_refused() -> Result<()> {
 async fn a_part_of_the_whole_sum_pays_nothing() -> Result<()> {
     let merchant = adding(ALL).await?;
     for (made, payer) in [link(&merchant, 10_000).await?, invoice(&merchant, 10_000).await?] {
-        let answer = payer.submit("tok_partial").await?;
+        let answer = payer.submit("tok_partial&tip=1").await?;
         let payment = payment_made(&answer).context("a payment")?;
         let cancelled = merchant.becomes(&payment, "cancelled").await?;
         assert_eq!((&cancelled["amountRequested"], &cancelled["amount"]), (&json!(11_275), &json!(5_637)));

@@ -54,7 +54,7 @@ async fn an_invoice_is_shown_with_all_that_it_adds_up() -> Result<()> {
             "4242 4242 4242 4242",
         ],
     );
-    assert!(!page.html.contains("Surcharge") && !page.html.contains("no_tip"), "nothing is added");
+    assert!(!page.html.contains("Surcharge") && !page.html.contains("name=\"tip\""), "nothing is added");
     Ok(())
 }
 
@@ -135,7 +135,7 @@ async fn every_answer_is_shielded_and_kept_nowhere() -> Result<()> {
         let mut rest: Vec<_> = rest.split("; ").collect();
         assert!(rest.remove(0).starts_with("style-src 'sha256-"), "{policy}");
         if has_form {
-            assert_eq!(rest.remove(0), "script-src 'self'");
+            assert_eq!(rest.drain(..2).collect::<Vec<_>>(), ["script-src 'self'", "connect-src 'self'"]);
         }
         assert_eq!(rest, ["form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"]);
         for (name, value) in [

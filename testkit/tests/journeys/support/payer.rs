@@ -47,6 +47,11 @@ impl Payer {
         Ok(Self { browser: self.browser.header("x-forwarded-for", address)?, path: self.path.clone() })
     }
 
+    /// The script of the page, which asks for JSON.
+    pub(crate) fn script(&self) -> Result<Self> {
+        Ok(Self { browser: self.browser.header("accept", "application/json")?, path: self.path.clone() })
+    }
+
     /// The page as it stands.
     pub(crate) async fn open(&self) -> Result<Page> {
         self.read(&self.path).await

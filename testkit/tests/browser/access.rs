@@ -1,0 +1,110 @@
+//! Every page that people meet, as axe-core judges it.
+
+use anyhow::{Context, Result};
+use serde_json::json;
+
+use crate::pages::{BUTTON, open, pay};
+use crate::support::{Example, Provider, Shop, card, cluster, is_accessible};
+
+const MODIFIERS: &str = r#"{"tax": {"type": "percent", "value": 825}, "tip": {"type": "fixed", "value": 200}}"#;
+
+#[tokio::test]
+async fn a_page_on_its_way_from_open_to_paid() -> Result<()> {
+    let shop = Shop::new(Provider::Mock).await?;
+    shop.set(&["--modifiers", MODIFIERS, "--support-contact", "help@shop.example"]).await?;
+    let items: Vec<_> =
+        (1..=12).map(|n| json!({"description": format!("Tin {n}"), "quantity": n, "unitAmount": 100})).collect();
+    let invoice = shop.invoice(json!({"items": items, "description": "November"})).await?;
+    shop.visit(async |browser| {
+        let tab = open(browser, &invoice).await?;
+        let page = tab.top();
+        is_accessible(&tab, &page, "open").await?;
+        page.click(BUTTON).await?;
+        page.shows("#card-number-error", "card number").await?;
+        page.click(".lines > summary").await?;
+        is_accessible(&tab, &page, "faults").await?;
+        pay(browser, &tab, card("4000000000000002")).await?;
+        page.shows("#outcome", "declined").await?;
+        is_accessible(&tab, &page, "declined").await?;
+        pay(browser, &tab, card("4242424242424242")).await?;
+        page.shows("#receipt", "help@shop.example").await?;
+        is_accessible(&tab, &page, "paid").await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn pages_on_which_nothing_can_be_paid() -> Result<()> {
+    let shop = Shop::new(Provider::Mock).await?;
+    let link = shop.link(500).await?;
+    shop.act(&format!("/v1/payment_links/{}/cancel", link["id"].as_str().context("an id")?)).await?;
+    shop.visit(async |browser| {
+        browser.expect_complaint("404");
+        let tab = open(browser, &link).await?;
+        is_accessible(&tab, &tab.top(), "cancelled").await?;
+        tab.open(&format!("{}x", crate::support::address(&link)?)).await?;
+        is_accessible(&tab, &tab.top(), "unknown").await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn the_banks_page_and_what_waits_for_it() -> Result<()> {
+    let shop = Shop::new(Provider::Gateway).await?;
+    let link = shop.link(500).await?;
+    let gateway = cluster().await?.gateway_url(0);
+    shop.visit(async |browser| {
+        browser.expect_complaint("404");
+        let tab = open(browser, &link).await?;
+        let page = tab.top();
+        pay(browser, &tab, card("4000002500003155")).await?;
+        page.shows("button", "Confirm").await?;
+        is_accessible(&tab, &page, "bank").await?;
+        page.value("performance.now = () => Infinity; 0").await?;
+        page.wait("!document.querySelector('#over').hidden").await?;
+        is_accessible(&tab, &page, "over").await?;
+        tab.back().await?;
+        page.shows("[role=status]", "Your bank asks").await?;
+        is_accessible(&tab, &page, "waiting").await?;
+        tab.open(&format!("{gateway}/services/3ds/nothing")).await?;
+        is_accessible(&tab, &page, "nothing").await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn the_shops_of_the_examples_and_the_card_field() -> Result<()> {
+    let shop = Shop::new(Provider::Mock).await?;
+    let running = Example::all(&shop).await?;
+    shop.visit(async |browser| {
+        for (name, example) in &running {
+            let tab = browser.tab().await?;
+            tab.open(&example.url).await?;
+            let (page, field) = (tab.top(), tab.frame("#card iframe"));
+            field.text("label").await?;
+            is_accessible(&tab, &page, &format!("{name}-checkout")).await?;
+            is_accessible(&tab, &field, &format!("{name}-field")).await?;
+            card("4242424242424242").enter(browser, &field).await?;
+            page.click("button").await?;
+            page.shows("h1", "Your order").await?;
+            is_accessible(&tab, &page, &format!("{name}-outcome")).await?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn the_reference_and_the_gateways_own_field() -> Result<()> {
+    let shop = Shop::new(Provider::Gateway).await?;
+    let (api, gateway) = (cluster().await?.api_url(0), cluster().await?.gateway_url(0));
+    let field = format!("{gateway}/services/field?app_key={}&origin={gateway}", "0".repeat(32));
+    shop.visit(async |browser| {
+        let tab = browser.tab().await?;
+        tab.open(&format!("{api}/docs")).await?;
+        is_accessible(&tab, &tab.top(), "reference").await?;
+        tab.open(&field).await?;
+        is_accessible(&tab, &tab.top(), "gateway-field").await
+    })
+    .await
+}
