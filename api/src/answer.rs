@@ -12,6 +12,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::again::BrokenOff;
+use crate::envelope::ErrorCode;
 use crate::limits::Verdict;
 
 /// An answer, or a refusal.
@@ -208,6 +209,7 @@ impl IntoResponse for Refusal {
             capability: self.capability,
         };
         let mut response = (self.status, Json(ErrorBody { error })).into_response();
+        response.extensions_mut().insert(ErrorCode(self.code));
         self.tell_limit(response.headers_mut());
         self.mark(&mut response);
         response

@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, Method};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::IntoResponse;
 use axum::routing::MethodRouter;
-use common::accounts::{Caller, KeyKind, Mode};
+use common::accounts::{AuthError, Caller, KeyKind, Mode, key_id};
 use common::capabilities::Operation;
 use common::error::Error;
 use common::nonces;
@@ -20,6 +20,7 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 use crate::answer::{Answer, Refusal};
 use crate::app::App;
 use crate::endpoint::Door;
+use crate::envelope::Asker;
 use crate::pages::html::address_of;
 use crate::{again, body, signing};
 
@@ -136,7 +137,9 @@ async fn use_once(app: &App, caller: &Caller, nonce: &str) -> Answer<()> {
 /// Finds out whose key it is, and whether a live request is signed by its holder. Whoever fails is counted by address.
 async fn authenticate(app: &App, request: Request) -> Answer<Known> {
     let address = address_of(&request);
-    identify(app, request).await.map_err(|refusal| counted(app, address, refusal))
+    let known = identify(app, request).await.map_err(|refusal| counted(app, address, refusal))?;
+    app.keys.note_use(known.caller.key_id);
+    Ok(known)
 }
 
 fn counted(app: &App, address: IpAddr, refusal: Refusal) -> Refusal {
@@ -147,7 +150,13 @@ fn counted(app: &App, address: IpAddr, refusal: Refusal) -> Refusal {
 async fn identify(app: &App, request: Request) -> Answer<Known> {
     let key = bearer(request.headers())
         .ok_or_else(|| Refusal::unauthenticated("Authorization: Bearer <API key> is required"))?;
-    let caller = app.keys.authenticate(key).await?;
+    let asker = Asker::of(&request);
+    let caller = app.keys.authenticate(key).await.inspect_err(|error| {
+        if let (AuthError::Refused, Some(id)) = (error, key_id(key)) {
+            asker.claims(id);
+        }
+    })?;
+    asker.is(caller.account_id, caller.key_id);
     if caller.mode == Mode::Live && caller.key_kind == KeyKind::Secret {
         let (request, nonce) = check_signature(app, &caller, request).await?;
         return Ok(Known { caller, request, nonce: Some(nonce) });

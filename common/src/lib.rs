@@ -7,6 +7,7 @@ pub mod actor;
 pub mod calendar;
 pub mod clock;
 pub mod config;
+pub mod console;
 pub mod country;
 pub mod crypto;
 pub mod db;

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use common::accounts::{self, AccountSettings, Mode};
 use common::config;
+use common::console::complain;
 use common::flows::{self, BusyAccount};
 use common::id::{AccountId, MerchantId};
 use common::money::Currency;
@@ -27,11 +28,37 @@ pub(crate) enum Command {
     Connect(Connect),
     /// End the reading of what a provider tells of an account that has left it, or begin it again where it ended.
     Statements(Statements),
-    /// Every account, newest first.
-    List,
+    /// Accounts, newest first.
+    List(List),
     /// The accounts with the most events of late, and those whose test clock is being advanced: whose the work is, and what makes the
     /// database grow.
     Busiest(Busiest),
+}
+
+#[derive(Args)]
+pub(crate) struct List {
+    /// In this mode alone.
+    #[arg(long, value_enum, ignore_case = true)]
+    mode: Option<ModeArg>,
+    /// Whose new money settles there alone.
+    #[arg(long, value_enum, ignore_case = true)]
+    provider: Option<ProviderArg>,
+    /// Of this merchant alone (mer_…).
+    #[arg(long)]
+    merchant: Option<MerchantId>,
+    /// Whose name contains this, in any case.
+    #[arg(long)]
+    name: Option<String>,
+}
+
+impl List {
+    fn shows(&self, row: &accounts::AccountRow) -> bool {
+        let named = |part: &String| row.name.to_lowercase().contains(&part.to_lowercase());
+        self.mode.is_none_or(|mode| Mode::from(mode) == row.mode)
+            && self.provider.is_none_or(|provider| ProviderKind::from(provider) == row.provider)
+            && self.merchant.is_none_or(|merchant| merchant == row.merchant_id)
+            && self.name.as_ref().is_none_or(named)
+    }
 }
 
 #[derive(Args)]
@@ -149,6 +176,15 @@ fn parse_json(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str(text)
 }
 
+impl From<ModeArg> for Mode {
+    fn from(arg: ModeArg) -> Self {
+        match arg {
+            ModeArg::Test => Self::Test,
+            ModeArg::Live => Self::Live,
+        }
+    }
+}
+
 impl From<ProviderArg> for ProviderKind {
     fn from(arg: ProviderArg) -> Self {
         match arg {
@@ -206,10 +242,14 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
         }
         Command::Connect(args) => connect(ctl, args).await,
         Command::Statements(args) => statements(ctl, args).await,
-        Command::List => {
+        Command::List(list) => {
             let rows = accounts::list(&ctl.db).await?;
-            let rows = rows.iter().map(|row| account(row).into_json()).collect();
-            Ok(Output::new(vec![("accounts", Value::Array(rows))]))
+            let shown = rows.iter().filter(|row| list.shows(row)).map(account);
+            Ok(Output::list(
+                "accounts",
+                shown,
+                &["id", "name", "mode", "provider", "connected", "timezone", "created_at"],
+            ))
         }
         Command::Busiest(args) => busiest(ctl, args).await,
     }
@@ -217,13 +257,13 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
 
 async fn busiest(ctl: &Ctl, args: Busiest) -> Result<Output> {
     let busiest = flows::busiest_accounts(&ctl.db, args.last, args.limit).await?;
-    let rows = busiest.accounts.iter().map(|row| busy(row).into_json()).collect();
-    Ok(Output::new(vec![
+    let head = vec![
         ("since", json!(busiest.since)),
         ("events", json!(busiest.events)),
         ("more", json!(busiest.more)),
-        ("accounts", Value::Array(rows)),
-    ]))
+        ("accounts", busiest.accounts.iter().map(|row| busy(row).into_json()).collect::<Value>()),
+    ];
+    Ok(Output::new(head).table("accounts", &["id", "name", "mode", "events", "clock_at", "clock_target"]))
 }
 
 fn busy(row: &BusyAccount) -> Output {
@@ -238,10 +278,7 @@ fn busy(row: &BusyAccount) -> Output {
 }
 
 async fn create(ctl: &Ctl, create: Create) -> Result<Output> {
-    let mode = match create.mode {
-        ModeArg::Test => Mode::Test,
-        ModeArg::Live => Mode::Live,
-    };
+    let mode = Mode::from(create.mode);
     let now = ctl.clock.now();
     let FittingKeys { peppers, encryption } = ctl.fitting_keys().await?;
     let (set, mut act) = (create.settings.detail(), ctl.act().await?);
@@ -280,7 +317,9 @@ async fn connect(ctl: &Ctl, args: Connect) -> Result<Output> {
 /// accepted.
 async fn check_at_gateway(credentials: &Credentials, currencies: Option<&[Currency]>, unchecked: bool) -> Result<bool> {
     let Some(url) = config::card_gateway_url()? else {
-        eprintln!("ctl: warning: the account was not checked at the card gateway: CARD_GATEWAY_URL is not set");
+        complain(format_args!(
+            "ctl: warning: the account was not checked at the card gateway: CARD_GATEWAY_URL is not set"
+        ));
         return Ok(false);
     };
     let name = &credentials.username;
@@ -289,14 +328,16 @@ async fn check_at_gateway(credentials: &Credentials, currencies: Option<&[Curren
         AtGateway::UnknownUsername => bail!("username: the card gateway knows no account {name} (code 01)"),
         AtGateway::WrongApiKey => bail!("api_key: it is not the key of {name} at the card gateway (code 09)"),
         AtGateway::NotTold => {
-            eprintln!(
+            complain(format_args!(
                 "ctl: warning: the account was not checked: this card gateway has no account.php; make sure that {name} has no \
                  convenience fee"
-            );
+            ));
             return Ok(false);
         }
         AtGateway::NoAnswer(why) if unchecked => {
-            eprintln!("ctl: warning: the account was not checked: the card gateway at CARD_GATEWAY_URL: {why}");
+            complain(format_args!(
+                "ctl: warning: the account was not checked: the card gateway at CARD_GATEWAY_URL: {why}"
+            ));
             return Ok(false);
         }
         AtGateway::NoAnswer(why) => bail!(
@@ -336,7 +377,7 @@ async fn statements(ctl: &Ctl, args: Statements) -> Result<Output> {
 /// What was just changed. The change stands, whether or not it can be read again.
 async fn one(ctl: &Ctl, id: AccountId) -> Output {
     let rows = accounts::list(&ctl.db).await.unwrap_or_else(|error| {
-        eprintln!("ctl: {id} was changed, and could not be read again: {error}");
+        complain(format_args!("ctl: {id} was changed, and could not be read again: {error}"));
         vec![]
     });
     rows.iter().find(|row| row.id == id).map_or_else(|| Output::new(vec![("id", json!(id))]), account)

@@ -60,7 +60,7 @@ pub(super) async fn create(
     if !request.capture {
         caller.require(Operation::PaymentsAuthorize)?;
     }
-    let origin = app.origin(request_id);
+    let origin = app.origin(request_id, Some(caller.key_id));
     match flows::take_payment(&app.db, &caller, &request, &origin, &app.encryption, app.now(&caller).await?).await? {
         Taken::New(payment, operation) => {
             let waiter = app.replies.register(payment.id.uuid());
@@ -163,7 +163,7 @@ pub(super) async fn void(
 /// Waits for the outcome of a capture or void. The intent exists by then, so nothing that goes wrong becomes an error but the
 /// provider's refusal.
 async fn change_and_wait(app: &App, caller: &Caller, id: &str, change: Change, request_id: RequestId) -> Answer {
-    let origin = app.origin(request_id);
+    let origin = app.origin(request_id, Some(caller.key_id));
     let changing =
         flows::change_payment(&app.db, caller, PaymentId::named(id)?, change, &origin, app.now(caller).await?).await?;
     let (mut payment, mut refunds) = (changing.payment, vec![]);
@@ -192,7 +192,7 @@ pub(super) async fn refund(
     Body { fields, .. }: Body<AmountField>,
 ) -> Answer {
     let change = Change::Refund(fields.amount.map(|amount| amount.0));
-    let origin = app.origin(request_id);
+    let origin = app.origin(request_id, Some(caller.key_id));
     let changing =
         flows::change_payment(&app.db, &caller, PaymentId::named(&id)?, change, &origin, app.now(&caller).await?)
             .await?;

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use super::Payment;
 use crate::accounts::Mode;
 use crate::error::{Error, Result};
-use crate::id::{AccountId, PaymentId, RefundId};
+use crate::id::{AccountId, KeyId, PaymentId, RefundId};
 use crate::money::Currency;
 use crate::providers::FailureCode;
 use crate::schema;
@@ -41,6 +41,8 @@ pub struct Refund {
     pub created_at: Timestamp,
     /// Why it failed.
     pub failure_code: Option<FailureCode>,
+    /// The key that it was asked for with; none if the system itself gives the money back.
+    pub requested_by: Option<KeyId>,
 }
 
 /// The public JSON of a refund (docs/api.md, Refunds).
@@ -90,12 +92,13 @@ impl RefundView {
 /// Only the database's.
 pub async fn insert(tx: &mut PgConnection, account: AccountId, refund: &Refund) -> Result<()> {
     sqlx::query!(
-        "INSERT INTO refunds (id, account_id, payment_id, amount, created_at) VALUES ($1, $2, $3, $4, $5)",
+        "INSERT INTO refunds (id, account_id, payment_id, amount, created_at, requested_by_key) VALUES ($1, $2, $3, $4, $5, $6)",
         refund.id.uuid(),
         account.uuid(),
         refund.payment_id.uuid(),
         refund.amount,
         refund.created_at,
+        refund.requested_by.map(KeyId::uuid),
     )
     .execute(tx)
     .await?;
@@ -149,7 +152,7 @@ pub async fn of_page(db: &mut PgConnection, account: AccountId, payments: &[Paym
     // account.
     let mut rows = sqlx::query_as!(
         Refund,
-        "SELECT r.id, r.payment_id, r.amount, r.status, r.created_at, r.failure_code FROM unnest($2::uuid[]) AS p(id)
+        "SELECT r.id, r.payment_id, r.amount, r.status, r.created_at, r.failure_code, r.requested_by_key AS requested_by FROM unnest($2::uuid[]) AS p(id)
          JOIN refunds r ON r.account_id = $1 AND r.payment_id = p.id",
         account.uuid(),
         &ids,

@@ -5,19 +5,22 @@ pub mod crowd;
 pub mod envelope;
 mod fields;
 mod form;
+mod journal;
 mod operations;
 pub mod public;
 pub mod pulse;
 
 use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Request, State};
+use axum::extract::{ConnectInfo, Path, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::{any, get, post};
 use tower_http::catch_panic::CatchPanicLayer;
@@ -140,11 +143,13 @@ pub fn router(app: App) -> Router {
         .fallback(unknown)
         .method_not_allowed_fallback(not_allowed)
         .layer(CatchPanicLayer::custom(panicked))
+        .layer(from_fn(journal::others))
         .with_state(app)
 }
 
 async fn operate(
     State(app): State<App>,
+    ConnectInfo(from): ConnectInfo<SocketAddr>,
     path: Result<Path<String>, PathRejection>,
     request: Request<Body>,
 ) -> Response {
@@ -161,7 +166,7 @@ async fn operate(
     }
     // Of its own, so that it goes on though the caller hangs up: what was begun is ended.
     let work = app.work.clone();
-    let answered = work.spawn(answer(app, operation, request.into_body(), lifetime)).await;
+    let answered = work.spawn(answer(app, operation, request.into_body(), lifetime, from.ip())).await;
     let mut response = answered.unwrap_or_else(|_| failed(operation, Failure::Unknown));
     if lifetime.elapsed() > SLOW {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -169,12 +174,13 @@ async fn operate(
     response
 }
 
-async fn answer(app: App, operation: &'static Operation, body: Body, lifetime: Lifetime) -> Response {
+async fn answer(app: App, operation: &'static Operation, body: Body, lifetime: Lifetime, client: IpAddr) -> Response {
     let form = match body::read(body, lifetime).await {
         Ok(bytes) => Form::parse(&bytes),
         Err(refused) => return refused.into_response(),
     };
-    let result = called(app, operation, form, lifetime).await;
+    let mut caller = journal::Caller { client, named: form.get("username").map(str::to_owned), account: None };
+    let result = called(app, operation, form, lifetime, &mut caller).await;
     let code = match &result {
         Ok(_) => SUCCEEDED,
         Err(Failure::Refused(code, _)) => code.code(),
@@ -184,14 +190,22 @@ async fn answer(app: App, operation: &'static Operation, body: Body, lifetime: L
     metrics::counter!("gateway_requests_total", "script" => operation.script, "code" => code).increment(1);
     metrics::histogram!("gateway_request_seconds", "script" => operation.script)
         .record(lifetime.elapsed().as_secs_f64());
-    tracing::info!(script = operation.script, code, seconds = lifetime.elapsed().as_secs_f64(), "answered");
-    match result {
+    journal::operation(operation.script, code, &caller, lifetime);
+    let mut response = match result {
         Ok(reply) => reply.into_response(),
         Err(failure) => failed(operation, failure),
-    }
+    };
+    response.extensions_mut().insert(journal::Noted);
+    response
 }
 
-async fn called(app: App, operation: &Operation, form: Form, lifetime: Lifetime) -> Result<Reply> {
+async fn called(
+    app: App,
+    operation: &Operation,
+    form: Form,
+    lifetime: Lifetime,
+    caller: &mut journal::Caller,
+) -> Result<Reply> {
     // Reading may be late.
     if operation.fallback != Code::Unknown && !app.pulse.is_steady() {
         return Err(Failure::NotEntered("the gateway was paused, and nothing was entered"));
@@ -202,6 +216,7 @@ async fn called(app: App, operation: &Operation, form: Form, lifetime: Lifetime)
     }
     let (username, api_key) = (form.get("username"), form.get("api_key"));
     let account = accounts::authenticate(&app.db, &app.vaulting.pepper, username, api_key).await?;
+    caller.account = Some(account.username.clone());
     let lifetime = bounded(&app, &form, lifetime)?;
     (operation.handler)(Call { app, account, form, lifetime }).await
 }

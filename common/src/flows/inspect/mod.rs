@@ -3,6 +3,9 @@
 mod around;
 mod books;
 mod doctor;
+pub mod due;
+pub mod find;
+pub mod incidents;
 mod invoice;
 mod keys;
 mod payment;
