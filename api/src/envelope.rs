@@ -60,24 +60,12 @@ impl Asker {
         let _ = self.0.set(Who::Claimed(key));
     }
 
-    fn account(&self) -> Option<AccountId> {
-        match self.0.get()? {
-            Who::Known(account, _) => Some(*account),
-            Who::Claimed(_) => None,
-        }
-    }
-
-    fn key(&self) -> Option<KeyId> {
-        match self.0.get()? {
-            Who::Known(_, key) => Some(*key),
-            Who::Claimed(_) => None,
-        }
-    }
-
-    fn claimed_key(&self) -> Option<KeyId> {
-        match self.0.get()? {
-            Who::Known(..) => None,
-            Who::Claimed(key) => Some(*key),
+    /// Account, key, and the key that is only claimed.
+    fn known(&self) -> (Option<AccountId>, Option<KeyId>, Option<KeyId>) {
+        match self.0.get() {
+            Some(Who::Known(account, key)) => (Some(*account), Some(*key), None),
+            Some(Who::Claimed(key)) => (None, None, Some(*key)),
+            None => (None, None, None),
         }
     }
 }
@@ -146,16 +134,17 @@ struct End {
 impl Drop for End {
     fn drop(&mut self) {
         let (Self { method, route, status, asker, .. }, took) = (&*self, self.began.elapsed());
+        let (account, key, claimed_key) = asker.known();
         tracing::info!(
             method,
             route,
             status,
             code = self.code,
-            duration_ms = took.as_millis(),
+            duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             client = %self.client,
-            account = asker.account().map(display),
-            key = asker.key().map(display),
-            claimed_key = asker.claimed_key().map(display),
+            account = account.map(display),
+            key = key.map(display),
+            claimed_key = claimed_key.map(display),
             "answered"
         );
         answered(method, route, &status.to_string()).increment(1);

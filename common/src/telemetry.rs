@@ -53,7 +53,6 @@ pub fn init_metrics() -> Result<PrometheusHandle, metrics_exporter_prometheus::B
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), SECONDS_BUCKETS)?
         .install_recorder()?;
     help::describe();
-    metrics::gauge!("build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
     let started = Clock::system().now().as_millisecond() as f64 / 1000.0;
     metrics::gauge!("process_start_time_seconds").set(started);
     Ok(handle)

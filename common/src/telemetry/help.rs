@@ -82,9 +82,10 @@ const METRICS: &[(&str, &str)] = &[
     ("webhooks_unsigned_total", "Deliveries that were held because they could not be signed."),
 ];
 
-/// Gives every metric its text. The exporter shows that of those there are, whatever their kind.
+/// Gives every metric its text, and says which version this is. The exporter shows the texts of those there are, whatever their kind.
 pub(super) fn describe() {
     for (name, text) in METRICS {
         metrics::describe_gauge!(*name, *text);
     }
+    metrics::gauge!("build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
 }

@@ -10,6 +10,7 @@ mod invoice;
 mod keys;
 mod payment;
 mod verdict;
+pub mod volume;
 
 pub use books::{Compared, Disagreement, Total, compare_books};
 pub use doctor::{Finding, Grade, clock_off, examine};

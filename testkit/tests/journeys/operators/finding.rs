@@ -91,6 +91,8 @@ async fn what_the_runbooks_look_at_is_listed() -> Result<()> {
         (&json!("provider_unavailable"), &json!(1)),
         "{why}"
     );
+    let volume = cluster.ctl(&["accounts", "volume", &account, "--last", "1h"]).await?;
+    assert_eq!((&volume["volume"][0]["payments"], &volume["volume"][0]["failed"]), (&json!(1), &json!(1)), "{volume}");
     for list in [
         &["anomalies", "list", "--refused"][..],
         &["breakers", "list"],
