@@ -102,11 +102,11 @@ impl Output {
     }
 }
 
-fn without_nulls(row: Value) -> Value {
-    match row {
-        Value::Object(fields) => Value::Object(fields.into_iter().filter(|(_, value)| !value.is_null()).collect()),
-        other => other,
+fn without_nulls(mut row: Value) -> Value {
+    if let Some(fields) = row.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
     }
+    row
 }
 
 /// Aligned columns under their names; one that has nothing in any row is left out.
@@ -166,10 +166,10 @@ mod tests {
         let list = Output::list("accounts", rows.into_iter(), &["id", "ended_at", "name", "id"])
             .and(vec![("more", json!(true))]);
         let shown = list.for_people();
-        let expected = "ID      NAME                   ID\n\
-                        acct_1  Ada                    acct_1\n\
+        let expected = "ID      NAME                    ID\n\
+                        acct_1  Ada                     acct_1\n\
                         acct_2  A longer\\u{1b}[2J name  acct_2\n\
-                        acct_3  漢字                   acct_3\n\
+                        acct_3  漢字                    acct_3\n\
                         more             true";
         assert_eq!(shown, expected);
         assert_eq!(list.into_json()["accounts"][1]["name"], "A longer\u{1b}[2J name", "programs get what is stored");

@@ -296,7 +296,9 @@ async fn by_card(db: &PgPool, last4: &str, within: Within) -> Result<Findings> {
                 r#"SELECT 'payment'::text, p.id, NULL::text, p.account_id, p.status::text, p.amount, p.currency, p.created_at, p.id,
                           (SELECT c.id FROM operations c WHERE c.account_id = p.account_id AND c.payment_id = p.id
                              AND c.kind IN ('sale', 'authorize')), NULL::uuid
-                   FROM (SELECT * FROM payments WHERE account_id = $2 AND id < coalesce(ulid_floor($3), 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+                   FROM (SELECT * FROM payments
+                         WHERE (account_id, id) < ($2, coalesce(ulid_floor($3), 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+                           AND account_id >= $2
                          ORDER BY account_id DESC, id DESC LIMIT $4) p WHERE p.card_last4 = $1"#,
                 last4,
                 account.uuid(),
@@ -304,7 +306,8 @@ async fn by_card(db: &PgPool, last4: &str, within: Within) -> Result<Findings> {
                 PAYMENTS_LOOKED_AT,
             );
             let reached = sqlx::query_scalar!(
-                "SELECT created_at FROM payments WHERE account_id = $1 AND id < coalesce(ulid_floor($2), 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+                "SELECT created_at FROM payments
+                 WHERE (account_id, id) < ($1, coalesce(ulid_floor($2), 'ffffffff-ffff-ffff-ffff-ffffffffffff')) AND account_id >= $1
                  ORDER BY account_id DESC, id DESC OFFSET $3 LIMIT 1",
                 account.uuid(),
                 before,

@@ -199,7 +199,11 @@ pub async fn failures_of_late(db: &PgPool, account: Option<AccountId>, limit: i6
     match account {
         None => Ok(failures!("ORDER BY id DESC").fetch_all(db).await?),
         Some(account) => {
-            let of_account = failures!("WHERE account_id = $3 ORDER BY account_id DESC, id DESC", account.uuid());
+            let of_account = failures!(
+                "WHERE (account_id, id) <= ($3, 'ffffffff-ffff-ffff-ffff-ffffffffffff') AND account_id >= $3
+                 ORDER BY account_id DESC, id DESC",
+                account.uuid()
+            );
             Ok(of_account.fetch_all(db).await?)
         }
     }

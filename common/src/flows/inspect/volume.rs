@@ -44,8 +44,9 @@ pub async fn volume_of(db: &PgPool, clock: &Clock, account: AccountId, last: Dur
                   sum(amount_captured)::bigint AS "captured!", sum(amount_refunded)::bigint AS "refunded!"
            FROM (SELECT currency, status, amount_captured, amount_refunded,
                         status NOT IN ('processing', 'requires_action', 'declined', 'failed') AS approved
-                 FROM payments WHERE account_id = $1
-                   AND id >= (SELECT ulid_floor(account_now($1, $2) - make_interval(secs => $3)))
+                 FROM payments
+                 WHERE (account_id, id) >= ($1, (SELECT ulid_floor(account_now($1, $2) - make_interval(secs => $3))))
+                   AND account_id <= $1
                  ORDER BY account_id DESC, id DESC LIMIT $4) p
            GROUP BY currency ORDER BY currency"#,
         account.uuid(),
