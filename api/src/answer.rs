@@ -15,7 +15,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::again::BrokenOff;
-use crate::envelope;
+use crate::envelope::{self, ErrorCode};
 use crate::limits::Verdict;
 
 /// An answer, or a refusal.
@@ -245,6 +245,7 @@ impl IntoResponse for Refusal {
         if self.status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
+        response.extensions_mut().insert(ErrorCode(self.code));
         self.tell_limit(response.headers_mut());
         self.mark(&mut response);
         response

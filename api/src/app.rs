@@ -8,6 +8,7 @@ use common::crypto::KeyRing;
 use common::db::Db;
 use common::egress::Policy;
 use common::error::Error;
+use common::id::KeyId;
 use common::operations::Origin;
 use common::time::Timestamp;
 use common::webhooks::endpoints;
@@ -42,11 +43,12 @@ impl App {
         caller.time.now(&*self.db, &self.clock).await
     }
 
-    /// Who waits for the operation that this request begins.
-    pub(crate) fn origin(&self, RequestId(request_id): RequestId) -> Origin {
+    /// Who waits for the operation that this request begins, and the key that asked for it, if one did.
+    pub(crate) fn origin(&self, RequestId(request_id): RequestId, requested_by: Option<KeyId>) -> Origin {
         Origin {
             reply_to: Some(self.reply_channel.to_string()),
             request_id: Some(request_id.to_string()),
+            requested_by,
             payer_address: None,
         }
     }

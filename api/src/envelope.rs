@@ -1,6 +1,8 @@
 //! What surrounds every request: its id, its log line, its metrics, and a stop to panics.
 
 use std::any::Any;
+use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
@@ -10,11 +12,12 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use common::clock::ClockError;
-use common::id;
+use common::id::{self, AccountId, KeyId};
 use tracing::Instrument;
 
 use crate::answer::Refusal;
 use crate::app::App;
+use crate::pages::html::address_of;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 
@@ -40,21 +43,66 @@ impl<S: Send + Sync> FromRequestParts<S> for RequestId {
     }
 }
 
+/// Who asks, as far as it has become known when the request is logged. Never the key itself.
+#[derive(Clone, Default)]
+pub(crate) struct Asker(Arc<OnceLock<Who>>);
+
+enum Who {
+    /// The holder of this key.
+    Known(AccountId, KeyId),
+    /// Somebody who has sent a key with this public id that was not accepted.
+    Claimed(KeyId),
+}
+
+impl Asker {
+    /// The asker of this request.
+    pub(crate) fn of(request: &Request) -> Self {
+        request.extensions().get::<Self>().cloned().unwrap_or_default()
+    }
+
+    /// It is the holder of this key.
+    pub(crate) fn is(&self, account: AccountId, key: KeyId) {
+        let _ = self.0.set(Who::Known(account, key));
+    }
+
+    /// A key with this public id was sent, and was not accepted.
+    pub(crate) fn claims(&self, key: KeyId) {
+        let _ = self.0.set(Who::Claimed(key));
+    }
+
+    /// Account, key, and the key that is only claimed.
+    fn known(&self) -> (Option<AccountId>, Option<KeyId>, Option<KeyId>) {
+        match self.0.get() {
+            Some(Who::Known(account, key)) => (Some(*account), Some(*key), None),
+            Some(Who::Claimed(key)) => (None, None, Some(*key)),
+            None => (None, None, None),
+        }
+    }
+}
+
+/// The code of a refusal, beside its answer, for the log.
+#[derive(Clone, Copy)]
+pub(crate) struct ErrorCode(pub(crate) &'static str);
+
 /// Names the request, logs it, and counts it.
 pub(crate) async fn wrap(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let id = RequestId(id::RequestId::new(app.clock.now()));
+    let asker = Asker::default();
     request.extensions_mut().insert(id);
+    request.extensions_mut().insert(asker.clone());
+    let client = address_of(&request).to_canonical();
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
     let method = named(request.method());
     let span = tracing::info_span!("request", request_id = %id.0);
     let is_of_api = request.uri().path().starts_with("/v1");
     let answering = async {
-        let mut end = End { method, route, began: Instant::now(), status: GIVEN_UP };
+        let mut end = End { method, route, began: Instant::now(), status: GIVEN_UP, code: None, client, asker };
         let mut response = match may_begin(&app, request.method(), request.headers()).await {
             Ok(()) => next.run(request).await,
             Err(refusal) => refusal.into_response(),
         };
         end.status = response.status().as_u16();
+        end.code = response.extensions().get::<ErrorCode>().map(|code| code.0);
         if let Ok(value) = HeaderValue::try_from(id.0.to_string()) {
             response.headers_mut().insert(REQUEST_ID, value);
         }
@@ -95,12 +143,28 @@ struct End {
     route: String,
     began: Instant,
     status: u16,
+    /// Of a refusal.
+    code: Option<&'static str>,
+    client: IpAddr,
+    asker: Asker,
 }
 
 impl Drop for End {
     fn drop(&mut self) {
-        let (Self { method, route, status, .. }, took) = (&*self, self.began.elapsed());
-        tracing::info!(method, route, status, duration_ms = took.as_millis(), "answered");
+        let (Self { method, route, status, asker, .. }, took) = (&*self, self.began.elapsed());
+        let (account, key, claimed_key) = asker.known();
+        tracing::info!(
+            method,
+            route,
+            status,
+            code = self.code,
+            duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            client = %self.client,
+            account = account.map(display),
+            key = key.map(display),
+            claimed_key = claimed_key.map(display),
+            "answered"
+        );
         answered(method, route, &status.to_string()).increment(1);
         let labels = [("method", (*method).to_owned()), ("route", route.clone())];
         metrics::histogram!("http_request_duration_seconds", &labels).record(took.as_secs_f64());

@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
-use common::accounts::{Caller, KeyKind, Mode};
+use common::accounts::{AuthError, Caller, KeyKind, Mode, key_id};
 use common::capabilities::Operation;
 use common::card_number::shown;
 use common::error::Error;
@@ -21,6 +21,7 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 use crate::answer::{Answer, Refusal};
 use crate::app::App;
 use crate::endpoint::Door;
+use crate::envelope::Asker;
 use crate::limits::Verdict;
 use crate::pages::html::address_of;
 use crate::{again, body, signing};
@@ -116,7 +117,8 @@ async fn let_browser_in(State((app, operation)): State<(App, Operation)>, reques
     if !verdict.allowed() {
         return Err(Refusal::too_many(verdict));
     }
-    let caller = app.keys.authenticate(key_of(request.headers())?).await?;
+    let caller = holder(&app, request.headers(), Asker::of(&request)).await?;
+    app.keys.note_use(caller.key_id);
     if let Err(refusal) = may_in_a_browser(&caller, operation, origin.as_ref()) {
         return Ok(limited(verdict, refusal));
     }
@@ -182,7 +184,10 @@ async fn authenticate(app: &App, request: Request) -> Answer<Known> {
         return Err(Refusal::too_many(verdict));
     }
     match identify(app, request).await {
-        Ok((caller, request, nonce)) => Ok(Known { caller, request, nonce, charged }),
+        Ok((caller, request, nonce)) => {
+            app.keys.note_use(caller.key_id);
+            Ok(Known { caller, request, nonce, charged })
+        }
         Err(refusal) if refusal.status().is_server_error() => {
             // Nothing was found out about the key.
             if charged.is_some() {
@@ -200,8 +205,20 @@ async fn counted(app: &App, address: IpAddr, refusal: Refusal) -> Refusal {
     if verdict.allowed() { refusal } else { Refusal::too_many(verdict) }
 }
 
+/// Whose key was sent. The log of the request names it, or the public id that was only claimed.
+async fn holder(app: &App, headers: &HeaderMap, asker: Asker) -> Answer<Arc<Caller>> {
+    let key = key_of(headers)?;
+    let caller = app.keys.authenticate(key).await.inspect_err(|error| {
+        if let (AuthError::Refused, Some(id)) = (error, key_id(key)) {
+            asker.claims(id);
+        }
+    })?;
+    asker.is(caller.account_id, caller.key_id);
+    Ok(caller)
+}
+
 async fn identify(app: &App, request: Request) -> Answer<(Arc<Caller>, Request, Option<String>)> {
-    let caller = app.keys.authenticate(key_of(request.headers())?).await?;
+    let caller = holder(app, request.headers(), Asker::of(&request)).await?;
     if caller.mode == Mode::Live && caller.key_kind == KeyKind::Secret {
         let (request, nonce) = check_signature(app, &caller, request).await?;
         return Ok((caller, request, Some(nonce)));

@@ -8,6 +8,7 @@ pub mod calendar;
 pub mod card_number;
 pub mod clock;
 pub mod config;
+pub mod console;
 pub mod country;
 pub mod crypto;
 pub mod db;

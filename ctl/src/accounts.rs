@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use common::accounts::{self, AccountSettings, Mode};
 use common::config;
+use common::console::complain;
 use common::flows::{self, BusyAccount};
 use common::id::{AccountId, MerchantId};
 use common::money::Currency;
@@ -28,11 +29,45 @@ pub(crate) enum Command {
     Connect(Connect),
     /// End the reading of what a provider tells of an account that has left it, or begin it again where it ended.
     Statements(Statements),
-    /// Every account, newest first.
-    List,
+    /// Accounts, newest first.
+    List(List),
     /// The accounts with the most events of late, and those whose test clock is being advanced: whose the work is, and what makes the
     /// database grow.
     Busiest(Busiest),
+    /// What an account took of late by its own clock, and how much of it was approved, by currency.
+    Volume {
+        /// The account (acct_…).
+        id: AccountId,
+        /// How far back, such as 30m, 6h or 7d. Of more than 200,000 payments the newest are added up.
+        #[arg(long, default_value = "24h", value_parser = span)]
+        last: Duration,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct List {
+    /// In this mode alone.
+    #[arg(long, value_enum, ignore_case = true)]
+    mode: Option<ModeArg>,
+    /// Whose new money settles there alone.
+    #[arg(long, value_enum, ignore_case = true)]
+    provider: Option<ProviderArg>,
+    /// Of this merchant alone (mer_…).
+    #[arg(long)]
+    merchant: Option<MerchantId>,
+    /// Whose name contains this, in any case.
+    #[arg(long)]
+    name: Option<String>,
+}
+
+impl List {
+    fn shows(&self, row: &accounts::AccountRow) -> bool {
+        let named = |part: &String| row.name.to_lowercase().contains(&part.to_lowercase());
+        self.mode.is_none_or(|mode| Mode::from(mode) == row.mode)
+            && self.provider.is_none_or(|provider| ProviderKind::from(provider) == row.provider)
+            && self.merchant.is_none_or(|merchant| merchant == row.merchant_id)
+            && self.name.as_ref().is_none_or(named)
+    }
 }
 
 #[derive(Args)]
@@ -153,6 +188,15 @@ fn parse_json(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str(text)
 }
 
+impl From<ModeArg> for Mode {
+    fn from(arg: ModeArg) -> Self {
+        match arg {
+            ModeArg::Test => Self::Test,
+            ModeArg::Live => Self::Live,
+        }
+    }
+}
+
 impl From<ProviderArg> for ProviderKind {
     fn from(arg: ProviderArg) -> Self {
         match arg {
@@ -212,24 +256,34 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
         }
         Command::Connect(args) => connect(ctl, args).await,
         Command::Statements(args) => statements(ctl, args).await,
-        Command::List => {
+        Command::List(list) => {
             let rows = accounts::list(&ctl.db).await?;
-            let rows = rows.iter().map(|row| account(row).into_json()).collect();
-            Ok(Output::new(vec![("accounts", Value::Array(rows))]))
+            let shown = rows.iter().filter(|row| list.shows(row)).map(account);
+            Ok(Output::list(
+                "accounts",
+                shown,
+                &["id", "name", "mode", "provider", "connected", "timezone", "created_at"],
+            ))
         }
         Command::Busiest(args) => busiest(ctl, args).await,
+        Command::Volume { id, last } => {
+            let rows = flows::volume::volume_of(&ctl.db, &ctl.clock, id, last).await?;
+            let columns =
+                &["currency", "payments", "approved", "declined", "failed", "approval_rate", "captured", "refunded"];
+            Ok(Output::rows("volume", &rows, columns)?)
+        }
     }
 }
 
 async fn busiest(ctl: &Ctl, args: Busiest) -> Result<Output> {
     let busiest = flows::busiest_accounts(&ctl.db, args.last, args.limit).await?;
-    let rows = busiest.accounts.iter().map(|row| busy(row).into_json()).collect();
-    Ok(Output::new(vec![
+    let head = vec![
         ("since", json!(busiest.since)),
         ("events", json!(busiest.events)),
         ("more", json!(busiest.more)),
-        ("accounts", Value::Array(rows)),
-    ]))
+        ("accounts", busiest.accounts.iter().map(|row| busy(row).into_json()).collect::<Value>()),
+    ];
+    Ok(Output::new(head).table("accounts", &["id", "name", "mode", "events", "clock_at", "clock_target"]))
 }
 
 fn busy(row: &BusyAccount) -> Output {
@@ -244,10 +298,7 @@ fn busy(row: &BusyAccount) -> Output {
 }
 
 async fn create(ctl: &Ctl, create: Create) -> Result<Output> {
-    let mode = match create.mode {
-        ModeArg::Test => Mode::Test,
-        ModeArg::Live => Mode::Live,
-    };
+    let mode = Mode::from(create.mode);
     // Where it is not said here, the api says so at its start.
     if mode == Mode::Live
         && let Some(base) = config::optional("PUBLIC_URL")?
@@ -295,7 +346,9 @@ async fn connect(ctl: &Ctl, args: Connect) -> Result<Output> {
 /// accepted.
 async fn check_at_gateway(credentials: &Credentials, currencies: Option<&[Currency]>, unchecked: bool) -> Result<bool> {
     let Some(url) = config::card_gateway_url()? else {
-        eprintln!("ctl: warning: the account was not checked at the card gateway: CARD_GATEWAY_URL is not set");
+        complain(format_args!(
+            "ctl: warning: the account was not checked at the card gateway: CARD_GATEWAY_URL is not set"
+        ));
         return Ok(false);
     };
     let name = &credentials.username;
@@ -304,14 +357,16 @@ async fn check_at_gateway(credentials: &Credentials, currencies: Option<&[Curren
         AtGateway::UnknownUsername => bail!("username: the card gateway knows no account {name} (code 01)"),
         AtGateway::WrongApiKey => bail!("api_key: it is not the key of {name} at the card gateway (code 09)"),
         AtGateway::NotTold => {
-            eprintln!(
+            complain(format_args!(
                 "ctl: warning: the account was not checked: this card gateway has no account.php; make sure that {name} has no \
                  convenience fee"
-            );
+            ));
             return Ok(false);
         }
         AtGateway::NoAnswer(why) if unchecked => {
-            eprintln!("ctl: warning: the account was not checked: the card gateway at CARD_GATEWAY_URL: {why}");
+            complain(format_args!(
+                "ctl: warning: the account was not checked: the card gateway at CARD_GATEWAY_URL: {why}"
+            ));
             return Ok(false);
         }
         AtGateway::NoAnswer(why) => bail!(
@@ -351,7 +406,7 @@ async fn statements(ctl: &Ctl, args: Statements) -> Result<Output> {
 /// What was just changed. The change stands, whether or not it can be read again.
 async fn one(ctl: &Ctl, id: AccountId) -> Output {
     let rows = accounts::list(&ctl.db).await.unwrap_or_else(|error| {
-        eprintln!("ctl: {id} was changed, and could not be read again: {error}");
+        complain(format_args!("ctl: {id} was changed, and could not be read again: {error}"));
         vec![]
     });
     rows.iter().find(|row| row.id == id).map_or_else(|| Output::new(vec![("id", json!(id))]), account)

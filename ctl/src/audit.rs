@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 use common::audit::{self, Filter};
 use common::id::{AccountId, AuditId};
 use common::time::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::output::Output;
 use crate::{Ctl, instant};
@@ -42,10 +42,8 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
     };
     let all = rows.len();
     rows.truncate(usize::try_from(list.limit)?);
-    Ok(Output::new(vec![
-        ("audit", rows.iter().map(|row| record(row).into_json()).collect::<Value>()),
-        ("more", json!(rows.len() < all)),
-    ]))
+    let columns = &["at", "actor", "action", "account", "object", "detail", "id"];
+    Ok(Output::list("audit", rows.iter().map(record), columns).and(vec![("more", json!(rows.len() < all))]))
 }
 
 pub(crate) fn record(row: &audit::Row) -> Output {

@@ -5,7 +5,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use common::flows::{self, BookDifference, DifferenceFilter};
 use common::id::{AccountId, DifferenceId};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::Ctl;
 use crate::output::Output;
@@ -40,13 +40,26 @@ pub(crate) struct Resolve {
     reason: String,
 }
 
+const COLUMNS: [&str; 11] = [
+    "id",
+    "found_at",
+    "difference",
+    "kind",
+    "account",
+    "provider",
+    "provider_ref",
+    "payment",
+    "ours",
+    "theirs",
+    "resolved_at",
+];
+
 pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
     match command {
         Command::List(list) => {
             let filter = DifferenceFilter { all: list.all, account: list.account, limit: list.limit };
             let rows = flows::list_differences(&ctl.db, filter).await?;
-            let rows = rows.iter().map(|row| difference(row).into_json()).collect::<Value>();
-            Ok(Output::new(vec![("differences", rows)]))
+            Ok(Output::list("differences", rows.iter().map(difference), &COLUMNS))
         }
         Command::Resolve(args) => {
             let (row, record) = flows::resolve_difference(&ctl.db, &ctl.actor, args.id, &args.reason).await?;

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
-use common::accounts;
+use common::accounts::{self, KeyFilter, KeyKind};
 use common::audit::Entry;
 use common::capabilities::Operation;
 use common::crypto::hex;
 use common::id::{AccountId, KeyId};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::output::Output;
 use crate::{Ctl, FittingKeys, entry, span};
@@ -23,6 +23,12 @@ pub(crate) enum Command {
         /// Of this account alone (acct_…).
         #[arg(long)]
         account: Option<AccountId>,
+        /// Of this kind alone.
+        #[arg(long, value_enum, ignore_case = true)]
+        kind: Option<KindArg>,
+        /// Those alone that are neither revoked nor past their end.
+        #[arg(long)]
+        in_use: bool,
         /// Those alone that are in use and not known to be hashed under the current KEY_PEPPER.
         #[arg(long)]
         not_moved: bool,
@@ -63,20 +69,33 @@ pub(crate) struct Create {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum KindArg {
+pub(crate) enum KindArg {
     Secret,
     Publishable,
+}
+
+const COLUMNS: [&str; 9] =
+    ["id", "account", "kind", "created_at", "last_used_at", "revoked_at", "expires_at", "pepper", "entitlements"];
+
+impl From<KindArg> for KeyKind {
+    fn from(arg: KindArg) -> Self {
+        match arg {
+            KindArg::Secret => Self::Secret,
+            KindArg::Publishable => Self::Publishable,
+        }
+    }
 }
 
 pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
     match command {
         Command::Create(create) => self::create(ctl, create).await,
-        Command::List { account, not_moved } => {
+        Command::List { account, kind, in_use, not_moved } => {
             let peppers = ctl.keys.peppers.as_ref();
             let current = peppers.map(|peppers| peppers.current().id());
-            let rows = accounts::list_keys(&ctl.db, account, current.filter(|_| not_moved)).await?;
-            let rows = rows.iter().map(|row| key(row, current).into_json()).collect();
-            Ok(Output::new(vec![("keys", Value::Array(rows))]))
+            let not_under = current.filter(|_| not_moved);
+            let filter = KeyFilter { account, kind: kind.map(Into::into), in_use, not_under };
+            let rows = accounts::list_keys(&ctl.db, filter).await?;
+            Ok(Output::list("keys", rows.iter().map(|row| key(row, current)), &COLUMNS))
         }
         Command::Rotate { id, grace } => rotate(ctl, id, grace).await,
         Command::Rehash => rehash(ctl).await,
@@ -164,7 +183,7 @@ async fn rehash(ctl: &Ctl) -> Result<Output> {
     ]))
 }
 
-fn key(row: &accounts::KeyRow, pepper: Option<[u8; 4]>) -> Output {
+pub(crate) fn key(row: &accounts::KeyRow, pepper: Option<[u8; 4]>) -> Output {
     let pepper = match &row.pepper_id {
         None => "unknown",
         Some(id) if pepper.is_some_and(|current| current == id.as_slice()) => "current",
@@ -177,6 +196,7 @@ fn key(row: &accounts::KeyRow, pepper: Option<[u8; 4]>) -> Output {
         ("key", json!(row.key_text)),
         ("entitlements", json!(row.entitlements)),
         ("created_at", json!(row.created_at)),
+        ("last_used_at", json!(row.last_used_at)),
         ("revoked_at", json!(row.revoked_at)),
         ("expires_at", json!(row.expires_at)),
         ("pepper", json!(pepper)),

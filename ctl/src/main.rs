@@ -6,6 +6,7 @@ mod audit;
 mod clocks;
 mod differences;
 mod doctor;
+mod incidents;
 mod inspect;
 mod keys;
 mod mock;
@@ -14,6 +15,7 @@ mod output;
 mod reconcile;
 mod reencrypt;
 mod webhooks;
+mod why;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -23,6 +25,7 @@ use clap::{Parser, Subcommand};
 use common::actor::Actor;
 use common::audit::{Act, Entry};
 use common::clock::Clock;
+use common::console::{self, complain};
 use common::crypto::{KeyRing, Peppers};
 use common::db::Db;
 use common::flows::{self, Keys};
@@ -72,6 +75,9 @@ enum Ours {
     /// Where merchants hear of events.
     #[command(subcommand)]
     Webhooks(webhooks::Command),
+    /// What something is, and whose: any id of ours, a provider's name for a transaction, a Request-Id, an e-mail address, or the last
+    /// four digits of a card.
+    Why(why::Why),
     /// Payments: where one stands, and why.
     #[command(subcommand)]
     Payments(inspect::Payments),
@@ -86,6 +92,21 @@ enum Ours {
     /// Differences between a provider's books and ours that were found, and what a person has found out about one.
     #[command(subcommand)]
     Differences(differences::Command),
+    /// Money that moved at a provider under a reference that no operation of ours has.
+    #[command(subcommand)]
+    Orphans(incidents::Orphans),
+    /// Charges that no payment wants, second ones and those of another amount, and their reversals.
+    #[command(subcommand)]
+    Anomalies(incidents::Anomalies),
+    /// Provider accounts that process nothing.
+    #[command(subcommand)]
+    Breakers(incidents::Breakers),
+    /// How far providers' statements have been read.
+    #[command(subcommand)]
+    Statements(incidents::Statements),
+    /// What is due: collections, cycles, links, operations; and how late it is.
+    #[command(subcommand)]
+    Due(incidents::Due),
     /// Seal everything that an old key has sealed under the current one. Ends with 1 if something is left.
     Reencrypt(reencrypt::Reencrypt),
     /// Whether all is well: connections, migrations, clocks, stuck work, endpoints. Ends with 0 (ok), 1 (warn) or 2 (bad).
@@ -122,7 +143,7 @@ async fn main() -> ExitCode {
     match run(cli).await {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("ctl: {error:#}");
+            complain(format_args!("ctl: {error:#}"));
             ExitCode::from(failure)
         }
     }
@@ -132,7 +153,7 @@ async fn run(cli: Cli) -> Result<ExitCode> {
     let command = match cli.command {
         Command::Ours(command) => command,
         Command::Gateway(command) => {
-            println!("{}", gateway::commands::operate(command, &Actor::named(cli.actor.as_deref())?).await?);
+            console::print(gateway::commands::operate(command, &Actor::named(cli.actor.as_deref())?).await?)?;
             return Ok(ExitCode::SUCCESS);
         }
     };
@@ -146,6 +167,12 @@ async fn run(cli: Cli) -> Result<ExitCode> {
         Ours::Keys(command) => keys::run(&ctl, command).await,
         Ours::Clocks(command) => clocks::run(&ctl, command).await,
         Ours::Webhooks(command) => webhooks::run(&ctl, command).await,
+        Ours::Why(args) => why::run(&ctl, args).await,
+        Ours::Orphans(command) => incidents::orphans(&ctl, command).await,
+        Ours::Anomalies(command) => incidents::anomalies(&ctl, command).await,
+        Ours::Breakers(command) => incidents::breakers(&ctl, command).await,
+        Ours::Statements(command) => incidents::statements(&ctl, command).await,
+        Ours::Due(command) => incidents::due(&ctl, command).await,
         Ours::Payments(command) => inspect::payments(&ctl, command).await,
         Ours::Invoices(command) => inspect::invoices(&ctl, command).await,
         Ours::Operations(command) => operations::run(&ctl, command).await,

@@ -36,7 +36,7 @@ pub(crate) struct Set {
     #[arg(long)]
     reject: bool,
     /// A: a repeated reference gets the first answer. B: it is refused, and can be looked up. C: neither.
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, ignore_case = true)]
     class: Option<Class>,
     /// An operation that the mock cannot do, such as payments.authorize; may be repeated.
     #[arg(long)]

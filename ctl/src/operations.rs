@@ -1,21 +1,37 @@
 //! `ctl operations …`: what has not come to its end, and what a person has found out at the provider.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
 use common::flows::{self, Entering, Resolution};
 use common::id::{AccountId, OperationId};
 use common::operations::admin::{self, Filter, OperationRow};
+use common::operations::{Kind, State};
 use common::providers::DeclineType;
 use common::public_url;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::Ctl;
 use crate::output::Output;
+use crate::{Ctl, entry, span};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// What has not come to its end, oldest first.
     List(List),
+    /// Why operations failed of late, the most frequent reason first: among the newest 2,000 of all, or of one account.
+    Failures(Failures),
+    /// Keep an operation from being handed out for a while. It stays due, and a worker that has it goes on.
+    Hold(Hold),
+    /// Take an operation from the workers for good: its outcome counts as unknown and waits for `operations resolve`. For what may have
+    /// been done in the interval that a restore has lost.
+    Withhold {
+        /// The operation (op_…).
+        id: OperationId,
+        /// Why, for the audit log.
+        #[arg(long)]
+        reason: String,
+    },
     /// Enter what the provider has said of an operation that waits for a person. It is written as if a worker had heard it.
     Resolve(Resolve),
 }
@@ -28,9 +44,55 @@ pub(crate) struct List {
     /// Of this account alone (acct_…).
     #[arg(long)]
     account: Option<AccountId>,
+    /// Of this kind alone: sale, authorize, capture, void, refund, store_card, reverse.
+    #[arg(long, value_parser = kind)]
+    kind: Option<Kind>,
+    /// In this state alone: ready, claimed, sending, unknown.
+    #[arg(long, value_parser = state)]
+    state: Option<State>,
+    /// Those first that were handed out most often without coming to an end.
+    #[arg(long, conflicts_with = "unknown")]
+    most_handed_out: bool,
     /// So many at most.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(i64).range(1..=10_000))]
     limit: i64,
+}
+
+fn kind(text: &str) -> Result<Kind, String> {
+    let found = Kind::ALL.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(text));
+    found.ok_or_else(|| format!("not one of {}", Kind::ALL.map(Kind::name).join(", ")))
+}
+
+fn state(text: &str) -> Result<State, String> {
+    const UNFINISHED: [State; 4] = [State::Ready, State::Claimed, State::Sending, State::Unknown];
+    let found = UNFINISHED.into_iter().find(|state| state.name().eq_ignore_ascii_case(text));
+    found.ok_or_else(|| format!("not one of {}", UNFINISHED.map(State::name).join(", ")))
+}
+
+#[derive(Args)]
+pub(crate) struct Failures {
+    /// Of this account alone (acct_…).
+    #[arg(long)]
+    account: Option<AccountId>,
+    /// So many reasons at most.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=1_000))]
+    limit: i64,
+}
+
+#[derive(Args)]
+pub(crate) struct Hold {
+    /// The operation (op_…).
+    id: OperationId,
+    /// For how long, such as 30m or 1h; a day at most.
+    #[arg(long = "for", default_value = "1h", value_parser = a_day_at_most)]
+    last: Duration,
+    /// Why, for the audit log.
+    #[arg(long)]
+    reason: String,
+}
+
+fn a_day_at_most(text: &str) -> Result<Duration, &'static str> {
+    span(text).and_then(|span| if span <= Duration::from_secs(86_400) { Ok(span) } else { Err("longer than a day") })
 }
 
 #[derive(Args)]
@@ -84,13 +146,58 @@ enum DeclineTypeArg {
     Hard,
 }
 
+const COLUMNS: [&str; 13] = [
+    "id",
+    "kind",
+    "state",
+    "waits_for",
+    "age_seconds",
+    "account",
+    "provider",
+    "amount",
+    "currency",
+    "payment",
+    "charge",
+    "requested_by",
+    "request_id",
+];
+
 pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
     match command {
         Command::List(list) => {
-            let filter = Filter { unknown: list.unknown, account: list.account, limit: list.limit };
+            let filter = Filter {
+                unknown: list.unknown,
+                account: list.account,
+                kind: list.kind,
+                state: list.state,
+                most_handed_out: list.most_handed_out,
+                limit: list.limit,
+            };
             let rows = admin::list(&ctl.db, filter).await?;
-            let rows = rows.iter().map(|row| operation(row).into_json()).collect::<Value>();
-            Ok(Output::new(vec![("operations", rows)]))
+            Ok(Output::list("operations", rows.iter().map(operation), &COLUMNS))
+        }
+        Command::Failures(Failures { account, limit }) => {
+            let rows = flows::incidents::failures_of_late(&ctl.db, account, limit).await?;
+            let columns =
+                &["latest", "count", "account", "account_name", "mode", "provider", "kind", "code", "failure"];
+            Ok(Output::rows("failures", &rows, columns)?)
+        }
+        Command::Hold(Hold { id, last, reason }) => {
+            let (reason, mut act) = (flows::typed("reason", &reason)?, ctl.act().await?);
+            let account = admin::hold(&mut act, id, last).await?;
+            let detail = json!({"seconds": last.as_secs(), "reason": reason});
+            act.commit(&entry("operations.hold", account, id, detail)).await?;
+            Ok(Output::new(vec![
+                ("id", json!(id)),
+                ("account", json!(account)),
+                ("held_for_seconds", json!(last.as_secs())),
+            ]))
+        }
+        Command::Withhold { id, reason } => {
+            let (reason, mut act) = (flows::typed("reason", &reason)?, ctl.act().await?);
+            let account = admin::withhold(&mut act, id).await?;
+            act.commit(&entry("operations.withhold", account, id, json!({"reason": reason}))).await?;
+            Ok(Output::new(vec![("id", json!(id)), ("account", json!(account)), ("waits_for", json!("a person"))]))
         }
         Command::Resolve(args) => resolve(ctl, args).await,
     }
@@ -173,6 +280,10 @@ pub(crate) fn operation(row: &OperationRow) -> Output {
         ("payment", json!(row.payment_id)),
         ("payment_method", json!(row.payment_method_id)),
         ("refund", json!(row.refund_id)),
+        ("charge", json!(row.target_ref)),
+        ("requested_by", json!(row.requested_by)),
+        ("request_id", json!(row.request_id)),
+        ("handed_out", json!(row.pushes)),
         ("fence", json!(row.fence)),
         ("first_sent_at", json!(row.first_sent_at)),
         ("last_sent_at", json!(row.last_sent_at)),

@@ -1,15 +1,15 @@
 //! `ctl webhooks …`
 
 use anyhow::{Context, Result};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use common::error::Error;
 use common::events::EventType;
 use common::id::{AccountId, WebhookDeliveryId, WebhookEndpointId};
 use common::queues;
 use common::time::Timestamp;
 use common::webhooks::replays::{Wanted, replayable};
-use common::webhooks::{admin, deliveries};
-use serde_json::{Value, json};
+use common::webhooks::{EndpointStatus, admin, deliveries};
+use serde_json::json;
 
 use crate::output::Output;
 use crate::{Ctl, entry, instant};
@@ -17,10 +17,15 @@ use crate::{Ctl, entry, instant};
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Every endpoint that is not deleted, newest first, without its secret.
-    List {
+    List(List),
+    /// The endpoints with most before them that is due.
+    Backlog {
         /// Of this account alone (acct_…).
         #[arg(long)]
         account: Option<AccountId>,
+        /// So many at most.
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=1_000))]
+        limit: i64,
     },
     /// Give an endpoint a new secret, which is shown this once; the former one signs too for 24 hours.
     RotateSecret {
@@ -32,6 +37,40 @@ pub(crate) enum Command {
     },
     /// Send events to an endpoint once more: one delivery for each, beside the retries that go on.
     Replay(Replay),
+}
+
+#[derive(Args)]
+pub(crate) struct List {
+    /// Of this account alone (acct_…).
+    #[arg(long)]
+    account: Option<AccountId>,
+    /// Of this status alone.
+    #[arg(long, value_enum, ignore_case = true)]
+    status: Option<StatusArg>,
+    /// Those alone whose attempts fail.
+    #[arg(long)]
+    failing: bool,
+    /// Those alone whose deliveries are held because they cannot be signed.
+    #[arg(long)]
+    unsigned: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum StatusArg {
+    Enabled,
+    Disabled,
+}
+
+impl List {
+    fn shows(&self, row: &admin::EndpointRow) -> bool {
+        let has_status = |status| match status {
+            StatusArg::Enabled => row.status == EndpointStatus::Enabled,
+            StatusArg::Disabled => row.status == EndpointStatus::Disabled,
+        };
+        self.status.is_none_or(has_status)
+            && (!self.failing || row.failing_since.is_some())
+            && (!self.unsigned || row.signing_failed_since.is_some())
+    }
 }
 
 /// Deliveries that are written in one transaction.
@@ -66,12 +105,30 @@ fn event_type(text: &str) -> Result<EventType, String> {
     EventType::ALL.iter().copied().find(|event| event.name() == text).ok_or_else(|| format!("{text} is no event"))
 }
 
+const COLUMNS: [&str; 9] = [
+    "id",
+    "account",
+    "url",
+    "status",
+    "disabled_reason",
+    "failing_since",
+    "paused_until",
+    "signing_failed_since",
+    "former_secret_until",
+];
+const BACKLOG_COLUMNS: [&str; 9] =
+    ["id", "account", "account_name", "url", "due", "under_way", "oldest", "failing_since", "paused_until"];
+
 pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
     match command {
-        Command::List { account } => {
-            let rows = admin::list(&ctl.db, account).await?;
-            let rows = rows.iter().map(|row| endpoint(row).into_json()).collect();
-            Ok(Output::new(vec![("endpoints", Value::Array(rows))]))
+        Command::List(list) => {
+            let rows = admin::list(&ctl.db, list.account).await?;
+            let shown = rows.iter().filter(|row| list.shows(row)).map(endpoint);
+            Ok(Output::list("endpoints", shown, &COLUMNS))
+        }
+        Command::Backlog { account, limit } => {
+            let rows = admin::backlog(&ctl.db, account, limit).await?;
+            Ok(Output::rows("endpoints", &rows, &BACKLOG_COLUMNS)?)
         }
         Command::Replay(args) => replay(ctl, args).await,
         Command::RotateSecret { id, again } => rotate_secret(ctl, id, again).await,

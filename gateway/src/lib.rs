@@ -14,6 +14,7 @@ pub mod config;
 pub mod failure;
 pub mod http;
 pub mod id;
+pub mod inspect;
 pub mod key_check;
 pub mod limits;
 pub mod mail;

@@ -7,7 +7,7 @@ async fn main() -> ExitCode {
     match gateway::commands::run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("gateway: {error:#}");
+            common::console::complain(format_args!("gateway: {error:#}"));
             ExitCode::FAILURE
         }
     }

@@ -55,6 +55,21 @@ pub(crate) async fn ctl_to_its_end(program: &Path, environment: &Environment, ar
     })
 }
 
+/// Runs `ctl` to its end while nobody reads what it prints: the other end of the pipe is closed before it starts.
+pub(crate) async fn ctl_unread(program: &Path, environment: &Environment, arguments: &[&str]) -> Result<Ended> {
+    let (reader, writer) = std::io::pipe().context("no pipe")?;
+    drop(reader);
+    let mut command = Command::new(program);
+    command.args(arguments).envs(environment).stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped());
+    let child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
+    let output = child.wait_with_output().await.context("ctl was lost")?;
+    Ok(Ended {
+        code: output.status.code().context("ctl was killed")?,
+        printed: String::new(),
+        complaint: String::from_utf8(output.stderr).context("ctl complains in text")?,
+    })
+}
+
 /// Runs `ctl` with `--json` and gives back the one object it prints.
 pub(crate) async fn run_ctl(program: &Path, environment: &Environment, arguments: &[&str]) -> Result<Value> {
     let printed = run(program, environment, &[arguments, &["--json"]].concat()).await?;

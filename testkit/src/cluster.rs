@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::{
     Account, Client, Database, GatewayAccount, Kind, Postgres, Process, Redis, TempDir,
-    account::{Ended, ctl_to_its_end, run, run_ctl},
+    account::{Ended, ctl_to_its_end, ctl_unread, run, run_ctl},
     database::ROLES_PASSWORD,
     files::random_hex,
     gateway_account::{self, run_gateway},
@@ -384,6 +384,14 @@ impl Cluster {
     /// When it cannot be started.
     pub async fn ctl_to_its_end(&self, arguments: &[&str]) -> Result<Ended> {
         ctl_to_its_end(&self.programs.path("ctl")?, &self.environment, arguments).await
+    }
+
+    /// The same while nobody reads what it prints.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub async fn ctl_unread(&self, arguments: &[&str]) -> Result<Ended> {
+        ctl_unread(&self.programs.path("ctl")?, &self.environment, arguments).await
     }
 
     /// Starts the operator's tool against this cluster and goes on; it is killed when it is dropped.

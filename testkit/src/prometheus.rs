@@ -24,8 +24,10 @@ const START_PATIENCE: Duration = Duration::from_secs(60);
 #[must_use]
 pub fn configuration(every_seconds: u32, targets: &[(String, String)], rules: &Path) -> String {
     let rules = Value::from(rules.display().to_string());
+    let runbooks = Value::from(format!("file://{}", tools::project_root().join("docs/runbooks").display()));
     let mut text = format!(
-        "global: {{scrape_interval: {every_seconds}s, scrape_timeout: {every_seconds}s, evaluation_interval: {every_seconds}s}}\n\
+        "global: {{scrape_interval: {every_seconds}s, scrape_timeout: {every_seconds}s, evaluation_interval: {every_seconds}s, \
+         external_labels: {{runbooks: {runbooks}}}}}\n\
          rule_files: [{rules}]\nscrape_configs:\n"
     );
     for (job, target) in targets {

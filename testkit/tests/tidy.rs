@@ -381,6 +381,13 @@ fn every_metric_is_documented() {
             names.extend(after(&code, macro_name).filter_map(literal).map(str::to_owned));
         }
     }
+    let help = read("common/src/telemetry/help.rs");
+    let all = || names.union(&of_gateway);
+    let without: Vec<_> = all()
+        .filter(|name| !help.contains(&format!("(\"{name}\", \"")))
+        .map(|name| format!("{name} has no # HELP"))
+        .collect();
+    verdict("metrics with a help text", all().count(), 60, &without);
     documented("metrics", &names, 15, "docs/operations.md");
     documented("metrics of the gateway", &of_gateway, 6, "docs/gateway.md");
 }

@@ -146,7 +146,7 @@ async fn pay(
     let offer = Offer { token: &card, tips, total };
     // That of a balancer is all payers'.
     let payer_address = is_public(payer).then(|| payer.to_string());
-    let origin = Origin { payer_address, ..app.origin(request_id) };
+    let origin = Origin { payer_address, ..app.origin(request_id, None) };
     match flows::pay_page(&app.db, address, offer, &origin, &app.encryption, app.clock.now()).await {
         Ok(Paying::Begun(payment, operation)) => {
             let waiter = app.replies.register(payment.id.uuid());

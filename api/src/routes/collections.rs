@@ -32,7 +32,7 @@ pub(crate) struct RunView {
 }
 
 pub(super) async fn run(State(app): State<App>, Authenticated(caller): Authenticated, request_id: RequestId) -> Answer {
-    let origin = app.origin(request_id);
+    let origin = app.origin(request_id, Some(caller.key_id));
     let scope = Scope::Account(caller.account_id, app.now(&caller).await?);
     let collecting = flows::collect_due_invoices(&app.db, scope, BATCH, &origin).await?;
     // All are under way before the first is waited for, and the patience of all ends together.

@@ -45,7 +45,7 @@ pub(super) async fn create(
     let customer = required("customerId", fields.customer_id)?.0;
     let payment_token = required("paymentToken", fields.payment_token)?.0;
     let new = NewCard { customer_id: CustomerId::named(&customer)?, payment_token };
-    let origin = app.origin(request_id);
+    let origin = app.origin(request_id, Some(caller.key_id));
     let now = app.now(&caller).await?;
     let made = flows::save_card(&app.db, &caller, &new, &origin, &app.encryption, once.key(), now).await?;
     let (id, is_earlier) = match &made {

@@ -57,7 +57,7 @@ pub(super) async fn create(
     if !request.capture {
         caller.require(Operation::PaymentsAuthorize)?;
     }
-    let origin = app.origin(request_id);
+    let origin = app.origin(request_id, Some(caller.key_id));
     match flows::take_payment(&app.db, &caller, &request, &origin, &app.encryption, app.now(&caller).await?).await? {
         Taken::New(payment, operation) => {
             let waiter = app.replies.register(payment.id.uuid());
@@ -154,7 +154,7 @@ pub(super) async fn void(
 /// Waits for the outcome of a capture or void. The intent exists by then, so nothing that goes wrong becomes an error but the
 /// provider's refusal.
 async fn change_and_wait(app: &App, caller: &Caller, id: &str, change: Change<'_>, request_id: RequestId) -> Answer {
-    let origin = app.origin(request_id);
+    let origin = app.origin(request_id, Some(caller.key_id));
     let changing =
         flows::change_payment(&app.db, caller, PaymentId::named(id)?, change, &origin, app.now(caller).await?).await?;
     let (mut payment, mut refunds) = (changing.payment, vec![]);
@@ -193,7 +193,7 @@ pub(super) async fn refund(
 ) -> Answer {
     let external_id = fields.external_id.map(|id| id.0);
     let change = Change::Refund(fields.amount.map(|amount| amount.0), external_id.as_deref());
-    let origin = app.origin(request_id);
+    let origin = app.origin(request_id, Some(caller.key_id));
     let changing =
         flows::change_payment(&app.db, &caller, PaymentId::named(&id)?, change, &origin, app.now(&caller).await?)
             .await?;

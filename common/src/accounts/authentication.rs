@@ -9,6 +9,7 @@ use sqlx::PgPool;
 
 use super::keys::key_id;
 use super::rehash::{Tries, rehash};
+use super::usage::Uses;
 use super::{AccountTime, Caller, KeyKind, Mode, Rate};
 use crate::capabilities::{Connected, Grants, Operation};
 use crate::crypto::Peppers;
@@ -36,6 +37,7 @@ pub struct Keys {
     believed_for: Duration,
     known: Mutex<HashMap<KeyId, Known>>,
     moves: Tries,
+    uses: Uses,
 }
 
 #[derive(Clone)]
@@ -49,9 +51,10 @@ struct Known {
 
 impl Keys {
     /// Keys that are read anew when what is known of them is older than `believed_for`; so long after its revocation a key
-    /// may still be accepted.
+    /// may still be accepted. It belongs to a runtime: when a key was used is noted by a task.
     pub fn new(db: PgPool, peppers: Peppers, believed_for: Duration) -> Self {
-        Self { db, peppers, believed_for, known: Mutex::default(), moves: Tries::default() }
+        let uses = Uses::noting_in(db.clone());
+        Self { db, peppers, believed_for, known: Mutex::default(), moves: Tries::default(), uses }
     }
 
     /// After so long no process believes any more what it has read before.
@@ -69,6 +72,11 @@ impl Keys {
             known.map(|known| Arc::clone(&known.hash))
         });
         hash.is_some_and(|hash| self.peppers.match_any(text, &hash))
+    }
+
+    /// Notes that a request was let in with this key: soon, and at most once a minute (`api_keys.last_used_at`).
+    pub fn note_use(&self, key: KeyId) {
+        self.uses.note(key);
     }
 
     /// Finds who holds the key: one round trip at most, and while a pepper is rotated sometimes one more.

@@ -22,8 +22,8 @@ fn prefix(kind: KeyKind, mode: Mode) -> String {
     format!("svc_{kind}_{}_", mode.name())
 }
 
-/// The public id inside a key; none if the text is not formed like a key.
-pub(super) fn key_id(text: &str) -> Option<KeyId> {
+/// The public id inside a key; none if the text is not formed like a key. It proves nothing and is no secret.
+pub fn key_id(text: &str) -> Option<KeyId> {
     let rest = [KeyKind::Secret, KeyKind::Publishable]
         .into_iter()
         .flat_map(|kind| [Mode::Test, Mode::Live].map(|mode| prefix(kind, mode)))
@@ -62,6 +62,8 @@ pub struct KeyRow {
     pub revoked_at: Option<Timestamp>,
     /// From when on it is refused, since it was replaced.
     pub expires_at: Option<Timestamp>,
+    /// When a request was last let in with it, to about a minute.
+    pub last_used_at: Option<Timestamp>,
     /// Under which pepper it is hashed; none if that is not known.
     pub pepper_id: Option<Vec<u8>>,
 }
@@ -148,21 +150,37 @@ fn make(now: Timestamp, kind: KeyKind, mode: Mode) -> (KeyId, String) {
     (id, format!("{}{ulid}{}", prefix(kind, mode), random_hex(SECRET_BYTES)))
 }
 
-/// Every key of an account, or of all accounts, newest first; or those alone that are in use and not known to be hashed under the
-/// pepper of this id.
+/// Which keys are wanted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeyFilter {
+    /// Of this account alone.
+    pub account: Option<AccountId>,
+    /// Of this kind alone.
+    pub kind: Option<KeyKind>,
+    /// Those alone that are neither revoked nor past their end.
+    pub in_use: bool,
+    /// Those alone that are in use and not known to be hashed under the pepper of this id.
+    pub not_under: Option<[u8; 4]>,
+}
+
+/// The keys that pass a filter, newest first.
 ///
 /// # Errors
 /// Only the database's.
-pub async fn list(db: &PgPool, account: Option<AccountId>, not_under: Option<[u8; 4]>) -> Result<Vec<KeyRow>> {
+pub async fn list(db: &PgPool, filter: KeyFilter) -> Result<Vec<KeyRow>> {
     let rows = sqlx::query_as!(
         KeyRow,
-        "SELECT id, account_id, kind, key_text, entitlements, created_at, revoked_at, expires_at, pepper_id FROM api_keys
+        "SELECT id, account_id, kind, key_text, entitlements, created_at, revoked_at, expires_at, last_used_at, pepper_id
+         FROM api_keys
          WHERE ($1::uuid IS NULL OR account_id = $1)
-           AND ($2::bytea IS NULL OR (pepper_id IS DISTINCT FROM $2 AND revoked_at IS NULL
-                AND (expires_at IS NULL OR expires_at > clock_timestamp())))
+           AND ($2::bytea IS NULL OR pepper_id IS DISTINCT FROM $2)
+           AND ($3::key_kind IS NULL OR kind = $3)
+           AND (NOT $4 OR (revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())))
          ORDER BY id DESC",
-        account.map(AccountId::uuid),
-        not_under.as_ref().map(|id| &id[..]),
+        filter.account.map(AccountId::uuid),
+        filter.not_under.as_ref().map(|id| &id[..]),
+        filter.kind as Option<KeyKind>,
+        filter.in_use || filter.not_under.is_some(),
     )
     .fetch_all(db)
     .await?;

@@ -8,10 +8,14 @@ mod rehash;
 mod scope;
 mod settlement;
 mod time;
+mod usage;
 
 pub use admin::{AccountRow, AccountSettings, connect, create, list, read_statements, set, set_unsupported};
 pub use authentication::{AuthError, Keys};
-pub use keys::{IssuedKey, KeyRow, issue_publishable, issue_secret, list as list_keys, revoke, revoke_all, rotate};
+pub use keys::{
+    IssuedKey, KeyFilter, KeyRow, issue_publishable, issue_secret, key_id, list as list_keys, revoke, revoke_all,
+    rotate,
+};
 pub use payee::{Payee, payee};
 pub use rehash::{Elsewhere, hashed_elsewhere, rehash_publishable, samples as key_samples};
 pub use scope::Scope;

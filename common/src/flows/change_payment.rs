@@ -121,6 +121,7 @@ async fn write(
             status: RefundStatus::Pending,
             created_at: now,
             failure_code: None,
+            requested_by: origin.requested_by,
         })
     } else {
         None

@@ -11,7 +11,7 @@ use crate::accounts::{self, Scope};
 use crate::customers;
 use crate::db::Db;
 use crate::error::Result;
-use crate::id::{AccountId, CollectionAttemptId, InvoiceId, OperationId, PaymentId, PaymentMethodId};
+use crate::id::{AccountId, CollectionAttemptId, InvoiceId, KeyId, OperationId, PaymentId, PaymentMethodId};
 use crate::invoices::{self, Circumstances, Failure, Invoice, Next, attempts};
 use crate::operations::{FIRST_PUSH_AFTER, Origin};
 use crate::payment_methods;
@@ -188,9 +188,9 @@ async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) 
            operation AS (
                INSERT INTO operations
                    (id, account_id, payment_id, provider_account_id, kind, reference, amount, currency, card_ref,
-                    next_push_at, reply_to, request_id, created_at, background)
+                    next_push_at, reply_to, request_id, created_at, background, requested_by_key)
                SELECT operation_id, account_id, payment_id, provider_account_id, 'sale', reference, amount, currency,
-                      provider_ref, clock_timestamp() + make_interval(secs => $7), $8, $9, clock_timestamp(), true FROM due)
+                      provider_ref, clock_timestamp() + make_interval(secs => $7), $8, $9, clock_timestamp(), true, $12 FROM due)
            UPDATE invoices i SET attempt_count = due.number, next_attempt_at = NULL,
                   series_started_at = coalesce(i.series_started_at, due.now)
            FROM due WHERE i.id = due.invoice_id RETURNING i.id AS "id!: Uuid""#,
@@ -205,6 +205,7 @@ async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) 
         origin.request_id,
         &limited as &[&str],
         &taken,
+        origin.requested_by.map(KeyId::uuid),
     )
     .fetch_all(tx)
     .await?;

@@ -70,8 +70,8 @@ pub use create_webhook_endpoint::create_webhook_endpoint;
 pub use default_address::set_default_address;
 pub use inquire::inquire;
 pub use inspect::{
-    Compared, Disagreement, Finding, Grade, Moment, Story, Total, WhyInvoice, clock_off, compare_books, examine,
-    examine_keys, story_of_payment, why_invoice,
+    Compared, Disagreement, Finding, Grade, Moment, Story, Total, WhyInvoice, clock_off, compare_books, due, examine,
+    examine_keys, find, incidents, story_of_payment, volume, why_invoice,
 };
 pub use key_check::{Keys, keys_fit, misfit};
 pub use lately::{SecondCharges, orphans_lately, second_charges_lately};

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::error::Elapsed;
 use uuid::Uuid;
 
+use super::counters;
 use super::outcome::tell_late;
 use super::record_outcome;
 use crate::clock::Clock;
@@ -330,7 +331,10 @@ fn count(claimed: &Claimed, asked: &Asked) {
     .increment(1);
     if claimed.sent_before {
         metrics::counter!("payments_operations_recovered_total",
-            "provider" => claimed.provider.name(), "kind" => claimed.kind.name(), "outcome" => outcome)
+            "provider" => claimed.provider.name(), "outcome" => outcome)
         .increment(1);
+    }
+    if let Asked::Known(answer) = asked {
+        counters::count_money(claimed.provider, &claimed.request.action, answer);
     }
 }

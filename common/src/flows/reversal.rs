@@ -59,6 +59,7 @@ pub(super) async fn refund_part(tx: &mut Tx, payment: &mut Payment, now: Timesta
         status: RefundStatus::Pending,
         created_at: now,
         failure_code: None,
+        requested_by: None,
     };
     payment.amount_refund_pending += left;
     payment.has_refunds = true;

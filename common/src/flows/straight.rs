@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::error::Result;
 use crate::events::Event;
-use crate::id::{CustomerId, InvoiceId, PaymentLinkId};
+use crate::id::{CustomerId, InvoiceId, KeyId, PaymentLinkId};
 use crate::invoices::Invoice;
 use crate::operations::{Claimed, FIRST_PUSH_AFTER, Kind, NewOperation, Outcome, State};
 use crate::payments::{NewPayment, Payment, Status};
@@ -39,9 +39,9 @@ pub(super) async fn insert_intent(
          INSERT INTO operations
             (id, account_id, payment_id, provider_account_id, kind, reference, amount, currency,
              upstream_token, card_ref, next_push_at, reply_to, request_id, created_at, action_token,
-             payer_address)
+             payer_address, requested_by_key)
          VALUES ($15, $2, $1, $3, $16, $17, $8, $7, $18, $19,
-                 clock_timestamp() + make_interval(secs => $20), $21, $22, clock_timestamp(), $29, $30)",
+                 clock_timestamp() + make_interval(secs => $20), $21, $22, clock_timestamp(), $29, $30, $31)",
         payment.id.uuid(),
         payment.account_id.uuid(),
         payment.provider_account_id.uuid(),
@@ -72,6 +72,7 @@ pub(super) async fn insert_intent(
         payment.parts.and_then(|parts| parts.tip),
         operation.action_token,
         operation.origin.payer_address,
+        operation.origin.requested_by.map(KeyId::uuid),
     )
     .execute(db)
     .await?;

@@ -1,11 +1,14 @@
 //! What an operator sees of operations. Only the operator's command line calls these.
 
-use sqlx::PgPool;
+use std::time::Duration;
+
+use sqlx::{PgConnection, PgPool};
 
 use super::store::admin as store;
 use super::{Kind, State};
+use crate::db;
 use crate::error::{Error, Result};
-use crate::id::{AccountId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId, RefundId};
+use crate::id::{AccountId, KeyId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId, RefundId};
 use crate::money::Currency;
 use crate::providers::ProviderKind;
 use crate::time::Timestamp;
@@ -47,6 +50,8 @@ pub struct OperationRow {
     pub first_sent_at: Option<Timestamp>,
     /// When one was sent last.
     pub last_sent_at: Option<Timestamp>,
+    /// The provider's name for the charge that it follows.
+    pub target_ref: Option<String>,
     /// The provider's name for what it did.
     pub provider_ref: Option<String>,
     /// Why it failed.
@@ -63,6 +68,16 @@ pub struct OperationRow {
     pub is_held: bool,
     /// Seconds since a request was sent for the first time; 0 if none was.
     pub sent_for_seconds: f64,
+    /// The `Request-Id` that it was asked for under.
+    pub request_id: Option<String>,
+    /// The key that it was asked for with.
+    pub requested_by: Option<KeyId>,
+    /// Whether the system itself began it.
+    pub by_system: bool,
+    /// Whether it collects an invoice.
+    pub background: bool,
+    /// How often it was handed out without being taken.
+    pub pushes: i32,
 }
 
 impl OperationRow {
@@ -79,6 +94,12 @@ pub struct Filter {
     pub unknown: bool,
     /// Of this account alone.
     pub account: Option<AccountId>,
+    /// Of this kind alone.
+    pub kind: Option<Kind>,
+    /// In this state alone.
+    pub state: Option<State>,
+    /// Those first that were handed out most often without coming to an end.
+    pub most_handed_out: bool,
     /// So many at most.
     pub limit: i64,
 }
@@ -89,6 +110,44 @@ pub struct Filter {
 /// Only the database's.
 pub async fn list(db: &PgPool, filter: Filter) -> Result<Vec<OperationRow>> {
     store::list(db, filter).await
+}
+
+/// Keeps an operation from being handed out for so long. It stays due, and a worker that has it goes on. Answers whose it is.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Error::Conflict`] for one that has ended or waits for a person.
+pub async fn hold(tx: &mut PgConnection, id: OperationId, last: Duration) -> Result<AccountId> {
+    let held = store::hold(tx, id, last).await?;
+    refused_unless(tx, id, held, "the operation has ended, or waits for a person: nobody hands it out").await
+}
+
+/// Takes an operation from the workers for good: its outcome counts as unknown, and waits for a person. For the time after a
+/// restore, when what it asks for may have been done in the lost interval. Answers whose it is.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Error::Conflict`] for one that has ended, that a worker has, that saves a card, or whose payment has
+/// another change of unknown outcome.
+pub async fn withhold(tx: &mut PgConnection, id: OperationId) -> Result<AccountId> {
+    let withheld = match store::withhold(&mut *tx, id).await {
+        Err(Error::Database(error)) if db::violated(&error) == Some("operations_one_in_flight") => {
+            return Err(Error::conflict("another change of its payment has an unknown outcome: resolve that first"));
+        }
+        withheld => withheld?,
+    };
+    refused_unless(tx, id, withheld, "the operation has ended, is in a worker's hands, or saves a card").await
+}
+
+async fn refused_unless(
+    tx: &mut PgConnection,
+    id: OperationId,
+    done: Option<AccountId>,
+    why: &'static str,
+) -> Result<AccountId> {
+    match done {
+        Some(account) => Ok(account),
+        None if store::exists(tx, id).await? => Err(Error::conflict(why)),
+        None => Err(Error::no_such("operation", id)),
+    }
 }
 
 /// One operation.

@@ -18,7 +18,7 @@ use crate::accounts::AccountTime;
 use crate::crypto::Secret;
 use crate::db;
 use crate::error::{Error, Result};
-use crate::id::{AccountId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId, RefundId};
+use crate::id::{AccountId, KeyId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId, RefundId};
 use crate::money::{Currency, Money};
 use crate::proof::{self, Rule};
 use crate::providers::{Action, FailureCode, Payer, ProviderKind, Request, Source};
@@ -144,6 +144,8 @@ pub struct Origin {
     pub reply_to: Option<String>,
     /// The request that caused it.
     pub request_id: Option<String>,
+    /// The key that it was asked for with; none of what no key asks for: payers on pages of ours, the schedule, reversals.
+    pub requested_by: Option<KeyId>,
     /// Where whoever pays on a page of ours has come from, for a provider that counts by it.
     pub payer_address: Option<String>,
 }

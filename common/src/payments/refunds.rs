@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use super::Payment;
 use crate::accounts::Mode;
 use crate::error::{Error, Result};
-use crate::id::{AccountId, PaymentId, RefundId};
+use crate::id::{AccountId, KeyId, PaymentId, RefundId};
 use crate::money::Currency;
 use crate::providers::FailureCode;
 use crate::schema;
@@ -45,6 +45,8 @@ pub struct Refund {
     pub created_at: Timestamp,
     /// Why it failed.
     pub failure_code: Option<FailureCode>,
+    /// The key that it was asked for with; none if the system itself gives the money back.
+    pub requested_by: Option<KeyId>,
 }
 
 /// The public JSON of a refund (docs/api.md, Refunds).
@@ -98,8 +100,8 @@ impl RefundView {
 /// Only the database's.
 pub async fn insert(tx: &mut PgConnection, account: AccountId, refund: &Refund) -> Result<()> {
     sqlx::query!(
-        "INSERT INTO refunds (id, account_id, payment_id, amount, created_at, amount_asked, external_id)
-         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        "INSERT INTO refunds (id, account_id, payment_id, amount, created_at, amount_asked, external_id, requested_by_key)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
         refund.id.uuid(),
         account.uuid(),
         refund.payment_id.uuid(),
@@ -107,6 +109,7 @@ pub async fn insert(tx: &mut PgConnection, account: AccountId, refund: &Refund) 
         refund.created_at,
         refund.amount_asked,
         refund.external_id,
+        refund.requested_by.map(KeyId::uuid),
     )
     .execute(tx)
     .await?;
@@ -125,7 +128,9 @@ pub async fn find_by_external_id(
 ) -> Result<Option<Refund>> {
     let query = sqlx::query_as!(
         Refund,
-        "SELECT id, payment_id, amount, amount_asked, external_id, status, created_at, failure_code FROM refunds
+        "SELECT id, payment_id, amount, amount_asked, external_id, status, created_at, failure_code,
+                requested_by_key AS requested_by
+         FROM refunds
          WHERE account_id = $1 AND payment_id = $2 AND external_id = $3",
         account.uuid(),
         payment.uuid(),
@@ -181,7 +186,8 @@ pub async fn of_page(db: &mut PgConnection, account: AccountId, payments: &[Paym
     // account.
     let mut rows = sqlx::query_as!(
         Refund,
-        "SELECT r.id, r.payment_id, r.amount, r.amount_asked, r.external_id, r.status, r.created_at, r.failure_code
+        "SELECT r.id, r.payment_id, r.amount, r.amount_asked, r.external_id, r.status, r.created_at, r.failure_code,
+                r.requested_by_key AS requested_by
          FROM unnest($2::uuid[]) AS p(id)
          JOIN refunds r ON r.account_id = $1 AND r.payment_id = p.id",
         account.uuid(),

@@ -1,10 +1,12 @@
 //! What an operator sees of endpoints and does to them. Only the operator's command line calls these.
 
+use serde::Serialize;
 use sqlx::{PgConnection, PgPool};
 
 use super::endpoints::{self, WithSecret};
 use super::store::endpoints as store;
 use super::{DisabledReason, EndpointStatus};
+use crate::accounts::Mode;
 use crate::crypto::KeyRing;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, WebhookEndpointId};
@@ -43,6 +45,33 @@ pub struct EndpointRow {
 /// Only the database's.
 pub async fn list(db: &PgPool, account: Option<AccountId>) -> Result<Vec<EndpointRow>> {
     store::list_all(db, account).await
+}
+
+/// What is due at an endpoint.
+#[derive(Debug, Serialize)]
+pub struct EndpointBacklog {
+    pub(super) id: WebhookEndpointId,
+    pub(super) account: AccountId,
+    pub(super) account_name: String,
+    pub(super) mode: Mode,
+    pub(super) url: String,
+    pub(super) status: EndpointStatus,
+    pub(super) failing_since: Option<Timestamp>,
+    pub(super) paused_until: Option<Timestamp>,
+    pub(super) signing_failed_since: Option<Timestamp>,
+    /// Deliveries that are due, counted up to 10,000.
+    pub(super) due: i64,
+    /// Those among them that a worker has.
+    pub(super) under_way: i64,
+    pub(super) oldest: Option<Timestamp>,
+}
+
+/// The endpoints with deliveries that are due, the most first.
+///
+/// # Errors
+/// Only the database's.
+pub async fn backlog(db: &PgPool, account: Option<AccountId>, limit: i64) -> Result<Vec<EndpointBacklog>> {
+    store::backlog(db, account, limit).await
 }
 
 /// Gives an endpoint a new secret, as [`endpoints::rotate_secret`] does. Answers whose it is. While a former secret signs, its present

@@ -5,14 +5,15 @@ mod account;
 mod serve;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use common::actor::Actor;
+use common::console::print;
 use common::db;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 
 use crate::accounts::Vaulting;
-use crate::{audit, config, key_check, migrations, rekey};
+use crate::{audit, config, inspect, key_check, migrations, rekey};
 
 #[derive(Parser)]
 #[command(name = "gateway", about = "The card gateway")]
@@ -44,8 +45,25 @@ pub enum Operate {
     /// What operators did.
     #[command(subcommand)]
     Audit(Audit),
+    /// Transactions that have no end yet.
+    Transactions(Scope),
+    /// Receipts that are still to be sent: how many, since when, and how often they were tried.
+    Receipts,
+    /// How much of their limits accounts have used, the nearest to one first. Amounts are in hundredths.
+    Limits(Scope),
     /// Encrypt under the current key what an old one has encrypted. It may be stopped and run beside serving processes.
     Reencrypt,
+}
+
+/// Of one account or of all, so many at most.
+#[derive(Args)]
+pub struct Scope {
+    /// Of this account alone.
+    #[arg(long)]
+    username: Option<String>,
+    /// So many at most.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=10_000))]
+    limit: i64,
 }
 
 /// What is asked of the audit log.
@@ -76,13 +94,9 @@ pub async fn run() -> Result<()> {
         Command::Migrate => {
             let (owner, role) = (common::config::database_url()?, config::role_url()?);
             migrations::run(owner.expose(), role.as_ref().map(|url| url.expose().as_str())).await?;
-            println!("the schema is up to date");
-            Ok(())
+            Ok(print("the schema is up to date")?)
         }
-        Command::Operate(command) => {
-            println!("{}", operate(command, &Actor::named(cli.actor.as_deref())?).await?);
-            Ok(())
-        }
+        Command::Operate(command) => Ok(print(operate(command, &Actor::named(cli.actor.as_deref())?).await?)?),
     }
 }
 
@@ -94,6 +108,13 @@ pub async fn operate(command: Operate, actor: &Actor) -> Result<Value> {
     let db = db::pool(&config::database_url()?, 2, "gateway")?;
     match command {
         Operate::Account(command) => account::run(&db, command, actor).await,
+        Operate::Transactions(Scope { username, limit }) => {
+            Ok(json!({"transactions": inspect::unfinished(&db, username.as_deref(), limit).await?}))
+        }
+        Operate::Receipts => Ok(serde_json::to_value(inspect::receipts(&db).await?)?),
+        Operate::Limits(Scope { username, limit }) => {
+            Ok(json!({"limits": inspect::limits(&db, username.as_deref(), limit).await?}))
+        }
         Operate::Reencrypt => {
             let ring = config::card_keys()?;
             // It commits batch by batch, so that it was begun is written down before.

@@ -4,6 +4,7 @@ mod body;
 pub mod envelope;
 mod fields;
 mod form;
+mod journal;
 mod operations;
 pub mod public;
 pub mod pulse;
@@ -18,6 +19,7 @@ use axum::Router;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{ConnectInfo, Path, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::{any, get, post};
 use tower_http::catch_panic::CatchPanicLayer;
@@ -144,6 +146,7 @@ pub fn router(app: App) -> Router {
         .fallback(unknown)
         .method_not_allowed_fallback(not_allowed)
         .layer(CatchPanicLayer::custom(panicked))
+        .layer(from_fn(journal::others))
         .with_state(app)
 }
 
@@ -177,7 +180,7 @@ async fn operate(
 async fn answer(
     app: App,
     operation: &'static Operation,
-    from: IpAddr,
+    client: IpAddr,
     request: Request,
     lifetime: Lifetime,
 ) -> Response {
@@ -185,7 +188,8 @@ async fn answer(
         Ok(form) => form,
         Err(refused) => return refused.into_response(),
     };
-    let result = called(app, operation, from, form, lifetime).await;
+    let mut caller = journal::Caller { client, named: form.get("username").map(str::to_owned), account: None };
+    let result = called(app, operation, form, lifetime, &mut caller).await;
     let code = match &result {
         Ok(_) => SUCCEEDED,
         Err(Failure::Refused(code, _)) => code.code(),
@@ -196,14 +200,22 @@ async fn answer(
     metrics::counter!("gateway_requests_total", "script" => operation.script, "code" => code).increment(1);
     metrics::histogram!("gateway_request_seconds", "script" => operation.script)
         .record(lifetime.elapsed().as_secs_f64());
-    tracing::info!(script = operation.script, code, seconds = lifetime.elapsed().as_secs_f64(), "answered");
-    match result {
+    journal::operation(operation.script, code, &caller, lifetime);
+    let mut response = match result {
         Ok(reply) => reply.into_response(),
         Err(failure) => failed(operation, failure),
-    }
+    };
+    response.extensions_mut().insert(journal::Noted);
+    response
 }
 
-async fn called(app: App, operation: &Operation, from: IpAddr, form: Form, lifetime: Lifetime) -> Result<Reply> {
+async fn called(
+    app: App,
+    operation: &Operation,
+    form: Form,
+    lifetime: Lifetime,
+    caller: &mut journal::Caller,
+) -> Result<Reply> {
     // Reading may be late.
     if operation.fallback != Code::Unknown && !app.pulse.is_steady() {
         return Err(Failure::NotEntered("the gateway was paused, and nothing was entered"));
@@ -212,7 +224,8 @@ async fn called(app: App, operation: &Operation, from: IpAddr, form: Form, lifet
     if operation.fallback != Code::Unknown && app.clock.verify(&app.db).await.is_err() {
         return Err(Failure::NotEntered("the gateway's clock is wrong, and nothing was entered"));
     }
-    let account = let_in(&app, from, &form).await?;
+    let account = let_in(&app, caller.client, &form).await?;
+    caller.account = Some(account.username.clone());
     let lifetime = bounded(&app, &form, lifetime)?;
     (operation.handler)(Call { app, account, form, lifetime }).await
 }

@@ -52,6 +52,15 @@ pub(crate) struct Target {
     pub(crate) legend: String,
 }
 
+/// Variables that narrow what a dashboard shows, and the label that each is compared with.
+const NARROWED_BY: [&str; 3] = ["instance", "provider", "currency"];
+
+/// As Grafana asks it while every variable is "All".
+fn as_asked(expression: &str) -> String {
+    let all = |text: String, name: &str| text.replace(&format!("${name}"), ".*");
+    NARROWED_BY.into_iter().fold(expression.replace("$__rate_interval", "1m"), all)
+}
+
 /// What all panels ask.
 pub(crate) fn targets() -> Result<Vec<Target>> {
     let mut found = Vec::new();
@@ -59,7 +68,7 @@ pub(crate) fn targets() -> Result<Vec<Target>> {
         for panel in list(&dashboard, "panels") {
             found.extend(list(panel, "targets").iter().map(|target| Target {
                 place: format!("{name}, {}", text(panel, "/title")),
-                expression: text(target, "/expr").replace("$__rate_interval", "1m"),
+                expression: as_asked(text(target, "/expr")),
                 legend: text(target, "/legendFormat").to_owned(),
             }));
         }
@@ -92,6 +101,38 @@ fn every_dashboard_can_be_loaded() -> Result<()> {
         let variables = list(&dashboard["templating"], "list");
         let source = variables.iter().find(|variable| variable["name"] == "datasource").context("no datasource")?;
         assert_eq!((&source["type"], &source["query"]), (&"datasource".into(), &"prometheus".into()), "{name}");
+    }
+    Ok(())
+}
+
+#[test]
+fn every_dashboard_is_narrowed_by_its_variables() -> Result<()> {
+    for (name, dashboard) in dashboards()? {
+        let variables = list(&dashboard["templating"], "list");
+        let asked: BTreeSet<_> =
+            variables.iter().filter(|one| one["type"] == "query").map(|one| text(one, "/name")).collect();
+        assert!(asked.contains("instance") && asked.iter().all(|one| NARROWED_BY.contains(one)), "{name}: {asked:?}");
+        let expressions: Vec<_> = list(&dashboard, "panels")
+            .iter()
+            .flat_map(|panel| list(panel, "targets"))
+            .map(|target| text(target, "/expr"))
+            .collect();
+        for variable in &asked {
+            let by = format!("{variable}=~\"${variable}\"");
+            assert!(
+                expressions.iter().any(|expression| expression.contains(&by)),
+                "{name}: nothing is narrowed by {variable}"
+            );
+        }
+        for expression in &expressions {
+            assert!(expression.contains("instance=~\"$instance\""), "{name}: {expression} shows every instance");
+            let others = NARROWED_BY.iter().filter(|one| !asked.contains(*one));
+            others.for_each(|one| assert!(!expression.contains(&format!("${one}")), "{name} has no variable {one}"));
+        }
+    }
+    let told = dashboards()?.into_iter().find(|(name, _)| name == "payments.json").context("payments")?.1;
+    for about in ["payments_captured_minor_units_total", "payments_refunded_minor_units_total", "Approval rate"] {
+        assert!(told.to_string().contains(about), "nothing shows {about}");
     }
     Ok(())
 }

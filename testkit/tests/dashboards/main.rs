@@ -2,6 +2,7 @@
 //! own tools, and asked of a Prometheus that watches a whole system.
 
 mod away;
+mod commands;
 mod expressions;
 mod files;
 mod load;

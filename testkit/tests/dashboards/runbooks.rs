@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, Result};
 use testkit::prometheus::promtool;
 
-use crate::files::{dashboards_folder, root, runbook};
+use crate::files::{dashboards_folder, root};
 
 /// The alerts by name, with the lines that make them.
 fn alerts() -> Result<BTreeMap<String, String>> {
@@ -33,6 +33,9 @@ pub(crate) fn runbooks() -> Result<BTreeMap<String, String>> {
     Ok(found)
 }
 
+/// How every alert leads to its runbook: Prometheus' external label says where they can be read.
+const RUNBOOK_URL: &str = "runbook_url: '{{ $externalLabels.runbooks }}/";
+
 #[test]
 fn every_alert_has_its_place_in_a_runbook_and_every_runbook_an_alert() -> Result<()> {
     let (alerts, runbooks) = (alerts()?, runbooks()?);
@@ -40,14 +43,16 @@ fn every_alert_has_its_place_in_a_runbook_and_every_runbook_an_alert() -> Result
     for (name, alert) in &alerts {
         let severity = alert.split("severity: ").nth(1).and_then(|rest| rest.split('}').next());
         assert!(matches!(severity, Some("page" | "ticket")), "{name}: severity {severity:?}");
-        let line = alert.lines().find_map(|line| line.trim().strip_prefix("runbook: ")).context("no runbook")?;
-        let (_, anchor) = line.split_once('#').with_context(|| format!("{name}: no anchor"))?;
-        assert_eq!(anchor, name.to_lowercase(), "{name} leads to another's place");
-        let runbook = runbook(line).with_context(|| name.clone())?;
+        let url = alert.lines().find_map(|line| line.trim().strip_prefix(RUNBOOK_URL));
+        let page = url.with_context(|| format!("{name} has no annotation that begins with {RUNBOOK_URL}"))?;
+        let (runbook, anchor) = page.split_once(".md#").with_context(|| format!("{name}: no page and anchor"))?;
+        assert_eq!(anchor.trim_end_matches('\''), name.to_lowercase(), "{name} leads to another's place");
         let page = runbooks.get(runbook).with_context(|| format!("{name}: there is no runbook {runbook}"))?;
         assert!(page.lines().any(|line| line == format!("## {name}")), "{runbook} has no heading {name}");
         linked.insert(runbook.to_owned());
     }
+    let example = fs::read_to_string(dashboards_folder().join("prometheus.yml"))?;
+    assert!(example.contains("external_labels: {runbooks: 'https://"), "the example says where runbooks can be read");
     assert_eq!(linked, runbooks.keys().cloned().collect(), "runbooks that alerts lead to, and those that are there");
     let headings = runbooks.values().flat_map(|page| page.lines()).filter_map(|line| line.strip_prefix("## "));
     for heading in headings.filter(|heading| !heading.contains(' ')) {

@@ -3,10 +3,14 @@
 mod around;
 mod books;
 mod doctor;
+pub mod due;
+pub mod find;
+pub mod incidents;
 mod invoice;
 mod keys;
 mod payment;
 mod verdict;
+pub mod volume;
 
 pub use books::{Compared, Disagreement, Total, compare_books};
 pub use doctor::{Finding, Grade, clock_off, examine};

@@ -8,7 +8,8 @@ use super::verdict::payment_stands;
 use crate::audit;
 use crate::error::{Error, Result};
 use crate::id::{
-    AccountId, CollectionAttemptId, EventId, InvoiceId, OperationId, PaymentId, WebhookDeliveryId, WebhookEndpointId,
+    AccountId, CollectionAttemptId, EventId, InvoiceId, KeyId, OperationId, PaymentId, WebhookDeliveryId,
+    WebhookEndpointId,
 };
 use crate::operations::admin::{self as operations, OperationRow};
 use crate::payments::{self, Payment, PaymentView};
@@ -64,7 +65,8 @@ pub async fn story_of_payment(db: &PgPool, id: PaymentId) -> Result<Story> {
     moments.extend(refunds.iter().map(|refund| Moment {
         at: refund.created_at,
         what: "refund",
-        detail: json!({"id": refund.id, "amount": refund.amount, "status": format!("{:?}", refund.status).to_lowercase()}),
+        detail: json!({"id": refund.id, "amount": refund.amount, "status": format!("{:?}", refund.status).to_lowercase(),
+            "requested_by": refund.requested_by}),
     }));
     let anomalies = anomalies(db, account, id).await?;
     moments.extend(anomalies.iter().map(of_anomaly));
@@ -106,7 +108,10 @@ fn of_operation(operation: &OperationRow) -> Vec<Moment> {
     let ended = json!({
         "state": operation.state.name(), "provider_ref": operation.provider_ref, "failure": operation.failure,
     });
-    let written = json!({"amount": operation.amount, "refund": operation.refund_id});
+    let written = json!({
+        "amount": operation.amount, "refund": operation.refund_id, "requested_by": who_asked(operation.requested_by, operation.by_system, operation.background),
+        "request_id": operation.request_id,
+    });
     let mut moments = vec![
         moment(Some(operation.created_at), "operation written", written),
         moment(operation.first_sent_at, "operation sent", stands),
@@ -114,6 +119,17 @@ fn of_operation(operation: &OperationRow) -> Vec<Moment> {
     ];
     moments.push(moment(operation.finished_at, "operation ended", ended));
     moments.into_iter().flatten().collect()
+}
+
+/// The key that asked for an operation, or who else began it; none of a payer on a page of ours, and of rows from before this was
+/// written down.
+pub(super) fn who_asked(key: Option<KeyId>, by_system: bool, background: bool) -> Option<String> {
+    match key {
+        Some(key) => Some(key.to_string()),
+        None if by_system => Some("the system".to_owned()),
+        None if background => Some("the schedule".to_owned()),
+        None => None,
+    }
 }
 
 /// A charge that the payment did not want.

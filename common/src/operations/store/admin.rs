@@ -1,11 +1,13 @@
 //! The SQL of what operators see.
 
-use sqlx::PgPool;
+use std::time::Duration;
+
+use sqlx::{PgConnection, PgPool};
 
 use crate::error::Result;
 use crate::id::{AccountId, OperationId, PaymentId};
 use crate::operations::admin::{Filter, OperationRow};
-use crate::operations::{PROVIDER_TIMEOUT, REQUEST_LIFETIME};
+use crate::operations::{Kind, PROVIDER_TIMEOUT, REQUEST_LIFETIME, State};
 
 /// Every reader reads the same of an operation, so the columns stand once.
 macro_rules! select_operations {
@@ -14,7 +16,8 @@ macro_rules! select_operations {
             OperationRow,
             r#"SELECT o.id, o.account_id, o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, p.provider,
                       o.kind, o.state, o.reference, o.amount, o.currency, o.fence, o.lease_until, o.next_push_at, o.first_sent_at,
-                      o.last_sent_at, o.provider_ref, o.failure, o.created_at, o.finished_at,
+                      o.last_sent_at, o.target_ref, o.provider_ref, o.failure, o.created_at, o.finished_at, o.request_id,
+                      o.requested_by_key AS requested_by, o.by_system, o.background, o.pushes,
                       extract(epoch FROM clock_timestamp() - o.created_at)::float8 AS "age_seconds!",
                       coalesce(o.last_sent_at + make_interval(secs => $1) < clock_timestamp(), true) AS "last_request_is_dead!",
                       coalesce(o.lease_until >= clock_timestamp(), false) AS "is_held!",
@@ -46,23 +49,74 @@ pub(in crate::operations) async fn of_payment(
 /// What is unknown has an index of its own; what else has not ended is due some time.
 pub(in crate::operations) async fn list(db: &PgPool, filter: Filter) -> Result<Vec<OperationRow>> {
     let account = filter.account.map(AccountId::uuid);
+    let (kind, state) = (filter.kind, filter.state);
+    if filter.most_handed_out {
+        let stubborn = select_operations!(
+            "WHERE o.next_push_at IS NOT NULL AND ($2::uuid IS NULL OR o.account_id = $2)
+               AND ($4::operation_kind IS NULL OR o.kind = $4) AND ($5::operation_state IS NULL OR o.state = $5)
+             ORDER BY o.pushes DESC LIMIT $3",
+            account,
+            filter.limit,
+            kind as Option<Kind>,
+            state as Option<State>,
+        );
+        return Ok(stubborn.fetch_all(db).await?);
+    }
     let unknown = select_operations!(
-        "WHERE o.state = 'unknown' AND ($2::uuid IS NULL OR o.account_id = $2) ORDER BY o.first_sent_at LIMIT $3",
+        "WHERE o.state = 'unknown' AND ($2::uuid IS NULL OR o.account_id = $2)
+           AND ($4::operation_kind IS NULL OR o.kind = $4) AND ($5::operation_state IS NULL OR o.state = $5)
+         ORDER BY o.first_sent_at LIMIT $3",
         account,
-        filter.limit
+        filter.limit,
+        kind as Option<Kind>,
+        state as Option<State>,
     );
     let mut rows = unknown.fetch_all(db).await?;
     if !filter.unknown {
         let others = select_operations!(
             "WHERE o.next_push_at IS NOT NULL AND o.state <> 'unknown' AND ($2::uuid IS NULL OR o.account_id = $2)
+               AND ($4::operation_kind IS NULL OR o.kind = $4) AND ($5::operation_state IS NULL OR o.state = $5)
              ORDER BY o.next_push_at LIMIT $3",
             account,
-            filter.limit
+            filter.limit,
+            kind as Option<Kind>,
+            state as Option<State>,
         );
         rows.extend(others.fetch_all(db).await?);
         rows.sort_by_key(|row| row.id);
     }
     Ok(rows)
+}
+
+pub(in crate::operations) async fn hold(
+    tx: &mut PgConnection,
+    id: OperationId,
+    last: Duration,
+) -> Result<Option<AccountId>> {
+    let account = sqlx::query_scalar!(
+        "UPDATE operations SET next_push_at = clock_timestamp() + make_interval(secs => $2)
+         WHERE id = $1 AND next_push_at IS NOT NULL RETURNING account_id",
+        id.uuid(),
+        last.as_secs_f64(),
+    );
+    Ok(account.fetch_optional(tx).await?)
+}
+
+pub(in crate::operations) async fn withhold(tx: &mut PgConnection, id: OperationId) -> Result<Option<AccountId>> {
+    let account = sqlx::query_scalar!(
+        "UPDATE operations SET state = 'unknown', next_push_at = NULL, lease_until = NULL,
+                first_sent_at = coalesce(first_sent_at, created_at), last_sent_at = coalesce(last_sent_at, created_at)
+         WHERE id = $1 AND finished_at IS NULL AND kind <> 'store_card'
+           AND (lease_until IS NULL OR lease_until < clock_timestamp())
+         RETURNING account_id",
+        id.uuid(),
+    );
+    Ok(account.fetch_optional(tx).await?)
+}
+
+pub(in crate::operations) async fn exists(tx: &mut PgConnection, id: OperationId) -> Result<bool> {
+    let found = sqlx::query_scalar!("SELECT id FROM operations WHERE id = $1", id.uuid());
+    Ok(found.fetch_optional(tx).await?.is_some())
 }
 
 pub(in crate::operations) async fn known_by(

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::accounts::AccountTime;
 use crate::error::{Error, Result};
-use crate::id::{AccountId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId, RefundId};
+use crate::id::{AccountId, KeyId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId, RefundId};
 use crate::money::Currency;
 use crate::providers::{FailureCode, Payer, ProviderKind, Request, Source};
 use crate::public_url;
@@ -33,9 +33,10 @@ pub(super) async fn insert(tx: &mut PgConnection, new: &NewOperation<'_>) -> Res
     sqlx::query!(
         "INSERT INTO operations
             (id, account_id, payment_id, payment_method_id, refund_id, provider_account_id, kind, reference, amount, currency,
-             upstream_token, card_ref, target_ref, next_push_at, reply_to, request_id, created_at, action_token, by_system)
+             upstream_token, card_ref, target_ref, next_push_at, reply_to, request_id, created_at, action_token, by_system,
+             requested_by_key)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
-                 clock_timestamp() + make_interval(secs => $14), $15, $16, clock_timestamp(), $17, $18)",
+                 clock_timestamp() + make_interval(secs => $14), $15, $16, clock_timestamp(), $17, $18, $19)",
         new.id.uuid(),
         new.account_id.uuid(),
         payment,
@@ -54,6 +55,7 @@ pub(super) async fn insert(tx: &mut PgConnection, new: &NewOperation<'_>) -> Res
         new.origin.request_id,
         new.action_token,
         new.by_system,
+        new.origin.requested_by.map(KeyId::uuid),
     )
     .execute(tx)
     .await?;
@@ -127,7 +129,7 @@ impl ClaimedRow {
             kind: self.kind,
             request,
             action_token: self.action_token,
-            origin: Origin { reply_to: self.reply_to, request_id: self.request_id, payer_address: None },
+            origin: Origin { reply_to: self.reply_to, request_id: self.request_id, ..Origin::default() },
             fence: self.fence,
             sent_before: self.sent_before,
             not_found: self.not_found,

@@ -42,7 +42,7 @@ use crate::operations::Kind;
 use crate::time::Timestamp;
 
 /// What it takes, of whatever an account of it takes.
-pub(super) const CURRENCIES: [&str; 11] = ["USD", "EUR", "GBP", "CAD", "AUD", "NZD", "AED", "DKK", "MXN", "SEK", "CHF"];
+pub(crate) const CURRENCIES: [&str; 11] = ["USD", "EUR", "GBP", "CAD", "AUD", "NZD", "AED", "DKK", "MXN", "SEK", "CHF"];
 
 /// It settles when a day ends in its account's zone, which the report tells: it is asked so long after capture when that is.
 pub(super) const FIRST_INQUIRY_AFTER: Duration = Duration::from_secs(60 * 60);

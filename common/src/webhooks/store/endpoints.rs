@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::id::{AccountId, WebhookEndpointId};
 use crate::time::Timestamp;
 use crate::webhooks::EndpointStatus;
-use crate::webhooks::admin::EndpointRow;
+use crate::webhooks::admin::{EndpointBacklog, EndpointRow};
 use crate::webhooks::endpoints::Endpoint;
 
 pub(in crate::webhooks) async fn count(tx: &mut PgConnection, account: AccountId) -> Result<i64> {
@@ -223,6 +223,30 @@ pub(in crate::webhooks) async fn list_all(db: &PgPool, account: Option<AccountId
     .fetch_all(db)
     .await?;
     Ok(rows)
+}
+
+/// Each endpoint's deliveries have an index of their own.
+pub(in crate::webhooks) async fn backlog(
+    db: &PgPool,
+    account: Option<AccountId>,
+    limit: i64,
+) -> Result<Vec<EndpointBacklog>> {
+    let rows = sqlx::query_as!(
+        EndpointBacklog,
+        r#"SELECT e.id, e.account_id AS account, a.name AS account_name, a.mode, e.url, e.status, e.failing_since, e.paused_until,
+                  e.signing_failed_since, d.due AS "due!", d.under_way AS "under_way!", d.oldest
+           FROM webhook_endpoints e JOIN accounts a ON a.id = e.account_id,
+           LATERAL (SELECT count(*) AS due, count(*) FILTER (WHERE lease_until > clock_timestamp()) AS under_way,
+                           min(due_at) AS oldest
+                    FROM (SELECT due_at, lease_until FROM webhook_pending p
+                          WHERE p.endpoint_id = e.id AND p.due_at <= (SELECT clock_timestamp())
+                          ORDER BY p.due_at LIMIT 10000) of_endpoint) d
+           WHERE e.deleted_at IS NULL AND ($1::uuid IS NULL OR e.account_id = $1) AND d.due > 0
+           ORDER BY d.due DESC LIMIT $2"#,
+        account.map(AccountId::uuid),
+        limit,
+    );
+    Ok(rows.fetch_all(db).await?)
 }
 
 /// Whose endpoint it is, for an operator.

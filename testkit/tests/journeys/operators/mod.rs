@@ -1,10 +1,13 @@
 //! What an operator sees and does with `ctl`, against real processes.
 
+mod attribution;
 mod audit;
 mod books;
 mod doctor;
 mod figures;
+mod finding;
 mod growth;
+mod printing;
 mod replay;
 mod resolve;
 mod resolve_billing;
