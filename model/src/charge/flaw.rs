@@ -35,8 +35,6 @@ pub enum Flaw {
     NotProcessedUnfenced,
     /// What was not processed is made ready again although another worker has claimed the operation since.
     PutBackUnfenced,
-    /// What is refused when it is sent again is believed without another look-up.
-    BelieveRefusal,
     /// A refusal that the provider forgets is an outcome although another worker has claimed the operation since.
     RefusalUnfenced,
     /// A second charge is not reversed.

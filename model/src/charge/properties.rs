@@ -33,10 +33,12 @@ impl Charging {
             Property::always(NONE_LOST, |model: &Self, state: &State| !model.is_settled(state) || known(state)),
             Property::always(TOLD_IS_WRITTEN, |_, state: &State| told_is_written(state)),
         ];
-        if !self.may_come_too_late() || self.class.knows_repeats() {
+        // A provider that refuses repeats charges once however late a request comes, and nothing fails while one may.
+        let is_charged_twice = self.may_come_too_late() && !self.class.knows_repeats();
+        if !is_charged_twice {
             all.push(Property::always(ONE_CHARGE, |_, state: &State| approvals(state) <= 1));
         }
-        if self.may_come_too_late() {
+        if is_charged_twice {
             all.push(Property::sometimes("what nobody wants was reversed", |_, state: &State| {
                 count(state, Standing::Reversed) > 0
             }));

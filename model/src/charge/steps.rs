@@ -157,7 +157,7 @@ impl Charging {
     }
 
     fn refused(&self, sending: Sending, answer: Answer) -> Step {
-        let doubtful = sending.again && self.class.looks_up() && !self.lacks(Flaw::BelieveRefusal);
+        let doubtful = sending.again && self.class.looks_up();
         if doubtful { Step::Doubting(answer) } else { Step::Answered(answer) }
     }
 

@@ -98,7 +98,10 @@ async fn the_shops_of_the_examples_and_the_card_field() -> Result<()> {
 async fn the_reference_and_the_gateways_own_field() -> Result<()> {
     let shop = Shop::new(Provider::Gateway).await?;
     let (api, gateway) = (cluster().await?.api_url(0), cluster().await?.gateway_url(0));
-    let field = format!("{gateway}/services/field?app_key={}&origin={gateway}", "0".repeat(32));
+    let create = ["account", "create", "--username", "field", "--origin", gateway.as_str()];
+    let known = cluster().await?.run_gateway(&create).await?;
+    let app_key = known["app_key"].as_str().context("an app_key")?;
+    let field = format!("{gateway}/services/field?app_key={app_key}&origin={gateway}");
     shop.visit(async |browser| {
         let tab = browser.tab().await?;
         tab.open(&format!("{api}/docs")).await?;
