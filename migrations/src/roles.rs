@@ -16,6 +16,8 @@ pub const PROGRAMS: &[&str] = &[
     "GRANT USAGE ON ALL SEQUENCES IN SCHEMA public, mock TO {role}",
     "REVOKE UPDATE, DELETE ON audit_log FROM {role}",
     "REVOKE INSERT, UPDATE, DELETE ON _sqlx_migrations FROM {role}",
+    "REVOKE EXECUTE ON FUNCTION ensure_monthly_partitions(regclass, timestamptz, integer),
+        drop_monthly_partitions(regclass, timestamptz) FROM PUBLIC",
     "GRANT EXECUTE ON FUNCTION ensure_monthly_partitions(regclass, timestamptz, integer),
         drop_monthly_partitions(regclass, timestamptz) TO {role}",
 ];

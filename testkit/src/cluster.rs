@@ -5,7 +5,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Stdio,
-    sync::{Mutex, PoisonError},
     thread,
 };
 
@@ -19,9 +18,10 @@ use crate::{
     files::random_hex,
     gateway_account::{self, run_gateway},
     ports, postgres,
-    process::{Environment, Programs, operator, profile_folder},
+    process::{Environment, Programs, operator},
     redis,
     roles::Roles,
+    test_logs,
 };
 
 /// What to start; see [`Cluster::builder`].
@@ -138,7 +138,7 @@ impl Builder {
             programs,
             environment,
             mail,
-            logs: logs_folder()?,
+            logs: test_logs::folder()?,
             roles,
             redis,
             postgres,
@@ -496,20 +496,4 @@ fn common_environment(redis: &Redis) -> Result<Environment> {
         ("RUST_LOG", "info".to_owned()),
     ];
     Ok(set.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
-}
-
-/// An empty `target/test-logs/<test>/`; the thread of a test bears its name. A second cluster of one test gets a folder
-/// of its own.
-fn logs_folder() -> Result<PathBuf> {
-    static USED: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
-    let test = thread::current().name().unwrap_or("unnamed").replace("::", ".");
-    let mut used = USED.lock().unwrap_or_else(PoisonError::into_inner);
-    let count = used.entry(test.clone()).or_default();
-    *count += 1;
-    let name = if *count == 1 { test } else { format!("{test}-{count}") };
-    let target = profile_folder()?.parent().context("a profile in no target folder")?.to_path_buf();
-    let folder = target.join("test-logs").join(name);
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    Ok(folder)
 }

@@ -15,6 +15,7 @@ mod owner;
 mod ports;
 mod process;
 mod roles;
+mod test_logs;
 mod watchdog;
 
 pub mod bench;

@@ -203,7 +203,7 @@ impl Stage {
                 others.extend(steps[1..].iter().map(|step| post(step.clone(), json!({}))));
             }
         }
-        Ok(prop_oneof![1 => pays, 3 => proptest::strategy::Union::new(others)])
+        Ok(prop_oneof![2 => pays, 3 => proptest::strategy::Union::new(others)])
     }
 }
 
@@ -255,7 +255,8 @@ async fn no_body_or_query_shocks_the_api_or_moves_money_unacknowledged() -> Resu
     let stage = Stage::set(&merchant).await?;
     let shots = stage.requests(&merchant).await?;
     let fired = fire(&merchant.api, &mut source, &shots, 900, is_in_order).await?;
-    fired.is_mixed(90);
+    // Most changes make a request one that is refused.
+    fired.is_mixed(50);
 
     // Whoever has no key, and pages with theirs.
     let strangers = (text(format!("Bearer {}", merchant.account.secret_key)), shots);

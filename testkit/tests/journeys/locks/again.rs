@@ -74,6 +74,7 @@ impl Shop {
         let pages = Client::new(&cluster.api_url(0))?.header(form.0, form.1)?;
         let db = PgPool::connect(cluster.database_url()).await?;
         let function = "CREATE SEQUENCE test_breaks;
+            GRANT ALL ON SEQUENCE test_breaks TO PUBLIC;
             CREATE FUNCTION test_break() RETURNS trigger LANGUAGE plpgsql AS $$
             BEGIN
                 IF nextval('test_breaks') <= TG_ARGV[1]::bigint THEN

@@ -100,6 +100,7 @@ async fn processes_of_two_steps_do_not_move_a_key_to_and_fro() -> Result<()> {
     cluster.add(Kind::Api).await?;
     for statement in [
         "CREATE TABLE moves (id uuid)",
+        "GRANT ALL ON moves TO PUBLIC",
         "CREATE FUNCTION moved() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO moves VALUES (NEW.id); RETURN NEW; END'",
         "CREATE TRIGGER moved AFTER UPDATE OF key_hash ON api_keys FOR EACH ROW EXECUTE FUNCTION moved()",
     ] {

@@ -1,0 +1,29 @@
+//! Where the processes of a test write their logs.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+    thread,
+};
+
+use anyhow::{Context, Result};
+
+use crate::process::profile_folder;
+
+/// An empty `target/test-logs/<test>/`; the thread of a test bears its name. A second cluster of one test gets a folder
+/// of its own.
+pub(crate) fn folder() -> Result<PathBuf> {
+    static USED: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
+    let test = thread::current().name().unwrap_or("unnamed").replace("::", ".");
+    let mut used = USED.lock().unwrap_or_else(PoisonError::into_inner);
+    let count = used.entry(test.clone()).or_default();
+    *count += 1;
+    let name = if *count == 1 { test } else { format!("{test}-{count}") };
+    let target = profile_folder()?.parent().context("a profile in no target folder")?.to_path_buf();
+    let folder = target.join("test-logs").join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    Ok(folder)
+}
