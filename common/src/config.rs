@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::crypto::{EncryptionKey, KeyRing, Pepper, Peppers, Secret};
+use crate::id::AccountId;
 use crate::network::{Network, Proxies};
 use crate::server::Listening;
 
@@ -233,6 +234,17 @@ pub async fn fits<E: Display>(look: impl AsyncFn() -> Result<Option<ConfigError>
 /// It is not a number.
 pub fn money_concurrency(default: usize) -> Result<usize, ConfigError> {
     number_or("WORKER_MONEY_CONCURRENCY", default)
+}
+
+/// `METRICS_ACCOUNTS`: accounts, separated by commas and 20 at most, whose charges a worker also counts by account; none if not set.
+///
+/// # Errors
+/// One is not the id of an account, or there are more.
+pub fn metrics_accounts() -> Result<Vec<AccountId>, ConfigError> {
+    const NAME: &str = "METRICS_ACCOUNTS";
+    let problem = "is not at most 20 ids such as acc_…, separated by commas";
+    let accounts = listed(NAME, problem, |text| text.parse().ok())?;
+    if accounts.len() > 20 { Err(ConfigError { name: NAME, problem }) } else { Ok(accounts) }
 }
 
 /// `DRAIN_MS`: how long an api or gateway that is to stop goes on taking requests, 5,000 milliseconds if not set, 30,000 at

@@ -54,6 +54,7 @@ async fn main() -> Result<()> {
     queues::count_posts_from_nought();
     flows::count_payments_from_nought();
     flows::count_billing_from_nought();
+    flows::report_accounts(config::metrics_accounts()?);
     webhooks::count_from_nought();
     public_url::set(config::public_url()?);
     let redis = config::redis()?;

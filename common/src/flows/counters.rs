@@ -1,8 +1,11 @@
 //! Counters that are there before anything happens. Prometheus sees a rise only between two readings, so a counter that comes
 //! with its first event hides that event; and what was never counted would look like what is not watched.
 
+use std::sync::OnceLock;
+
 use super::{Difference, reconcile};
-use crate::operations::Kind;
+use crate::id::AccountId;
+use crate::operations::{Claimed, Kind};
 use crate::providers::{Action, Answer, ProviderKind, card_gateway};
 
 /// What may come of asking a provider.
@@ -12,6 +15,42 @@ const COLLECTIONS: [&str; 6] = ["paid", "soft_decline", "hard_decline", "exhaust
 
 const CAPTURED: &str = "payments_captured_minor_units_total";
 const REFUNDED: &str = "payments_refunded_minor_units_total";
+
+/// Accounts whose charges are also counted by account: few, since each has series of its own.
+static REPORTED_ACCOUNTS: OnceLock<Vec<AccountId>> = OnceLock::new();
+
+/// Sets the accounts whose charges are also counted by account, once, at start.
+pub fn report_accounts(accounts: Vec<AccountId>) {
+    for account in &accounts {
+        for outcome in ["succeeded", "declined"] {
+            count_charge_of(*account, outcome, 0);
+        }
+    }
+    let _ = REPORTED_ACCOUNTS.set(accounts);
+}
+
+fn count_charge_of(account: AccountId, outcome: &'static str, charges: u64) {
+    metrics::counter!("account_charges_total", "account" => account.to_string(), "outcome" => outcome)
+        .increment(charges);
+}
+
+fn is_reported(account: AccountId) -> bool {
+    REPORTED_ACCOUNTS.get().is_some_and(|accounts| accounts.contains(&account))
+}
+
+/// Counts a request to a provider by its outcome.
+pub(super) fn count_request(claimed: &Claimed, outcome: &'static str) {
+    let labels = [("provider", claimed.provider.name()), ("kind", claimed.kind.name()), ("outcome", outcome)];
+    metrics::counter!("payments_operations_total", &labels).increment(1);
+    let is_charge = matches!(claimed.kind, Kind::Sale | Kind::Authorize);
+    if is_charge && is_reported(claimed.account_id) {
+        count_charge_of(claimed.account_id, outcome, 1);
+    }
+    if claimed.sent_before {
+        let labels = [("provider", claimed.provider.name()), ("outcome", outcome)];
+        metrics::counter!("payments_operations_recovered_total", &labels).increment(1);
+    }
+}
 
 /// Of who asks providers and reads their statements.
 pub fn count_payments_from_nought() {
@@ -52,16 +91,18 @@ pub fn count_payments_from_nought() {
     metrics::counter!("payments_orphans_total").increment(0);
 }
 
-/// Counts money that a provider says it has taken, or given back. A currency is one of ISO 4217, so these are few series; those
-/// that are common are there from the start. An answer that comes twice counts twice: the books are in Postgres.
-pub(super) fn count_money(provider: ProviderKind, action: &Action, answer: &Answer) {
-    let asked = match action {
-        Action::Charge { capture, money, .. } => capture.then_some((CAPTURED, money)),
-        Action::Capture { money, .. } => Some((CAPTURED, money)),
-        Action::Refund { money, .. } => Some((REFUNDED, money)),
+/// Counts money that a provider reports as captured or refunded. A currency is one of ISO 4217, so these are few series; the common
+/// ones exist from the start. A response that is received twice counts twice: the books are in Postgres.
+pub(super) fn count_money(claimed: &Claimed, answer: &Answer) {
+    const CAPTURE: (&str, &str) = (CAPTURED, "account_captured_minor_units_total");
+    const REFUND: (&str, &str) = (REFUNDED, "account_refunded_minor_units_total");
+    let asked = match &claimed.request.action {
+        Action::Charge { capture, money, .. } => capture.then_some((CAPTURE, money)),
+        Action::Capture { money, .. } => Some((CAPTURE, money)),
+        Action::Refund { money, .. } => Some((REFUND, money)),
         Action::Void { .. } | Action::StoreCard { .. } => None,
     };
-    let Some((counter, money)) = asked else { return };
+    let Some(((by_provider, by_account), money)) = asked else { return };
     let moved = match answer {
         Answer::Charged { amount, .. } => *amount,
         Answer::Done { .. } => money.minor,
@@ -71,8 +112,12 @@ pub(super) fn count_money(provider: ProviderKind, action: &Action, answer: &Answ
         | Answer::Mismatched { .. }
         | Answer::Refused { .. } => return,
     };
-    metrics::counter!(counter, "provider" => provider.name(), "currency" => money.currency.code())
-        .increment(moved.unsigned_abs());
+    let (moved, currency) = (moved.unsigned_abs(), money.currency.code());
+    metrics::counter!(by_provider, "provider" => claimed.provider.name(), "currency" => currency).increment(moved);
+    if is_reported(claimed.account_id) {
+        let account = claimed.account_id.to_string();
+        metrics::counter!(by_account, "account" => account, "currency" => currency).increment(moved);
+    }
 }
 
 /// Of who bills cycles and collects invoices.

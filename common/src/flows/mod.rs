@@ -58,7 +58,7 @@ pub use cancel_subscription::cancel_subscription;
 pub use challenge::{Challenge, From as ChallengedFrom, challenge};
 pub use change_payment::{Change, Changing, change_payment, changed};
 pub use collect_invoices::{Begun, COLLECTION_BATCH, Collecting, collect_due_invoices};
-pub use counters::{count_billing_from_nought, count_payments_from_nought};
+pub use counters::{count_billing_from_nought, count_payments_from_nought, report_accounts};
 pub use create_address::create_address;
 pub use create_customer::create_customer;
 pub use create_invoice::create_invoice;

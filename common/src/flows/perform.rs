@@ -326,15 +326,8 @@ fn count(claimed: &Claimed, asked: &Asked) {
     if refused == Some(FailureCode::Configuration) {
         metrics::counter!("payments_configuration_errors_total", "provider" => claimed.provider.name()).increment(1);
     }
-    metrics::counter!("payments_operations_total",
-        "provider" => claimed.provider.name(), "kind" => claimed.kind.name(), "outcome" => outcome)
-    .increment(1);
-    if claimed.sent_before {
-        metrics::counter!("payments_operations_recovered_total",
-            "provider" => claimed.provider.name(), "outcome" => outcome)
-        .increment(1);
-    }
+    counters::count_request(claimed, outcome);
     if let Asked::Known(answer) = asked {
-        counters::count_money(claimed.provider, &claimed.request.action, answer);
+        counters::count_money(claimed, answer);
     }
 }

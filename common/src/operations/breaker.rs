@@ -1,6 +1,8 @@
-//! What becomes of operations that a provider does not process, and the circuit breaker of a provider account. After a few operations in a row that the provider did not process nothing is sent
-//! but a probe now and then; what is put off meanwhile is sent at a bounded rate once it processes again. Only requests that certainly
-//! did nothing count: a lost answer says nothing of the next request.
+//! Operations that a provider does not process, and the circuit breaker of a provider account.
+//!
+//! After a few operations in a row that the provider did not process, only a probe is sent now and then. Operations that are deferred
+//! meanwhile are sent at a bounded rate once it processes requests again. Only requests that certainly did nothing count: a lost
+//! answer says nothing about the next request.
 
 use std::time::Duration;
 
@@ -84,10 +86,13 @@ pub async fn put_back(db: &Db, claimed: &Claimed, cause: Option<Cause>) -> Resul
     let gap = Duration::from_secs_f64(1.0 / BACKLOG_PER_SECOND);
     // Rows are locked in this order: the breaker, the operation.
     let mut tx = db.begin().await?;
-    let slot = match cause {
-        Some(cause) if !cause.is_of_account() => None,
-        Some(_) | None => store::breaker::next_slot(&mut tx, claimed.provider_account_id, backoff, gap).await?,
+    let counts = cause.is_none_or(Cause::is_of_account);
+    let slot = match counts {
+        true => store::breaker::next_slot(&mut tx, claimed.provider_account_id, backoff, gap).await?,
+        false => None,
     };
+    // It was not sent, and the breaker has closed since: nothing speaks against sending it now.
+    let backoff = if cause.is_none() && slot.is_none() { Duration::ZERO } else { backoff };
     store::breaker::put_back(&mut tx, claimed.id, claimed.fence, slot, backoff).await?;
     tx.commit().await?;
     Ok(())

@@ -3,6 +3,9 @@
 /// Every metric of every process, by name.
 #[rustfmt::skip]
 const METRICS: &[(&str, &str)] = &[
+    ("account_captured_minor_units_total", "Money captured by account, in the smallest unit of its currency."),
+    ("account_charges_total", "Charges sent to a provider, by account and outcome."),
+    ("account_refunded_minor_units_total", "Money refunded by account, in the smallest unit of its currency."),
     ("billing_cycles_failed_total", "Cycles that could not be billed and were put off by an hour."),
     ("billing_oldest_due_age_seconds", "For how long the billing work that is due for longest has been due."),
     ("build_info", "The version of the program; the value is always 1."),

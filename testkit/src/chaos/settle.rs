@@ -11,9 +11,8 @@ use tokio::time::sleep;
 
 use super::world::{Stage, World};
 
-/// At most so long, if nobody is in a hurry: twice the longest wait of what a provider has not processed, which is a minute and begins
-/// anew for what is put back in the moment in which the breaker closes.
-pub(super) const PATIENCE: Duration = Duration::from_secs(150);
+/// The limit of an unhurried run. An operation that a provider did not process is sent again within a minute.
+pub(super) const PATIENCE: Duration = Duration::from_secs(90);
 /// At least so long: a failed delivery has its second attempt after 5 s, or after 20 s if its endpoint hung.
 const LEAST: Duration = Duration::from_secs(25);
 

@@ -53,7 +53,7 @@ pub(crate) struct Target {
 }
 
 /// Variables that narrow what a dashboard shows, and the label that each is compared with.
-const NARROWED_BY: [&str; 3] = ["instance", "provider", "currency"];
+const NARROWED_BY: [&str; 4] = ["instance", "provider", "currency", "account"];
 
 /// As Grafana asks it while every variable is "All".
 fn as_asked(expression: &str) -> String {

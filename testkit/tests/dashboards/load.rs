@@ -32,8 +32,12 @@ pub(crate) async fn eventually<T, F: Future<Output = Result<Option<T>>>>(
 }
 
 /// Does all of it once.
-pub(crate) async fn drive(cluster: &Cluster) -> Result<()> {
+pub(crate) async fn drive(cluster: &mut Cluster) -> Result<()> {
     let account = cluster.account().await?;
+    let worker = cluster.worker(0);
+    worker.terminate().await?;
+    worker.set_env("METRICS_ACCOUNTS", &account.id);
+    worker.restart().await?;
     let api = cluster.client(&account)?;
     // One endpoint hears of all, and nothing listens on the other.
     let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -44,6 +48,9 @@ pub(crate) async fn drive(cluster: &Cluster) -> Result<()> {
         created(&api, "/v1/payments", json!({"amount": 1_250, "currency": "USD", "paymentToken": token})).await?;
     }
     timeout(PATIENCE, hear(&listener)).await.context("no webhook came")??;
+    let payment =
+        created(&api, "/v1/payments", json!({"amount": 500, "currency": "USD", "paymentToken": "tok_ok"})).await?;
+    created(&api, &format!("/v1/payments/{}/refund", id(&payment)?), json!({"amount": 500})).await?;
     invoice(&api).await?;
     at_the_gateway(cluster).await
 }

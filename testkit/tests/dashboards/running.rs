@@ -35,10 +35,10 @@ async fn watched(cluster: &Cluster, directory: &Path) -> Result<Prometheus> {
 
 #[tokio::test]
 async fn everything_shown_and_judged_is_there_in_a_running_system() -> Result<()> {
-    let cluster = Cluster::builder().api(1).worker(1).scheduler(1).gateway(1).start().await?;
+    let mut cluster = Cluster::builder().api(1).worker(1).scheduler(1).gateway(1).start().await?;
     let directory = TempDir::new()?;
     let prometheus = watched(&cluster, directory.path()).await?;
-    load::drive(&cluster).await?;
+    load::drive(&mut cluster).await?;
     every_panel_shows_something(&prometheus).await?;
     every_selector_and_label_is_there(&prometheus).await?;
     money_is_counted_by_currency(&prometheus).await?;
@@ -108,11 +108,11 @@ async fn every_selector_and_label_is_there(prometheus: &Prometheus) -> Result<()
     Ok(())
 }
 
-/// What [`load::drive`] takes: two payments and an invoice; a decline and a hold count for nothing.
+/// What [`load::drive`] takes: three payments and an invoice; a decline and a hold count for nothing.
 async fn money_is_counted_by_currency(prometheus: &Prometheus) -> Result<()> {
     let taken = prometheus.query("sum by (currency) (payments_captured_minor_units_total) > 0").await?;
     let shown: Vec<_> = taken.iter().map(|series| (&series["metric"]["currency"], &series["value"][1])).collect();
-    assert_eq!(shown, [(&Value::from("USD"), &Value::from("3200"))]);
+    assert_eq!(shown, [(&Value::from("USD"), &Value::from("3700"))]);
     Ok(())
 }
 

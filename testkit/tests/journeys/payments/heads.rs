@@ -137,9 +137,7 @@ async fn errors_say_what_to_do() -> Result<()> {
     assert!(told.contains("never go to this API") && told.contains("card field") && !told.contains("4242"), "{told}");
     let live = Merchant::with(cluster, &["--mode", "test", "--provider", "card_gateway"]).await?;
     let mock_token = live.api.post("/v1/payments", sale(1)).await?;
-    if mock_token.status == 422 {
-        assert!(said(&mock_token, "paymentToken").contains("mock provider alone"), "{}", mock_token.body);
-    }
+    assert!(said(&mock_token, "paymentToken").contains("mock provider alone"), "{}", mock_token.body);
     let page = Client::new(merchant.api.base())?.bearer(&merchant.account.publishable_key)?;
     let wrong = page.header("origin", "https://other.example")?.post("/v1/checkout_sessions", json!({})).await?;
     let told = refused(&wrong, 401, "authentication_failed")["message"].as_str().unwrap_or_default();
