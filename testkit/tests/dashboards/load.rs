@@ -66,7 +66,7 @@ async fn hear(listener: &TcpListener) -> Result<()> {
 
 async fn created(api: &Client, path: &str, body: Value) -> Result<Value> {
     let answer = api.post(path, body).await?;
-    if answer.status != 201 {
+    if ![201, 202].contains(&answer.status) {
         bail!("{path}: {} {}", answer.status, answer.body);
     }
     Ok(answer.body)

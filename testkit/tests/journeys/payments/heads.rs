@@ -9,7 +9,7 @@ use testkit::{Answer, Client};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::{Browser, Merchant, cluster, invalid, merchant, not_found, ok, refused, sale, with};
+use crate::support::{Browser, Shop, cluster, invalid, merchant, not_found, ok, refused, sale, with};
 
 /// Sends a head as it is, and answers status and error.
 async fn raw(api: &Client, head: &str) -> Result<(u16, Value)> {
@@ -135,8 +135,8 @@ async fn errors_say_what_to_do() -> Result<()> {
     let number = merchant.api.post("/v1/payments", with(sale(1), "paymentToken", "4242 4242 4242 4242")).await?;
     let told = said(&number, "paymentToken");
     assert!(told.contains("never go to this API") && told.contains("card field") && !told.contains("4242"), "{told}");
-    let live = Merchant::with(cluster, &["--mode", "test", "--provider", "card_gateway"]).await?;
-    let mock_token = live.api.post("/v1/payments", sale(1)).await?;
+    let shop = Shop::new(cluster, &[]).await?;
+    let mock_token = shop.merchant.api.post("/v1/payments", sale(1)).await?;
     assert!(said(&mock_token, "paymentToken").contains("mock provider alone"), "{}", mock_token.body);
     let page = Client::new(merchant.api.base())?.bearer(&merchant.account.publishable_key)?;
     let wrong = page.header("origin", "https://other.example")?.post("/v1/checkout_sessions", json!({})).await?;
