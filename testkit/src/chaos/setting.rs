@@ -32,11 +32,30 @@ impl Setting {
     /// Everything, with every rule.
     pub(super) const WHOLE: Self = Self {
         size: Size { apis: 3, workers: 4, schedulers: 2, gateways: 2 },
-        lines: &[Line::Mock('A'), Line::Mock('B'), Line::Mock('C'), Line::Gateway, Line::Clock('A'), Line::Clock('B')],
+        lines: &[
+            Line::Mock('A'),
+            Line::Mock('B'),
+            Line::Mock('C'),
+            Line::Gateway,
+            Line::Moved,
+            Line::Clock('A'),
+            Line::Clock('B'),
+        ],
         latency: "700",
         disk: true,
         environment: &[],
         failpoints: "",
         without: &[],
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A fault without a merchant to happen to would count as having happened.
+    #[test]
+    fn a_whole_run_has_a_merchant_for_every_fault() {
+        assert!(Setting::WHOLE.lines.contains(&Line::Moved));
+    }
 }

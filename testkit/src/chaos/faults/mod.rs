@@ -3,9 +3,10 @@
 mod clocks;
 mod counters;
 mod providers;
+mod timetable;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     fs::OpenOptions,
     io::Write,
     time::{Duration, Instant},
@@ -16,7 +17,7 @@ use sqlx::{Connection, PgConnection};
 use tokio::time::sleep;
 
 pub(super) use self::clocks::{CLOCK_OFFSET_FILE, Clocks};
-use self::{clocks::Watch, counters::Deadlocks, providers::Order};
+use self::{clocks::Watch, counters::Deadlocks, providers::Order, timetable::Timetable};
 use super::{
     evidence,
     proxy::Mode,
@@ -157,16 +158,8 @@ impl<'a> Hand<'a> {
     }
 
     async fn play(&mut self, steps: &[Step]) -> Result<()> {
-        let mut acts: Vec<(Duration, usize, Act)> = Vec::new();
-        for (index, step) in steps.iter().enumerate() {
-            acts.extend([(step.at, index, Act::Begin), (step.at + step.lasts, index, Act::End)]);
-            if step.fault == Fault::StopWorker {
-                acts.push((step.at + step.lasts + WAKING, index, Act::Heard));
-            }
-        }
-        acts.sort();
-        let mut acts = VecDeque::from(acts);
-        while let Some((at, index, act)) = acts.pop_front() {
+        let mut timetable = Timetable::new(steps);
+        while let Some((at, index, act)) = timetable.next() {
             self.until(at).await?;
             let step = &steps[index];
             if act == Act::End {
@@ -174,10 +167,8 @@ impl<'a> Hand<'a> {
             }
             let from = self.world.clock.now();
             if !self.act(step, act).await.with_context(|| format!("{act:?} {step:?}"))? {
-                // Whoever must be told cannot be reached, because of another step that is to end first.
-                let later = self.began.elapsed() + AGAIN;
-                let place = acts.partition_point(|next| next.0 <= later);
-                acts.insert(place, (later, index, act));
+                // It cannot be done until another step has ended.
+                timetable.postpone((at, index, act), self.began.elapsed() + AGAIN);
             } else if act == Act::Begin {
                 self.open.insert(index, self.fired.windows.len());
                 self.fired.windows.push(Window { fault: step.fault, from, to: i64::MAX });
