@@ -1,27 +1,28 @@
 # syntax=docker/dockerfile:1
-# One image with all programs; the command says which. docs/deploying.md says what is unrun about it.
+# One image with all programs; the command selects one. docs/deploying.md lists what has not been tested.
 
 FROM rust:1.95.0-slim-bookworm AS build
 WORKDIR /src
-# The statements are checked against the committed description of the schema: a build needs no database.
+# SQL is checked against the committed schema description (.sqlx), so the build needs no database.
 ENV SQLX_OFFLINE=true
 COPY . .
-# The caches make a second build cheap. They are no part of the image, so the programs are copied out of them.
+# The caches speed up later builds. They are not part of the image, so the programs are copied out.
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
     cargo build --release --locked -p api -p worker -p scheduler -p migrations -p ctl -p gateway \
     && mkdir /out \
     && cp target/release/api target/release/worker target/release/scheduler target/release/migrate target/release/ctl target/release/gateway /out/
 
 FROM debian:bookworm-20261005-slim
-# tzdata: every process reads the rules of time zones from the system's.
+# tzdata: the programs use the system's time zone database.
 RUN apt-get update \
     && apt-get install -y --no-install-recommends tzdata \
     && rm -rf /var/lib/apt/lists/* \
     && groupadd --gid 10001 payments \
     && useradd --uid 10001 --gid 10001 --no-create-home --shell /usr/sbin/nologin payments
 COPY --from=build /out/ /usr/local/bin/
-# By number, so that Kubernetes sees that it is not root. Nothing is written: the root may be read-only, without a /tmp.
+# A numeric user, so that Kubernetes can verify that it is not root. The programs write no files, so the root file
+# system may be read-only.
 USER 10001:10001
-# The api, the card gateway, and the internal listener of every process.
+# The api, the card gateway, and the internal listener of each process.
 EXPOSE 8080 8090 9090
 CMD ["api"]

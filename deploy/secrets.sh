@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Makes the secrets that compose.yaml mounts, one file each, in secrets/ or a folder of another name beside it. It never touches
-# one that is there.
+# Creates the secrets that compose.yaml mounts, one file each, in secrets/ or the folder given as argument. Never
+# changes an existing file.
 set -euo pipefail
 umask 077
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 folder=${1:-secrets}
 mkdir -p "$folder"
-# The folder keeps others out, and the files may be read: a container sees its files alone, as a user of its own.
+# The folder's permissions protect the files. The files themselves are world-readable, because containers run as other users.
 chmod 700 "$folder"
 
-# Writes standard input to a new file, whole or not at all.
+# Writes standard input to a new file atomically.
 put() {
   rm -f "$folder/$1.new"
   cat > "$folder/$1.new"
@@ -28,31 +28,31 @@ for name in postgres_password programs_password gateway_password reader_password
   gateway_card_key gateway_pepper grafana_password; do
   random "$name"
 done
-# What may be empty: old keys, with commas between them, and the server for receipts.
+# Optional secrets, created empty: old keys (comma-separated), and the mail server for receipts.
 for name in old_key_peppers old_encryption_keys gateway_old_card_keys gateway_smtp_url; do
   [[ -e $folder/$name ]] || put "$name" < /dev/null
 done
 
-# Certificates of Postgres and Redis, by an authority that signs these two and is then forgotten. They last for ten years.
+# Certificates for Postgres and Redis, valid for ten years. The key of the authority is discarded after signing these two.
 if [[ ! -e $folder/authority ]]; then
-  command -v openssl > /dev/null || { echo "deploy/secrets.sh needs openssl for the certificates of Postgres and Redis" >&2; exit 1; }
-  made=$(mktemp -d)
-  trap 'rm -rf "$made"' EXIT
-  new_key() { openssl ecparam -name prime256v1 -genkey -noout | openssl pkcs8 -topk8 -nocrypt -out "$made/$1.key"; }
+  command -v openssl > /dev/null || { echo "deploy/secrets.sh needs openssl to create the certificates of Postgres and Redis" >&2; exit 1; }
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  new_key() { openssl ecparam -name prime256v1 -genkey -noout | openssl pkcs8 -topk8 -nocrypt -out "$work/$1.key"; }
   new_key authority
-  openssl req -x509 -new -key "$made/authority.key" -subj "/CN=unified-payments" -days 3650 -out "$made/authority" 2> /dev/null
+  openssl req -x509 -new -key "$work/authority.key" -subj "/CN=unified-payments" -days 3650 -out "$work/authority" 2> /dev/null
   for name in postgres redis; do
     new_key "$name"
-    openssl req -new -key "$made/$name.key" -subj "/CN=$name" -out "$made/$name.csr" 2> /dev/null
-    openssl x509 -req -in "$made/$name.csr" -CA "$made/authority" -CAkey "$made/authority.key" -CAcreateserial -days 3650 \
-      -extfile <(printf 'subjectAltName=DNS:%s\nextendedKeyUsage=serverAuth\n' "$name") -out "$made/$name.crt" 2> /dev/null
-    put "${name}_certificate" < "$made/$name.crt"
-    put "${name}_key" < "$made/$name.key"
+    openssl req -new -key "$work/$name.key" -subj "/CN=$name" -out "$work/$name.csr" 2> /dev/null
+    openssl x509 -req -in "$work/$name.csr" -CA "$work/authority" -CAkey "$work/authority.key" -CAcreateserial -days 3650 \
+      -extfile <(printf 'subjectAltName=DNS:%s\nextendedKeyUsage=serverAuth\n' "$name") -out "$work/$name.crt" 2> /dev/null
+    put "${name}_certificate" < "$work/$name.crt"
+    put "${name}_key" < "$work/$name.key"
   done
-  put authority < "$made/authority"
+  put authority < "$work/authority"
 fi
 
-# The owner's URL is for migrations alone. The programs, the gateway and whoever only looks have roles that own nothing.
+# The owner's URL is for migrations only. The programs, the gateway and read-only users have roles that own no objects.
 url() {
   [[ -e $folder/$1 ]] && return
   printf 'postgres://%s:%s@postgres:5432/payments?sslmode=verify-full&sslrootcert=/run/secrets/authority\n' \

@@ -1,26 +1,26 @@
-# What the guides begin with, for bash and zsh, in the folder of this repository while `./dev run` goes on:
+# Setup for the guides, for bash and zsh, in the repository's folder while `./dev run` is running:
 #
 #     . examples/sandbox.sh
 
-# The addresses and the keys of the test account `mock`.
+# The URL of the API and the keys of the test account `mock`.
 read -r url key publishable_key account < <(python3 -c '
 import json
 sandbox = json.load(open(".dev/sandbox.json"))
 mock = sandbox["accounts"]["mock"]
 print(sandbox["api_url"], mock["secret_key"], mock["publishable_key"], mock["id"])')
 export url key
-# Where programs in Python find examples/client.py.
+# Lets Python programs import examples/client.py.
 export PYTHONPATH=examples
 
-# api PATH [what curl takes]: asks the API. With -d it is a POST.
+# api PATH [curl options]: sends a request to the API. With -d it is a POST.
 api() {
-    local place=$1
+    local target=$1
     shift
-    # Why 40 s: docs/api.md, Time limits of a client.
-    curl -sS --max-time 40 "$url$place" -H "Authorization: Bearer $key" -H 'Content-Type: application/json' "$@"
+    # For the timeout see docs/api.md, Time limits of a client.
+    curl -sS --max-time 40 "$url$target" -H "Authorization: Bearer $key" -H 'Content-Type: application/json' "$@"
 }
 
-# … | field data.0.id: one value of an answer.
+# … | field data.0.id: prints one value of a response.
 field() {
     python3 -c '
 import json, sys
@@ -30,13 +30,13 @@ for name in sys.argv[1].split("."):
 print(value if isinstance(value, str) else json.dumps(value))' "$1"
 }
 
-# until_is PATH FIELD VALUE: asks until it is so, and prints the answer.
+# until_is PATH FIELD VALUE: polls until the field has the value, and prints the response.
 until_is() {
     until [ "$(api "$1" | field "$2")" = "$3" ]; do sleep 1; done
     api "$1"
 }
 
-# days_ahead N: the instant that is so many days after the account's time, which a test clock may have moved.
+# days_ahead N: prints the time N days after the account's current time, which a test clock may have advanced.
 days_ahead() {
     api /v1/test_clock | python3 -c '
 import datetime, json, sys

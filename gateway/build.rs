@@ -1,4 +1,4 @@
-//! A new `.sql` file changes no source file, so cargo has to be told to look.
+//! A new `.sql` file changes no source file, so cargo must be told to watch the folder.
 
 fn main() {
     println!("cargo:rerun-if-changed=migrations");

@@ -1,4 +1,4 @@
-//! A new `.sql` file changes no source file, so cargo has to be told to look.
+//! Makes cargo rebuild when a `.sql` file is added.
 
 fn main() {
     println!("cargo:rerun-if-changed=migrations");

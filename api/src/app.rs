@@ -1,4 +1,4 @@
-//! What every handler has at hand.
+//! The state that every handler shares.
 
 use std::sync::Arc;
 
@@ -14,36 +14,36 @@ use common::time::Timestamp;
 use common::webhooks::endpoints;
 use queue::{Publisher, Queue, Replies, Wake};
 
-use crate::envelope::RequestId;
 use crate::limits::Limits;
+use crate::request_context::RequestId;
 
-/// Shared by all requests; cheap to clone.
+/// Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct App {
     pub(crate) db: Db,
-    /// Everyone's time. What happens to an account happens at [`App::now`].
+    /// The system time. An account with a test clock has its own: use [`App::now`].
     pub(crate) clock: Clock,
     pub(crate) keys: Arc<Keys>,
     pub(crate) encryption: KeyRing,
     pub(crate) limits: Limits,
     pub(crate) public_url: Arc<str>,
-    /// Where browsers reach the card gateway, if any account settles there.
+    /// The URL at which browsers reach the card gateway, if any account uses it.
     pub(crate) card_gateway_url: Option<Arc<str>>,
     /// Whether test accounts may have webhook endpoints on loopback.
     pub(crate) webhook_loopback: bool,
     pub(crate) publisher: Publisher,
     pub(crate) replies: Replies,
-    /// Where workers tell this process of outcomes.
+    /// The Redis channel on which workers notify this process of outcomes.
     pub(crate) reply_channel: Arc<str>,
 }
 
 impl App {
-    /// What time it is for the caller's account.
+    /// The current time of the caller's account: its test clock, if it has one.
     pub(crate) async fn now(&self, caller: &Caller) -> Result<Timestamp, Error> {
         caller.time.now(&*self.db, &self.clock).await
     }
 
-    /// Who waits for the operation that this request begins, and the key that asked for it, if one did.
+    /// The origin of an operation that this request starts; `requested_by` is `None` on payment pages.
     pub(crate) fn origin(&self, RequestId(request_id): RequestId, requested_by: Option<KeyId>) -> Origin {
         Origin {
             reply_to: Some(self.reply_channel.to_string()),
@@ -53,12 +53,12 @@ impl App {
         }
     }
 
-    /// What addresses an account in this mode may be told at.
+    /// The addresses that webhook endpoints of an account in this mode may have.
     pub(crate) fn webhook_policy(&self, mode: Mode) -> Policy {
         endpoints::policy(mode, self.webhook_loopback)
     }
 
-    /// Wakes a worker, as best it can: if Redis is away, the scheduler's sweep hands the work out within seconds.
+    /// Wakes a worker, best effort: if Redis is unavailable, the scheduler's sweep queues the work within seconds.
     pub(crate) fn push(&self, queue: Queue, wake: Wake) {
         self.publisher.post(queue, wake);
     }

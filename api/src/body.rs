@@ -1,6 +1,6 @@
-//! Request bodies: JSON objects of bounded size, read field by field, each error naming its field.
+//! Request bodies: JSON objects of bounded size. Each error names its field.
 //!
-//! Every field type here reads itself strictly and says what it wants, without repeating what was sent.
+//! The field types are strict. Their errors say what is expected and never repeat the value.
 
 mod cadence;
 mod calendar;
@@ -33,32 +33,31 @@ pub(crate) use self::cadence::{CadenceInterval, CadenceUnit, DayOfMonth, Invoice
 pub(crate) use self::calendar::{Day, Zone};
 pub(crate) use self::json::field;
 pub(crate) use self::rows::{Row, rows};
-use crate::answer::Refusal;
-use crate::input::Sent;
+use crate::error::ApiError;
+use crate::input::ValidatedBody;
 
-/// Bytes of a body at most.
+/// In bytes.
 pub(crate) const MAX_BODY: usize = 64 * 1024;
-/// How long a client may take over a body, once its head is there.
+/// How long a client may take to send the body, after the head.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A body as what the route takes.
+/// The deserialized body.
 pub(crate) struct Body<T> {
-    /// The fields of the route.
     pub(crate) fields: T,
 }
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Body<T> {
-    type Rejection = Refusal;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
-        // Every route of the table is behind `input::read`.
-        let sent = parts.extensions.get::<Sent>().ok_or_else(Refusal::fault)?;
-        Self::from_json(&sent.json)
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        // `input::read` runs before every handler of the route table.
+        let body = parts.extensions.get::<ValidatedBody>().ok_or_else(ApiError::internal)?;
+        Self::from_json(&body.json)
     }
 }
 
 impl<T: DeserializeOwned> Body<T> {
-    fn from_json(json: &Value) -> Result<Self, Refusal> {
+    fn from_json(json: &Value) -> Result<Self, ApiError> {
         let fields = serde_path_to_error::deserialize(json).map_err(|error| {
             let param = error.path().to_string();
             let message = format!("{param} {}", error.inner());
@@ -67,19 +66,19 @@ impl<T: DeserializeOwned> Body<T> {
         Ok(Self { fields })
     }
 
-    /// Reads what was sent, whole, whatever the route knows.
+    /// Parses a body without the check for unknown fields.
     #[cfg(test)]
-    pub(crate) fn of(content_type: Option<&[u8]>, bytes: &[u8]) -> Result<(Self, Value), Refusal> {
+    pub(crate) fn of(content_type: Option<&[u8]>, bytes: &[u8]) -> Result<(Self, Value), ApiError> {
         let json = parse(content_type, bytes)?;
-        refuse_nul(&json)?;
+        reject_nul(&json)?;
         Ok((Self::from_json(&json)?, json))
     }
 }
 
-/// A body as JSON. An empty one is an empty object.
+/// Parses a body. An empty one is an empty object.
 ///
 /// # Errors
-/// 422 for what is no JSON object, and for a key that stands twice in one object.
+/// 422 if it is not a JSON object, or an object has the same key twice.
 pub(crate) fn parse(content_type: Option<&[u8]>, bytes: &[u8]) -> Result<Value, Error> {
     if bytes.is_empty() {
         return Ok(Value::Object(serde_json::Map::new()));
@@ -91,29 +90,29 @@ pub(crate) fn parse(content_type: Option<&[u8]>, bytes: &[u8]) -> Result<Value, 
     if json.is_object() { Ok(json) } else { Err(Error::invalid("", "the body must be a JSON object")) }
 }
 
-/// Reads a body whole.
+/// Reads a body of up to [`MAX_BODY`].
 ///
 /// # Errors
-/// 413 for one over the limit; 408 for one that takes too long; 422 for one that breaks off.
-pub(crate) async fn read(body: axum::body::Body) -> Result<Bytes, Refusal> {
+/// 413 over the limit, 408 after a timeout, 422 if the body ends early.
+pub(crate) async fn read(body: axum::body::Body) -> Result<Bytes, ApiError> {
     read_up_to(body, MAX_BODY).await
 }
 
-/// Reads a body whole that has a limit of its own.
+/// Reads a body of up to `limit` bytes.
 ///
 /// # Errors
 /// As for [`read`].
-pub(crate) async fn read_up_to(body: axum::body::Body, limit: usize) -> Result<Bytes, Refusal> {
-    // A client that waits for "100 Continue" is told before it sends anything.
+pub(crate) async fn read_up_to(body: axum::body::Body, limit: usize) -> Result<Bytes, ApiError> {
+    // Checked before reading, so that a client waiting for "100 Continue" sends nothing.
     if body.size_hint().lower() > u64::try_from(limit).unwrap_or(u64::MAX) {
-        return Err(Refusal::too_large(limit));
+        return Err(ApiError::body_too_large(limit));
     }
     let read = tokio::time::timeout(TIMEOUT, axum::body::to_bytes(body, limit)).await;
-    read.map_err(|_| Refusal::too_slow(TIMEOUT))?.map_err(|error| {
+    read.map_err(|_| ApiError::body_timeout(TIMEOUT))?.map_err(|error| {
         let cause: &(dyn std::error::Error + 'static) = &error;
         let over = std::iter::successors(Some(cause), |cause| cause.source())
             .any(|cause| cause.to_string().contains("length limit exceeded"));
-        if over { Refusal::too_large(limit) } else { Error::invalid("", "the body could not be read").into() }
+        if over { ApiError::body_too_large(limit) } else { Error::invalid("", "the body could not be read").into() }
     })
 }
 
@@ -122,8 +121,8 @@ fn is_json(content_type: &[u8]) -> bool {
     essence.eq_ignore_ascii_case(b"application/json")
 }
 
-/// Postgres keeps no NUL in a text, so one is refused here, by the name of its field.
-pub(crate) fn refuse_nul(json: &Value) -> Result<(), Error> {
+/// Postgres cannot store NUL in text, so it is rejected here, naming the field.
+pub(crate) fn reject_nul(json: &Value) -> Result<(), Error> {
     fn within(value: &Value, path: String) -> Result<(), Error> {
         match value {
             Value::String(text) if text.contains('\0') => {
@@ -140,7 +139,7 @@ pub(crate) fn refuse_nul(json: &Value) -> Result<(), Error> {
     within(json, String::new())
 }
 
-/// A field that the route cannot do without.
+/// A required field.
 ///
 /// # Errors
 /// 422 naming the field.
@@ -148,22 +147,21 @@ pub(crate) fn required<T>(name: &'static str, value: Option<T>) -> Result<T, Err
     value.ok_or_else(|| Error::invalid(name, format!("{name} is required")))
 }
 
-/// Tells a field that is absent (`None`) from one that is `null` (`Some(None)`). For `#[serde(default, deserialize_with)]`.
+/// Distinguishes a missing field (`None`) from `null` (`Some(None)`), with `#[serde(default, deserialize_with)]`.
 pub(crate) fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<Option<T>>, D::Error> {
     Option::<T>::deserialize(from).map(Some)
 }
 
-/// Reads a value of any JSON type and keeps what `read` makes of it; otherwise says what was wanted.
+/// Converts a JSON value with `read`; if it returns `None`, the error says what was expected.
 fn strict<'de, T, D: Deserializer<'de>>(
     from: D,
-    wanted: &'static str,
+    expected: &'static str,
     read: impl FnOnce(&Value) -> Option<T>,
 ) -> Result<T, D::Error> {
     let value = Value::deserialize(from)?;
-    read(&value).ok_or_else(|| D::Error::custom(format_args!("must be {wanted}")))
+    read(&value).ok_or_else(|| D::Error::custom(format_args!("must be {expected}")))
 }
 
-/// What a checkout session is for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CheckoutIntent(pub(crate) Intent);
 
@@ -177,24 +175,24 @@ impl<'de> Deserialize<'de> for CheckoutIntent {
     }
 }
 
-schema_is!(CheckoutIntent, schema::word(["one_time", "store"]));
+schema_is!(CheckoutIntent, schema::enumeration(["one_time", "store"]));
 
-/// The name of a kind of event.
+/// An event type by its name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EventName(pub(crate) EventType);
 
 impl<'de> Deserialize<'de> for EventName {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        strict(from, "the name of an event, such as payment.captured", |value| {
+        strict(from, "an event type, such as payment.captured", |value| {
             let name = value.as_str()?;
             EventType::ALL.iter().find(|event| event.name() == name).map(|event| Self(*event))
         })
     }
 }
 
-schema_is!(EventName, schema::word(EventType::ALL.iter().map(|event| event.name())));
+schema_is!(EventName, schema::enumeration(EventType::ALL.iter().map(|event| event.name())));
 
-/// Whether a webhook endpoint is told of events.
+/// Whether deliveries are sent to a webhook endpoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndpointStatus(pub(crate) webhooks::EndpointStatus);
 
@@ -207,48 +205,47 @@ impl<'de> Deserialize<'de> for EndpointStatus {
     }
 }
 
-schema_is!(EndpointStatus, schema::word(webhooks::EndpointStatus::ALL.map(|status| status.name())));
+schema_is!(EndpointStatus, schema::enumeration(webhooks::EndpointStatus::ALL.map(|status| status.name())));
 
-/// A positive amount in minor units. `10.0`, `1e3`, `"10"` and `true` are none.
+/// A positive amount in minor units. `10.0`, `1e3`, `"10"` and `true` are rejected.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Amount(pub(crate) i64);
 
 impl<'de> Deserialize<'de> for Amount {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let wanted = "a whole number of minor units from 1 to 9007199254740991";
-        strict(from, wanted, |value| value.as_i64().filter(|n| (1..=MAX_AMOUNT).contains(n)).map(Self))
+        let expected = "a whole number of minor units from 1 to 9007199254740991";
+        strict(from, expected, |value| value.as_i64().filter(|n| (1..=MAX_AMOUNT).contains(n)).map(Self))
     }
 }
 
-schema_is!(Amount, schema::whole(1, MAX_AMOUNT));
+schema_is!(Amount, schema::integer(1, MAX_AMOUNT));
 
-/// A part of an amount, in minor units: 0 or more.
+/// An amount in minor units that may be 0, such as a tax.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part(pub(crate) i64);
+pub(crate) struct NonNegativeAmount(pub(crate) i64);
 
-impl<'de> Deserialize<'de> for Part {
+impl<'de> Deserialize<'de> for NonNegativeAmount {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let wanted = "a whole number of minor units from 0 to 9007199254740991";
-        strict(from, wanted, |value| value.as_i64().filter(|n| (0..=MAX_AMOUNT).contains(n)).map(Self))
+        let expected = "a whole number of minor units from 0 to 9007199254740991";
+        strict(from, expected, |value| value.as_i64().filter(|n| (0..=MAX_AMOUNT).contains(n)).map(Self))
     }
 }
 
-schema_is!(Part, schema::whole(0, MAX_AMOUNT));
+schema_is!(NonNegativeAmount, schema::integer(0, MAX_AMOUNT));
 
-/// How many of a thing: 1 or more.
+/// 1 or more.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quantity(pub(crate) i64);
 
 impl<'de> Deserialize<'de> for Quantity {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let wanted = "a whole number from 1 to 9007199254740991";
-        strict(from, wanted, |value| value.as_i64().filter(|n| (1..=MAX_AMOUNT).contains(n)).map(Self))
+        let expected = "a whole number from 1 to 9007199254740991";
+        strict(from, expected, |value| value.as_i64().filter(|n| (1..=MAX_AMOUNT).contains(n)).map(Self))
     }
 }
 
-schema_is!(Quantity, schema::whole(1, MAX_AMOUNT));
+schema_is!(Quantity, schema::integer(1, MAX_AMOUNT));
 
-/// `true` or `false`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flag(pub(crate) bool);
 
@@ -260,31 +257,31 @@ impl<'de> Deserialize<'de> for Flag {
 
 schema_is!(Flag, Object::with_type(Type::Boolean));
 
-/// A currency's code, in any case.
+/// A currency code, case-insensitive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CurrencyCode(pub(crate) Currency);
 
 impl<'de> Deserialize<'de> for CurrencyCode {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        strict(from, "a currency code of ISO 4217, such as USD", |value| value.as_str()?.parse().ok().map(Self))
+        strict(from, "an ISO 4217 currency code, such as USD", |value| value.as_str()?.parse().ok().map(Self))
     }
 }
 
 schema_is!(CurrencyCode, schema::text(&Currency::pattern(), "USD"));
 
-/// A country's code, in any case.
+/// A country code, case-insensitive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CountryCode(pub(crate) Country);
 
 impl<'de> Deserialize<'de> for CountryCode {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        strict(from, "a country code of ISO 3166-1 alpha-2, such as US", |value| value.as_str()?.parse().ok().map(Self))
+        strict(from, "an ISO 3166-1 alpha-2 country code, such as US", |value| value.as_str()?.parse().ok().map(Self))
     }
 }
 
 schema_is!(CountryCode, schema::text(&Country::pattern(), "US"));
 
-/// What a default address is the default for.
+/// The purpose of a default address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AddressRole(pub(crate) Role);
 
@@ -298,9 +295,9 @@ impl<'de> Deserialize<'de> for AddressRole {
     }
 }
 
-schema_is!(AddressRole, schema::word(["billing", "shipping"]));
+schema_is!(AddressRole, schema::enumeration(["billing", "shipping"]));
 
-/// The unit of the time between two charges of a plan.
+/// The unit of a plan's billing interval.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlanInterval(pub(crate) Interval);
 
@@ -313,10 +310,9 @@ impl<'de> Deserialize<'de> for PlanInterval {
     }
 }
 
-schema_is!(PlanInterval, schema::word(Interval::ALL.map(Interval::name)));
+schema_is!(PlanInterval, schema::enumeration(Interval::ALL.map(Interval::name)));
 
-/// How many intervals lie between two charges of a plan. The most of the shortest is the bound here; the plan's own interval
-/// may allow less.
+/// The number of intervals between two charges. Bounded here by the maximum for `day`; longer intervals allow less.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IntervalCount(pub(crate) i32);
 
@@ -329,9 +325,9 @@ impl<'de> Deserialize<'de> for IntervalCount {
     }
 }
 
-schema_is!(IntervalCount, schema::whole(1, Interval::Day.max_count().into()));
+schema_is!(IntervalCount, schema::integer(1, Interval::Day.max_count().into()));
 
-/// How long after its issue an invoice falls due.
+/// The payment terms of an invoice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms(pub(crate) PaymentTerms);
 
@@ -344,16 +340,16 @@ impl<'de> Deserialize<'de> for Terms {
     }
 }
 
-schema_is!(Terms, schema::word(PaymentTerms::ALL.map(PaymentTerms::name)));
+schema_is!(Terms, schema::enumeration(PaymentTerms::ALL.map(PaymentTerms::name)));
 
-/// An instant of RFC 3339, in any zone.
+/// An RFC 3339 timestamp with any offset.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Instant(pub(crate) Timestamp);
 
 impl<'de> Deserialize<'de> for Instant {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let wanted = "an instant of RFC 3339 with a zone, such as 2026-11-21T09:30:00Z";
-        strict(from, wanted, |value| Timestamp::parse(value.as_str()?).map(Self))
+        let expected = "an RFC 3339 timestamp with an offset, such as 2026-11-21T09:30:00Z";
+        strict(from, expected, |value| Timestamp::parse(value.as_str()?).map(Self))
     }
 }
 
@@ -366,7 +362,7 @@ schema_is!(
         .build()
 );
 
-/// A text of 1 to 255 characters, none of them a control character.
+/// A string of 1 to 255 characters without control characters.
 #[derive(Clone, Debug)]
 pub(crate) struct Text(pub(crate) String);
 
@@ -378,14 +374,14 @@ fn text(value: &Value) -> Option<&str> {
 
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let wanted = "a text of 1 to 255 characters without control characters";
-        strict(from, wanted, |value| text(value).map(|text| Self(text.to_owned())))
+        let expected = "a string of 1 to 255 characters without control characters";
+        strict(from, expected, |value| text(value).map(|text| Self(text.to_owned())))
     }
 }
 
 schema_is!(Text, bounded(schema::NO_CONTROL).build());
 
-/// An id of the merchant's own, of 1 to 128 characters, none of them a control character.
+/// The merchant's own id: 1 to 128 characters without control characters.
 #[derive(Clone, Debug)]
 pub(crate) struct ExternalId(pub(crate) String);
 
@@ -395,21 +391,21 @@ impl ExternalId {
 
 impl<'de> Deserialize<'de> for ExternalId {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let wanted = "a text of 1 to 128 characters without control characters";
+        let expected = "a string of 1 to 128 characters without control characters";
         let fits = |text: &&str| text.chars().count() <= Self::MAX;
-        strict(from, wanted, |value| text(value).filter(fits).map(|text| Self(text.to_owned())))
+        strict(from, expected, |value| text(value).filter(fits).map(|text| Self(text.to_owned())))
     }
 }
 
 schema_is!(ExternalId, bounded(schema::NO_CONTROL).max_length(Some(ExternalId::MAX)).build());
 
-/// A text of this form, as long as any.
+/// The schema of a [`Text`] with this pattern.
 fn bounded(pattern: &str) -> ObjectBuilder {
     let text = ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern));
     text.min_length(Some(1)).max_length(Some(common::customers::MAX_TEXT))
 }
 
-/// An e-mail address: something before and something after an `@`, and no space.
+/// An e-mail address. Only an `@` between two non-empty parts is checked, and no whitespace.
 #[derive(Clone, Debug)]
 pub(crate) struct Email(pub(crate) String);
 
@@ -417,25 +413,25 @@ impl<'de> Deserialize<'de> for Email {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         strict(from, "an e-mail address of up to 255 characters", |value| {
             let (local, domain) = text(value)?.rsplit_once('@')?;
-            let whole = !local.is_empty() && !domain.is_empty();
-            let spaced = local.contains(char::is_whitespace) || domain.contains(char::is_whitespace);
-            (whole && !spaced).then(|| Self(format!("{local}@{domain}")))
+            let complete = !local.is_empty() && !domain.is_empty();
+            let has_space = local.contains(char::is_whitespace) || domain.contains(char::is_whitespace);
+            (complete && !has_space).then(|| Self(format!("{local}@{domain}")))
         })
     }
 }
 
-/// What `char::is_whitespace` and `char::is_control` know, spelt out for readers in any language.
-const UNSPACED: &str = r"^[^\u0000-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+@[^@\u0000-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+$";
+/// The characters of `char::is_whitespace` and `char::is_control`, as a portable regular expression.
+const EMAIL_PATTERN: &str = r"^[^\u0000-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+@[^@\u0000-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+$";
 
-schema_is!(Email, bounded(UNSPACED).examples([serde_json::json!("ada@example.com")]).build());
+schema_is!(Email, bounded(EMAIL_PATTERN).examples([serde_json::json!("ada@example.com")]).build());
 
-/// The text of an id, token or session. What it names is for the rules to say, and its length is bounded by the body's.
+/// An id, token or session. The handler validates it; its length is limited by the body's.
 #[derive(Clone, Debug)]
 pub(crate) struct Reference(pub(crate) String);
 
 impl<'de> Deserialize<'de> for Reference {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        strict(from, "a text", |value| value.as_str().map(|text| Self(text.to_owned())))
+        strict(from, "a string", |value| value.as_str().map(|text| Self(text.to_owned())))
     }
 }
 
@@ -449,11 +445,11 @@ impl<'de> Deserialize<'de> for WebUrl {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         strict(from, "an http(s) URL of up to 2048 characters", |value| {
             let text = value.as_str().filter(|text| text.len() <= 2048)?;
-            // A part after `#` is not looked at below.
+            // `Uri` ignores the fragment.
             let plain = !text.contains(|c: char| c.is_control() || c.is_whitespace());
             let uri = text.parse::<axum::http::Uri>().ok()?;
             let web = matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
-            // Whoever sends a browser there reads it as browsers do.
+            // Redirects use `Url`, which parses like browsers do.
             (web && plain && url::Url::parse(text).is_ok()).then(|| Self(text.to_owned()))
         })
     }

@@ -1,5 +1,5 @@
-//! One row of the route table: where it is, who may come in, what answers, and what the document says of it. The router and
-//! the document are built from the same rows, so neither knows a route that the other does not.
+//! One entry of the route table: method, path, required access, handler and documentation. The router and the OpenAPI
+//! document are built from the same entries, so they cannot differ.
 
 use std::sync::Arc;
 
@@ -7,29 +7,29 @@ use axum::Router;
 use axum::handler::Handler;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, MethodRouter, on};
-use common::capabilities::Operation;
+use common::capabilities::Permission;
 
 use crate::app::App;
 use crate::guard;
-use crate::input::{self, Known};
-use crate::openapi::sheet::Sheet;
+use crate::input::{self, InputSpec};
+use crate::openapi::doc::OperationDoc;
 
-/// Who may come in.
+/// The key that a route requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Door {
-    /// A secret key, whatever its entitlements.
+pub(crate) enum Access {
+    /// Any secret key.
     AnySecret,
     /// A secret key with this entitlement.
-    Secret(Operation),
-    /// The same, of a test account.
-    TestSecret(Operation),
+    Secret(Permission),
+    /// A secret key of a test account with this entitlement.
+    TestSecret(Permission),
     /// A publishable key with this entitlement, from a browser.
-    Browser(Operation),
+    Browser(Permission),
 }
 
-impl Door {
-    /// The operation whose entitlement is asked for.
-    pub(crate) const fn operation(self) -> Option<Operation> {
+impl Access {
+    /// The operation whose entitlement is required.
+    pub(crate) const fn operation(self) -> Option<Permission> {
         match self {
             Self::AnySecret => None,
             Self::Secret(operation) | Self::TestSecret(operation) | Self::Browser(operation) => Some(operation),
@@ -41,60 +41,68 @@ impl Door {
 pub(crate) struct Endpoint {
     pub(crate) method: &'static str,
     pub(crate) path: &'static str,
-    pub(crate) door: Door,
-    pub(crate) sheet: Sheet,
+    pub(crate) access: Access,
+    pub(crate) doc: OperationDoc,
     handler: MethodRouter<App>,
 }
 
-/// A row that reads.
-pub(crate) fn get<T: 'static>(path: &'static str, door: Door, handler: impl Handler<T, App>, sheet: Sheet) -> Endpoint {
-    Endpoint::new("get", path, door, on(MethodFilter::GET, handler), sheet)
+pub(crate) fn get<T: 'static>(
+    path: &'static str,
+    access: Access,
+    handler: impl Handler<T, App>,
+    doc: OperationDoc,
+) -> Endpoint {
+    Endpoint::new("get", path, access, on(MethodFilter::GET, handler), doc)
 }
 
-/// A row that does something.
 pub(crate) fn post<T: 'static>(
     path: &'static str,
-    door: Door,
+    access: Access,
     handler: impl Handler<T, App>,
-    sheet: Sheet,
+    doc: OperationDoc,
 ) -> Endpoint {
-    Endpoint::new("post", path, door, on(MethodFilter::POST, handler), sheet)
+    Endpoint::new("post", path, access, on(MethodFilter::POST, handler), doc)
 }
 
-/// A row that deletes.
 pub(crate) fn delete<T: 'static>(
     path: &'static str,
-    door: Door,
+    access: Access,
     handler: impl Handler<T, App>,
-    sheet: Sheet,
+    doc: OperationDoc,
 ) -> Endpoint {
-    Endpoint::new("delete", path, door, on(MethodFilter::DELETE, handler), sheet)
+    Endpoint::new("delete", path, access, on(MethodFilter::DELETE, handler), doc)
 }
 
 impl Endpoint {
-    fn new(method: &'static str, path: &'static str, door: Door, handler: MethodRouter<App>, sheet: Sheet) -> Self {
-        let known = Arc::new(Known::of(door.operation(), &sheet));
-        let handler = handler.route_layer(from_fn_with_state(known, input::read));
-        Self { method, path, door, sheet, handler }
+    fn new(
+        method: &'static str,
+        path: &'static str,
+        access: Access,
+        handler: MethodRouter<App>,
+        doc: OperationDoc,
+    ) -> Self {
+        let spec = Arc::new(InputSpec::of(access.operation(), &doc));
+        let handler = handler.route_layer(from_fn_with_state(spec, input::read));
+        Self { method, path, access, doc, handler }
     }
 
-    /// Its name in the document: the entitlement, where there is one.
+    /// The `operationId`: the name of the required entitlement.
     pub(crate) fn name(&self) -> &'static str {
-        self.operation().map_or("capabilities.list", Operation::name)
+        self.operation().map_or("capabilities.list", Permission::name)
     }
 
-    /// The operation whose entitlement it needs.
-    pub(crate) fn operation(&self) -> Option<Operation> {
-        self.door.operation()
+    /// The operation whose entitlement is required.
+    pub(crate) fn operation(&self) -> Option<Permission> {
+        self.access.operation()
     }
 
-    /// Hangs it up behind its guard.
-    pub(crate) fn join(self, router: Router<App>, app: &App) -> Router<App> {
-        match self.door {
-            Door::AnySecret | Door::Secret(_) | Door::TestSecret(_) => {
-                router.route(self.path, guard::secret(app, self.door, self.handler))
+    /// Adds the route, behind its guard, to the router.
+    pub(crate) fn register(self, router: Router<App>, app: &App) -> Router<App> {
+        match self.access {
+            Access::AnySecret | Access::Secret(_) | Access::TestSecret(_) => {
+                router.route(self.path, guard::secret_key_route(app, self.access, self.handler))
             }
-            Door::Browser(operation) => router.merge(guard::browser(app, self.path, operation, self.handler)),
+            Access::Browser(operation) => router.merge(guard::browser_route(app, self.path, operation, self.handler)),
         }
     }
 }

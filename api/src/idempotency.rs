@@ -1,5 +1,5 @@
-//! Idempotency-Key on requests that create an object: a repeated one is answered here, before anything that its body names is
-//! looked at (docs/api.md, Idempotency). Payments answer their own replays.
+//! Idempotency-Key on requests that create an object (docs/api.md, Idempotency). A replay gets the stored response
+//! here, before the objects that its body names are looked up. Payments handle their own replays.
 
 use std::sync::Arc;
 
@@ -10,106 +10,108 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use common::accounts::Caller;
 use common::error::Error;
-use common::idempotency::{CreationKey, Earlier, IdempotencyKey, Kept, Made};
+use common::idempotency::{CreationKey, EarlierRequest, IdempotencyKey, StoredResponse, CreationResult};
 
-use crate::answer::{Answer, Refusal};
 use crate::app::App;
-use crate::input::Sent;
+use crate::error::{ApiError, ApiResult};
+use crate::input::ValidatedBody;
 
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// The key of a request, with what tells its body from others.
+/// The key of a request, with the fingerprint of its body.
 ///
 /// # Errors
 /// 422 naming the header.
-pub(crate) fn key_of(parts: &Parts) -> Answer<Option<IdempotencyKey>> {
+pub(crate) fn key_of(parts: &Parts) -> ApiResult<Option<IdempotencyKey>> {
     let Some(key) = parts.headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
-    // Every route of the table is behind `input::read`.
-    let sent = parts.extensions.get::<Sent>().ok_or_else(Refusal::fault)?;
-    Ok(Some(IdempotencyKey::parse(key.as_bytes(), &sent.json)?))
+    // `input::read` runs before every handler of the route table.
+    let body = parts.extensions.get::<ValidatedBody>().ok_or_else(ApiError::internal)?;
+    Ok(Some(IdempotencyKey::parse(key.as_bytes(), &body.json)?))
 }
 
-/// The key of a payment, which keeps its answer itself.
+/// The key of a payment, which stores its response itself.
 pub(crate) struct PaymentKey(pub(crate) Option<IdempotencyKey>);
 
 impl<S: Send + Sync> FromRequestParts<S> for PaymentKey {
-    type Rejection = Refusal;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         key_of(parts).map(Self)
     }
 }
 
-/// The key of a request that creates another object. A handler that takes one is not run for a replay.
-pub(crate) struct Once(Option<CreationKey>);
+/// The key of a request that creates another object. Extracting it answers a replay, so the handler does not run.
+pub(crate) struct IdempotentCreate(Option<CreationKey>);
 
-impl FromRequestParts<App> for Once {
+impl FromRequestParts<App> for IdempotentCreate {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Response> {
         match find(parts, app).await.map_err(IntoResponse::into_response)? {
-            (_, Some(kept)) => Err(answer_kept(app, kept).unwrap_or_else(IntoResponse::into_response)),
+            (_, Some(stored)) => Err(stored_response(app, stored).unwrap_or_else(IntoResponse::into_response)),
             (key, None) => Ok(Self(key)),
         }
     }
 }
 
-/// The key, and the answer that is kept for it.
-async fn find(parts: &Parts, app: &App) -> Answer<(Option<CreationKey>, Option<Kept>)> {
+/// The key and its stored response, if there is one.
+async fn find(parts: &Parts, app: &App) -> ApiResult<(Option<CreationKey>, Option<StoredResponse>)> {
     let Some(key) = key_of(parts)? else { return Ok((None, None)) };
-    let operation = parts.extensions.get::<Sent>().and_then(|sent| sent.operation).ok_or_else(Refusal::fault)?;
-    let caller = parts.extensions.get::<Arc<Caller>>().ok_or_else(Refusal::fault)?;
+    let body = parts.extensions.get::<ValidatedBody>();
+    let operation = body.and_then(|body| body.operation).ok_or_else(ApiError::internal)?;
+    let caller = parts.extensions.get::<Arc<Caller>>().ok_or_else(ApiError::internal)?;
     let key = CreationKey::new(caller.account_id, operation, key, app.clock.now());
     match key.find(&app.db).await? {
-        Some(Earlier::Answered(kept)) => Ok((Some(key), Some(kept))),
-        // A card that is being saved is waited for by its route.
-        Some(Earlier::Saving(_)) | None => Ok((Some(key), None)),
+        Some(EarlierRequest::Completed(stored)) => Ok((Some(key), Some(stored))),
+        // The handler waits for a card that an earlier request is still saving.
+        Some(EarlierRequest::SavingCard(_)) | None => Ok((Some(key), None)),
     }
 }
 
-impl Once {
+impl IdempotentCreate {
     pub(crate) fn key(&self) -> Option<&CreationKey> {
         self.0.as_ref()
     }
 
-    /// The answer that is kept for the key by now; none if there is no key, or it cannot be read. What was done stays done.
-    pub(crate) async fn kept(&self, app: &App) -> Option<Response> {
+    /// The response stored for the key since; `None` without a key, or if it cannot be read: the object exists either
+    /// way.
+    pub(crate) async fn stored_response(&self, app: &App) -> Option<Response> {
         match self.key()?.find(&app.db).await {
-            Ok(Some(Earlier::Answered(kept))) => answer_kept(app, kept).ok(),
-            Ok(Some(Earlier::Saving(_)) | None) => None,
+            Ok(Some(EarlierRequest::Completed(stored))) => stored_response(app, stored).ok(),
+            Ok(Some(EarlierRequest::SavingCard(_)) | None) => None,
             Err(error) => {
-                tracing::warn!(%error, "the kept answer could not be read; answering with the object");
+                tracing::warn!(%error, "the stored response could not be read; returning the object");
                 None
             }
         }
     }
 }
 
-/// Answers with what was created, or as the request was answered before.
-pub(crate) fn answer<T>(app: &App, made: Made<T>, render: impl FnOnce(&T) -> Response) -> Answer {
-    match made {
-        Made::New(object) => Ok(render(&object)),
-        Made::Earlier(Earlier::Answered(kept)) => answer_kept(app, kept),
-        Made::Earlier(Earlier::Saving(card)) => {
+/// Responds with the created object, or with the stored response of an earlier request.
+pub(crate) fn respond<T>(app: &App, creation: CreationResult<T>, render: impl FnOnce(&T) -> Response) -> ApiResult {
+    match creation {
+        CreationResult::New(object) => Ok(render(&object)),
+        CreationResult::Earlier(EarlierRequest::Completed(stored)) => stored_response(app, stored),
+        CreationResult::Earlier(EarlierRequest::SavingCard(card)) => {
             Err(Error::internal(format!("{card} was saved by another operation")).into())
         }
     }
 }
 
-fn answer_kept(app: &App, kept: Kept) -> Answer {
-    let status = StatusCode::from_u16(kept.status).unwrap_or(StatusCode::CREATED);
-    let replayed = kept.replayed;
-    let response = as_json(status, kept.open(&app.encryption)?.expose().clone());
+fn stored_response(app: &App, stored: StoredResponse) -> ApiResult {
+    let status = StatusCode::from_u16(stored.status).unwrap_or(StatusCode::CREATED);
+    let replayed = stored.replayed;
+    let response = json_response(status, stored.open(&app.encryption)?.expose().clone());
     Ok(if replayed { mark_replayed(response) } else { response })
 }
 
-/// An answer's bytes.
-pub(crate) fn as_json(status: StatusCode, body: String) -> Response {
+/// A response whose body is already serialized.
+pub(crate) fn json_response(status: StatusCode, body: String) -> Response {
     (status, [(CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-/// Says that the answer was given before.
+/// Marks a response that was stored by an earlier request.
 pub(crate) fn mark_replayed(mut response: Response) -> Response {
     response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
     response

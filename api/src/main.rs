@@ -1,13 +1,11 @@
-//! The API process: stateless, any number of them behind any balancer. It writes intents to Postgres, hands their ids to
-//! Redis, and waits a while for a worker's word.
+//! The API process: stateless, so any number can run behind a load balancer. It writes intents to Postgres, posts their
+//! ids to Redis and waits, up to a timeout, for a worker's reply.
 
-mod again;
-mod answer;
 mod app;
 mod body;
 mod elements;
 mod endpoint;
-mod envelope;
+mod error;
 mod guard;
 mod idempotency;
 mod input;
@@ -16,6 +14,8 @@ mod openapi;
 mod pages;
 mod path;
 mod query;
+mod request_context;
+mod retry;
 mod routes;
 mod signing;
 mod waiting;
@@ -34,16 +34,16 @@ use tokio::net::TcpListener;
 use crate::app::App;
 use crate::limits::Limits;
 
-/// Connections to Postgres per process: requests need one for moments, and none while they wait for a worker.
+/// Postgres connections per process. A request holds one only briefly, and none while it waits for a worker.
 const DATABASE_POOL: u32 = 16;
 
 #[tokio::main]
 async fn main() -> Result<()> {
     telemetry::init_logs();
     let metrics = telemetry::init_metrics()?;
-    queues::count_posts_from_nought();
-    flows::count_billing_from_nought();
-    routes::count_failures_from_nought();
+    queues::register_posts_metrics();
+    flows::register_billing_metrics();
+    routes::register_failures_metrics();
     let redis = config::redis()?;
     let pool = db::pool(&config::database_url()?, config::database_pool(DATABASE_POOL)?, "api")?;
     let publisher = Publisher::connect(&redis);
@@ -68,36 +68,36 @@ async fn main() -> Result<()> {
         reply_channel: reply_channel.into(),
     };
 
-    let (farewell, listening) = (config::farewell()?, config::listening()?);
+    let (drain_delay, listening) = (config::drain_delay()?, config::listener()?);
     let stop = telemetry::shutdown_signal();
     let internal = telemetry::Internal::new(pool.clone(), metrics).reporting("api").starting();
-    // Whoever is told that it is ready finds it listening.
+    // Bound before the health endpoint is served: a process that reports ready already accepts connections.
     let listener = TcpListener::bind(config::api_bind()?).await.context("API_BIND")?;
     let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;
     tracing::info!(address = %listener.local_addr()?, metrics = %metrics_address, "api is listening");
 
     let ready = internal.clone();
-    let checking = async {
+    let startup_checks = async {
         if !unchecked {
-            flows::keys_fit(&pool, &keys).await?;
+            flows::require_matching_keys(&pool, &keys).await?;
         }
-        accounts::public_url_fits(&pool, &base).await?;
-        ready.has_started();
+        accounts::check_public_url(&pool, &base).await?;
+        ready.mark_started();
         anyhow::Ok(())
     };
     let draining = async move {
         stop.await;
         tracing::info!(
-            "api is stopping: it says so to balancers, then takes no new requests, and answers those in flight"
+            "api is stopping: not ready; refuses new requests after the drain delay and finishes those in flight"
         );
         internal.drain();
     };
     let publisher = app.publisher.clone();
     let mut serving =
-        pin!(server::serve(listener, server::hardened(routes::router(app), &base), listening, draining, farewell));
+        pin!(server::serve(listener, server::with_security_headers(routes::router(app), &base), listening, draining, drain_delay));
     tokio::select! {
-        // Until it is known, requests that come are answered as well as they can be.
-        checked = checking => { checked?; serving.await }
+        // Requests are served while the startup checks run.
+        checked = startup_checks => { checked?; serving.await }
         () = &mut serving => {}
     }
     publisher.flush().await;

@@ -1,4 +1,4 @@
-//! Query strings: a few named parameters. Which ones a route knows is checked before, in `input`.
+//! Query parameters. `input` has already rejected those that the route does not have.
 
 use std::collections::HashMap;
 
@@ -7,15 +7,15 @@ use axum::http::request::Parts;
 use common::error::Error;
 use common::page::PageRequest;
 
-use crate::answer::Refusal;
+use crate::error::ApiError;
 
 /// The parameters of a request, each sent once.
 pub(crate) struct Params(HashMap<String, String>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Params {
-    type Rejection = Refusal;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let malformed = |_| Error::invalid("", "the query string is malformed");
         let Query(map) = Query::<HashMap<String, String>>::try_from_uri(&parts.uri).map_err(malformed)?;
         match map.iter().find(|(_, value)| value.contains('\0')) {
@@ -33,7 +33,7 @@ impl Params {
     /// `limit` and `startingAfter`.
     ///
     /// # Errors
-    /// 422 naming the one at fault.
+    /// 422 naming the invalid parameter.
     pub(crate) fn page<Id: std::str::FromStr>(&self) -> Result<PageRequest<Id>, Error> {
         PageRequest::parse(self.get("limit"), self.get("startingAfter"))
     }
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_query_string_is_read_or_refused_by_name() {
+    fn query_strings_are_parsed_or_rejected_by_parameter() {
         let id = "pay_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7";
         let queries = prop_oneof![
             mutated(format!("limit=10&startingAfter={id}&externalId=u-1")),
@@ -58,7 +58,7 @@ mod tests {
         ];
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         check(queries, |query| {
-            // What is no address never comes here.
+            // An invalid URI never reaches the extractor.
             let Ok(uri) = format!("/v1/payments?{query}").parse::<Uri>() else { return };
             let (mut parts, ()) = Request::builder().uri(uri).body(()).expect("a request").into_parts();
             match runtime.block_on(Params::from_request_parts(&mut parts, &())) {
@@ -71,7 +71,7 @@ mod tests {
                     Err(Error::Invalid { param, .. }) => assert!(params.get(&param).is_some(), "{param}"),
                     Err(other) => panic!("{other}"),
                 },
-                Err(refusal) => assert!(refusal.status() == 422 && refusal.message().len() < 100, "{refusal:?}"),
+                Err(error) => assert!(error.status() == 422 && error.message().len() < 100, "{error:?}"),
             }
         });
     }

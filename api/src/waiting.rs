@@ -1,5 +1,5 @@
-//! Waiting for a worker's word: a reply wakes, and Postgres says what happened. Replies may be lost, so Postgres is also read
-//! without one: after 250 ms, 1 s, and then every 2 s.
+//! Waiting for an outcome. A worker's reply only wakes the request; the outcome is read from Postgres. Replies may be
+//! lost, so Postgres is also polled: after 250 ms, after 1 s, and then every 2 s.
 
 use std::time::Duration;
 
@@ -9,50 +9,50 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::app::App;
 
-/// How long the API waits before it answers `processing`.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(25);
-const LOOKS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
-const THEN_EVERY: Duration = Duration::from_secs(2);
+/// How long a request waits before it returns status `processing`.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(25);
+const POLL_INTERVALS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
+const LATER_POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// When to read the row again.
+/// Decides when the row is read again.
 pub(crate) struct Waiting {
     waiter: Waiter,
     began: Instant,
-    looks: usize,
+    polls: usize,
 }
 
 impl Waiting {
-    /// Begins to wait. Register the waiter before the push.
+    /// Starts the timeout. Register the waiter before queueing the work, or a fast reply is missed.
     pub(crate) fn new(waiter: Waiter) -> Self {
-        Self { waiter, began: Instant::now(), looks: 0 }
+        Self { waiter, began: Instant::now(), polls: 0 }
     }
 
-    /// Resolves with `true` when the row is worth reading, and with `false` when patience is at its end.
-    pub(crate) async fn worth_a_look(&mut self) -> bool {
-        let end = self.began + PATIENCE;
+    /// Resolves to `true` when the row should be read again, and to `false` at the timeout.
+    pub(crate) async fn next_poll(&mut self) -> bool {
+        let end = self.began + TIMEOUT;
         if Instant::now() >= end {
             return false;
         }
-        let look = match LOOKS.get(self.looks) {
+        let next = match POLL_INTERVALS.get(self.polls) {
             Some(after) => self.began + *after,
-            None => Instant::now() + THEN_EVERY,
+            None => Instant::now() + LATER_POLL_INTERVAL,
         };
         tokio::select! {
             woken = timeout_at(end, self.waiter.woken()) => return woken.is_ok(),
-            () = sleep_until(look.min(end)) => {}
+            () = sleep_until(next.min(end)) => {}
         }
-        self.looks += 1;
+        self.polls += 1;
         true
     }
 }
 
-/// The payment once its outcome is known, or as it stands when patience ends. The intent exists by now, so nothing that goes
-/// wrong here may become an error.
+/// Waits for the outcome; returns the payment, still `processing` at the timeout. The payment is already committed, so
+/// a failed read is logged and never becomes an error response.
 pub(crate) async fn outcome(app: &App, mut waiting: Waiting, mut payment: Payment) -> Payment {
-    while waiting.worth_a_look().await {
+    while waiting.next_poll().await {
         match payments::retrieve(&app.db, payment.account_id, payment.id).await {
             Ok(read) => payment = read,
-            Err(error) => tracing::warn!(%error, payment = %payment.id, "the payment could not be read; waiting on"),
+            Err(error) => tracing::warn!(%error, payment = %payment.id, "the payment could not be read; retrying"),
         }
         if payment.status != Status::Processing {
             break;

@@ -1,54 +1,55 @@
-//! Who operates.
+//! The operator who runs a command.
 
 use crate::error::{Error, Result};
 
-/// The longest name of an operator.
+/// Maximum length of an operator's name.
 const MAX_NAME: usize = 200;
 
-/// An operator, by the name under which the audit log knows him, if it is known. It is what he says, and no proof.
+/// An operator's name in the audit log, if known. It is not verified.
 #[derive(Clone, Debug)]
 pub struct Actor(Option<String>);
 
 impl Actor {
-    /// By this name, or else `SUDO_USER` or `USER` at this machine.
+    /// Uses this name, or else `SUDO_USER` or `USER` and the host name.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an empty or an overlong name, and for one that breaks the line.
+    /// [`Error::Invalid`] if the name is empty, too long or contains control characters.
     pub fn named(name: Option<&str>) -> Result<Self> {
-        let by_machine = || by_machine().map_or(Ok(Self(None)), |name| Self::new(&name));
-        name.map_or_else(by_machine, Self::new)
+        let from_environment = || from_environment().map_or(Ok(Self(None)), |name| Self::new(&name));
+        name.map_or_else(from_environment, Self::new)
     }
 
-    /// By this name.
+    /// Uses this name.
     ///
     /// # Errors
     /// As [`Actor::named`].
     pub fn new(name: &str) -> Result<Self> {
         let name = name.trim();
-        let fits = (1..=MAX_NAME).contains(&name.chars().count()) && !name.contains(char::is_control);
-        if fits {
+        let valid = (1..=MAX_NAME).contains(&name.chars().count()) && !name.contains(char::is_control);
+        if valid {
             Ok(Self(Some(name.to_owned())))
         } else {
-            Err(Error::invalid("as", "as is 1 to 200 characters on one line"))
+            Err(Error::invalid("as", "as must be 1 to 200 characters on one line"))
         }
     }
 
     /// The name.
     ///
     /// # Errors
-    /// [`Error::Invalid`] where neither the operator nor the machine has said it, as in a container: who only looks needs none.
+    /// [`Error::Invalid`] if neither the operator nor the environment provides one, as in a container. Only commands
+    /// that change something need it.
     pub fn name(&self) -> Result<&str> {
-        self.0.as_deref().ok_or_else(|| Error::invalid("as", "say who you are with --as: it goes into the audit log"))
+        self.0.as_deref().ok_or_else(|| Error::invalid("as", "specify your name with --as; it is written to the audit log"))
     }
 }
 
-fn by_machine() -> Option<String> {
-    let given = |name| std::env::var(name).ok().filter(|value| is_plain(value));
-    let user = given("SUDO_USER").or_else(|| given("USER"))?;
-    let named =
+fn from_environment() -> Option<String> {
+    let variable = |name| std::env::var(name).ok().filter(|value| is_plain(value));
+    let user = variable("SUDO_USER").or_else(|| variable("USER"))?;
+    let host =
         std::fs::read_to_string("/proc/sys/kernel/hostname").or_else(|_| std::fs::read_to_string("/etc/hostname"));
-    let host = named.ok().map(|name| name.trim().to_owned()).filter(|name| is_plain(name));
-    let host = host.or_else(|| given("HOSTNAME")).unwrap_or_else(|| "unknown".to_owned());
+    let host = host.ok().map(|name| name.trim().to_owned()).filter(|name| is_plain(name));
+    let host = host.or_else(|| variable("HOSTNAME")).unwrap_or_else(|| "unknown".to_owned());
     Some(format!("{user}@{host}"))
 }
 

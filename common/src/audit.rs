@@ -1,4 +1,4 @@
-//! The audit log: what operators did. It is only ever added to, and a change by an operator cannot be committed without its
+//! The audit log of operators' changes. It is append-only, and an operator's change cannot be committed without its
 //! record.
 
 use std::ops::{Deref, DerefMut};
@@ -12,49 +12,47 @@ use crate::error::{Error, Result};
 use crate::id::{AccountId, AuditId};
 use crate::time::Timestamp;
 
-/// What was done, to whom and to what.
+/// What was changed, and for which account.
 #[derive(Debug)]
 pub struct Entry {
     /// Such as `keys.revoke`.
     pub action: &'static str,
-    /// Whose it is.
     pub account: Option<AccountId>,
-    /// What it was done to, by the id that people know it by.
+    /// The public id of the changed object.
     pub object: Option<String>,
-    /// What else there is to say. Never a secret.
+    /// Further details. Never a secret.
     pub detail: Value,
 }
 
-/// A change under way: a transaction that ends with its record, or not at all.
-pub struct Act {
+/// A transaction that can be committed only together with its audit record.
+pub struct AuditedTx {
     tx: Tx,
     actor: String,
 }
 
-impl Act {
-    /// Begins.
+impl AuditedTx {
     ///
     /// # Errors
-    /// It is not known who acts, or the database's.
+    /// The operator is not known, or a database error.
     pub async fn begin(db: &Db, actor: &Actor) -> Result<Self> {
         let actor = actor.name()?.to_owned();
         Ok(Self { tx: db.begin().await?, actor })
     }
 
-    /// Writes the record, and commits both.
+    /// Writes the record and commits.
     ///
     /// # Errors
-    /// Only the database's; then neither is there.
+    /// Database errors only; then neither is committed.
     pub async fn commit(mut self, entry: &Entry) -> Result<AuditId> {
         let id = self.record(entry).await?;
         self.tx.commit().await?;
         Ok(id)
     }
 
-    /// Takes it all back: it was only tried.
+    /// Rolls back, for a dry run.
     ///
     /// # Errors
-    /// Only the database's.
+    /// Database errors only.
     pub async fn rollback(self) -> Result<()> {
         Ok(self.tx.rollback().await?)
     }
@@ -75,7 +73,7 @@ impl Act {
     }
 }
 
-impl Deref for Act {
+impl Deref for AuditedTx {
     type Target = Tx;
 
     fn deref(&self) -> &Tx {
@@ -83,44 +81,36 @@ impl Deref for Act {
     }
 }
 
-impl DerefMut for Act {
+impl DerefMut for AuditedTx {
     fn deref_mut(&mut self) -> &mut Tx {
         &mut self.tx
     }
 }
 
-/// A record.
 #[derive(Debug)]
 pub struct Row {
-    /// Its id.
     pub id: AuditId,
-    /// When, by the database's clock.
+    /// By the database's clock.
     pub at: Timestamp,
-    /// Who.
     pub actor: String,
-    /// What was done.
     pub action: String,
-    /// Whose it is.
     pub account_id: Option<AccountId>,
-    /// What it was done to.
+    /// The public id of the changed object.
     pub object: Option<String>,
-    /// What else there is to say.
     pub detail: Value,
 }
 
-/// Which records are wanted.
+/// Which records to list.
 #[derive(Clone, Copy, Debug)]
 pub struct Filter {
-    /// Of this account alone.
     pub account: Option<AccountId>,
-    /// None that is older.
+    /// Only records of this time or later.
     pub since: Option<Timestamp>,
-    /// So many at most.
     pub limit: i64,
 }
 
-/// Every reader reads all of a record, so the columns stand once.
-macro_rules! read {
+/// The columns are shared by all queries.
+macro_rules! select_records {
     ($db:ident, $rest:literal, $($arg:expr),* $(,)?) => {
         sqlx::query_as!(
             Row,
@@ -132,33 +122,33 @@ macro_rules! read {
     };
 }
 
-/// Records, newest first.
+/// Lists records, newest first.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn list(db: &PgPool, filter: Filter) -> Result<Vec<Row>> {
     let since = filter.since.map(Timestamp::as_millisecond).unwrap_or_default().max(0);
     let since = Timestamp::from_millisecond(since).ok_or_else(|| Error::invalid("since", "since is out of range"))?;
     Ok(match filter.account {
-        Some(account) => read!(
+        Some(account) => select_records!(
             db,
             "WHERE (account_id, id) >= ($1, ulid_floor($2)) AND account_id <= $1 ORDER BY account_id DESC, id DESC LIMIT $3",
             account.uuid(),
             since,
             filter.limit,
         ),
-        None => read!(db, "WHERE id >= ulid_floor($1) ORDER BY id DESC LIMIT $2", since, filter.limit),
+        None => select_records!(db, "WHERE id >= ulid_floor($1) ORDER BY id DESC LIMIT $2", since, filter.limit),
     })
 }
 
-/// Records that come after one, oldest first, for a copy that goes on where it ended. What was written within the last minute is left
-/// to the next time: a record gets its id before it can be seen, and one that is seen later could be passed over.
+/// Lists records after a given one, oldest first, to continue an export. Records of the last minute are left out: ids
+/// are assigned before a transaction commits, so a record with a smaller id may become visible later.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn after(db: &PgPool, after: AuditId, account: Option<AccountId>, limit: i64) -> Result<Vec<Row>> {
     Ok(match account {
-        Some(account) => read!(
+        Some(account) => select_records!(
             db,
             "WHERE (account_id, id) > ($1, $2) AND account_id <= $1
                AND id < ulid_floor((SELECT clock_timestamp()) - interval '1 minute')
@@ -167,7 +157,7 @@ pub async fn after(db: &PgPool, after: AuditId, account: Option<AccountId>, limi
             after.uuid(),
             limit,
         ),
-        None => read!(
+        None => select_records!(
             db,
             "WHERE id > $1 AND id < ulid_floor((SELECT clock_timestamp()) - interval '1 minute') ORDER BY id LIMIT $2",
             after.uuid(),
@@ -176,12 +166,12 @@ pub async fn after(db: &PgPool, after: AuditId, account: Option<AccountId>, limi
     })
 }
 
-/// Records about these objects, oldest first.
+/// Returns the records about these objects, oldest first.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn about(db: &PgPool, objects: &[String]) -> Result<Vec<Row>> {
-    let mut rows = read!(db, "WHERE object = ANY ($1) LIMIT 500", objects);
+/// Database errors only.
+pub async fn for_objects(db: &PgPool, objects: &[String]) -> Result<Vec<Row>> {
+    let mut rows = select_records!(db, "WHERE object = ANY ($1) LIMIT 500", objects);
     rows.sort_by_key(|row| row.id);
     Ok(rows)
 }

@@ -1,6 +1,8 @@
-//! The operations of /v1: the name of each is its entitlement, its line in `/v1/capabilities` and `error.capability`.
+//! The operations of /v1. The name of an operation is its entitlement, its entry in `/v1/capabilities` and
+//! `error.capability`.
 //!
-//! One function, [`Grants::state`], says whether a key may do a thing; the routes and `/v1/capabilities` both ask it.
+//! [`Grants::state`] alone decides whether a key may perform an operation; the routes and `/v1/capabilities` both use
+//! it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,12 +13,11 @@ use crate::error::{Error, Result};
 
 macro_rules! operations {
     ($($name:ident = $text:literal,)*) => {
-        /// An operation of /v1, each an entitlement of its own.
+        /// An operation of /v1. Each is a separate entitlement.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[allow(missing_docs, reason = "each is named and described by its text")]
-        pub enum Operation { $($name,)* }
+        pub enum Permission { $($name,)* }
 
-        impl Operation {
+        impl Permission {
             /// Every operation, in the order of `/v1/capabilities`.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
@@ -92,8 +93,8 @@ operations! {
     PaymentLinksCancel = "payment_links.cancel",
 }
 
-impl Operation {
-    /// The operation whose route this one is asked on, and which it therefore needs too.
+impl Permission {
+    /// The operation whose route this one uses, and which is therefore required too.
     const fn parent(self) -> Option<Self> {
         if matches!(self, Self::PaymentsAuthorize) {
             Some(Self::PaymentsCreate)
@@ -107,19 +108,19 @@ impl Operation {
     }
 }
 
-/// What of the account must be connected to its provider for an operation.
+/// Which connection to a provider an operation requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Connection {
-    /// Nothing: our own books alone are read or written.
+    /// None: the operation uses only our database.
     None,
-    /// The provider that takes the account's new money.
+    /// The provider for the account's new payments.
     Current,
-    /// Any provider of the account: what is asked for is done where the charge or the card is.
+    /// Any provider of the account: the operation uses the provider of the charge or card.
     Any,
 }
 
-impl Operation {
-    /// Whether test accounts alone have it: a live account has no clock of its own, and its invoices are collected by the scheduler.
+impl Permission {
+    /// Whether only test accounts have it: a live account has no test clock, and the scheduler collects its invoices.
     pub const fn is_test_only(self) -> bool {
         matches!(self, Self::InvoicesSchedulerRun | Self::TestClockRetrieve | Self::TestClockAdvance)
     }
@@ -191,75 +192,72 @@ impl Operation {
     }
 }
 
-impl fmt::Display for Operation {
+impl fmt::Display for Permission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-/// No operation has this name.
+/// The name is not the name of an operation.
 #[derive(Debug, thiserror::Error)]
 #[error("not an operation of /v1")]
-pub struct UnknownOperation;
+pub struct UnknownPermission;
 
-impl FromStr for Operation {
-    type Err = UnknownOperation;
+impl FromStr for Permission {
+    type Err = UnknownPermission;
 
-    fn from_str(text: &str) -> Result<Self, UnknownOperation> {
-        Self::ALL.iter().copied().find(|operation| operation.name() == text).ok_or(UnknownOperation)
+    fn from_str(text: &str) -> Result<Self, UnknownPermission> {
+        Self::ALL.iter().copied().find(|permission| permission.name() == text).ok_or(UnknownPermission)
     }
 }
 
-/// Whether an operation can be done with a key.
+/// Whether a key may perform an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It can.
     Active,
-    /// The key lacks the entitlement, the account's settings forbid it, or the account is not connected to its provider: 403, and
-    /// may change.
+    /// The key lacks the entitlement, the account's settings forbid it, or the account is not connected to its
+    /// provider: 403. This may change.
     Unavailable,
-    /// The provider cannot do it: 501, whatever the key.
+    /// The provider does not support it: 501, with any key.
     NotSupported,
 }
 
-/// What a key may do: its entitlements, within what its provider can do.
+/// What a key may do: its entitlements, limited to what its provider supports.
 #[derive(Clone, Debug)]
 pub struct Grants {
-    /// `None` is every entitlement.
+    /// `None` grants every entitlement.
     pub entitlements: Option<Vec<String>>,
-    /// Operations that the provider behind the account cannot do.
+    /// Operations that the account's provider does not support.
     pub unsupported: Vec<String>,
     /// Operations that the account's settings forbid.
-    pub forbidden: Vec<Operation>,
-    /// Which providers of the account can be reached.
+    pub forbidden: Vec<Permission>,
     pub connected: Connected,
 }
 
-/// Which providers of an account an operator has connected.
+/// Which providers of an account are connected.
 #[derive(Clone, Copy, Debug)]
 pub struct Connected {
-    /// The one that takes the account's new money.
+    /// The provider for the account's new payments.
     pub current: bool,
-    /// Any, the current one included.
+    /// Any provider, including the current one.
     pub any: bool,
 }
 
 impl Connected {
-    /// All that matter.
-    pub const YES: Self = Self { current: true, any: true };
+    pub const ALL: Self = Self { current: true, any: true };
 }
 
 impl Grants {
-    /// The state of one operation. What the provider cannot do wins: it is the permanent answer.
-    pub fn state(&self, operation: Operation) -> State {
-        let needed = || operation.parent().into_iter().chain([operation]);
-        let names = |list: &[String], needed: Operation| list.iter().any(|name| name == needed.name());
-        if needed().any(|needed| names(&self.unsupported, needed)) {
+    /// Returns the state of an operation. `NotSupported` takes precedence, because it is permanent.
+    pub fn state(&self, permission: Permission) -> State {
+        let required = || permission.parent().into_iter().chain([permission]);
+        let names = |list: &[String], required: Permission| list.iter().any(|name| name == required.name());
+        if required().any(|required| names(&self.unsupported, required)) {
             State::NotSupported
-        } else if self.entitlements.as_deref().is_none_or(|list| needed().all(|needed| names(list, needed)))
-            && !needed().any(|needed| self.forbidden.contains(&needed))
-            && self.is_connected(operation)
+        } else if self.entitlements.as_deref().is_none_or(|list| required().all(|required| names(list, required)))
+            && !required().any(|required| self.forbidden.contains(&required))
+            && self.is_connected(permission)
         {
             State::Active
         } else {
@@ -267,24 +265,24 @@ impl Grants {
         }
     }
 
-    fn is_connected(&self, operation: Operation) -> bool {
-        match operation.connection() {
+    fn is_connected(&self, permission: Permission) -> bool {
+        match permission.connection() {
             Connection::None => true,
             Connection::Current => self.connected.current,
             Connection::Any => self.connected.any,
         }
     }
 
-    /// Refuses an operation that is not active.
+    /// Checks that an operation is active.
     ///
     /// # Errors
     /// [`Error::NotSupported`] (501), [`Error::NotConnected`] or [`Error::NotEntitled`] (403), naming the operation.
-    pub fn require(&self, operation: Operation) -> Result<()> {
-        match self.state(operation) {
+    pub fn require(&self, permission: Permission) -> Result<()> {
+        match self.state(permission) {
             State::Active => Ok(()),
-            State::Unavailable if !self.is_connected(operation) => Err(Error::NotConnected(operation.name())),
-            State::Unavailable => Err(Error::NotEntitled(operation.name())),
-            State::NotSupported => Err(Error::NotSupported(operation.name())),
+            State::Unavailable if !self.is_connected(permission) => Err(Error::NotConnected(permission.name())),
+            State::Unavailable => Err(Error::NotEntitled(permission.name())),
+            State::NotSupported => Err(Error::NotSupported(permission.name())),
         }
     }
 }
@@ -295,39 +293,39 @@ mod tests {
 
     #[test]
     fn not_supported_wins_over_unavailable() {
-        let connected = Connected::YES;
+        let connected = Connected::ALL;
         let unsupported = vec!["payments.create".into()];
         let grants = Grants { entitlements: Some(vec![]), unsupported, forbidden: vec![], connected };
-        assert_eq!(grants.state(Operation::PaymentsCreate), State::NotSupported);
-        assert_eq!(grants.state(Operation::PaymentsList), State::Unavailable);
+        assert_eq!(grants.state(Permission::PaymentsCreate), State::NotSupported);
+        assert_eq!(grants.state(Permission::PaymentsList), State::Unavailable);
         let only = Some(vec!["payments.authorize".into()]);
         let authorize = Grants { entitlements: only, unsupported: vec![], forbidden: vec![], connected };
-        assert_eq!(authorize.state(Operation::PaymentsAuthorize), State::Unavailable, "to authorize is to create");
+        assert_eq!(authorize.state(Permission::PaymentsAuthorize), State::Unavailable, "authorizing requires creating");
         let all = Grants { entitlements: None, unsupported: vec![], forbidden: vec![], connected };
-        assert!(Operation::ALL.iter().all(|operation| all.state(*operation) == State::Active));
-        let some = Grants { forbidden: vec![Operation::PaymentsVoid], ..all };
-        assert_eq!(some.state(Operation::PaymentsVoid), State::Unavailable);
+        assert!(Permission::ALL.iter().all(|permission| all.state(*permission) == State::Active));
+        let some = Grants { forbidden: vec![Permission::PaymentsVoid], ..all };
+        assert_eq!(some.state(Permission::PaymentsVoid), State::Unavailable);
     }
 
     #[test]
-    fn what_needs_a_provider_needs_it_connected() {
+    fn operations_of_a_provider_require_its_connection() {
         let connected = Connected { current: false, any: true };
         let moved = Grants { entitlements: None, unsupported: vec![], forbidden: vec![], connected };
-        let refused = |operation| matches!(moved.require(operation), Err(Error::NotConnected(_)));
-        assert!(refused(Operation::PaymentsAuthorize) && refused(Operation::TokensCreate));
-        assert_eq!(moved.state(Operation::PaymentsRefund), State::Active, "the charge is where it was");
+        let refused = |permission| matches!(moved.require(permission), Err(Error::NotConnected(_)));
+        assert!(refused(Permission::PaymentsAuthorize) && refused(Permission::TokensCreate));
+        assert_eq!(moved.state(Permission::PaymentsRefund), State::Active, "its provider is still connected");
         let none = Grants { connected: Connected { current: false, any: false }, ..moved };
-        assert_eq!(none.state(Operation::PaymentsPartialRefund), State::Unavailable);
-        assert_eq!(none.state(Operation::InvoicesCreate), State::Active);
+        assert_eq!(none.state(Permission::PaymentsPartialRefund), State::Unavailable);
+        assert_eq!(none.state(Permission::InvoicesCreate), State::Active);
         let gap = Grants { unsupported: vec!["payments.create".into()], ..none };
-        assert_eq!(gap.state(Operation::PaymentsCreate), State::NotSupported, "connecting it would not help");
+        assert_eq!(gap.state(Permission::PaymentsCreate), State::NotSupported, "takes precedence over the connection");
     }
 
     #[test]
-    fn names_are_read_back() {
-        for operation in Operation::ALL {
-            assert_eq!(operation.name().parse::<Operation>().expect("its own name"), *operation);
+    fn names_round_trip() {
+        for permission in Permission::ALL {
+            assert_eq!(permission.name().parse::<Permission>().expect("its own name"), *permission);
         }
-        assert!("payments.everything".parse::<Operation>().is_err());
+        assert!("payments.everything".parse::<Permission>().is_err());
     }
 }

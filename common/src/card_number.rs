@@ -1,17 +1,17 @@
-//! Card numbers where none belong, and what an error may repeat of a text that somebody sent.
+//! Detects card numbers in texts, and limits what an error message repeats of a client's text.
 
 use std::fmt::Write as _;
 
-/// Characters of a sent text that an error repeats at most.
-const MAX_SHOWN: usize = 64;
+/// Maximum number of characters of a client's text in an error message.
+const MAX_EXCERPT: usize = 64;
 
-/// Whether a card number may stand in a text, with spaces and hyphens between its digits perhaps, whatever digits stand beside it.
+/// Whether a text may contain a card number, also with spaces and hyphens between its digits, and among other digits.
 pub fn has_card_number(text: &str) -> bool {
     let any_part = |run: &Vec<u32>| (13..=19).any(|length| run.windows(length).any(is_card_number));
     runs_of_digits(text).iter().any(any_part)
 }
 
-/// Digits, with spaces and hyphens between them perhaps.
+/// Returns the sequences of digits, ignoring spaces and hyphens between them.
 pub(crate) fn runs_of_digits(text: &str) -> Vec<Vec<u32>> {
     let mut runs = vec![Vec::new()];
     for c in text.chars().filter(|c| !matches!(c, ' ' | '-')) {
@@ -23,7 +23,7 @@ pub(crate) fn runs_of_digits(text: &str) -> Vec<Vec<u32>> {
     runs
 }
 
-/// Whether these are 13 to 19 digits that end with the right check digit. No card's number begins with 0.
+/// Whether these are 13 to 19 digits with a valid check digit. No card number starts with 0.
 pub(crate) fn is_card_number(digits: &[u32]) -> bool {
     (13..=19).contains(&digits.len()) && digits.first() != Some(&0) && has_check_digit(digits)
 }
@@ -33,26 +33,26 @@ fn has_check_digit(digits: &[u32]) -> bool {
     digits.iter().rev().enumerate().map(doubled).sum::<u32>().is_multiple_of(10)
 }
 
-/// A text as an error may repeat it: short, on one line, and without a card number.
-pub fn shown(text: &str) -> String {
+/// Formats a client's text for an error message: short, on one line, and without a card number.
+pub fn excerpt(text: &str) -> String {
     if has_card_number(text) {
-        return "(a number that is not repeated)".to_owned();
+        return "(number redacted)".to_owned();
     }
-    let mut shown = String::new();
-    for c in text.chars().take(MAX_SHOWN) {
-        // Marks that turn the direction of a text would change how the rest of the message is read.
+    let mut excerpt = String::new();
+    for c in text.chars().take(MAX_EXCERPT) {
+        // Characters that change the direction of text would change how the rest of the message is read.
         if c.is_control()
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
         {
-            write!(shown, "{}", c.escape_unicode()).expect("a String takes all");
+            write!(excerpt, "{}", c.escape_unicode()).expect("writing to a String cannot fail");
         } else {
-            shown.push(c);
+            excerpt.push(c);
         }
     }
-    if text.chars().nth(MAX_SHOWN).is_some() {
-        shown.push('…');
+    if text.chars().nth(MAX_EXCERPT).is_some() {
+        excerpt.push('…');
     }
-    shown
+    excerpt
 }
 
 #[cfg(test)]
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_card_number_is_seen_however_it_is_written() {
+    fn card_numbers_are_detected_in_any_notation() {
         for number in [
             "4242424242424242",
             "paid with 4242 4242 4242 4242.",
@@ -78,10 +78,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_is_short_and_plain() {
-        assert_eq!(shown("cus_1"), "cus_1");
-        assert_eq!(shown("a\u{0}\n\u{202e}b"), "a\\u{0}\\u{a}\\u{202e}b");
-        assert_eq!(shown(&"x".repeat(65)), format!("{}…", "x".repeat(64)));
-        assert!(!shown("pm_4242 4242-42424242").contains("42"));
+    fn excerpts_are_short_and_plain() {
+        assert_eq!(excerpt("cus_1"), "cus_1");
+        assert_eq!(excerpt("a\u{0}\n\u{202e}b"), "a\\u{0}\\u{a}\\u{202e}b");
+        assert_eq!(excerpt(&"x".repeat(65)), format!("{}…", "x".repeat(64)));
+        assert!(!excerpt("pm_4242 4242-42424242").contains("42"));
     }
 }

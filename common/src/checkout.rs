@@ -1,6 +1,6 @@
-//! Checkout sessions and payment tokens: capabilities of at least 128 random bits, of which only a hash is kept.
+//! Checkout sessions and payment tokens: bearer secrets of at least 128 random bits, of which only a hash is stored.
 //!
-//! Their lifetimes run on real time, by the database's clock, so that every process agrees on them.
+//! Their lifetimes are measured by the database's clock, so all processes agree.
 
 mod field;
 
@@ -24,34 +24,32 @@ use crate::time::Timestamp;
 pub const SESSION_LIFETIME: Duration = Duration::from_secs(30 * 60);
 /// How long a payment token can be spent.
 pub const TOKEN_LIFETIME: Duration = Duration::from_secs(120);
-/// How long the hash of a token or session is kept after its end, so that a late replay is told the truth.
+/// How long the hash of a token or session is kept after its expiry, so that a late replay gets an accurate error.
 const KEPT_AFTER_EXPIRY: Duration = Duration::from_secs(24 * 3600);
 const RANDOM_BYTES: usize = 20;
 const SESSION_PREFIX: &str = "cs_";
 const TOKEN_PREFIX: &str = "mtok_";
 const TEST_TOKEN_PREFIX: &str = "tok_";
 
-/// What a token from this session is for. It informs the card field and the provider, and binds nobody.
+/// What a token of this session is for. It informs the card field and the provider, and is not enforced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "checkout_intent", rename_all = "snake_case")]
 pub enum Intent {
-    /// To be charged.
+    /// A single charge.
     #[default]
     OneTime,
-    /// To be saved with a customer.
+    /// Saving the card for a customer.
     Store,
 }
 
-/// A session or token just made: the only time that it is shown.
+/// A newly issued session or token. Its text cannot be retrieved again.
 #[derive(Debug)]
 pub struct Issued {
-    /// The capability itself.
     pub text: Secret<String>,
-    /// When it ends.
     pub expires_at: Timestamp,
 }
 
-/// What our own address of a challenge ends with.
+/// The random token in our URL of a challenge.
 pub fn action_token() -> String {
     random_hex(RANDOM_BYTES)
 }
@@ -59,7 +57,7 @@ pub fn action_token() -> String {
 /// Starts a checkout session for a page of this origin.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn start_session(
     db: &PgPool,
     caller: &Caller,
@@ -84,12 +82,12 @@ pub async fn start_session(
     Ok(Issued { text: Secret::new(text), expires_at })
 }
 
-/// Exchanges what the card field got from the provider for a payment token. A session is exchanged once, and so is what a
-/// field gave.
+/// Exchanges the provider's token from the card field for a payment token. A session and a provider token can each be
+/// exchanged once.
 ///
 /// # Errors
-/// [`Error::NotFound`] for an unknown session, 422 `upstreamToken` for one that the provider did not give,
-/// [`Error::Conflict`] for a session that was exchanged or has expired, and for a token that was used before.
+/// [`Error::NotFound`] for an unknown session, 422 `upstreamToken` for a token that the provider did not issue,
+/// [`Error::Conflict`] if the session was already exchanged or has expired, or the token was already used.
 pub async fn exchange(
     pool: &PgPool,
     caller: &Caller,
@@ -112,21 +110,21 @@ pub async fn exchange(
     .ok_or_else(|| Error::no_such("checkout session", ""))?;
     let test_token = caller.mode == Mode::Test && found.provider.is_test_token(upstream_token);
     if !test_token {
-        let given = (found.provider, found.provider_account_id);
-        let token = field_token(&mut tx, given, upstream_token, encryption).await?;
-        // Until the payment token ends, the provider must still know it.
+        let provider_account = (found.provider, found.provider_account_id);
+        let token = field_token(&mut tx, provider_account, upstream_token, encryption).await?;
+        // The provider must accept its token for as long as the payment token is valid.
         if token.is_none_or(|token| token.expires_at < found.clock.plus(TOKEN_LIFETIME)) {
-            return Err(no_token("upstreamToken", caller.mode, found.provider, upstream_token));
+            return Err(invalid_token("upstreamToken", caller.mode, found.provider, upstream_token));
         }
     }
     if !found.open {
-        return Err(Error::conflict("the checkout session was exchanged before, or has expired"));
+        return Err(Error::conflict("the checkout session has already been exchanged or has expired"));
     }
     sqlx::query!("UPDATE checkout_sessions SET exchanged_at = clock_timestamp() WHERE id_hash = $1", &session[..])
         .execute(&mut *tx)
         .await?;
     let text = format!("{TOKEN_PREFIX}{}", random_hex(RANDOM_BYTES));
-    // Test tokens are good any number of times.
+    // Test tokens are reusable.
     let upstream_hash = (!test_token).then(|| sha256(upstream_token.as_bytes()));
     let expires_at = sqlx::query_scalar!(
         "INSERT INTO payment_tokens
@@ -143,12 +141,13 @@ pub async fn exchange(
     )
     .fetch_optional(&mut *tx)
     .await?
-    .ok_or_else(|| Error::conflict("upstreamToken was used before"))?;
+    .ok_or_else(|| Error::conflict("upstreamToken has already been used"))?;
     db::commit(tx).await?;
     Ok(Issued { text: Secret::new(text), expires_at })
 }
 
-/// Reads what a capture field of this provider account may have given; none for anything else. Nobody is asked: it is signed.
+/// Reads a token of this provider account's capture field; `None` for anything else. The token is signed, so the
+/// provider is not queried.
 async fn field_token(
     db: &mut PgConnection,
     (provider, account): (ProviderKind, ProviderAccountId),
@@ -165,16 +164,15 @@ async fn field_token(
     }
 }
 
-/// What a token pays with, and where.
+/// The payment source of a spent token.
 #[derive(Debug)]
-pub struct Spent {
-    /// The provider account that gave the token.
+pub struct SpentToken {
+    /// The provider account that issued the token.
     pub provider_account_id: ProviderAccountId,
-    /// What the provider is sent.
     pub source: Source,
 }
 
-/// Whose token it must be: the account that is paid.
+/// The account that is paid, which must own the token.
 #[derive(Clone, Copy, Debug)]
 pub struct Recipient {
     account_id: AccountId,
@@ -197,33 +195,34 @@ impl From<&Payee> for Recipient {
     }
 }
 
-/// What a test token of the provider pays with. Those are good any number of times, so there is nothing to spend.
-pub fn test_token(to: impl Into<Recipient>, token: &str) -> Option<Spent> {
+/// Returns the payment source of a test token. Test tokens are reusable, so nothing is marked as spent.
+pub fn test_token(to: impl Into<Recipient>, token: &str) -> Option<SpentToken> {
     let to = to.into();
-    let known = to.mode == Mode::Test && to.provider.is_test_token(token);
-    known.then(|| Spent {
+    let is_test_token = to.mode == Mode::Test && to.provider.is_test_token(token);
+    is_test_token.then(|| SpentToken {
         provider_account_id: to.provider_account_id,
         source: Source::Token(Secret::new(token.to_owned())),
     })
 }
 
-/// Spends a token within the transaction of what it pays for: if that is not committed, the token is fresh again. What a field
-/// gave may come directly, without an exchange, and is good for as long as a payment token.
+/// Spends a token within the transaction of its payment: a rollback makes it usable again. A token of a capture field
+/// may also be spent directly, without an exchange, for as long as a payment token would be valid.
 ///
 /// # Errors
-/// [`Error::Conflict`] for a spent token; 422 `paymentToken` for an unknown, another account's or an expired one.
+/// [`Error::Conflict`] for a token that is already spent; 422 `paymentToken` if it is unknown, expired or another
+/// account's.
 pub async fn spend(
     tx: &mut PgConnection,
     to: impl Into<Recipient>,
     token: &str,
     encryption: &KeyRing,
-) -> Result<Spent> {
+) -> Result<SpentToken> {
     let to = to.into();
     if let Some(spent) = test_token(to, token) {
         return Ok(spent);
     }
-    if let Some(given) = field_token(tx, (to.provider, to.provider_account_id), token, encryption).await? {
-        return spend_directly(tx, to, token, &given).await;
+    if let Some(field_token) = field_token(tx, (to.provider, to.provider_account_id), token, encryption).await? {
+        return spend_directly(tx, to, token, &field_token).await;
     }
     let hash = sha256(token.as_bytes());
     let spent = sqlx::query!(
@@ -240,39 +239,39 @@ pub async fn spend(
         again.bind(&hash[..]).execute(&mut *tx).await?;
     }
     match spent {
-        Some(row) => Ok(Spent {
+        Some(row) => Ok(SpentToken {
             provider_account_id: row.provider_account_id,
             source: Source::Token(Secret::new(row.upstream_token)),
         }),
-        None => Err(why_not(tx, to, token, &hash).await?),
+        None => Err(rejection(tx, to, token, &hash).await?),
     }
 }
 
-/// Why a text is no token, and what to send instead. It may be a card's number, so it is not repeated.
-fn no_token(param: &'static str, mode: Mode, provider: ProviderKind, token: &str) -> Error {
+/// The error for an invalid token. The text may be a card number, so it is not repeated.
+fn invalid_token(param: &'static str, mode: Mode, provider: ProviderKind, token: &str) -> Error {
     let test_tokens = if mode == Mode::Test { provider.test_tokens() } else { vec![] };
     let message = if !token.starts_with(TOKEN_PREFIX) && has_card_number(token) {
         format!(
-            "{param} is a token, and what was sent may be a card number: card numbers never go to this API; let the card field \
-             (docs/elements.md) take the card, and send the token that it gives"
+            "{param} must be a token, but looks like a card number: card numbers must not be sent to this API; use the card field \
+             (docs/elements.md), and send the token that it returns"
         )
     } else if !token.starts_with(TEST_TOKEN_PREFIX) {
         format!("{param} is unknown or has expired")
     } else if test_tokens.is_empty() {
         format!(
-            "{param} is a test token, which works in test accounts at the mock provider alone: this account takes tokens that its card \
-             field gives"
+            "{param} is a test token, which works only in test accounts with the mock provider: this account accepts tokens of its card \
+             field"
         )
     } else {
-        format!("{param} is no test token; those are {}", test_tokens.join(", "))
+        format!("{param} is not a test token; the test tokens are {}", test_tokens.join(", "))
     };
     Error::invalid(param, message)
 }
 
-/// The row that says so is as unique as that of an exchange: of two who bring the same token, by whichever way, one pays.
-async fn spend_directly(tx: &mut PgConnection, to: Recipient, token: &str, given: &FieldToken) -> Result<Spent> {
+/// The unique row prevents a second use of the token, also through an exchange.
+async fn spend_directly(tx: &mut PgConnection, to: Recipient, token: &str, field_token: &FieldToken) -> Result<SpentToken> {
     let hash = sha256(token.as_bytes());
-    let expires_at = given.issued_at.plus(TOKEN_LIFETIME).min(given.expires_at);
+    let expires_at = field_token.issued_at.plus(TOKEN_LIFETIME).min(field_token.expires_at);
     let spent = sqlx::query!(
         r#"INSERT INTO payment_tokens
             (token_hash, account_id, provider_account_id, upstream_token, upstream_hash, created_at, expires_at, spent_at)
@@ -282,23 +281,23 @@ async fn spend_directly(tx: &mut PgConnection, to: Recipient, token: &str, given
         to.account_id.uuid(),
         to.provider_account_id.uuid(),
         token,
-        given.issued_at,
+        field_token.issued_at,
         expires_at,
     )
     .fetch_optional(tx)
     .await?;
     match spent {
-        None => Err(Error::conflict("the payment token was spent before")),
-        // Never committed, for the caller gives up.
+        None => Err(Error::conflict("the payment token has already been spent")),
+        // Never committed: the caller rolls back on this error.
         Some(row) if !row.fresh => Err(Error::invalid("paymentToken", "the payment token has expired")),
-        Some(_) => Ok(Spent {
+        Some(_) => Ok(SpentToken {
             provider_account_id: to.provider_account_id,
             source: Source::Token(Secret::new(token.to_owned())),
         }),
     }
 }
 
-async fn why_not(tx: &mut PgConnection, to: Recipient, token: &str, hash: &[u8]) -> Result<Error> {
+async fn rejection(tx: &mut PgConnection, to: Recipient, token: &str, hash: &[u8]) -> Result<Error> {
     let row = sqlx::query!(
         r#"SELECT spent_at IS NOT NULL AS "spent!" FROM payment_tokens WHERE token_hash = $1 AND account_id = $2"#,
         hash,
@@ -307,17 +306,17 @@ async fn why_not(tx: &mut PgConnection, to: Recipient, token: &str, hash: &[u8])
     .fetch_optional(tx)
     .await?;
     Ok(match row {
-        Some(row) if row.spent => Error::conflict("the payment token was spent before"),
+        Some(row) if row.spent => Error::conflict("the payment token has already been spent"),
         Some(_) => Error::invalid("paymentToken", "the payment token has expired"),
-        None => no_token("paymentToken", to.mode, to.provider, token),
+        None => invalid_token("paymentToken", to.mode, to.provider, token),
     })
 }
 
-/// Forgets sessions that ended long ago; so many at most, and answers how many.
+/// Deletes up to `batch` sessions that expired long ago. Returns the number deleted.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn forget_sessions(db: &PgPool, batch: i64) -> Result<u64> {
+/// Database errors only.
+pub async fn delete_expired_sessions(db: &PgPool, batch: i64) -> Result<u64> {
     let done = sqlx::query!(
         "DELETE FROM checkout_sessions WHERE ctid = ANY (ARRAY(SELECT ctid FROM checkout_sessions
             WHERE expires_at < (SELECT clock_timestamp()) - make_interval(secs => $1)
@@ -330,11 +329,11 @@ pub async fn forget_sessions(db: &PgPool, batch: i64) -> Result<u64> {
     Ok(done.rows_affected())
 }
 
-/// Forgets tokens that ended long ago. As [`forget_sessions`].
+/// Deletes up to `batch` tokens that expired long ago. Returns the number deleted.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn forget_tokens(db: &PgPool, batch: i64) -> Result<u64> {
+/// Database errors only.
+pub async fn delete_expired_tokens(db: &PgPool, batch: i64) -> Result<u64> {
     let done = sqlx::query!(
         "DELETE FROM payment_tokens WHERE ctid = ANY (ARRAY(SELECT ctid FROM payment_tokens
             WHERE expires_at < (SELECT clock_timestamp()) - make_interval(secs => $1)

@@ -1,5 +1,4 @@
-//! What the programs of an operator say. Nobody may be reading any more: a closed pipe, as of `… | head`, is no fault of the
-//! command, whose work is done.
+//! Output of command-line programs. A closed pipe, as with `… | head`, is not an error: the command has done its work.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
@@ -7,16 +6,16 @@ use std::io::{self, ErrorKind, Write};
 /// Writes a line to standard output.
 ///
 /// # Errors
-/// What keeps it from being written, but for a reader that has gone.
+/// Any I/O error except a closed pipe.
 pub fn print(text: impl fmt::Display) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written,
+        result => result,
     }
 }
 
-/// Writes a line to standard error, if anybody is there.
-pub fn complain(text: impl fmt::Display) {
+/// Writes a line to standard error, ignoring I/O errors.
+pub fn print_error(text: impl fmt::Display) {
     let _ = writeln!(io::stderr(), "{text}");
 }

@@ -1,8 +1,8 @@
-//! Countries: the codes of ISO 3166-1 alpha-2 that are assigned.
+//! Countries: the assigned ISO 3166-1 alpha-2 codes.
 //!
-//! The table is ours: of the standard the codes alone are needed, it last gained one in 2011, and the crates for it either bring
-//! names and subdivisions in many languages or have stood still for years, so that the next code would have to wait for them.
-//! A code that is withdrawn stays here, for stored addresses bear it.
+//! We maintain the table because only the codes are needed and the last one was added in 2011. The available crates
+//! either include names and subdivisions in many languages or are unmaintained. A withdrawn code stays in the table,
+//! because stored addresses may use it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use sqlx::postgres::{PgTypeInfo, PgValueRef, Postgres};
 
 use crate::schema;
 
-/// Every code, in the order of the alphabet.
+/// All codes in alphabetical order.
 const CODES: [&str; 249] = [
     "AD", "AE", "AF", "AG", "AI", "AL", "AM", "AO", "AQ", "AR", "AS", "AT", "AU", "AW", "AX", "AZ", "BA", "BB", "BD",
     "BE", "BF", "BG", "BH", "BI", "BJ", "BL", "BM", "BN", "BO", "BQ", "BR", "BS", "BT", "BV", "BW", "BY", "BZ", "CA",
@@ -31,27 +31,26 @@ const CODES: [&str; 249] = [
     "ZM", "ZW",
 ];
 
-/// A country, by its two letters in upper case.
+/// A country by its upper-case code.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Country(&'static str);
 
 /// No country has this code.
 #[derive(Debug, thiserror::Error)]
-#[error("not a country of ISO 3166-1")]
+#[error("not an ISO 3166-1 country code")]
 pub struct UnknownCountry;
 
 impl Country {
-    /// The two letters.
     pub const fn code(self) -> &'static str {
         self.0
     }
 
-    /// Every country, in the order of the codes.
+    /// All countries in the order of their codes.
     pub fn all() -> impl Iterator<Item = Self> {
         CODES.into_iter().map(Self)
     }
 
-    /// A pattern of every code in any case, for the document of the API.
+    /// A case-insensitive pattern of all codes, for the OpenAPI document.
     pub fn pattern() -> String {
         schema::any_case(CODES)
     }
@@ -60,7 +59,7 @@ impl Country {
 impl FromStr for Country {
     type Err = UnknownCountry;
 
-    /// Any case is read.
+    /// Case-insensitive.
     fn from_str(text: &str) -> Result<Self, UnknownCountry> {
         let upper = text.to_ascii_uppercase();
         CODES.binary_search(&upper.as_str()).map(|at| Self(CODES[at])).map_err(|_| UnknownCountry)
@@ -105,29 +104,29 @@ mod tests {
     use testkit::fuzz::{check, mutated};
 
     #[test]
-    fn the_table_is_in_order_and_as_others_have_it() {
+    fn the_table_is_sorted_and_matches_another_crate() {
         assert!(CODES.is_sorted_by(|one, next| one < next));
-        // A crate among our dependencies has the codes of 2018; none has come or gone since.
+        // iso_currency has the codes of 2018; none has changed since.
         let letters = || 'A'..='Z';
         for code in letters().flat_map(|a| letters().map(move |b| String::from_iter([a, b]))) {
-            let theirs = code.parse::<iso_currency::Country>().is_ok();
-            assert_eq!(code.parse::<Country>().is_ok(), theirs, "{code}");
+            let expected = code.parse::<iso_currency::Country>().is_ok();
+            assert_eq!(code.parse::<Country>().is_ok(), expected, "{code}");
         }
     }
 
     #[test]
-    fn countries_are_read_in_any_case_and_printed_in_upper_case() {
+    fn parsing_is_case_insensitive_and_output_is_upper_case() {
         for (text, code) in [("us", "US"), ("DE", "DE"), ("Ad", "AD"), ("zW", "ZW"), ("gb", "GB"), ("ss", "SS")] {
             assert_eq!(text.parse::<Country>().expect("assigned").code(), code);
         }
-        // Reserved, withdrawn or left to users, or no code at all.
+        // Reserved, withdrawn or user-assigned codes, and malformed texts.
         for text in ["UK", "EU", "XK", "AN", "YU", "ZZ", "", "U", "USA", "U ", "\u{df}", "ıt"] {
             assert!(text.parse::<Country>().is_err(), "{text}");
         }
     }
 
     #[test]
-    fn a_country_is_read_as_its_own_code_or_not_at_all() {
+    fn a_parsed_country_has_the_given_code() {
         check(mutated("gb"), |text| {
             if let Ok(country) = text.parse::<Country>() {
                 assert!(country.code().eq_ignore_ascii_case(&text), "{text}");

@@ -1,4 +1,4 @@
-//! Secrets: values that cannot be printed, random ones, their keyed hashes, and their encryption at rest.
+//! Secrets that cannot be printed, random values, keyed hashes, and encryption at rest.
 
 mod ring;
 
@@ -12,17 +12,16 @@ use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// A value that is never printed: its `Debug` says nothing of it.
+/// A value that is never printed: its `Debug` output is constant.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret<T>(T);
 
 impl<T> Secret<T> {
-    /// Takes a value out of sight.
     pub const fn new(value: T) -> Self {
         Self(value)
     }
 
-    /// The value, for the one place that needs it.
+    /// The value, for the code that needs it.
     pub const fn expose(&self) -> &T {
         &self.0
     }
@@ -34,10 +33,10 @@ impl<T> fmt::Debug for Secret<T> {
     }
 }
 
-/// Random bytes of the operating system, in lower-case hexadecimal: `bytes` × 8 bits of entropy.
+/// Random bytes from the operating system in lower-case hexadecimal: `bytes` × 8 bits of entropy.
 pub fn random_hex(bytes: usize) -> String {
     let mut buffer = vec![0u8; bytes];
-    getrandom::fill(&mut buffer).expect("the operating system gives random bytes");
+    getrandom::fill(&mut buffer).expect("the operating system provides random bytes");
     hex(&buffer)
 }
 
@@ -45,14 +44,14 @@ pub fn random_hex(bytes: usize) -> String {
 pub fn hex(bytes: &[u8]) -> String {
     use fmt::Write as _;
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a String takes all");
+        write!(text, "{byte:02x}").expect("writing to a String never fails");
         text
     })
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
-    // Reading a number would take a sign for a digit.
+    // Checked because from_str_radix accepts a sign.
     if !digits.len().is_multiple_of(2) || !digits.iter().all(u8::is_ascii_hexdigit) {
         return None;
     }
@@ -62,84 +61,83 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
         .collect::<Option<Vec<u8>>>()
 }
 
-/// A random number of the operating system.
+/// A random number from the operating system.
 pub fn random_u32() -> u32 {
-    getrandom::u32().expect("the operating system gives random bytes")
+    getrandom::u32().expect("the operating system provides random bytes")
 }
 
 /// HMAC-SHA256 of a message under a key.
 pub fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
-    let mut mac = <Hmac<Sha256> as hmac::KeyInit>::new_from_slice(key).expect("HMAC takes any key");
+    let mut mac = <Hmac<Sha256> as hmac::KeyInit>::new_from_slice(key).expect("HMAC accepts keys of any length");
     mac.update(message);
     mac.finalize().into_bytes().into()
 }
 
-/// SHA-256: enough for what is random itself, such as a token, and for comparing bodies.
+/// SHA-256, which suffices for random values such as tokens, and for comparing bodies.
 pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
-/// 32 bytes in hexadecimal, as the environment gives a key.
+/// Parses a key of 32 bytes in hexadecimal.
 fn key_bytes(text: &str) -> Option<[u8; 32]> {
     unhex(text)?.try_into().ok()
 }
 
-/// The key under which API keys are hashed. Without it a dump of the table is of no use, and neither are guesses.
+/// The secret key of API key hashes. Without it neither a dump of the table nor guessed keys are of use.
 #[derive(Clone)]
 pub struct Pepper(Secret<[u8; 32]>);
 
 impl Pepper {
-    /// From 64 hexadecimal digits; none if it is anything else.
+    /// Parses 64 hexadecimal digits.
     pub fn from_hex(text: &str) -> Option<Self> {
         key_bytes(text).map(|bytes| Self(Secret::new(bytes)))
     }
 
-    /// By what a pepper is told from others without being told: the beginning of a hash of it.
+    /// A prefix of a hash, which identifies the pepper without revealing it.
     pub fn id(&self) -> [u8; 4] {
         let [a, b, c, d, ..] = self.hash("id of this pepper");
         [a, b, c, d]
     }
 
-    /// HMAC-SHA256 of the text.
     pub fn hash(&self, text: &str) -> [u8; 32] {
         hmac_sha256(self.0.expose(), text.as_bytes())
     }
 
-    /// Whether the text has this hash, in constant time.
+    /// Compares the hash of the text in constant time.
     pub fn matches(&self, text: &str, hash: &[u8]) -> bool {
         self.hash(text).ct_eq(hash).into()
     }
 }
 
-/// The key that encrypts secrets at rest: AES-256-GCM, a random nonce before the ciphertext.
+/// Encrypts secrets at rest with AES-256-GCM. A random nonce precedes the ciphertext.
 #[derive(Clone)]
 pub struct EncryptionKey(Secret<[u8; 32]>);
 
 const NONCE_BYTES: usize = 12;
 
 impl EncryptionKey {
-    /// From 64 hexadecimal digits; none if it is anything else.
+    /// Parses 64 hexadecimal digits.
     pub fn from_hex(text: &str) -> Option<Self> {
         key_bytes(text).map(|bytes| Self(Secret::new(bytes)))
     }
 
-    /// By what a key is told from others without being told: the beginning of its hash.
+    /// A prefix of its hash, which identifies the key without revealing it.
     pub fn id(&self) -> [u8; 4] {
         let [a, b, c, d, ..] = sha256(self.0.expose());
         [a, b, c, d]
     }
 
-    /// Encrypts. The same `context` (the id of the row) must be given to read it again, so that a ciphertext cannot be
-    /// moved to another row.
+    /// Encrypts with `context` (the id of the row) as associated data. Decryption needs the same context, so a
+    /// ciphertext cannot be moved to another row.
     pub fn seal(&self, plain: &str, context: &str) -> Vec<u8> {
         let mut nonce = [0u8; NONCE_BYTES];
-        getrandom::fill(&mut nonce).expect("the operating system gives random bytes");
+        getrandom::fill(&mut nonce).expect("the operating system provides random bytes");
         let payload = Payload { msg: plain.as_bytes(), aad: context.as_bytes() };
-        let sealed = self.cipher().encrypt(&Nonce::from(nonce), payload).expect("a short text fits");
+        let sealed = self.cipher().encrypt(&Nonce::from(nonce), payload).expect("the text is short enough for AES-GCM");
         [nonce.as_slice(), &sealed].concat()
     }
 
-    /// Decrypts what `seal` made with the same key and context; none if it was not.
+    /// Decrypts; `None` if the text was sealed with another key or context.
     pub fn open(&self, sealed: &[u8], context: &str) -> Option<Secret<String>> {
         let (nonce, ciphertext) = sealed.split_first_chunk::<NONCE_BYTES>()?;
         let payload = Payload { msg: ciphertext, aad: context.as_bytes() };
@@ -176,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_matches_its_text_alone() {
+    fn a_hash_matches_only_its_text() {
         let pepper = Pepper::from_hex(KEY).expect("a key");
         let hash = pepper.hash("svc_sk_test_1");
         assert!(pepper.matches("svc_sk_test_1", &hash));
@@ -185,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn sealed_text_opens_in_its_own_context_alone() {
+    fn sealed_text_opens_only_in_its_context() {
         let key = EncryptionKey::from_hex(KEY).expect("a key");
         let sealed = key.seal("whsec_abc", "key_1");
         assert_eq!(key.open(&sealed, "key_1").expect("opens").expose(), "whsec_abc");
@@ -195,11 +193,11 @@ mod tests {
             tampered[i] ^= 1;
             assert!(key.open(&tampered, "key_1").is_none(), "byte {i}");
         }
-        assert_ne!(sealed, key.seal("whsec_abc", "key_1"), "every sealing has its own nonce");
+        assert_ne!(sealed, key.seal("whsec_abc", "key_1"), "each seal uses a new nonce");
     }
 
     #[test]
-    fn whatever_is_read_as_a_key_is_64_hexadecimal_digits() {
+    fn only_64_hexadecimal_digits_are_parsed_as_a_key() {
         check(mutated(KEY), |text| {
             let digits = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
             assert_eq!(Pepper::from_hex(&text).is_some(), digits, "{text}");
@@ -208,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn any_text_opens_as_it_was_sealed_and_not_with_one_bit_changed() {
+    fn any_text_round_trips_and_any_bit_flip_is_detected() {
         let key = EncryptionKey::from_hex(KEY).expect("a key");
         check((texts(), texts(), any::<Index>(), 0..8u8), |(text, context, at, bit)| {
             let mut sealed = key.seal(&text, &context);

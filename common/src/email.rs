@@ -1,11 +1,11 @@
-//! Addresses of e-mail.
+//! E-mail addresses.
 
-/// What may be written to, as far as a text tells: a name, an at sign, and a domain with a point in it.
+/// Checks the form of an e-mail address: a local part, an at sign, and a domain with a dot.
 pub fn is_email(text: &str) -> bool {
-    let Some((name, domain)) = text.rsplit_once('@') else { return false };
+    let Some((local, domain)) = text.rsplit_once('@') else { return false };
     let plain = |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c == '@');
     let parts = || domain.split('.');
-    plain(name) && plain(domain) && parts().count() > 1 && parts().all(|part| !part.is_empty())
+    plain(local) && plain(domain) && parts().count() > 1 && parts().all(|part| !part.is_empty())
 }
 
 #[cfg(test)]
@@ -15,7 +15,7 @@ mod tests {
     use testkit::fuzz::{check, mutated, texts};
 
     #[test]
-    fn an_email_has_a_name_and_a_domain() {
+    fn an_email_has_a_local_part_and_a_domain() {
         for good in ["a@b.co", "first.last+tag@sub.example.com", "\u{e9}@example.com"] {
             assert!(is_email(good), "{good}");
         }

@@ -1,4 +1,5 @@
-//! Events: what happened, written in the transaction that makes it true, as the bytes that every delivery will send.
+//! Events. An event is written in the transaction of the change it reports, as the exact bytes that every delivery
+//! sends.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use sqlx::PgPool;
 use tokio::time::sleep;
 
 use crate::clock::Clock;
-use crate::db::{Tx, worth_repeating};
+use crate::db::{Tx, is_retryable};
 use crate::error::{Error, Result};
 use crate::id::{AccountId, EventId, RefundId};
 use crate::queues;
@@ -15,13 +16,12 @@ use crate::time::Timestamp;
 
 macro_rules! event_types {
     ($($name:ident = $text:literal,)*) => {
-        /// The kinds of events (docs/webhooks.md, Events).
+        /// The event types (docs/webhooks.md, Events).
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[allow(missing_docs, reason = "each is named and described by its text")]
         pub enum EventType { $($name,)* }
 
         impl EventType {
-            /// Every kind.
+            /// All event types.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
             /// `resource.what_happened`.
@@ -83,34 +83,32 @@ struct Payload<'a, T> {
 #[serde(rename_all = "camelCase")]
 struct Data<'a, T> {
     object: &'a T,
-    /// Which of the object's refunds has come to its end.
+    /// The refund that the event is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     refund_id: Option<RefundId>,
 }
 
-/// An event about to be written.
+/// An event to write.
 #[derive(Debug)]
 pub struct Event {
-    /// Its id.
     pub id: EventId,
-    /// What has happened.
     pub kind: EventType,
-    /// The bytes that every delivery sends.
+    /// The exact bytes that every delivery sends.
     pub payload: String,
-    /// When it is written, by everyone's time: events and deliveries are kept and forgotten by it.
+    /// The time of writing by the system clock, not by a test clock: partitions and retention depend on it.
     pub at: Timestamp,
 }
 
-/// An event, for a statement that writes it with other things. It shows `now`, the account's time; its id is of everyone's,
-/// for the tables are cut by the time in their ids.
+/// Renders an event for a statement that writes it together with other rows. The payload shows `now`, the account's
+/// time. The id contains the system time, because the tables are partitioned by the time in their ids.
 ///
 /// # Errors
-/// [`Error::Internal`] if the object is no JSON.
+/// [`Error::Internal`] if the object cannot be serialized.
 pub fn render(livemode: bool, kind: EventType, object: &impl Serialize, now: Timestamp) -> Result<Event> {
-    render_about(livemode, kind, object, None, now)
+    render_for_refund(livemode, kind, object, None, now)
 }
 
-fn render_about(
+fn render_for_refund(
     livemode: bool,
     kind: EventType,
     object: &impl Serialize,
@@ -124,8 +122,8 @@ fn render_about(
     Ok(Event { id, kind, payload, at })
 }
 
-/// Writes an event about an object as the API shows it at this moment, with a delivery for each endpoint that is to hear of
-/// it. They are woken by the commit.
+/// Writes an event with the object's current API representation, and a delivery for each subscribed endpoint. The
+/// commit wakes the deliveries.
 ///
 /// # Errors
 /// Only the database's.
@@ -137,14 +135,14 @@ pub async fn append(
     object: &impl Serialize,
     now: Timestamp,
 ) -> Result<EventId> {
-    append_about(tx, account, livemode, kind, object, None, now).await
+    append_for_refund(tx, account, livemode, kind, object, None, now).await
 }
 
-/// The same of an event about one refund of a payment, which it names.
+/// As [`append`], for an event about one refund of a payment.
 ///
 /// # Errors
 /// Only the database's.
-pub async fn append_about(
+pub async fn append_for_refund(
     tx: &mut Tx,
     account: AccountId,
     livemode: bool,
@@ -153,7 +151,7 @@ pub async fn append_about(
     refund_id: Option<RefundId>,
     now: Timestamp,
 ) -> Result<EventId> {
-    let event = render_about(livemode, kind, object, refund_id, now)?;
+    let event = render_for_refund(livemode, kind, object, refund_id, now)?;
     let endpoints = sqlx::query_scalar!(
         r#"SELECT endpoint AS "endpoint!" FROM emit_event($1, $2, $3, $4, $5) AS endpoint"#,
         event.id.uuid(),
@@ -170,62 +168,62 @@ pub async fn append_about(
     Ok(event.id)
 }
 
-/// Tables that grow for ever, cut by month: what happened, and every attempt to tell of it.
-const BY_MONTH: [&str; 2] = ["events", "webhook_deliveries"];
+/// The tables that are partitioned by month.
+const PARTITIONED_TABLES: [&str; 2] = ["events", "webhook_deliveries"];
 
-/// Months that have a partition, this one included: one more than `ctl doctor` asks for, which would find the last one missing at
-/// the beginning of each month.
-const MONTHS: i32 = 4;
+/// Months with a partition, including the current one. One more than `ctl doctor` requires, so that it reports nothing
+/// at the beginning of a month.
+const PARTITION_MONTHS: i32 = 4;
 
-/// How often the lock on a whole table is tried for. It is waited for a moment, for everybody waits behind whoever waits for
-/// it, and in between everybody goes on.
-const TRIES: usize = 5;
-const BETWEEN_TRIES: Duration = Duration::from_millis(500);
+/// Attempts to lock a whole table. Each waits only briefly, because other statements queue behind a waiting lock;
+/// between the attempts they proceed.
+const LOCK_ATTEMPTS: usize = 5;
+const LOCK_RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// Makes the partitions of the coming months where they are missing; answers how many were made. The month is the database's: the
-/// clock of one process may be anywhere.
+/// Creates the missing partitions of the current and coming months, and returns how many were created. Uses the
+/// database's clock, because that of a process may be wrong.
 ///
 /// # Errors
-/// Only the database's: where a table is busy for long, its lock is not had. The others are looked after all the same.
+/// Only the database's, for example if a table could not be locked. The other tables are processed nevertheless.
 pub async fn ensure_partitions(db: &PgPool) -> Result<i32> {
-    let mut made = Ok(0);
-    for table in BY_MONTH {
-        let make = || {
+    let mut created = Ok(0);
+    for table in PARTITIONED_TABLES {
+        let create = || {
             sqlx::query_scalar!(
                 "SELECT ensure_monthly_partitions($1::text::regclass, clock_timestamp(), $2)",
                 table,
-                MONTHS
+                PARTITION_MONTHS
             )
             .fetch_one(db)
         };
-        made = both(made, try_for_lock(make).await);
+        created = add(created, retry_transient(create).await);
     }
-    made
+    created
 }
 
-async fn try_for_lock<T>(change: impl AsyncFn() -> Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
-    for _ in 1..TRIES {
+async fn retry_transient<T>(change: impl AsyncFn() -> Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
+    for _ in 1..LOCK_ATTEMPTS {
         match change().await {
-            Err(error) if worth_repeating(&error) => sleep(BETWEEN_TRIES).await,
-            done => return done,
+            Err(error) if is_retryable(&error) => sleep(LOCK_RETRY_DELAY).await,
+            result => return result,
         }
     }
     change().await
 }
 
-/// What was done to one table more, or the first failure.
-fn both(done: Result<i32>, more: Result<Option<i32>, sqlx::Error>) -> Result<i32> {
-    Ok(done? + more?.unwrap_or(0))
+/// Adds the count of another table, or returns the first error.
+fn add(total: Result<i32>, count: Result<Option<i32>, sqlx::Error>) -> Result<i32> {
+    Ok(total? + count?.unwrap_or(0))
 }
 
-/// Drops the partitions of months that ended at least so many months ago by the database's clock; answers how many. A payload
-/// that is gone can no longer be replayed.
+/// Drops the partitions of months that ended at least `months` months ago by the database's clock, and returns how many
+/// were dropped. Their payloads can no longer be replayed.
 ///
 /// # Errors
-/// As for [`ensure_partitions`].
+/// As [`ensure_partitions`].
 pub async fn drop_partitions(db: &PgPool, months: i32) -> Result<i32> {
     let mut dropped = Ok(0);
-    for table in BY_MONTH {
+    for table in PARTITIONED_TABLES {
         let drop = || {
             sqlx::query_scalar!(
                 "SELECT drop_monthly_partitions($1::text::regclass, clock_timestamp() - make_interval(months => $2))",
@@ -234,7 +232,7 @@ pub async fn drop_partitions(db: &PgPool, months: i32) -> Result<i32> {
             )
             .fetch_one(db)
         };
-        dropped = both(dropped, try_for_lock(drop).await);
+        dropped = add(dropped, retry_transient(drop).await);
     }
     dropped
 }

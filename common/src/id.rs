@@ -1,4 +1,4 @@
-//! Ids: a ULID with the prefix of its kind, kept as `uuid` in Postgres. A customer's id is not a payment's, for the compiler too.
+//! Typed ids: a ULID with a prefix per kind, stored as `uuid` in Postgres. Each kind is a separate type.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::error::Error;
 use crate::time::Timestamp;
 
-/// What was sent as an id is none: a wrong prefix, or not 26 characters of a ULID.
+/// A wrong prefix, or not a ULID of 26 characters.
 #[derive(Debug, thiserror::Error)]
 #[error("not an id of this kind")]
 pub struct ParseIdError;
@@ -22,28 +22,28 @@ macro_rules! ids {
         pub struct $name(Uuid);
 
         impl $name {
-            /// What every id of this kind begins with.
+            /// The prefix of this kind.
             pub const PREFIX: &'static str = $prefix;
 
-            /// The id that a text names. One of another form names nothing: the same answer as for one that is unknown.
+            /// Parses an id from a request. A malformed id gets the same response as an unknown one.
             ///
             /// # Errors
             /// [`Error::NotFound`].
-            pub fn named(text: &str) -> Result<Self, Error> {
+            pub fn from_request(text: &str) -> Result<Self, Error> {
                 text.parse().map_err(|_| Error::no_such($noun, text))
             }
 
-            /// A new id, ordered by `now` to the millisecond and random below it.
+            /// A new id with `now` in milliseconds and random bits.
             pub fn new(now: Timestamp) -> Self {
                 Self(new_ulid(now))
             }
 
-            /// The id as Postgres and the queue know it.
+            /// The representation in Postgres and the queue.
             pub const fn uuid(self) -> Uuid {
                 self.0
             }
 
-            /// An id that comes back from the queue.
+            /// The reverse of [`Self::uuid`].
             pub const fn from_uuid(uuid: Uuid) -> Self {
                 Self(uuid)
             }
@@ -80,11 +80,11 @@ macro_rules! ids {
 }
 
 ids! {
-    /// A merchant: who owns a test and a live account.
+    /// A merchant, who owns a test and a live account.
     MerchantId = "mer_", "merchant";
-    /// An account: a merchant in one mode, and the tenant of everything.
+    /// An account: a merchant in one mode. Every object belongs to one account.
     AccountId = "acct_", "account";
-    /// Where an account's money is settled.
+    /// An account at a provider, which settles the money.
     ProviderAccountId = "pacct_", "provider account";
     /// The public part of an API key.
     KeyId = "key_", "key";
@@ -100,7 +100,7 @@ ids! {
     CollectionAttemptId = "att_", "attempt";
     /// A subscription.
     SubscriptionId = "sub_", "subscription";
-    /// What produces an invoice again and again.
+    /// A recurring invoice.
     RecurringInvoiceId = "rinv_", "recurring invoice";
     /// A payment link.
     PaymentLinkId = "plink_", "payment link";
@@ -112,7 +112,7 @@ ids! {
     RefundId = "ref_", "refund";
     /// One request to a provider that can move money.
     OperationId = "op_", "operation";
-    /// A charge that was recorded as an anomaly.
+    /// An anomalous charge.
     AnomalyId = "anom_", "anomaly";
     /// A difference between a provider's books and ours.
     DifferenceId = "diff_", "difference";
@@ -120,25 +120,25 @@ ids! {
     CreationKeyId = "idem_", "idempotency key";
     /// An event.
     EventId = "evt_", "event";
-    /// Where a merchant hears of events.
+    /// A webhook endpoint.
     WebhookEndpointId = "we_", "webhook endpoint";
-    /// One attempt to tell an endpoint of an event.
+    /// One attempt to deliver an event to an endpoint.
     WebhookDeliveryId = "whd_", "webhook delivery";
-    /// A record of what an operator did.
+    /// An audit record of an operator's action.
     AuditId = "aud_", "record";
-    /// A request to the API, as `Request-Id` and every log line of it name it.
+    /// A request to the API, as shown in `Request-Id` and log lines.
     RequestId = "req_", "request";
 }
 
-/// A ULID of the given instant: 48 bits of milliseconds, 80 random bits.
+/// A ULID: 48 bits of milliseconds and 80 random bits.
 fn new_ulid(now: Timestamp) -> Uuid {
     let mut random = [0u8; 16];
-    getrandom::fill(&mut random[6..]).expect("the operating system gives random bytes");
+    getrandom::fill(&mut random[6..]).expect("the operating system provides random bytes");
     let ulid = Ulid::from_parts(now.as_millisecond().unsigned_abs(), u128::from_be_bytes(random));
     Uuid::from_bytes(ulid.to_bytes())
 }
 
-/// Reads the 26 characters of a ULID. Only the form we print is one: an id has a single spelling.
+/// Parses a ULID. Accepts only the canonical form, so that an id has a single spelling.
 fn parse_ulid(text: &str) -> Option<Uuid> {
     let ulid = Ulid::from_string(text).ok()?;
     (ulid.to_string() == text).then(|| Uuid::from_bytes(ulid.to_bytes()))
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_prints_and_parses_as_itself() {
+    fn an_id_round_trips() {
         let id = PaymentId::new(at(1_800_000_000_000));
         let text = id.to_string();
         assert!(text.starts_with("pay_"));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn another_kind_lower_case_or_nonsense_is_refused() {
+    fn other_kinds_lower_case_and_malformed_ids_are_refused() {
         let text = PaymentId::new(at(1_800_000_000_000)).to_string();
         assert!(text.parse::<CustomerId>().is_err());
         assert!(text.to_lowercase().parse::<PaymentId>().is_err());
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn every_id_is_printed_as_it_is_read() {
+    fn any_id_round_trips() {
         check(any::<u128>(), |bits| {
             let uuid = Uuid::from_u128(bits);
             assert_eq!(CustomerId::from_uuid(uuid).to_string().parse::<CustomerId>().expect("ours").uuid(), uuid);
@@ -187,13 +187,13 @@ mod tests {
     }
 
     #[test]
-    fn an_id_with_a_changed_character_is_none_or_another() {
+    fn a_changed_id_is_invalid_or_different() {
         let id = PaymentId::new(at(1_800_000_000_000)).to_string();
-        let given = id.clone();
-        check(prop_oneof![mutated(given), texts()], |text| {
-            if let Ok(read) = text.parse::<PaymentId>() {
-                assert_eq!(read.to_string(), text, "an id has one spelling");
-                assert_eq!(read.to_string() == id, text == id);
+        let original = id.clone();
+        check(prop_oneof![mutated(original), texts()], |text| {
+            if let Ok(parsed) = text.parse::<PaymentId>() {
+                assert_eq!(parsed.to_string(), text, "an id has one spelling");
+                assert_eq!(parsed.to_string() == id, text == id);
             }
             assert!(text.parse::<CustomerId>().is_err() || text.starts_with("cus_"));
         });

@@ -1,6 +1,5 @@
-//! The domain of Unified Payments: every rule and every statement of SQL, in groups by rank, lowest first. A module uses its
-//! own group and those listed before it; testkit/tests/tidy.rs fails on a path that leads the other way (see
-//! docs/architecture.md, Layout).
+//! The domain of Unified Payments: all rules and all SQL, in groups from the lowest layer to the highest. A module may
+//! use its own group and those before it; testkit/tests/tidy.rs checks that (see docs/architecture.md, Layout).
 
 // Foundation.
 pub mod actor;
@@ -53,5 +52,5 @@ pub mod subscriptions;
 pub mod test_clocks;
 pub mod webhooks;
 
-// Stories across slices.
+// Flows across slices.
 pub mod flows;

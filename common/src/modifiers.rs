@@ -1,33 +1,34 @@
-//! What an account adds to an amount on its payment pages: surcharge, tax and tip (docs/billing.md, Payment pages). Pure.
+//! Surcharge, tax and tip that an account adds to an amount on its payment pages (docs/billing.md, Payment pages). Pure
+//! functions.
 
 use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::money::MAX_AMOUNT;
 
-/// Basis points of a whole.
-const WHOLE: i128 = 10_000;
+/// 100 % in basis points.
+const BASIS_POINTS: i128 = 10_000;
 
-/// How one part is reckoned from the amount.
+/// How an addition is computed from the amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Modifier {
     /// Basis points of the amount.
     Percent(i64),
-    /// Minor units, whatever the amount.
+    /// Minor units, independent of the amount.
     Fixed(i64),
 }
 
 impl Modifier {
-    /// Rounded half up to the minor unit.
+    /// Rounds half up to the minor unit.
     fn of(self, base: i64) -> i128 {
         match self {
-            Self::Percent(points) => (i128::from(base) * i128::from(points) + WHOLE / 2) / WHOLE,
+            Self::Percent(points) => (i128::from(base) * i128::from(points) + BASIS_POINTS / 2) / BASIS_POINTS,
             Self::Fixed(value) => value.into(),
         }
     }
 }
 
-/// Surcharge, tax and tip as an account has them configured.
+/// The configured surcharge, tax and tip of an account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Modifiers {
     surcharge: Option<Modifier>,
@@ -35,47 +36,44 @@ pub struct Modifiers {
     tip: Option<Modifier>,
 }
 
-/// What depends on the occasion.
+/// What applies to a particular charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Occasion {
-    /// The amount says itself what of it is tax, so none is added.
+pub struct AppliedModifiers {
+    /// The amount already includes tax, so none is added.
     pub taxed: bool,
-    /// The payer gives the tip.
+    /// Whether the payer adds the tip.
     pub tips: bool,
 }
 
-/// An amount and what is added to it. Where nothing is, that part is absent and never zero.
+/// An amount and its additions. An addition of zero is `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts {
-    /// What is owed.
+    /// The amount due.
     pub base: i64,
-    /// Surcharge, if any.
     pub surcharge: Option<i64>,
-    /// Tax, if any.
     pub tax: Option<i64>,
-    /// Tip, if any.
     pub tip: Option<i64>,
-    /// All of them together: what is charged.
+    /// The charged total.
     pub total: i64,
 }
 
 impl Parts {
-    /// Whether anything was added.
-    pub fn is_composed(&self) -> bool {
+    /// Whether anything is added.
+    pub fn has_additions(&self) -> bool {
         self.total != self.base
     }
 }
 
-/// Why there is no sum.
+/// The total exceeds the largest amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the amount and what is added to it are more than the largest amount")]
-pub struct TooMuch;
+#[error("the total exceeds the largest amount")]
+pub struct TotalTooLarge;
 
 impl Modifiers {
-    /// Reads the configuration of an account.
+    /// Parses the configuration of an account.
     ///
     /// # Errors
-    /// 422 `modifiers` for what is none.
+    /// 422 `modifiers` if it is invalid.
     pub fn parse(value: &Value) -> Result<Self> {
         let wrong = |message: String| Error::invalid("modifiers", message);
         let object = value.as_object().ok_or_else(|| wrong("modifiers must be a JSON object".into()))?;
@@ -100,21 +98,21 @@ impl Modifiers {
         Ok(modifiers)
     }
 
-    /// The parts of a charge for this much. All of them are reckoned from the amount itself, and none from another.
+    /// Computes the parts of a charge. Every addition is computed from the base amount, not from another addition.
     ///
     /// # Errors
-    /// [`TooMuch`] if the sum is over the largest amount.
-    pub fn apply(self, base: i64, occasion: Occasion) -> Result<Parts, TooMuch> {
-        let part = |modifier: Option<Modifier>, wanted: bool| -> Result<Option<i64>, TooMuch> {
-            let Some(modifier) = modifier.filter(|_| wanted) else { return Ok(None) };
-            let minor = i64::try_from(modifier.of(base)).map_err(|_| TooMuch)?;
+    /// [`TotalTooLarge`] if the total exceeds the largest amount.
+    pub fn apply(self, base: i64, applied: AppliedModifiers) -> Result<Parts, TotalTooLarge> {
+        let part = |modifier: Option<Modifier>, applies: bool| -> Result<Option<i64>, TotalTooLarge> {
+            let Some(modifier) = modifier.filter(|_| applies) else { return Ok(None) };
+            let minor = i64::try_from(modifier.of(base)).map_err(|_| TotalTooLarge)?;
             Ok((minor > 0).then_some(minor))
         };
         let surcharge = part(self.surcharge, true)?;
-        let tax = part(self.tax, !occasion.taxed)?;
-        let tip = part(self.tip, occasion.tips)?;
+        let tax = part(self.tax, !applied.taxed)?;
+        let tip = part(self.tip, applied.tips)?;
         let sum = [surcharge, tax, tip].into_iter().flatten().try_fold(base, i64::checked_add);
-        let total = sum.filter(|total| *total <= MAX_AMOUNT).ok_or(TooMuch)?;
+        let total = sum.filter(|total| *total <= MAX_AMOUNT).ok_or(TotalTooLarge)?;
         Ok(Parts { base, surcharge, tax, tip, total })
     }
 }
@@ -127,18 +125,18 @@ mod tests {
     use proptest::prelude::*;
     use testkit::fuzz::{anything, check, json};
 
-    const ALL: Occasion = Occasion { taxed: false, tips: true };
+    const ALL: AppliedModifiers = AppliedModifiers { taxed: false, tips: true };
 
     fn modifiers(value: Value) -> Modifiers {
         Modifiers::parse(&value).expect("modifiers")
     }
 
-    fn apply(value: Value, base: i64, occasion: Occasion) -> Result<Parts, TooMuch> {
-        modifiers(value).apply(base, occasion)
+    fn apply(value: Value, base: i64, applied: AppliedModifiers) -> Result<Parts, TotalTooLarge> {
+        modifiers(value).apply(base, applied)
     }
 
     #[test]
-    fn each_part_is_reckoned_from_the_amount_and_rounded_half_up() {
+    fn each_part_is_computed_from_the_amount_and_rounded_half_up() {
         for (base, points, tax) in [
             (10_000, 825, Some(825)),
             (1_000, 825, Some(83)),
@@ -152,12 +150,12 @@ mod tests {
         ] {
             let parts = apply(json!({"tax": {"type": "percent", "value": points}}), base, ALL).expect("a sum");
             assert_eq!((parts.base, parts.tax, parts.total), (base, tax, base + tax.unwrap_or(0)), "{base} {points}");
-            assert_eq!(parts.is_composed(), tax.is_some());
+            assert_eq!(parts.has_additions(), tax.is_some());
         }
     }
 
     #[test]
-    fn the_parts_add_up_to_what_is_charged() {
+    fn the_parts_add_up_to_the_charged_total() {
         let all = json!({
             "surcharge": {"type": "percent", "value": 300},
             "tax": {"type": "percent", "value": 825},
@@ -166,33 +164,33 @@ mod tests {
         let parts = apply(all.clone(), 10_000, ALL).expect("a sum");
         let expected = Parts { base: 10_000, surcharge: Some(300), tax: Some(825), tip: Some(200), total: 11_325 };
         assert_eq!(parts, expected);
-        let no_tip = apply(all.clone(), 10_000, Occasion { tips: false, ..ALL }).expect("a sum");
+        let no_tip = apply(all.clone(), 10_000, AppliedModifiers { tips: false, ..ALL }).expect("a sum");
         assert_eq!(no_tip, Parts { tip: None, total: 11_125, ..expected });
-        let taxed = apply(all, 10_000, Occasion { taxed: true, ..ALL }).expect("a sum");
+        let taxed = apply(all, 10_000, AppliedModifiers { taxed: true, ..ALL }).expect("a sum");
         assert_eq!(taxed, Parts { tax: None, total: 10_500, ..expected });
     }
 
     #[test]
     fn without_modifiers_nothing_is_added() {
         let parts = apply(json!({}), 500, ALL).expect("a sum");
-        assert!(!parts.is_composed());
+        assert!(!parts.has_additions());
         assert_eq!(parts, Parts { base: 500, surcharge: None, tax: None, tip: None, total: 500 });
     }
 
     #[test]
-    fn more_than_the_largest_amount_is_refused() {
+    fn totals_above_the_largest_amount_are_refused() {
         let fixed = |value: i64| json!({"tip": {"type": "fixed", "value": value}});
         assert_eq!(apply(fixed(1), MAX_AMOUNT - 1, ALL).expect("a sum").total, MAX_AMOUNT);
-        assert_eq!(apply(fixed(1), MAX_AMOUNT, ALL), Err(TooMuch));
-        assert_eq!(apply(fixed(i64::MAX), MAX_AMOUNT, ALL), Err(TooMuch));
+        assert_eq!(apply(fixed(1), MAX_AMOUNT, ALL), Err(TotalTooLarge));
+        assert_eq!(apply(fixed(i64::MAX), MAX_AMOUNT, ALL), Err(TotalTooLarge));
         let percent = json!({"surcharge": {"type": "percent", "value": i64::MAX}});
-        assert_eq!(apply(percent, MAX_AMOUNT, ALL), Err(TooMuch));
-        // What the payer leaves out is not reckoned.
-        assert!(apply(fixed(i64::MAX), MAX_AMOUNT, Occasion { tips: false, ..ALL }).is_ok());
+        assert_eq!(apply(percent, MAX_AMOUNT, ALL), Err(TotalTooLarge));
+        // The tip is not computed if the payer omits it.
+        assert!(apply(fixed(i64::MAX), MAX_AMOUNT, AppliedModifiers { tips: false, ..ALL }).is_ok());
     }
 
     #[test]
-    fn what_is_no_configuration_is_refused() {
+    fn invalid_configurations_are_rejected() {
         for wrong in [
             json!(null),
             json!([]),
@@ -210,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_read_adds_up_and_stays_within_bounds() {
+    fn any_valid_configuration_adds_up_within_the_limit() {
         let all = json!({"surcharge": {"type": "percent", "value": 300}, "tip": {"type": "fixed", "value": 200}});
         let values = prop_oneof![
             json(all).prop_filter_map("no JSON", |text| serde_json::from_slice(&text).ok()),
@@ -225,7 +223,7 @@ mod tests {
                 Err(Error::Invalid { param, .. }) => return assert_eq!(param, "modifiers"),
                 Err(other) => panic!("{other}"),
             };
-            let Ok(parts) = modifiers.apply(base, Occasion { taxed, tips }) else { return };
+            let Ok(parts) = modifiers.apply(base, AppliedModifiers { taxed, tips }) else { return };
             let added = [parts.surcharge, parts.tax, parts.tip];
             assert!(added.iter().flatten().all(|part| *part > 0), "{parts:?}");
             assert_eq!(parts.total, parts.base + added.iter().flatten().sum::<i64>());

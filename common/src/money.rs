@@ -1,4 +1,4 @@
-//! Money: an amount in a currency's minor unit, and the ISO 4217 currency it is in.
+//! Money: an amount in the minor unit of its ISO 4217 currency.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,25 +7,25 @@ use serde::Serialize;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgTypeInfo, PgValueRef, Postgres};
 
-/// The largest amount, ±: what a JSON number carries without loss (2^53 − 1).
+/// The largest absolute amount: the largest integer that JSON numbers represent exactly (2^53 − 1).
 pub const MAX_AMOUNT: i64 = 9_007_199_254_740_991;
 
-/// A currency of ISO 4217, by its three letters in upper case.
+/// An ISO 4217 currency.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Currency(iso_currency::Currency);
 
-/// No currency has this code.
+/// The code is not a currency.
 #[derive(Debug, thiserror::Error)]
-#[error("not a currency of ISO 4217")]
+#[error("not an ISO 4217 currency")]
 pub struct UnknownCurrency;
 
 impl Currency {
-    /// The three letters.
+    /// The three-letter code in upper case.
     pub fn code(self) -> &'static str {
         self.0.code()
     }
 
-    /// A pattern of every code in any case, for the document of the API.
+    /// A pattern that matches every code in any case, for the OpenAPI document.
     pub fn pattern() -> String {
         let letters = || 'A'..='Z';
         let codes =
@@ -42,7 +42,7 @@ impl Currency {
 impl FromStr for Currency {
     type Err = UnknownCurrency;
 
-    /// Any case is read. Codes for funds, metals and tests have no minor unit, so nothing can be charged in them.
+    /// Accepts any case. Codes for funds, metals and tests have no minor unit and are rejected.
     fn from_str(text: &str) -> Result<Self, UnknownCurrency> {
         let currency = iso_currency::Currency::from_code(&text.to_ascii_uppercase()).ok_or(UnknownCurrency)?;
         match currency.exponent() {
@@ -84,17 +84,15 @@ impl sqlx::Decode<'_, Postgres> for Currency {
     }
 }
 
-/// An amount of money, in the currency's minor unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Money {
     /// Minor units: cents of USD, whole yen of JPY.
     pub minor: i64,
-    /// What they are units of.
     pub currency: Currency,
 }
 
 impl Money {
-    /// As forms and ledgers write it: `1234.50` of USD, `1234` of JPY.
+    /// The decimal notation for forms and ledgers: `1234.50` of USD, `1234` of JPY.
     pub fn to_decimal(self) -> String {
         let exponent = usize::from(self.currency.exponent());
         let digits = format!("{:0>width$}", self.minor.unsigned_abs(), width = exponent + 1);
@@ -103,7 +101,7 @@ impl Money {
         if part.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{part}") }
     }
 
-    /// Reads what [`Money::to_decimal`] writes, for amounts from nothing up; none for any other text.
+    /// Parses the notation of [`Money::to_decimal`] for amounts from zero; `None` for any other text.
     pub fn from_decimal(text: &str, currency: Currency) -> Option<Self> {
         let exponent = usize::from(currency.exponent());
         let (whole, part) = if exponent == 0 { (text, "") } else { text.split_once('.')? };
@@ -116,7 +114,7 @@ impl Money {
     }
 }
 
-/// As people read it: `USD 1,234.50`, `JPY 1,234`.
+/// The displayed notation: `USD 1,234.50`, `JPY 1,234`.
 impl fmt::Display for Money {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let exponent = usize::from(self.currency.exponent());
@@ -165,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn currencies_are_read_in_any_case_and_printed_in_upper_case() {
+    fn currencies_are_parsed_in_any_case_and_printed_in_upper_case() {
         for text in ["usd", "USD", "Usd"] {
             assert_eq!(text.parse::<Currency>().expect("known").code(), "USD");
         }
@@ -208,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn every_amount_is_read_as_it_is_written() {
+    fn every_amount_round_trips() {
         check((currencies(), 0..=MAX_AMOUNT), |(currency, minor)| {
             let money = Money { minor, currency };
             assert_eq!(Money::from_decimal(&money.to_decimal(), currency), Some(money));
@@ -216,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_as_an_amount_is_one_and_within_bounds() {
+    fn parsed_amounts_are_valid_and_within_the_limit() {
         check(
             (currencies(), prop_oneof![mutated("1234.50"), mutated("90071992547409.91"), texts()]),
             |(currency, text)| {
@@ -230,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_currency_is_read_as_its_own_code_or_not_at_all() {
+    fn currencies_are_parsed_only_from_their_own_code() {
         check(prop_oneof![mutated("USD"), mutated("jpy"), texts()], |text| {
             if let Ok(currency) = text.parse::<Currency>() {
                 assert!(currency.code().eq_ignore_ascii_case(&text), "{text}");

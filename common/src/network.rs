@@ -1,4 +1,4 @@
-//! Whom a request comes from, and whom an address stands for, where strangers are counted.
+//! The client address of a request, and the networks by which unauthenticated clients are rate limited.
 
 mod proxies;
 
@@ -6,24 +6,24 @@ use std::net::{IpAddr, Ipv6Addr};
 
 pub use self::proxies::{Network, Proxies};
 
-/// What a provider gives to one customer at least: whoever has one address of IPv6 has all that begin with these bits.
-const NETWORK: u128 = !0 << 64;
-/// What a provider gives to a customer who asks for more: 65,536 of these networks.
-const REGION: u128 = !0 << 80;
+/// An IPv6 client controls at least a /64.
+const SUBNET_MASK: u128 = !0 << 64;
+/// Providers assign up to a /48 to one customer: 65,536 subnets.
+const SITE_MASK: u128 = !0 << 80;
 
-/// Whoever is counted together with this address.
-pub fn place(address: IpAddr) -> IpAddr {
+/// The IPv4 address, or the /64 of an IPv6 address.
+pub fn client_network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & NETWORK).into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & SUBNET_MASK).into(),
     }
 }
 
-/// The /48 that an address of IPv6 lies in; none for one of IPv4.
-pub fn region(address: IpAddr) -> Option<IpAddr> {
+/// The /48 of an IPv6 address; `None` for IPv4.
+pub fn client_site(address: IpAddr) -> Option<IpAddr> {
     match address.to_canonical() {
         IpAddr::V4(_) => None,
-        IpAddr::V6(address) => Some(Ipv6Addr::from_bits(address.to_bits() & REGION).into()),
+        IpAddr::V6(address) => Some(Ipv6Addr::from_bits(address.to_bits() & SITE_MASK).into()),
     }
 }
 
@@ -34,8 +34,8 @@ mod tests {
     use testkit::fuzz::check;
 
     #[test]
-    fn addresses_of_one_network_are_one_place() {
-        for (address, counted) in [
+    fn addresses_map_to_their_network() {
+        for (address, network) in [
             ("192.0.2.7", "192.0.2.7"),
             ("::ffff:192.0.2.7", "192.0.2.7"),
             ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
@@ -44,12 +44,14 @@ mod tests {
             ("::1", "::"),
         ] {
             let address: IpAddr = address.parse().expect("an address");
-            assert_eq!(place(address).to_string(), counted);
+            assert_eq!(client_network(address).to_string(), network);
         }
     }
 
     #[test]
-    fn a_place_is_its_own_place() {
-        check(any::<IpAddr>(), |address| assert_eq!(place(place(address)), place(address)));
+    fn a_network_maps_to_itself() {
+        check(any::<IpAddr>(), |address| {
+            assert_eq!(client_network(client_network(address)), client_network(address));
+        });
     }
 }

@@ -1,4 +1,4 @@
-//! Pages of lists: a cursor is the id of the last row seen.
+//! Pagination: the cursor is the id of the last row of the previous page.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -6,21 +6,21 @@ use utoipa::ToSchema;
 use crate::error::{Error, Result};
 use crate::schema;
 
-/// The size of a page that asks for none.
+/// The default page size.
 pub const DEFAULT_LIMIT: i64 = 10;
-/// The largest page.
+/// The maximum page size.
 pub const MAX_LIMIT: i64 = 100;
 
-/// Which page is wanted.
+/// The requested page.
 #[derive(Clone, Copy, Debug)]
 pub struct PageRequest<Id> {
     limit: i64,
-    /// The last row of the page before.
+    /// The last row of the previous page.
     pub starting_after: Option<Id>,
 }
 
 impl<Id: std::str::FromStr> PageRequest<Id> {
-    /// Reads the two query parameters.
+    /// Parses the query parameters `limit` and `startingAfter`.
     ///
     /// # Errors
     /// 422 naming `limit` (outside 1–100) or `startingAfter` (not an id of this kind).
@@ -39,12 +39,12 @@ impl<Id: std::str::FromStr> PageRequest<Id> {
 }
 
 impl<Id> PageRequest<Id> {
-    /// Rows to ask the database for: one more than the page holds, which tells whether there are more.
+    /// The number of rows to query: one more than the page size, to determine whether more follow.
     pub fn fetch(&self) -> i64 {
         self.limit + 1
     }
 
-    /// The page of rows fetched with [`PageRequest::fetch`].
+    /// The page of rows that were queried with [`PageRequest::fetch`].
     pub fn page<T>(&self, mut rows: Vec<T>) -> Page<T> {
         let size = usize::try_from(self.limit).expect("a limit is from 1 to 100");
         let has_more = rows.len() > size;
@@ -53,28 +53,27 @@ impl<Id> PageRequest<Id> {
     }
 }
 
-/// A cursor that names no row of this list: never a restart from the top.
+/// The error for a cursor that is not in this list. Starting from the top instead would repeat rows.
 pub fn unknown_cursor() -> Error {
-    Error::invalid("startingAfter", "startingAfter names no object of this list")
+    Error::invalid("startingAfter", "startingAfter must be the id of an object in this list")
 }
 
-/// Some rows of a list, and whether there are more.
+/// A page of rows.
 #[derive(Debug)]
 pub struct Page<T> {
-    /// The rows.
     pub data: Vec<T>,
     /// Whether another page follows.
     pub has_more: bool,
 }
 
 impl<T> Page<T> {
-    /// The page with each row rendered.
+    /// Renders each row.
     pub fn views<'a, V>(&'a self, render: impl FnMut(&'a T) -> V) -> Page<V> {
         Page { data: self.data.iter().map(render).collect(), has_more: self.has_more }
     }
 }
 
-/// A list as the API answers it (docs/api.md, Lists).
+/// A list in API responses (docs/api.md, Lists).
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = List, description = "A page of a list.")]
@@ -84,13 +83,13 @@ pub struct ListView<T> {
     data: Vec<T>,
     /// Whether another page follows.
     has_more: bool,
-    /// Only if there is more: as `startingAfter` it gives the next page.
+    /// Present if another page follows: pass it as `startingAfter`.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
 
 impl<T> ListView<T> {
-    /// Renders a page; `cursor` gives the id of a row.
+    /// `cursor` returns the id of a row.
     pub fn new(page: Page<T>, cursor: impl FnOnce(&T) -> String) -> Self {
         let next_cursor = page.data.last().filter(|_| page.has_more).map(cursor);
         Self { object: "list", data: page.data, has_more: page.has_more, next_cursor }
@@ -109,7 +108,7 @@ mod tests {
     const ID: &str = "pay_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7";
 
     #[test]
-    fn a_page_is_within_its_limits_or_the_parameter_is_named() {
+    fn invalid_page_parameters_are_named_in_the_error() {
         let limits = || option::of(prop_oneof![mutated("10"), texts(), any::<i64>().prop_map(|n| n.to_string())]);
         let cursors = option::of(prop_oneof![mutated(ID), texts()]);
         check((limits(), cursors), |(limit, cursor)| {

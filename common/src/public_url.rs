@@ -1,5 +1,5 @@
-//! How the outside names this service. It is part of what is told of invoices and links, in answers and in events, so every
-//! process that writes events says it once, at start.
+//! The public base URL of this service. Invoices and payment links contain it, in responses and in events, so every
+//! process that writes events sets it once at startup.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -8,24 +8,24 @@ use url::{Host, Url};
 
 static BASE: OnceLock<String> = OnceLock::new();
 
-/// Says it. What is said first holds.
+/// Sets the base URL. Only the first call has an effect.
 pub fn set(base: String) {
     BASE.get_or_init(|| base);
 }
 
-/// The address of something of ours; the path begins with a slash.
+/// The public URL of a path, which begins with a slash.
 ///
 /// # Panics
-/// If it was never said: a bug that every start would show.
+/// If the base URL was not set, which is a bug in the startup of the process.
 pub fn of(path: fmt::Arguments<'_>) -> String {
     #[cfg(test)]
     set("https://pay.example".to_owned());
-    let base = BASE.get().expect("a process that writes events has read PUBLIC_URL at its start");
+    let base = BASE.get().expect("processes that write events set PUBLIC_URL at startup");
     format!("{base}{path}")
 }
 
-/// Whether live accounts may be reached at this address: by TLS, or on this machine alone, where nobody listens in between.
-pub fn is_fit_for_live(base: &str) -> bool {
+/// Whether live accounts may use this base URL: https, or loopback, where traffic cannot be intercepted.
+pub fn is_allowed_for_live(base: &str) -> bool {
     let Ok(url) = Url::parse(base) else { return false };
     url.scheme() == "https"
         || match url.host() {
@@ -41,14 +41,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn live_accounts_are_reached_by_tls_or_on_this_machine() {
-        for fit in ["https://pay.example", "http://127.0.0.1:8080", "http://[::1]:8080", "http://localhost:8080"] {
-            assert!(is_fit_for_live(fit), "{fit}");
+    fn live_accounts_require_https_or_loopback() {
+        for allowed in ["https://pay.example", "http://127.0.0.1:8080", "http://[::1]:8080", "http://localhost:8080"] {
+            assert!(is_allowed_for_live(allowed), "{allowed}");
         }
-        for unfit in
+        for refused in
             ["http://pay.example", "http://10.0.0.1", "http://localhost.example", "http://127.0.0.1.example", ""]
         {
-            assert!(!is_fit_for_live(unfit), "{unfit}");
+            assert!(!is_allowed_for_live(refused), "{refused}");
         }
     }
 }

@@ -1,36 +1,36 @@
-//! Schemas of what the compiler cannot read off a type: texts with a form, words of a closed list. They stand in the
-//! document at `/openapi.json` (docs/architecture.md, The document of the API).
+//! OpenAPI schemas that cannot be derived from a Rust type, such as patterns and enumerations. They appear in
+//! `/openapi.json` (docs/architecture.md, The document of the API).
 
 use serde_json::json;
 use utoipa::openapi::{KnownFormat, Object, ObjectBuilder, SchemaFormat, Type};
 
 use crate::money::MAX_AMOUNT;
 
-/// A schema for a field, as `#[schema(schema_with = …)]` takes it.
+/// The schema of a field for `#[schema(schema_with = …)]`.
 pub type Field = utoipa::openapi::RefOr<utoipa::openapi::Schema>;
 
-/// What no text of a request has: control characters.
+/// A pattern for texts without control characters.
 pub const NO_CONTROL: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
 
-/// A text that is one of these words.
-pub fn word(words: impl IntoIterator<Item = &'static str>) -> Object {
-    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).build()
+/// A string with one of these values.
+pub fn enumeration(values: impl IntoIterator<Item = &'static str>) -> Object {
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(values)).build()
 }
 
-/// A text of this form.
+/// A string that matches a pattern.
 pub fn text(pattern: &str, example: &str) -> Object {
     ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern)).examples([json!(example)]).build()
 }
 
-/// A pattern of these codes, each in any case.
+/// A case-insensitive pattern of these codes.
 pub fn any_case(codes: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let letter = |c: char| format!("[{c}{}]", c.to_ascii_lowercase());
     let codes: Vec<String> = codes.into_iter().map(|code| code.as_ref().chars().map(letter).collect()).collect();
     format!("^({})$", codes.join("|"))
 }
 
-/// A whole number.
-pub fn whole(minimum: i64, maximum: i64) -> Object {
+/// An integer in a range.
+pub fn integer(minimum: i64, maximum: i64) -> Object {
     ObjectBuilder::new()
         .schema_type(Type::Integer)
         .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
@@ -48,28 +48,28 @@ pub fn id(prefix: &str) -> Object {
     text(&format!("^{prefix}[0-7][0-9A-HJKMNP-TV-Z]{{25}}$"), &format!("{prefix}01KAJ4M2V8Q0S5T7W9X1Y3Z5A7"))
 }
 
-/// An instant.
-pub fn instant() -> Object {
+/// A timestamp in UTC with milliseconds.
+pub fn timestamp() -> Object {
     let pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$";
     let format = SchemaFormat::KnownFormat(KnownFormat::DateTime);
     ObjectBuilder::from(text(pattern, "2026-11-21T09:30:00.123Z")).format(Some(format)).build()
 }
 
-/// A day.
-pub fn day() -> Object {
+/// A date.
+pub fn date() -> Object {
     let format = SchemaFormat::KnownFormat(KnownFormat::Date);
     ObjectBuilder::from(text("^[0-9]{4}-[0-9]{2}-[0-9]{2}$", "2026-11-21")).format(Some(format)).build()
 }
 
-/// The address of a page of ours.
+/// The URL of one of our pages.
 pub fn page() -> Field {
     let format = SchemaFormat::Custom("uri".to_owned());
     ObjectBuilder::new().schema_type(Type::String).format(Some(format)).build().into()
 }
 
-/// An amount in an answer.
+/// An amount in a response.
 pub fn amount() -> Field {
-    whole(0, MAX_AMOUNT).into()
+    integer(0, MAX_AMOUNT).into()
 }
 
 /// The last four digits of a card.
@@ -77,17 +77,17 @@ pub fn last4() -> Field {
     text("^[0-9]{4}$", "4242").into()
 }
 
-/// A month of a year.
+/// The month of a card's expiry.
 pub fn month() -> Field {
-    whole(1, 12).into()
+    integer(1, 12).into()
 }
 
-/// A year in four digits.
+/// A year with four digits.
 pub fn year() -> Field {
-    whole(1000, 9999).into()
+    integer(1000, 9999).into()
 }
 
-/// Gives a type the schema of an expression, under its own name.
+/// Implements `ToSchema` for a type with the given schema.
 #[macro_export]
 macro_rules! schema_is {
     ($name:ty, $schema:expr) => {
@@ -105,9 +105,9 @@ pub use schema_is;
 
 macro_rules! kinds {
     ($($name:ident)*) => {$(
-        /// The word in `object`.
+        /// The value of `object`.
         pub fn $name() -> Field {
-            word([stringify!($name)]).into()
+            enumeration([stringify!($name)]).into()
         }
     )*};
 }

@@ -1,12 +1,13 @@
-//! Serving connections: what axum::serve does, with limits to how many there are, to how long a client may take over a request's
-//! head (a body has its own where it is read) and over taking its answer, and with an end that fails nobody's request. An
-//! answer that comes before the request's body leaves the connection usable, or says that it is closed.
+//! The HTTP server: `axum::serve` with limits for the number of connections, the time for a request head (bodies are
+//! limited where they are read) and the time for a client to read its response, and with a graceful shutdown that fails
+//! no request. If a response is ready before the request's body has arrived, the connection remains usable, or the
+//! response announces that it is closed.
 
 mod linger;
-mod patience;
 #[cfg(test)]
 mod tests;
 mod unread;
+mod write_timeout;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -32,83 +33,86 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tower::ServiceExt;
 
-use self::linger::Lingering;
-use self::patience::Patient;
+use self::linger::LingeringClose;
+use self::write_timeout::WriteTimeoutStream;
 use crate::network::Proxies;
 
-/// From an idle connection, or the first byte of a head, to the end of that head. Longer than the minute for which balancers
-/// keep idle connections, so that theirs is the first side to close.
+/// The time for a request head, and for an idle connection. Longer than the minute for which load balancers keep idle
+/// connections, so that the balancer closes first.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
-/// From the moment that a client takes no more of an answer to when it has taken all of it.
-const TAKE_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a stop waits for requests in flight: a slow body and the wait for a worker fit in.
+/// The time for a client to read the rest of a response after it first stopped reading.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long shutdown waits for requests in flight. Long enough for a slow body and the wait for a worker.
 const STOP_TIMEOUT: Duration = Duration::from_secs(40);
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
-/// Bytes of a head at most, and of what is read ahead. A longer head is 431, and so is one of more than 100 headers.
-const MAX_HEAD: usize = 16 * 1024;
-/// Connections at most if nothing else is said.
-const MANY: usize = 10_000;
-/// Open files that are not connections of clients: those to Postgres and Redis, and a few more.
+/// Bytes of a request head, and of the read buffer. A longer head is answered with 431, and so are more than 100
+/// headers.
+const MAX_HEAD_BYTES: usize = 16 * 1024;
+/// The default for `MAX_CONNECTIONS` where the limit of open files permits.
+const DEFAULT_MAX_CONNECTIONS: usize = 10_000;
+/// Open files other than client connections: connections to Postgres and Redis, and a few more.
 const OTHER_FILES: usize = 200;
-/// Connections of whoever watches a process.
-const WATCHERS: usize = 64;
+/// Connections to the internal listener.
+const INTERNAL_CONNECTIONS: usize = 64;
 
-/// How an address is listened at.
+/// The limits of a listener.
 #[derive(Clone, Debug)]
-pub struct Listening {
-    /// What its connections are counted as.
+pub struct ListenerConfig {
+    /// The `listener` label of metrics.
     name: &'static str,
-    /// Connections at once. Whoever comes then waits where the system keeps those that were not taken yet, and costs us nothing.
+    /// Concurrent connections. Further clients wait in the kernel's accept queue.
     connections: usize,
-    /// Whose word about their peers is believed.
+    /// Proxies whose `X-Forwarded-For` is trusted.
     proxies: Proxies,
     head_timeout: Duration,
-    take_timeout: Duration,
+    write_timeout: Duration,
 }
 
-impl Listening {
-    /// For the outside.
+impl ListenerConfig {
+    /// For clients outside.
     pub fn public(connections: usize, proxies: Proxies) -> Self {
-        let (head_timeout, take_timeout) = (HEAD_TIMEOUT, TAKE_TIMEOUT);
-        Self { name: "public", connections, proxies, head_timeout, take_timeout }
+        let (head_timeout, write_timeout) = (HEAD_TIMEOUT, WRITE_TIMEOUT);
+        Self { name: "public", connections, proxies, head_timeout, write_timeout }
     }
 
-    /// For whoever watches the process. Its connections are apart, so that a flood outside cannot hide what it does.
+    /// For monitoring. Its connections are counted separately, so that a flood of public connections cannot block it.
     pub(crate) fn internal() -> Self {
-        Self { name: "internal", ..Self::public(WATCHERS, Proxies::default()) }
+        Self { name: "internal", ..Self::public(INTERNAL_CONNECTIONS, Proxies::default()) }
     }
 
-    /// As many as the limit of open files leaves, up to 10,000.
+    /// As many connections as the limit of open files permits, up to 10,000.
     pub fn default_connections() -> usize {
         let limit = std::fs::read_to_string("/proc/self/limits").ok().and_then(|limits| open_files(&limits));
-        limit.map_or(MANY, |files| files.saturating_sub(OTHER_FILES).clamp(OTHER_FILES, MANY))
+        limit.map_or(DEFAULT_MAX_CONNECTIONS, |files| {
+            files.saturating_sub(OTHER_FILES).clamp(OTHER_FILES, DEFAULT_MAX_CONNECTIONS)
+        })
     }
 }
 
-/// The soft limit of open files, as Linux tells of it. "unlimited" is none.
+/// The soft limit of open files in Linux's format. `None` for "unlimited".
 fn open_files(limits: &str) -> Option<usize> {
     limits.lines().find_map(|line| line.strip_prefix("Max open files"))?.split_whitespace().next()?.parse().ok()
 }
 
-/// Counts a connection for as long as it is there.
-struct Counted(&'static str);
+/// Counts an open connection in `http_connections`.
+struct ConnectionGauge(&'static str);
 
-impl Counted {
+impl ConnectionGauge {
     fn new(name: &'static str) -> Self {
         metrics::gauge!("http_connections", "listener" => name).increment(1.0);
         Self(name)
     }
 }
 
-impl Drop for Counted {
+impl Drop for ConnectionGauge {
     fn drop(&mut self) {
         metrics::gauge!("http_connections", "listener" => self.0).decrement(1.0);
     }
 }
 
-/// Has every answer tell browsers to come by TLS alone, and to share no window group with pages of others, where the outside names
-/// this service by `https://`.
-pub fn hardened(router: Router, public_url: &str) -> Router {
+/// If the public URL is https, sets `Strict-Transport-Security` on every response, and `Cross-Origin-Opener-Policy` to
+/// isolate our pages from windows of other origins.
+pub fn with_security_headers(router: Router, public_url: &str) -> Router {
     if !public_url.starts_with("https://") {
         return router;
     }
@@ -120,85 +124,86 @@ pub fn hardened(router: Router, public_url: &str) -> Router {
     }))
 }
 
-/// Serves until told to stop. Then it goes on for `farewell`, so that balancers see that it is going, and closes each connection with
-/// the answer to its next request; after that it takes no new connection, and ends when every request in flight is answered.
+/// Serves until `stop` resolves. Then continues for `drain_delay`, so that load balancers notice that the process is no
+/// longer ready, and closes each connection with its next response. After that it accepts no connections, and returns
+/// when every request in flight has been answered.
 pub async fn serve(
     mut listener: TcpListener,
     router: Router,
-    listening: Listening,
+    config: ListenerConfig,
     stop: impl Future<Output = ()>,
-    farewell: Duration,
+    drain_delay: Duration,
 ) {
-    let Listening { name, connections: limit, proxies, head_timeout, take_timeout } = listening;
+    let ListenerConfig { name, connections: limit, proxies, head_timeout, write_timeout } = config;
     metrics::gauge!("http_connections_limit", "listener" => name).set(limit as f64);
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(head_timeout).max_header_size(MAX_HEAD).max_buf_size(MAX_HEAD);
-    let (open, mut connections) = (GracefulShutdown::new(), JoinSet::new());
-    let places = Arc::new(Semaphore::new(limit.min(Semaphore::MAX_PERMITS)));
-    let leaving = Arc::new(AtomicBool::new(false));
+    http.timer(TokioTimer::new()).header_read_timeout(head_timeout).max_header_size(MAX_HEAD_BYTES).max_buf_size(MAX_HEAD_BYTES);
+    let (graceful, mut connections) = (GracefulShutdown::new(), JoinSet::new());
+    let permits = Arc::new(Semaphore::new(limit.min(Semaphore::MAX_PERMITS)));
+    let draining = Arc::new(AtomicBool::new(false));
     let mut stop = pin!(async {
         stop.await;
-        leaving.store(true, Ordering::Relaxed);
-        tokio::time::sleep(farewell).await;
+        draining.store(true, Ordering::Relaxed);
+        tokio::time::sleep(drain_delay).await;
     });
     loop {
         let accept = async {
-            let place = Arc::clone(&places).acquire_owned().await.expect("nobody closes it");
-            // Failures to accept, such as too many open files, are waited out in there.
+            let permit = Arc::clone(&permits).acquire_owned().await.expect("the semaphore is never closed");
+            // `accept` waits and retries on errors such as too many open files.
             let (stream, address) = Listener::accept(&mut listener).await;
-            (place, stream, address)
+            (permit, stream, address)
         };
-        let (place, stream, address) = tokio::select! {
+        let (permit, stream, address) = tokio::select! {
             accepted = accept => accepted,
             () = &mut stop => break,
-            // Only to forget those that have ended.
+            // Removes finished tasks from the set.
             Some(_) = connections.join_next() => continue,
         };
         let (router, proxies) = (router.clone(), proxies.clone());
-        let leaving = Arc::clone(&leaving);
+        let draining = Arc::clone(&draining);
         let service =
-            service_fn(move |request| answer(router.clone(), address, proxies.clone(), request, Arc::clone(&leaving)));
-        let stream = TokioIo::new(Lingering::new(Patient::new(stream, take_timeout)));
-        let connection = open.watch(http.serve_connection(stream, service));
-        let counted = Counted::new(name);
+            service_fn(move |request| handle(router.clone(), address, proxies.clone(), request, Arc::clone(&draining)));
+        let stream = TokioIo::new(LingeringClose::new(WriteTimeoutStream::new(stream, write_timeout)));
+        let connection = graceful.watch(http.serve_connection(stream, service));
+        let gauge = ConnectionGauge::new(name);
         connections.spawn(async move {
             if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection broke off");
+                tracing::debug!(%error, "connection failed");
             }
-            drop((place, counted));
+            drop((permit, gauge));
         });
     }
     drop(listener);
-    if tokio::time::timeout(STOP_TIMEOUT, open.shutdown()).await.is_err() {
-        tracing::warn!("some connections were still open at the end, and are cut");
+    if tokio::time::timeout(STOP_TIMEOUT, graceful.shutdown()).await.is_err() {
+        tracing::warn!("shutdown timed out; closing the remaining connections");
     }
 }
 
-/// Whom a request comes from is decided here, once, for all that count by it; and here what the router has not read of a body is
-/// read, or the connection given up.
-async fn answer(
+/// Determines the client address once for all users of it, runs the router, and reads the rest of the request body so
+/// that the connection can be reused, or marks the connection for closing.
+async fn handle(
     router: Router,
     peer: SocketAddr,
     proxies: Proxies,
     mut request: hyper::Request<Incoming>,
-    leaving: Arc<AtomicBool>,
+    draining: Arc<AtomicBool>,
 ) -> Result<Response, std::convert::Infallible> {
     const FORWARDED: HeaderName = HeaderName::from_static("x-forwarded-for");
     let forwarded = request.headers().get_all(FORWARDED);
-    // It cannot be read from its end.
+    // Collected because the header iterator cannot be reversed.
     let lines: Vec<_> = forwarded.iter().map(HeaderValue::as_bytes).collect();
     let client = proxies.client(peer.ip(), lines.into_iter());
     request.extensions_mut().insert(ConnectInfo(SocketAddr::new(client, peer.port())));
     let (request, unread) = unread::track(request);
     let mut response = router.oneshot(request).await?;
-    // Here and not in the routes, so that none of them can forget it.
+    // Here and not in the routes, so that no route can omit it.
     let usable = match unread {
-        // It has been waited for already.
+        // The handler has already waited for this body.
         Some(_) if response.status() == StatusCode::REQUEST_TIMEOUT => false,
         Some(unread) => unread.discard().await,
         None => true,
     };
-    if !usable || leaving.load(Ordering::Relaxed) {
+    if !usable || draining.load(Ordering::Relaxed) {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     Ok(response)

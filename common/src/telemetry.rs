@@ -1,7 +1,7 @@
 //! Logs, metrics and the internal listener of a process: /metrics, /healthz, /readyz.
 
+mod database;
 mod help;
-mod look;
 mod processes;
 
 use std::borrow::Cow;
@@ -24,15 +24,16 @@ pub use processes::{RunningProcess, running_processes};
 use self::processes::Process;
 use crate::clock::Clock;
 use crate::db;
-use crate::server::{self, Listening};
+use crate::server::{self, ListenerConfig};
 
-/// Buckets of every `_seconds` histogram: from the queue hop to a provider's time-out. Each is a series for every set of labels.
+/// Buckets of every `_seconds` histogram, from a queue hop to a provider timeout. Each bucket is one series per label
+/// set.
 const SECONDS_BUCKETS: &[f64] = &[0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0];
-/// How long /readyz waits for Postgres.
+/// How long `/readyz` waits for Postgres.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Starts logging: `LOG_FORMAT=json` (the default) or `text`, filtered by `RUST_LOG` (`info` by default). A line does
-/// not name its process: what collects the lines knows it.
+/// Initializes logging: `LOG_FORMAT=json` (the default) or `text`, filtered by `RUST_LOG` (`info` by default). Lines do
+/// not name the process, because the log collector knows it.
 pub fn init_logs() {
     let filter = EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| EnvFilter::new("info,sqlx::query=warn,apalis=warn,apalis_core=warn"));
@@ -44,10 +45,10 @@ pub fn init_logs() {
     }
 }
 
-/// Starts collecting metrics.
+/// Initializes the metrics recorder.
 ///
 /// # Errors
-/// A recorder was installed before.
+/// A recorder is already installed.
 pub fn init_metrics() -> Result<PrometheusHandle, metrics_exporter_prometheus::BuildError> {
     let handle = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), SECONDS_BUCKETS)?
@@ -58,7 +59,7 @@ pub fn init_metrics() -> Result<PrometheusHandle, metrics_exporter_prometheus::B
     Ok(handle)
 }
 
-/// What the internal listener answers from.
+/// The state of the internal listener.
 #[derive(Clone)]
 pub struct Internal {
     db: PgPool,
@@ -69,51 +70,50 @@ pub struct Internal {
 }
 
 impl Internal {
-    /// For a process that needs this database.
     pub fn new(db: PgPool, metrics: PrometheusHandle) -> Self {
         Self { db, process: None, metrics, starting: Arc::default(), draining: Arc::default() }
     }
 
-    /// The same, and the process reports itself under this kind, for `ctl doctor`.
+    /// Also reports the process under this kind in the table `processes`, for `ctl doctor`.
     #[must_use]
     pub fn reporting(mut self, kind: &'static str) -> Self {
         self.process = Some(Process::this(kind));
         self
     }
 
-    /// The same, but /readyz says no until [`Self::has_started`].
+    /// `/readyz` answers 503 until [`Self::mark_started`] is called.
     #[must_use]
     pub fn starting(self) -> Self {
         self.starting.store(true, Ordering::Relaxed);
         self
     }
 
-    /// From now on /readyz says yes if Postgres answers.
-    pub fn has_started(&self) {
+    /// From now on `/readyz` depends on Postgres and the clock only.
+    pub fn mark_started(&self) {
         self.starting.store(false, Ordering::Relaxed);
     }
 
-    /// From now on /readyz says no, so that a balancer sends nothing new.
+    /// From now on `/readyz` answers 503, so that load balancers send no new requests.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Serves for as long as the process lives. Not for the public: bind it to an internal address.
+    /// Serves in the background until the process ends. Bind it to an internal address only.
     ///
     /// # Errors
     /// The address cannot be bound.
-    #[expect(clippy::disallowed_methods, reason = "may be lost with the process: it holds no work")]
+    #[expect(clippy::disallowed_methods, reason = "these tasks hold no work that could be lost")]
     pub async fn serve(self, bind: SocketAddr) -> std::io::Result<SocketAddr> {
         let listener = TcpListener::bind(bind).await?;
         let address = listener.local_addr()?;
         let upkeep = self.metrics.clone();
-        tokio::spawn(look::look_at(self.db.clone(), self.process.clone(), move || upkeep.run_upkeep()));
+        tokio::spawn(database::monitor(self.db.clone(), self.process.clone(), move || upkeep.run_upkeep()));
         let options = self.db.connect_options();
         tokio::spawn(async move {
-            db::gone_silent(&options).await;
+            db::wait_until_unresponsive(&options).await;
             tracing::error!(
-                "Postgres has said nothing on a connection for half a minute, and answers on a new one: statements sent before hang, \
-                 so this process ends; its supervisor is to start it again, and what it had begun is taken up by others"
+                "Postgres has not responded on an existing connection for 30 s but responds on a new one, so earlier \
+                 statements hang; exiting for a restart by the supervisor; other processes take over the work in progress"
             );
             std::process::exit(1);
         });
@@ -122,18 +122,18 @@ impl Internal {
             .route("/healthz", get(async || "ok\n"))
             .route("/readyz", get(async |State(internal): State<Self>| internal.ready().await))
             .with_state(self);
-        tokio::spawn(server::serve(listener, router, Listening::internal(), std::future::pending(), Duration::ZERO));
+        tokio::spawn(server::serve(listener, router, ListenerConfig::internal(), std::future::pending(), Duration::ZERO));
         Ok(address)
     }
 
-    /// Redis is not asked: without it reads go on, payments wait, and nothing is lost.
+    /// Redis is not checked: without it reads continue, payments wait, and nothing is lost.
     async fn ready(&self) -> (StatusCode, Cow<'static, str>) {
         let unready = |reason: &'static str| (StatusCode::SERVICE_UNAVAILABLE, Cow::Borrowed(reason));
         if self.draining.load(Ordering::Relaxed) {
             return unready("draining\n");
         }
-        let answered = sqlx::query("SELECT 1").execute(&self.db);
-        if !matches!(tokio::time::timeout(READY_TIMEOUT, answered).await, Ok(Ok(_))) {
+        let query = sqlx::query("SELECT 1").execute(&self.db);
+        if !matches!(tokio::time::timeout(READY_TIMEOUT, query).await, Ok(Ok(_))) {
             return unready("no database\n");
         }
         if self.starting.load(Ordering::Relaxed) {
@@ -141,17 +141,17 @@ impl Internal {
         }
         match Clock::system().verify(&self.db).await {
             Ok(()) => (StatusCode::OK, Cow::Borrowed("ready\n")),
-            Err(wrong) => (StatusCode::SERVICE_UNAVAILABLE, Cow::Owned(format!("{wrong}\n"))),
+            Err(error) => (StatusCode::SERVICE_UNAVAILABLE, Cow::Owned(format!("{error}\n"))),
         }
     }
 }
 
-/// Resolves on SIGTERM or Ctrl-C. It listens from the call on: whoever says that it is ready has called it before, or is killed
-/// by a signal that comes while it still starts.
+/// Resolves on SIGTERM or Ctrl-C. Signal handlers are installed by the call, so call it before the process reports
+/// ready: a signal during startup would otherwise kill it.
 pub fn shutdown_signal() -> impl Future<Output = ()> + Send {
     use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate()).expect("SIGTERM can be listened to");
-    let mut interrupt = signal(SignalKind::interrupt()).expect("SIGINT can be listened to");
+    let mut terminate = signal(SignalKind::terminate()).expect("a handler for SIGTERM can be installed");
+    let mut interrupt = signal(SignalKind::interrupt()).expect("a handler for SIGINT can be installed");
     async move {
         tokio::select! {
             _ = terminate.recv() => {}

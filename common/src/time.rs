@@ -1,4 +1,4 @@
-//! Instants: microseconds, as Postgres keeps them, printed as RFC 3339 in UTC with milliseconds.
+//! Timestamps: stored with microseconds as in Postgres, printed as RFC 3339 in UTC with milliseconds.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,17 +7,17 @@ use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueFormat, PgValueRef, Postgres};
 
-/// Microseconds from 1970 to 2000, where Postgres begins to count.
+/// Microseconds from 1970 to 2000, the epoch of Postgres.
 const POSTGRES_EPOCH_US: i64 = 946_684_800_000_000;
 
-/// Seconds from 1970 back to the first year.
+/// Year 1, in seconds since 1970.
 const YEAR_ONE: i64 = -62_135_596_800;
 
-/// Whether a text is like another that has a 0 for each digit, in any case.
-fn has_form(text: &str, form: &str) -> bool {
-    let like =
+/// Whether a text matches a template in which 0 stands for any digit. Case-insensitive.
+fn matches_template(text: &str, template: &str) -> bool {
+    let matches =
         |(byte, form): (u8, u8)| if form == b'0' { byte.is_ascii_digit() } else { byte.eq_ignore_ascii_case(&form) };
-    text.len() == form.len() && text.bytes().zip(form.bytes()).all(like)
+    text.len() == template.len() && text.bytes().zip(template.bytes()).all(matches)
 }
 
 /// An instant with a precision of one microsecond.
@@ -25,30 +25,32 @@ fn has_form(text: &str, form: &str) -> bool {
 pub struct Timestamp(jiff::Timestamp);
 
 impl Timestamp {
-    /// The end of time. Jiff goes on for less than a second, but not by whole microseconds.
+    /// The maximum. Jiff's maximum is less than a second later and not a whole microsecond.
     pub const MAX: Self = Self(jiff::Timestamp::constant(253_402_207_200, 0));
 
-    /// The instant, cut to whole microseconds, so that what was written reads back equal.
+    /// Truncates to microseconds, so that a value read back from the database is equal.
     pub fn new(instant: jiff::Timestamp) -> Self {
-        let within = instant.min(Self::MAX.0);
-        Self(jiff::Timestamp::from_microsecond(within.as_microsecond()).expect("a part of a valid instant"))
+        let capped = instant.min(Self::MAX.0);
+        Self(jiff::Timestamp::from_microsecond(capped.as_microsecond()).expect("truncating a valid instant"))
     }
 
-    /// Reads an instant of RFC 3339: a date, a time to the second or finer, and `Z` or an offset from UTC. None if it is
-    /// anything else, or outside the years 1 to 9999 in UTC.
+    /// Parses RFC 3339: a date, a time with at least seconds, and `Z` or an offset. `None` for other formats, and
+    /// outside the years 1 to 9999 in UTC.
     pub fn parse(text: &str) -> Option<Self> {
         let (time, rest) = text.split_at_checked("0000-00-00T00:00:00".len())?;
         let (fraction, offset) = rest.split_at(rest.find(['Z', 'z', '+', '-'])?);
-        let whole = has_form(time, "0000-00-00T00:00:00")
-            && (fraction.is_empty() || has_form(fraction, &format!(".{:0<1$}", "0", fraction.len() - 1)))
-            && (has_form(offset, "Z") || has_form(offset, "+00:00") || has_form(offset, "-00:00"));
-        // An offset ends before a day; the reader behind this one allows more.
+        let well_formed = matches_template(time, "0000-00-00T00:00:00")
+            && (fraction.is_empty() || matches_template(fraction, &format!(".{:0<1$}", "0", fraction.len() - 1)))
+            && (matches_template(offset, "Z")
+                || matches_template(offset, "+00:00")
+                || matches_template(offset, "-00:00"));
+        // RFC 3339 offsets are below 24 hours; jiff's parser allows more.
         let within_a_day = offset.get(1..3).is_none_or(|hours| hours < "24");
-        let instant = (whole && within_a_day).then(|| text.parse::<jiff::Timestamp>().ok())??;
+        let instant = (well_formed && within_a_day).then(|| text.parse::<jiff::Timestamp>().ok())??;
         (instant.as_second() >= YEAR_ONE).then(|| Self::new(instant))
     }
 
-    /// Milliseconds since 1970; none outside the years −9999 to 9999.
+    /// Milliseconds since 1970; `None` outside the years −9999 to 9999.
     pub fn from_millisecond(ms: i64) -> Option<Self> {
         jiff::Timestamp::from_millisecond(ms).ok().map(Self)
     }
@@ -58,24 +60,24 @@ impl Timestamp {
         self.0.as_millisecond()
     }
 
-    /// Microseconds since 1970, within the years −9999 to 9999.
+    /// Microseconds since 1970, clamped to the years −9999 to 9999.
     pub fn from_microsecond(us: i64) -> Self {
         let (min, max) = (jiff::Timestamp::MIN.as_microsecond(), Self::MAX.0.as_microsecond());
         Self(jiff::Timestamp::from_microsecond(us.clamp(min, max)).expect("within the range"))
     }
 
-    /// As jiff has it, for the calendar.
+    /// The jiff representation, for calendar arithmetic.
     pub(crate) const fn jiff(self) -> jiff::Timestamp {
         self.0
     }
 
-    /// This instant and so much more. The end of time stays the end of time.
+    /// Adds a duration, saturating at [`Self::MAX`].
     #[must_use]
     pub fn plus(self, duration: Duration) -> Self {
         self.0.checked_add(duration).map_or(Self::MAX, Self::new)
     }
 
-    /// So much earlier, or this instant if there is none so early.
+    /// Subtracts a duration; returns `self` on underflow.
     #[must_use]
     pub fn minus(self, duration: Duration) -> Self {
         self.0.checked_sub(duration).map_or(self, Self::new)
@@ -94,7 +96,7 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-crate::schema::schema_is!(Timestamp, crate::schema::instant());
+crate::schema::schema_is!(Timestamp, crate::schema::timestamp());
 
 impl serde::Serialize for Timestamp {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -125,7 +127,7 @@ impl sqlx::Decode<'_, Postgres> for Timestamp {
         match value.format() {
             PgValueFormat::Binary => {
                 let us = <i64 as sqlx::Decode<Postgres>>::decode(value)?;
-                let us = us.checked_add(POSTGRES_EPOCH_US).ok_or("an instant out of range")?;
+                let us = us.checked_add(POSTGRES_EPOCH_US).ok_or("timestamp out of range")?;
                 Ok(Self(jiff::Timestamp::from_microsecond(us)?))
             }
             PgValueFormat::Text => Ok(Self::new(value.as_str()?.replacen(' ', "T", 1).parse()?)),
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn time_has_an_end_that_nothing_passes() {
+    fn timestamps_saturate_at_the_maximum() {
         assert_eq!(Timestamp::MAX.to_string(), "9999-12-30T22:00:00.000Z");
         assert_eq!(Timestamp::new(jiff::Timestamp::MAX), Timestamp::MAX);
         assert_eq!(Timestamp::MAX.plus(Duration::from_micros(1)), Timestamp::MAX);
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_rfc_3339_and_nothing_else() {
+    fn only_rfc_3339_is_parsed() {
         for (text, expected) in [
             ("2026-11-21T09:30:00Z", "2026-11-21T09:30:00.000Z"),
             ("2026-11-21t09:30:00.123456789z", "2026-11-21T09:30:00.123Z"),
@@ -194,18 +196,18 @@ mod tests {
         }
     }
 
-    /// Milliseconds from the first year to the end of time.
+    /// Timestamps from year 1 to the maximum.
     fn instants() -> impl Strategy<Value = Timestamp> {
         (YEAR_ONE * 1000..=Timestamp::MAX.as_millisecond()).prop_map(|ms| Timestamp::from_millisecond(ms).unwrap())
     }
 
     #[test]
-    fn every_instant_is_read_as_it_is_printed() {
+    fn any_instant_round_trips() {
         check(instants(), |instant| assert_eq!(Timestamp::parse(&instant.to_string()), Some(instant)));
     }
 
     #[test]
-    fn what_is_read_as_an_instant_is_within_the_years_that_can_be_printed() {
+    fn parsed_instants_are_in_the_printable_range() {
         let written = prop_oneof![
             mutated("2026-11-21T09:30:00.123456Z"),
             mutated("9999-12-31T23:59:59-23:59"),
@@ -223,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn time_added_never_goes_back_or_over_the_end() {
+    fn addition_is_monotonic_and_saturates() {
         check((instants(), any::<u64>(), 0..1_000_000_000u32), |(instant, seconds, nanos)| {
             let later = instant.plus(Duration::new(seconds, nanos));
             assert!((instant..=Timestamp::MAX).contains(&later));

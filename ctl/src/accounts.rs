@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use common::accounts::{self, AccountSettings, Mode};
 use common::config;
-use common::console::complain;
+use common::console::print_error;
 use common::flows::{self, BusyAccount};
 use common::id::{AccountId, MerchantId};
 use common::money::Currency;
@@ -16,52 +16,53 @@ use common::public_url;
 use serde_json::{Value, json};
 
 use crate::output::Output;
-use crate::{Ctl, FittingKeys, entry, span};
+use crate::{Ctl, VerifiedKeys, duration, entry};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Make an account, with a secret and a publishable key; the secrets are shown this once.
+    /// Create an account with a secret and a publishable key. The secrets are printed only once.
     Create(Create),
     /// Change an account.
     Set(Set),
-    /// Tell by what the card gateway knows an account: a JSON object {username, api_key, secret_key} on standard input, as
-    /// `gateway account create` and `rotate-keys` print it. Nothing is moved there: that is `accounts set --provider card_gateway`.
+    /// Store an account's card gateway credentials: a JSON object {username, api_key, secret_key} on standard input, as
+    /// printed by `gateway account create` and `rotate-keys`. To route payments there, use `accounts set --provider
+    /// card_gateway`.
     Connect(Connect),
-    /// End the reading of what a provider tells of an account that has left it, or begin it again where it ended.
+    /// Stop reading a provider's statements of an account that has left it, or resume where the reading stopped.
     Statements(Statements),
-    /// Accounts, newest first.
+    /// List accounts, newest first.
     List(List),
-    /// The accounts with the most events of late, and those whose test clock is being advanced: whose the work is, and what makes the
-    /// database grow.
+    /// Show the accounts with the most recent events, and those whose test clock is being advanced: they cause most
+    /// work and most growth of the database.
     Busiest(Busiest),
-    /// What an account took of late by its own clock, and how much of it was approved, by currency.
+    /// Show an account's recent payment volume and approval rate by currency, by the account's own clock.
     Volume {
         /// The account (acct_…).
         id: AccountId,
-        /// How far back, such as 30m, 6h or 7d. Of more than 200,000 payments the newest are added up.
-        #[arg(long, default_value = "24h", value_parser = span)]
+        /// How far back, such as 30m, 6h or 7d. At most the newest 200,000 payments are counted.
+        #[arg(long, default_value = "24h", value_parser = duration)]
         last: Duration,
     },
 }
 
 #[derive(Args)]
 pub(crate) struct List {
-    /// In this mode alone.
+    /// Only accounts in this mode.
     #[arg(long, value_enum, ignore_case = true)]
     mode: Option<ModeArg>,
-    /// Whose new money settles there alone.
+    /// Only accounts whose new payments go to this provider.
     #[arg(long, value_enum, ignore_case = true)]
     provider: Option<ProviderArg>,
-    /// Of this merchant alone (mer_…).
+    /// Only accounts of this merchant (mer_…).
     #[arg(long)]
     merchant: Option<MerchantId>,
-    /// Whose name contains this, in any case.
+    /// Only accounts whose name contains this text, ignoring case.
     #[arg(long)]
     name: Option<String>,
 }
 
 impl List {
-    fn shows(&self, row: &accounts::AccountRow) -> bool {
+    fn matches(&self, row: &accounts::AccountRow) -> bool {
         let named = |part: &String| row.name.to_lowercase().contains(&part.to_lowercase());
         self.mode.is_none_or(|mode| Mode::from(mode) == row.mode)
             && self.provider.is_none_or(|provider| ProviderKind::from(provider) == row.provider)
@@ -72,10 +73,10 @@ impl List {
 
 #[derive(Args)]
 pub(crate) struct Busiest {
-    /// How far back, such as 30m, 6h or 1d. Of more than 200,000 events the newest are counted.
-    #[arg(long, default_value = "1h", value_parser = span)]
+    /// How far back, such as 30m, 6h or 1d. At most the newest 200,000 events are counted.
+    #[arg(long, default_value = "1h", value_parser = duration)]
     last: Duration,
-    /// So many at most.
+    /// Maximum number of accounts.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=1_000))]
     limit: i64,
 }
@@ -84,10 +85,10 @@ pub(crate) struct Busiest {
 pub(crate) struct Statements {
     /// The account (acct_…).
     id: AccountId,
-    /// Whose statement.
+    /// The provider of the statements.
     #[arg(long, value_enum)]
     provider: ProviderArg,
-    /// Whether it is read from now on.
+    /// Whether the statements are read from now on.
     #[arg(long, value_enum)]
     read: Switch,
 }
@@ -96,10 +97,10 @@ pub(crate) struct Statements {
 pub(crate) struct Connect {
     /// The account (acct_…).
     id: AccountId,
-    /// A currency that it may be paid in there; may be repeated. All that the gateway takes by default.
+    /// A currency the account accepts there; may be repeated. Default: all that the gateway supports.
     #[arg(long = "currency", value_parser = parse_currency)]
     currencies: Option<Vec<Currency>>,
-    /// Also if the gateway cannot be asked now what is set for the account.
+    /// Connect even if the gateway cannot be reached to check the account's settings.
     #[arg(long)]
     unchecked: bool,
 }
@@ -113,7 +114,7 @@ pub(crate) struct Create {
     /// Test or live.
     #[arg(long, value_enum)]
     mode: ModeArg,
-    /// The merchant's id (mer_…), to add the account of its other mode; a new merchant by default.
+    /// An existing merchant (mer_…), to add the account of its other mode. Default: a new merchant.
     #[arg(long)]
     merchant: Option<MerchantId>,
     #[command(flatten)]
@@ -130,19 +131,19 @@ pub(crate) struct Set {
 
 #[derive(Args)]
 struct Settings {
-    /// Shown to people.
+    /// The merchant's display name.
     #[arg(long)]
     name: Option<String>,
-    /// Who settles new money.
+    /// The provider of new payments.
     #[arg(long, value_enum)]
     provider: Option<ProviderArg>,
-    /// IANA time zone name, such as America/New_York. UTC by default.
+    /// IANA time zone name, such as America/New_York. Default: UTC.
     #[arg(long)]
     timezone: Option<String>,
-    /// Whether less than all of an authorization may be captured. On by default.
+    /// Whether part of an authorization may be captured. Default: on.
     #[arg(long, value_enum)]
     partial_capture: Option<Switch>,
-    /// Whether less than all may be refunded. On by default.
+    /// Whether part of a payment may be refunded. Default: on.
     #[arg(long, value_enum)]
     partial_refund: Option<Switch>,
     /// JSON such as {"tax":{"type":"percent","value":825}}: surcharge, tax, tip; percent in basis points.
@@ -151,16 +152,16 @@ struct Settings {
     /// An origin that may use the publishable keys, such as https://shop.example; may be repeated, replaces the list.
     #[arg(long)]
     origin: Option<Vec<String>>,
-    /// Requests per second of each key.
+    /// Requests per second allowed for each key.
     #[arg(long, requires = "burst", value_parser = clap::value_parser!(i32).range(1..))]
     rate_limit: Option<i32>,
-    /// The address that a provider is given for a payer who has none.
+    /// The e-mail address sent to a provider for a payer without one.
     #[arg(long)]
     email: Option<String>,
-    /// Where cardholders may ask about a payment, such as "help@shop.example, +1 555 0100"; receipts show it. "" to show none.
+    /// The contact for cardholders on receipts, such as "help@shop.example, +1 555 0100"; "" removes it.
     #[arg(long)]
     support_contact: Option<String>,
-    /// Requests at once of each key.
+    /// Requests allowed at once for each key.
     #[arg(long, requires = "rate_limit", value_parser = clap::value_parser!(i32).range(1..))]
     burst: Option<i32>,
 }
@@ -207,10 +208,10 @@ impl From<ProviderArg> for ProviderKind {
 }
 
 impl Settings {
-    /// What is set by these, for the audit log.
+    /// The options that were given, for the audit log.
     fn detail(&self) -> Value {
         let on = |switch: &Switch| matches!(switch, Switch::On);
-        let facts = [
+        let fields = [
             ("name", json!(self.name)),
             ("provider", json!(self.provider.map(|provider| ProviderKind::from(provider).name()))),
             ("timezone", json!(self.timezone)),
@@ -223,7 +224,7 @@ impl Settings {
             ("email", json!(self.email)),
             ("support_contact", json!(self.support_contact)),
         ];
-        Output::new(facts.into()).into_json()
+        Output::new(fields.into()).into_json()
     }
 }
 
@@ -249,21 +250,18 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
     match command {
         Command::Create(create) => self::create(ctl, create).await,
         Command::Set(set) => {
-            let (detail, mut act) = (set.settings.detail(), ctl.act().await?);
-            accounts::set(&mut **act, ctl.clock.now(), set.id, &set.settings.into()).await?;
-            act.commit(&entry("accounts.set", set.id, set.id, detail)).await?;
-            Ok(one(ctl, set.id).await)
+            let (detail, mut tx) = (set.settings.detail(), ctl.begin().await?);
+            accounts::set(&mut **tx, ctl.clock.now(), set.id, &set.settings.into()).await?;
+            tx.commit(&entry("accounts.set", set.id, set.id, detail)).await?;
+            Ok(changed_account(ctl, set.id).await)
         }
         Command::Connect(args) => connect(ctl, args).await,
         Command::Statements(args) => statements(ctl, args).await,
         Command::List(list) => {
             let rows = accounts::list(&ctl.db).await?;
-            let shown = rows.iter().filter(|row| list.shows(row)).map(account);
-            Ok(Output::list(
-                "accounts",
-                shown,
-                &["id", "name", "mode", "provider", "connected", "timezone", "created_at"],
-            ))
+            let rows = rows.iter().filter(|row| list.matches(row)).map(account);
+            let columns = &["id", "name", "mode", "provider", "connected", "timezone", "created_at"];
+            Ok(Output::list("accounts", rows, columns))
         }
         Command::Busiest(args) => busiest(ctl, args).await,
         Command::Volume { id, last } => {
@@ -277,16 +275,16 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
 
 async fn busiest(ctl: &Ctl, args: Busiest) -> Result<Output> {
     let busiest = flows::busiest_accounts(&ctl.db, args.last, args.limit).await?;
-    let head = vec![
+    let fields = vec![
         ("since", json!(busiest.since)),
         ("events", json!(busiest.events)),
         ("more", json!(busiest.more)),
-        ("accounts", busiest.accounts.iter().map(|row| busy(row).into_json()).collect::<Value>()),
+        ("accounts", busiest.accounts.iter().map(|row| busy_account(row).into_json()).collect::<Value>()),
     ];
-    Ok(Output::new(head).table("accounts", &["id", "name", "mode", "events", "clock_at", "clock_target"]))
+    Ok(Output::new(fields).table("accounts", &["id", "name", "mode", "events", "clock_at", "clock_target"]))
 }
 
-fn busy(row: &BusyAccount) -> Output {
+fn busy_account(row: &BusyAccount) -> Output {
     Output::new(vec![
         ("id", json!(row.id)),
         ("name", json!(row.name)),
@@ -299,23 +297,21 @@ fn busy(row: &BusyAccount) -> Output {
 
 async fn create(ctl: &Ctl, create: Create) -> Result<Output> {
     let mode = Mode::from(create.mode);
-    // Where it is not said here, the api says so at its start.
+    // If PUBLIC_URL is not set for this process, the api checks it when it starts.
     if mode == Mode::Live
         && let Some(base) = config::optional("PUBLIC_URL")?
-        && !public_url::is_fit_for_live(&base)
+        && !public_url::is_allowed_for_live(&base)
     {
-        bail!(
-            "PUBLIC_URL must begin with https:// before there is a live account; it may be http:// on loopback alone"
-        );
+        bail!("PUBLIC_URL must begin with https:// for live accounts, unless it is a loopback address");
     }
     let now = ctl.clock.now();
-    let FittingKeys { peppers, encryption } = ctl.fitting_keys().await?;
-    let (set, mut act) = (create.settings.detail(), ctl.act().await?);
-    let id = accounts::create(&mut **act, now, create.merchant, mode, &create.settings.into()).await?;
-    let secret = accounts::issue_secret(&mut **act, peppers, encryption, now, id, None).await?;
-    let publishable = accounts::issue_publishable(&mut **act, peppers, now, id, None).await?;
+    let VerifiedKeys { peppers, encryption } = ctl.verified_keys().await?;
+    let (set, mut tx) = (create.settings.detail(), ctl.begin().await?);
+    let id = accounts::create(&mut **tx, now, create.merchant, mode, &create.settings.into()).await?;
+    let secret = accounts::issue_secret(&mut **tx, peppers, encryption, now, id, None).await?;
+    let publishable = accounts::issue_publishable(&mut **tx, peppers, now, id, None).await?;
     let detail = json!({"mode": mode, "set": set, "keys": [secret.id, publishable.id]});
-    act.commit(&entry("accounts.create", id, id, detail)).await?;
+    tx.commit(&entry("accounts.create", id, id, detail)).await?;
     Ok(Output::new(vec![
         ("id", json!(id)),
         ("secret_key", json!(secret.key.expose())),
@@ -331,22 +327,22 @@ async fn connect(ctl: &Ctl, args: Connect) -> Result<Output> {
         "standard input is not a JSON object {username, api_key, secret_key} with a secret_key of 16 characters",
     )?;
     let currencies = args.currencies.as_deref();
-    let encryption = ctl.fitting_keys().await?.encryption;
+    let encryption = ctl.verified_keys().await?.encryption;
     let codes = currencies.map(|list| list.iter().map(|currency| currency.code()).collect::<Vec<_>>());
     let checked = check_at_gateway(&credentials, currencies, args.unchecked).await?;
-    // By which name, and by none of its keys.
+    // The audit log gets the user name, but no keys.
     let detail = json!({"username": credentials.username, "currencies": codes, "checked": checked});
-    let mut act = ctl.act().await?;
-    accounts::connect(&mut **act, encryption, ctl.clock.now(), args.id, credentials, currencies).await?;
-    act.commit(&entry("accounts.connect", args.id, args.id, detail)).await?;
-    Ok(one(ctl, args.id).await)
+    let mut tx = ctl.begin().await?;
+    accounts::connect(&mut **tx, encryption, ctl.clock.now(), args.id, credentials, currencies).await?;
+    tx.commit(&entry("accounts.connect", args.id, args.id, detail)).await?;
+    Ok(changed_account(ctl, args.id).await)
 }
 
-/// Whether the gateway knows the account by these, and charges what it is asked to charge. `false`: it could not be asked, and that is
-/// accepted.
+/// Checks that the gateway accepts the credentials and charges exactly the requested amount. Returns `false` if it
+/// could not be checked and the operator accepts that.
 async fn check_at_gateway(credentials: &Credentials, currencies: Option<&[Currency]>, unchecked: bool) -> Result<bool> {
     let Some(url) = config::card_gateway_url()? else {
-        complain(format_args!(
+        print_error(format_args!(
             "ctl: warning: the account was not checked at the card gateway: CARD_GATEWAY_URL is not set"
         ));
         return Ok(false);
@@ -354,47 +350,47 @@ async fn check_at_gateway(credentials: &Credentials, currencies: Option<&[Curren
     let name = &credentials.username;
     let settings = match card_gateway::account_settings(&url, credentials).await {
         AtGateway::Known(settings) => settings,
-        AtGateway::UnknownUsername => bail!("username: the card gateway knows no account {name} (code 01)"),
+        AtGateway::UnknownUsername => bail!("username: the card gateway has no account {name} (code 01)"),
         AtGateway::WrongApiKey => bail!("api_key: it is not the key of {name} at the card gateway (code 09)"),
-        AtGateway::NotTold => {
-            complain(format_args!(
+        AtGateway::Unsupported => {
+            print_error(format_args!(
                 "ctl: warning: the account was not checked: this card gateway has no account.php; make sure that {name} has no \
                  convenience fee"
             ));
             return Ok(false);
         }
-        AtGateway::NoAnswer(why) if unchecked => {
-            complain(format_args!(
+        AtGateway::NoResponse(why) if unchecked => {
+            print_error(format_args!(
                 "ctl: warning: the account was not checked: the card gateway at CARD_GATEWAY_URL: {why}"
             ));
             return Ok(false);
         }
-        AtGateway::NoAnswer(why) => bail!(
-            "the card gateway at CARD_GATEWAY_URL could not be asked about {name}: {why}; with --unchecked it is connected all the same"
+        AtGateway::NoResponse(why) => bail!(
+            "the card gateway at CARD_GATEWAY_URL could not be queried about {name}: {why}; use --unchecked to connect it anyway"
         ),
     };
     if settings.has_fee() {
         bail!(
             "{name} has a convenience fee at the card gateway ({} basis points and {}), so a payment of 100.00 would charge more than \
-             100.00; take it away there (gateway account set --username {name} --convenience-fee-percent 0 --convenience-fee-fixed 0.00), \
+             100.00; remove it there (gateway account set --username {name} --convenience-fee-percent 0 --convenience-fee-fixed 0.00), \
              or connect an account without one",
             settings.convenience_fee_percent,
             settings.convenience_fee_fixed,
         );
     }
-    let takes = |currency: &Currency| settings.currencies.iter().any(|code| code == currency.code());
-    if let Some(lacking) = currencies.unwrap_or_default().iter().find(|currency| !takes(currency)) {
-        bail!("--currency {}: {name} is not paid in it at the card gateway", lacking.code());
+    let accepts = |currency: &Currency| settings.currencies.iter().any(|code| code == currency.code());
+    if let Some(unsupported) = currencies.unwrap_or_default().iter().find(|currency| !accepts(currency)) {
+        bail!("--currency {}: {name} does not accept it at the card gateway", unsupported.code());
     }
     Ok(true)
 }
 
 async fn statements(ctl: &Ctl, args: Statements) -> Result<Output> {
     let (provider, read) = (ProviderKind::from(args.provider), matches!(args.read, Switch::On));
-    let mut act = ctl.act().await?;
-    let provider_account = accounts::read_statements(&mut **act, args.id, provider, read).await?;
+    let mut tx = ctl.begin().await?;
+    let provider_account = accounts::set_reconciliation(&mut **tx, args.id, provider, read).await?;
     let detail = json!({"provider": provider.name(), "read": read});
-    act.commit(&entry("accounts.statements", args.id, provider_account, detail)).await?;
+    tx.commit(&entry("accounts.statements", args.id, provider_account, detail)).await?;
     Ok(Output::new(vec![
         ("id", json!(args.id)),
         ("provider", json!(provider.name())),
@@ -403,10 +399,10 @@ async fn statements(ctl: &Ctl, args: Statements) -> Result<Output> {
     ]))
 }
 
-/// What was just changed. The change stands, whether or not it can be read again.
-async fn one(ctl: &Ctl, id: AccountId) -> Output {
+/// The account after a change. The change is committed even if the account cannot be read.
+async fn changed_account(ctl: &Ctl, id: AccountId) -> Output {
     let rows = accounts::list(&ctl.db).await.unwrap_or_else(|error| {
-        complain(format_args!("ctl: {id} was changed, and could not be read again: {error}"));
+        print_error(format_args!("ctl: {id} was changed, but could not be read: {error}"));
         vec![]
     });
     rows.iter().find(|row| row.id == id).map_or_else(|| Output::new(vec![("id", json!(id))]), account)

@@ -1,5 +1,5 @@
-//! `ctl differences …`: where a provider's books and ours differ, as the reading of statements has recorded it, and what a person has
-//! found out about one.
+//! `ctl differences …`: differences between a provider's books and ours that reconciliation has recorded, and their
+//! resolution.
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -12,21 +12,21 @@ use crate::output::Output;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Differences, newest first; those alone that are not resolved.
+    /// List unresolved differences, newest first.
     List(List),
-    /// Mark a difference as resolved. It changes no money and no payment, and the same difference is not reported again.
+    /// Mark a difference as resolved. No payment changes, and the same difference is not reported again.
     Resolve(Resolve),
 }
 
 #[derive(Args)]
 pub(crate) struct List {
-    /// Those that are resolved too.
+    /// Include resolved differences.
     #[arg(long)]
     all: bool,
-    /// Of this account alone (acct_…).
+    /// Only differences of this account (acct_…).
     #[arg(long)]
     account: Option<AccountId>,
-    /// So many at most.
+    /// Maximum number of differences.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(i64).range(1..=10_000))]
     limit: i64,
 }
@@ -35,7 +35,7 @@ pub(crate) struct List {
 pub(crate) struct Resolve {
     /// The difference (diff_…).
     id: DifferenceId,
-    /// What it was, and what was done about it.
+    /// The cause, and what was done about it.
     #[arg(long)]
     reason: String,
 }
@@ -63,7 +63,7 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
         }
         Command::Resolve(args) => {
             let (row, record) = flows::resolve_difference(&ctl.db, &ctl.actor, args.id, &args.reason).await?;
-            let result = if record.is_some() { "resolved" } else { "it was resolved before; nothing was changed" };
+            let result = if record.is_some() { "resolved" } else { "already resolved; nothing was changed" };
             Ok(Output::new(vec![
                 ("id", json!(row.id)),
                 ("result", json!(result)),
@@ -77,7 +77,7 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
 }
 
 fn difference(row: &BookDifference) -> Output {
-    let some = |text: &String| (!text.is_empty()).then(|| text.clone());
+    let non_empty = |text: &String| (!text.is_empty()).then(|| text.clone());
     Output::new(vec![
         ("id", json!(row.id)),
         ("difference", json!(row.difference)),
@@ -85,8 +85,8 @@ fn difference(row: &BookDifference) -> Output {
         ("account", json!(row.account_id)),
         ("provider", json!(row.provider)),
         ("provider_account", json!(row.provider_account_id)),
-        ("reference", json!(some(&row.reference))),
-        ("provider_ref", json!(some(&row.provider_ref))),
+        ("reference", json!(non_empty(&row.reference))),
+        ("provider_ref", json!(non_empty(&row.provider_ref))),
         ("payment", json!(row.payment_id)),
         ("operation", json!(row.operation_id)),
         ("ours", row.ours.clone()),

@@ -1,5 +1,5 @@
-//! `ctl doctor`: whether all is well. It ends with 0 if so, with 1 if something should be looked at, and with 2 if something
-//! must be done now.
+//! `ctl doctor`: checks the system's health. Exits with 0 if it is healthy, with 1 if something needs attention, and
+//! with 2 if something needs immediate action.
 
 use std::time::Duration;
 
@@ -12,127 +12,125 @@ use tokio::time::timeout;
 use crate::Ctl;
 use crate::output::Output;
 
-/// How long a small write may take.
-const COMMITS_WITHIN: Duration = Duration::from_secs(5);
+/// How long a test commit may take.
+const COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(ctl: &Ctl) -> Result<Output> {
-    let mut found = Vec::new();
-    match migrations::standing(&ctl.db).await {
-        Ok(standing) => {
-            found.push(Finding::ok("postgres", "answers"));
-            found.push(commits(ctl).await);
-            found.push(schema(&standing));
+    let mut findings = Vec::new();
+    match migrations::status(&ctl.db).await {
+        Ok(status) => {
+            findings.push(Finding::ok("postgres", "responds"));
+            findings.push(commits(ctl).await);
+            findings.push(schema(&status));
         }
-        Err(error) => found.push(Finding::of(
+        Err(error) => findings.push(Finding::of(
             "postgres",
             Grade::Bad,
-            format!("cannot be asked: {error:#}"),
-            "start it, or mend DATABASE_URL; if it is new, run migrate",
+            format!("cannot be queried: {error:#}"),
+            "start it, or correct DATABASE_URL; if it is new, run migrate",
         )),
     }
-    redis(ctl, &mut found).await;
-    // Without the schema nothing else can be asked.
-    if found.iter().all(|finding| !matches!(finding.check, "postgres" | "migrations") || finding.grade != Grade::Bad) {
-        let asked = async {
+    redis(ctl, &mut findings).await;
+    // The other checks need the schema.
+    let is_usable = |finding: &Finding| {
+        !matches!(finding.check, "postgres" | "migrations") || finding.grade != Grade::Bad
+    };
+    if findings.iter().all(is_usable) {
+        let examined = async {
             let mut findings = flows::examine(&ctl.db, &ctl.clock).await?;
             findings.extend(flows::examine_keys(&ctl.db, &ctl.keys).await?);
             Ok::<_, common::error::Error>(findings)
         };
-        match asked.await {
-            Ok(findings) => found.extend(findings),
-            Err(error) => found.push(Finding::of(
+        match examined.await {
+            Ok(examined) => findings.extend(examined),
+            Err(error) => findings.push(Finding::of(
                 "examination",
                 Grade::Bad,
-                format!("was broken off: {error}"),
-                "look at the log of Postgres",
+                format!("failed: {error}"),
+                "check the log of Postgres",
             )),
         }
     }
-    let worst = found.iter().map(|finding| finding.grade).max().unwrap_or(Grade::Ok);
-    let lines = found.iter().map(line).collect();
+    let worst = findings.iter().map(|finding| finding.grade).max().unwrap_or(Grade::Ok);
+    let lines = findings.iter().map(line).collect();
     let output = Output::new(vec![
         ("verdict", json!(worst.name())),
-        ("checks", found.iter().map(|finding| finding_of(finding).into_json()).collect::<Value>()),
+        ("checks", findings.iter().map(|finding| check(finding).into_json()).collect::<Value>()),
     ]);
     Ok(output.lines(lines).exit(worst as u8))
 }
 
-/// It reads all the same while it commits nothing, so all the rest would look well.
+/// Postgres can serve reads while it commits nothing; the other checks would then pass.
 async fn commits(ctl: &Ctl) -> Finding {
-    let written = async { db::commits(&mut *ctl.db.acquire().await?).await };
-    let (check, advice) = ("commits", "docs/runbooks/postgres.md: it lacks its standby, or was demoted");
-    match timeout(COMMITS_WITHIN, written).await {
-        Ok(Ok(true)) => Finding::ok(check, "are made"),
-        Ok(Ok(false)) => Finding::of(check, Grade::Bad, "nothing may be written", advice),
+    let committed = async { db::can_commit(&mut *ctl.db.acquire().await?).await };
+    let (check, advice) = ("commits", "docs/runbooks/postgres.md: it waits for its standby, or was demoted");
+    match timeout(COMMIT_TIMEOUT, committed).await {
+        Ok(Ok(true)) => Finding::ok(check, "succeed"),
+        Ok(Ok(false)) => Finding::of(check, Grade::Bad, "the database is read-only", advice),
         Ok(Err(error)) => Finding::of(check, Grade::Bad, format!("fail: {error}"), advice),
-        Err(_) => Finding::of(check, Grade::Bad, format!("do not end within {COMMITS_WITHIN:?}"), advice),
+        Err(_) => Finding::of(check, Grade::Bad, format!("do not finish within {COMMIT_TIMEOUT:?}"), advice),
     }
 }
 
-fn schema(standing: &migrations::Standing) -> Finding {
+fn schema(status: &migrations::MigrationStatus) -> Finding {
     let list = |versions: &[i64]| versions.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
     let (check, bad) = ("migrations", Grade::Bad);
-    if !standing.unfinished.is_empty() {
-        let advice = "a migration broke off: restore, or mend it by hand, before anything else";
-        return Finding::of(check, bad, format!("unfinished: {}", list(&standing.unfinished)), advice);
+    if !status.unfinished.is_empty() {
+        let advice = "a migration was interrupted: restore the database or repair it by hand before anything else";
+        return Finding::of(check, bad, format!("unfinished: {}", list(&status.unfinished)), advice);
     }
-    if !standing.changed.is_empty() {
-        let advice = "the schema was made by another build: run the ctl of the version that runs";
-        return Finding::of(check, bad, format!("other text than ours: {}", list(&standing.changed)), advice);
+    if !status.changed.is_empty() {
+        let advice = "another build created the schema: use the ctl of the running version";
+        return Finding::of(check, bad, format!("applied with another text: {}", list(&status.changed)), advice);
     }
-    if !standing.missing.is_empty() {
-        return Finding::of(check, bad, format!("not applied: {}", list(&standing.missing)), "run migrate");
+    if !status.missing.is_empty() {
+        return Finding::of(check, bad, format!("not applied: {}", list(&status.missing)), "run migrate");
     }
-    if !standing.unknown.is_empty() {
-        let advice = "the database is of a newer version: run its ctl";
-        return Finding::of(
-            check,
-            Grade::Warn,
-            format!("not known to this build: {}", list(&standing.unknown)),
-            advice,
-        );
+    if !status.unknown.is_empty() {
+        let advice = "the database belongs to a newer version: use its ctl";
+        return Finding::of(check, Grade::Warn, format!("unknown to this build: {}", list(&status.unknown)), advice);
     }
     Finding::ok(check, "all are applied")
 }
 
-async fn redis(ctl: &Ctl, found: &mut Vec<Finding>) {
+async fn redis(ctl: &Ctl, findings: &mut Vec<Finding>) {
     let Some(publisher) = ctl.db.publisher() else {
-        let advice = "set REDIS_URL to have it asked";
-        return found.push(Finding::of("redis", Grade::Ok, "not asked: REDIS_URL is not set", advice));
+        let advice = "set REDIS_URL to check it";
+        return findings.push(Finding::of("redis", Grade::Ok, "not checked: REDIS_URL is not set", advice));
     };
     let before = ctl.clock.now().as_millisecond();
-    let tried = async {
+    let checked = async {
         let time = publisher.time().await?;
         publisher.ping().await.map(|()| time)
     };
-    match tried.await {
-        Ok(theirs) => {
-            let ours = i64::midpoint(before, ctl.clock.now().as_millisecond());
-            let theirs = i64::try_from(theirs).unwrap_or(i64::MAX);
-            found.push(Finding::ok("redis", "answers"));
-            found.push(clock_off("clock of redis", (ours - theirs) as f64 / 1000.0));
+    match checked.await {
+        Ok(redis_time) => {
+            let our_time = i64::midpoint(before, ctl.clock.now().as_millisecond());
+            let redis_time = i64::try_from(redis_time).unwrap_or(i64::MAX);
+            findings.push(Finding::ok("redis", "responds"));
+            findings.push(clock_off("clock of redis", (our_time - redis_time) as f64 / 1000.0));
         }
-        Err(error) => found.push(Finding::of(
+        Err(error) => findings.push(Finding::of(
             "redis",
             Grade::Bad,
-            format!("does not answer, or takes nothing: {error}"),
-            "start it, or see what it refuses; payments go on without it, and take seconds",
+            format!("does not respond, or rejects writes: {error}"),
+            "start it, or find out why it rejects writes; payments continue without it, but take seconds",
         )),
     }
 }
 
-fn finding_of(finding: &Finding) -> Output {
+fn check(finding: &Finding) -> Output {
     let advice = (!finding.advice.is_empty()).then_some(finding.advice);
     Output::new(vec![
         ("check", json!(finding.check)),
         ("grade", json!(finding.grade.name())),
-        ("says", json!(finding.says)),
+        ("says", json!(finding.message)),
         ("advice", json!(advice)),
     ])
 }
 
 fn line(finding: &Finding) -> String {
-    let (grade, check, says) = (finding.grade.name(), finding.check, &finding.says);
+    let (grade, check, message) = (finding.grade.name(), finding.check, &finding.message);
     let advice = if finding.grade == Grade::Ok { String::new() } else { format!("\n{:31}→ {}", "", finding.advice) };
-    format!("{grade:<4}  {check:<23}  {says}{advice}")
+    format!("{grade:<4}  {check:<23}  {message}{advice}")
 }

@@ -1,8 +1,8 @@
-//! `ctl payments …` and `ctl invoices …`: where something stands, and why.
+//! `ctl payments …` and `ctl invoices …`: the state of a payment or an invoice, and the reason for it.
 
 use anyhow::Result;
 use clap::Subcommand;
-use common::flows::{self, Moment};
+use common::flows::{self, TimelineEntry};
 use common::id::{InvoiceId, PaymentId};
 use common::invoices::InvoiceView;
 use common::public_url;
@@ -13,7 +13,7 @@ use crate::output::Output;
 
 #[derive(Subcommand)]
 pub(crate) enum Payments {
-    /// The whole story of one payment, in order of time, where it stands, and what happens next.
+    /// Show a payment's complete history, its current state, and what happens next.
     #[command(visible_alias = "why")]
     Show {
         /// The payment (pay_…).
@@ -23,7 +23,7 @@ pub(crate) enum Payments {
 
 #[derive(Subcommand)]
 pub(crate) enum Invoices {
-    /// Why an invoice is not collected.
+    /// Explain why an invoice is not collected.
     Why {
         /// The invoice (inv_…).
         id: InvoiceId,
@@ -32,39 +32,39 @@ pub(crate) enum Invoices {
 
 pub(crate) async fn payments(ctl: &Ctl, command: Payments) -> Result<Output> {
     let Payments::Show { id } = command;
-    // The view shows where a cardholder who is asked is to go.
+    // The payment may contain the URL of a cardholder authentication page.
     public_url::set(common::config::public_url()?);
-    let story = flows::story_of_payment(&ctl.db, id).await?;
-    let incomplete = (!story.whole).then_some("the account has too many events since then; some may be missing here");
+    let history = flows::payment_history(&ctl.db, id).await?;
+    let incomplete = (!history.complete).then_some("the account has too many events since then; some may be missing");
     Ok(Output::new(vec![
         ("id", json!(id)),
-        ("account", json!(story.account)),
-        ("payment", story.payment),
-        ("story", story.moments.iter().map(moment).collect::<Value>()),
+        ("account", json!(history.account)),
+        ("payment", history.payment),
+        ("story", history.timeline.iter().map(entry).collect::<Value>()),
         ("incomplete", json!(incomplete)),
-        ("verdict", json!(story.verdict)),
+        ("verdict", json!(history.verdict)),
     ]))
 }
 
-fn moment(moment: &Moment) -> Value {
-    let mut row = Map::from_iter([("at".to_owned(), json!(moment.at)), ("what".to_owned(), json!(moment.what))]);
-    let detail = moment.detail.as_object().into_iter().flatten();
+fn entry(entry: &TimelineEntry) -> Value {
+    let mut row = Map::from_iter([("at".to_owned(), json!(entry.at)), ("what".to_owned(), json!(entry.label))]);
+    let detail = entry.detail.as_object().into_iter().flatten();
     row.extend(detail.filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.clone(), value.clone())));
     Value::Object(row)
 }
 
 pub(crate) async fn invoices(ctl: &Ctl, command: Invoices) -> Result<Output> {
-    // The view shows the address of its page.
+    // The invoice contains the URL of its payment page.
     public_url::set(common::config::public_url()?);
     let Invoices::Why { id } = command;
-    let found = flows::why_invoice(&ctl.db, &ctl.clock, id).await?;
+    let result = flows::why_invoice(&ctl.db, &ctl.clock, id).await?;
     Ok(Output::new(vec![
         ("id", json!(id)),
-        ("account", json!(found.invoice.account_id)),
-        ("status", json!(found.invoice.status.name())),
-        ("next_attempt_at", json!(found.invoice.next_attempt_at)),
-        ("attempts", json!(found.invoice.attempt_count)),
-        ("invoice", json!(InvoiceView::new(&found.invoice))),
-        ("why", json!(found.why)),
+        ("account", json!(result.invoice.account_id)),
+        ("status", json!(result.invoice.status.name())),
+        ("next_attempt_at", json!(result.invoice.next_attempt_at)),
+        ("attempts", json!(result.invoice.attempt_count)),
+        ("invoice", json!(InvoiceView::new(&result.invoice))),
+        ("why", json!(result.why)),
     ]))
 }

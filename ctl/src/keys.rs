@@ -6,50 +6,50 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
 use common::accounts::{self, KeyFilter, KeyKind};
 use common::audit::Entry;
-use common::capabilities::Operation;
+use common::capabilities::Permission;
 use common::crypto::hex;
 use common::id::{AccountId, KeyId};
 use serde_json::json;
 
 use crate::output::Output;
-use crate::{Ctl, FittingKeys, entry, span};
+use crate::{Ctl, VerifiedKeys, duration, entry};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Issue a key; its secrets are shown this once.
+    /// Issue a key. Its secrets are printed only once.
     Create(Create),
-    /// Every key, newest first, without its secret.
+    /// List keys, newest first, without their secrets.
     List {
-        /// Of this account alone (acct_…).
+        /// Only keys of this account (acct_…).
         #[arg(long)]
         account: Option<AccountId>,
-        /// Of this kind alone.
+        /// Only keys of this kind.
         #[arg(long, value_enum, ignore_case = true)]
         kind: Option<KindArg>,
-        /// Those alone that are neither revoked nor past their end.
+        /// Only keys that are neither revoked nor expired.
         #[arg(long)]
         in_use: bool,
-        /// Those alone that are in use and not known to be hashed under the current KEY_PEPPER.
+        /// Only valid keys not known to be hashed with the current KEY_PEPPER.
         #[arg(long)]
         not_moved: bool,
     },
-    /// Issue a key in the place of another, with the same entitlements; the former one ends after a while.
+    /// Issue a replacement for a key, with the same entitlements. The old key expires after a grace period.
     Rotate {
-        /// The key to be replaced (key_…).
+        /// The key to replace (key_…).
         id: KeyId,
-        /// How long the former one is good for beside it, such as 30m, 24h or 7d.
-        #[arg(long, default_value = "24h", value_parser = span)]
+        /// How long the old key remains valid, such as 30m, 24h or 7d.
+        #[arg(long, default_value = "24h", value_parser = duration)]
         grace: Duration,
     },
-    /// Hash the publishable keys under the current KEY_PEPPER; a secret key is when it is next used.
+    /// Hash the publishable keys with the current KEY_PEPPER. A secret key is rehashed at its next use.
     Rehash,
-    /// Refuse a key, within a second on every process; or all that an account has.
+    /// Revoke a key, or all keys of an account. Takes effect within a second on every process.
     #[command(group = clap::ArgGroup::new("which").required(true))]
     Revoke {
         /// The key (key_…).
         #[arg(group = "which")]
         id: Option<KeyId>,
-        /// Every key of this account (acct_…) that is in use.
+        /// All valid keys of this account (acct_…).
         #[arg(long, group = "which")]
         account: Option<AccountId>,
     },
@@ -60,12 +60,12 @@ pub(crate) struct Create {
     /// The account (acct_…).
     #[arg(long)]
     account: AccountId,
-    /// For the merchant's server, or for a browser.
+    /// secret for the merchant's server, publishable for a browser.
     #[arg(long, value_enum)]
     kind: KindArg,
-    /// An operation that the key may do, such as payments.create; may be repeated. Every one by default.
+    /// A permission of the key, such as payments.create; may be repeated. Default: all.
     #[arg(long)]
-    entitlement: Option<Vec<Operation>>,
+    entitlement: Option<Vec<Permission>>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -100,9 +100,9 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
         Command::Rotate { id, grace } => rotate(ctl, id, grace).await,
         Command::Rehash => rehash(ctl).await,
         Command::Revoke { id: Some(id), .. } => {
-            let mut act = ctl.act().await?;
-            let account = accounts::revoke(&mut **act, id, ctl.clock.now()).await?;
-            act.commit(&entry("keys.revoke", account, id, json!({}))).await?;
+            let mut tx = ctl.begin().await?;
+            let account = accounts::revoke(&mut **tx, id, ctl.clock.now()).await?;
+            tx.commit(&entry("keys.revoke", account, id, json!({}))).await?;
             Ok(Output::new(vec![("id", json!(id)), ("revoked", json!(true))]))
         }
         Command::Revoke { account, .. } => revoke_all(ctl, account.context("--account")?).await,
@@ -110,28 +110,28 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
 }
 
 async fn revoke_all(ctl: &Ctl, account: AccountId) -> Result<Output> {
-    let mut act = ctl.act().await?;
-    let keys = accounts::revoke_all(&mut act, account, ctl.clock.now()).await?;
-    act.commit(&entry("keys.revoke", account, account, json!({"keys": keys}))).await?;
+    let mut tx = ctl.begin().await?;
+    let keys = accounts::revoke_all(&mut tx, account, ctl.clock.now()).await?;
+    tx.commit(&entry("keys.revoke", account, account, json!({"keys": keys}))).await?;
     Ok(Output::new(vec![("account", json!(account)), ("revoked", json!(keys))]))
 }
 
 async fn create(ctl: &Ctl, create: Create) -> Result<Output> {
     let (now, only) = (ctl.clock.now(), create.entitlement.as_deref());
-    let keys = ctl.fitting_keys().await?;
-    let mut act = ctl.act().await?;
+    let keys = ctl.verified_keys().await?;
+    let mut tx = ctl.begin().await?;
     let (kind, issued) = match create.kind {
         KindArg::Secret => {
-            let FittingKeys { peppers, encryption } = keys;
-            ("secret", accounts::issue_secret(&mut **act, peppers, encryption, now, create.account, only).await?)
+            let VerifiedKeys { peppers, encryption } = keys;
+            ("secret", accounts::issue_secret(&mut **tx, peppers, encryption, now, create.account, only).await?)
         }
         KindArg::Publishable => {
-            ("publishable", accounts::issue_publishable(&mut **act, keys.peppers, now, create.account, only).await?)
+            ("publishable", accounts::issue_publishable(&mut **tx, keys.peppers, now, create.account, only).await?)
         }
     };
-    let names = only.map(|list| list.iter().map(|operation| operation.name()).collect::<Vec<_>>());
+    let names = only.map(|list| list.iter().map(|permission| permission.name()).collect::<Vec<_>>());
     let detail = json!({"kind": kind, "entitlements": names});
-    act.commit(&entry("keys.create", create.account, issued.id, detail)).await?;
+    tx.commit(&entry("keys.create", create.account, issued.id, detail)).await?;
     Ok(Output::new(vec![
         ("id", json!(issued.id)),
         ("key", json!(issued.key.expose())),
@@ -139,47 +139,47 @@ async fn create(ctl: &Ctl, create: Create) -> Result<Output> {
     ]))
 }
 
-async fn rotate(ctl: &Ctl, former: KeyId, grace: Duration) -> Result<Output> {
-    let FittingKeys { peppers, encryption } = ctl.fitting_keys().await?;
-    let mut act = ctl.act().await?;
-    let rotated = accounts::rotate(&mut act, peppers, encryption, ctl.clock.now(), former, grace).await?;
-    let (account, issued, ends) = rotated;
-    let detail = json!({"former": former, "former_expires_at": ends});
-    act.commit(&entry("keys.rotate", account, issued.id, detail)).await?;
+async fn rotate(ctl: &Ctl, old: KeyId, grace: Duration) -> Result<Output> {
+    let VerifiedKeys { peppers, encryption } = ctl.verified_keys().await?;
+    let mut tx = ctl.begin().await?;
+    let rotated = accounts::rotate(&mut tx, peppers, encryption, ctl.clock.now(), old, grace).await?;
+    let (account, issued, old_expires_at) = rotated;
+    let detail = json!({"former": old, "former_expires_at": old_expires_at});
+    tx.commit(&entry("keys.rotate", account, issued.id, detail)).await?;
     Ok(Output::new(vec![
         ("id", json!(issued.id)),
         ("key", json!(issued.key.expose())),
         ("signing_secret", json!(issued.signing_secret.as_ref().map(|secret| secret.expose()))),
-        ("former", json!(former)),
-        ("former_expires_at", json!(ends)),
+        ("former", json!(old)),
+        ("former_expires_at", json!(old_expires_at)),
     ]))
 }
 
-/// In batches, each with its record. What was written stays when a later batch fails; a second run goes on after it.
+/// Works in batches, each with its audit record. Committed batches remain if a later one fails; another run continues.
 async fn rehash(ctl: &Ctl) -> Result<Output> {
-    let peppers = ctl.fitting_keys().await?.peppers;
-    let (mut done, mut after) = (0, None);
+    let peppers = ctl.verified_keys().await?.peppers;
+    let (mut rehashed, mut after) = (0, None);
     loop {
-        let mut act = ctl.act().await?;
-        let (moved, last) = accounts::rehash_publishable(&mut act, peppers, after).await?;
-        if moved == 0 {
-            act.rollback().await?;
+        let mut tx = ctl.begin().await?;
+        let (count, last) = accounts::rehash_publishable(&mut tx, peppers, after).await?;
+        if count == 0 {
+            tx.rollback().await?;
         } else {
-            let detail = json!({"rehashed": moved, "under": hex(&peppers.current().id())});
-            act.commit(&Entry { action: "keys.rehash", account: None, object: None, detail }).await?;
+            let detail = json!({"rehashed": count, "under": hex(&peppers.current().id())});
+            tx.commit(&Entry { action: "keys.rehash", account: None, object: None, detail }).await?;
         }
-        done += moved;
+        rehashed += count;
         after = last;
         if last.is_none() {
             break;
         }
     }
-    let left = accounts::hashed_elsewhere(&ctl.db, peppers).await?;
+    let remaining = accounts::keys_under_other_peppers(&ctl.db, peppers).await?;
     Ok(Output::new(vec![
-        ("rehashed", json!(done)),
-        ("remaining", json!(left.secret + left.publishable)),
-        ("publishable", json!(left.publishable)),
-        ("secret", json!(left.secret)),
+        ("rehashed", json!(rehashed)),
+        ("remaining", json!(remaining.secret + remaining.publishable)),
+        ("publishable", json!(remaining.publishable)),
+        ("secret", json!(remaining.secret)),
     ]))
 }
 

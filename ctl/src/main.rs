@@ -1,5 +1,6 @@
-//! The operator's command line: accounts, keys, webhook endpoints, the faults of the mock, and the card gateway's accounts. Output
-//! for people, or one JSON object with `--json`. It works on the database alone, so it can be run beside any number of processes.
+//! The operator's command line: accounts, keys, webhook endpoints, the mock's faults and the card gateway's accounts.
+//! It prints text, or one JSON object with `--json`. It needs only the database, so it can run beside any number of
+//! processes.
 
 mod accounts;
 mod audit;
@@ -23,9 +24,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use common::actor::Actor;
-use common::audit::{Act, Entry};
+use common::audit::{AuditedTx, Entry};
 use common::clock::Clock;
-use common::console::{self, complain};
+use common::console::{self, print_error};
 use common::crypto::{KeyRing, Peppers};
 use common::db::Db;
 use common::flows::{self, Keys};
@@ -42,10 +43,10 @@ use serde_json::Value;
     about = "Operates Unified Payments: accounts, keys, webhook endpoints, the mock provider's faults, and the card gateway"
 )]
 struct Cli {
-    /// Print one JSON object instead of text for people.
+    /// Print one JSON object instead of text.
     #[arg(long, global = true)]
     json: bool,
-    /// Who you are, for the audit log; your user name at this machine by default.
+    /// Your name in the audit log. Default: your user name on this host.
     #[arg(long = "as", global = true, value_name = "NAME")]
     actor: Option<String>,
     #[command(subcommand)]
@@ -55,15 +56,16 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     #[command(flatten)]
-    Ours(Ours),
-    /// The card gateway: the commands of its own program, in its environment. Each prints one JSON object.
+    Core(CoreCommand),
+    /// The card gateway: the commands of the `gateway` program, with its environment variables. Each prints one JSON
+    /// object.
     #[command(subcommand)]
     Gateway(gateway::commands::Operate),
 }
 
 #[derive(Subcommand)]
-enum Ours {
-    /// Merchants' accounts.
+enum CoreCommand {
+    /// Merchant accounts.
     #[command(subcommand)]
     Accounts(accounts::Command),
     /// API keys.
@@ -72,46 +74,48 @@ enum Ours {
     /// Test clocks.
     #[command(subcommand)]
     Clocks(clocks::Command),
-    /// Where merchants hear of events.
+    /// Webhook endpoints and their deliveries.
     #[command(subcommand)]
     Webhooks(webhooks::Command),
-    /// What something is, and whose: any id of ours, a provider's name for a transaction, a Request-Id, an e-mail address, or the last
-    /// four digits of a card.
+    /// Identify an object and its account by any id, a provider's transaction id, a Request-Id, an e-mail address, or
+    /// the last four digits of a card.
     Why(why::Why),
-    /// Payments: where one stands, and why.
+    /// Show a payment's history, its current state and the reason for it.
     #[command(subcommand)]
     Payments(inspect::Payments),
-    /// Invoices: why one is not collected.
+    /// Explain why an invoice is not collected.
     #[command(subcommand)]
     Invoices(inspect::Invoices),
-    /// Requests to providers: what has not ended, and what a person has found out.
+    /// Requests to providers: list unfinished ones, and enter outcomes found by manual review.
     #[command(subcommand)]
     Operations(operations::Command),
-    /// A provider's statement of a day beside our books, both ways. Changes nothing; ends with 0 if they agree.
+    /// Compare a provider's statement for a day with the recorded operations. Changes nothing; exits with 0 if they
+    /// agree.
     Reconcile(reconcile::Reconcile),
-    /// Differences between a provider's books and ours that were found, and what a person has found out about one.
+    /// Recorded differences between a provider's books and ours, and their resolution.
     #[command(subcommand)]
     Differences(differences::Command),
-    /// Money that moved at a provider under a reference that no operation of ours has.
+    /// Transactions at a provider whose reference belongs to no operation.
     #[command(subcommand)]
     Orphans(incidents::Orphans),
-    /// Charges that no payment wants, second ones and those of another amount, and their reversals.
+    /// Duplicate charges, charges of a wrong amount, and their reversals.
     #[command(subcommand)]
     Anomalies(incidents::Anomalies),
-    /// Provider accounts that process nothing.
+    /// Open circuit breakers of provider accounts.
     #[command(subcommand)]
     Breakers(incidents::Breakers),
     /// How far providers' statements have been read.
     #[command(subcommand)]
     Statements(incidents::Statements),
-    /// What is due: collections, cycles, links, operations; and how late it is.
+    /// Due work and its delay: collections, billing cycles, payment links, operations.
     #[command(subcommand)]
     Due(incidents::Due),
-    /// Seal everything that an old key has sealed under the current one. Ends with 1 if something is left.
+    /// Re-encrypt with the current key whatever an old key encrypted. Exits with 1 if anything remains.
     Reencrypt(reencrypt::Reencrypt),
-    /// Whether all is well: connections, migrations, clocks, stuck work, endpoints. Ends with 0 (ok), 1 (warn) or 2 (bad).
+    /// Check the system's health: connections, migrations, clocks, stuck work, endpoints. Exits with 0 (ok), 1 (warn)
+    /// or 2 (bad).
     Doctor,
-    /// What operators did.
+    /// The log of operators' actions.
     #[command(subcommand)]
     Audit(audit::Command),
     /// The mock provider.
@@ -119,18 +123,18 @@ enum Ours {
     Mock(mock::Command),
 }
 
-/// What the commands work with.
+/// What the commands share.
 struct Ctl {
     db: Db,
     clock: Clock,
     actor: Actor,
     keys: Keys,
-    /// Whether they may be used though they fit nothing.
+    /// Whether the keys may be used although no stored data confirms them.
     keys_unchecked: bool,
 }
 
-/// Keys with which secrets and API keys can be made.
-struct FittingKeys<'a> {
+/// Keys that are checked against the stored data.
+struct VerifiedKeys<'a> {
     encryption: &'a KeyRing,
     peppers: &'a Peppers,
 }
@@ -138,12 +142,12 @@ struct FittingKeys<'a> {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let cli = Cli::parse();
-    // Where 1 has a meaning of its own, a failure is told apart from it.
-    let failure = if matches!(cli.command, Command::Ours(Ours::Reconcile(_))) { 2 } else { 1 };
+    // `reconcile` exits with 1 if the books differ, so an error needs another code.
+    let failure = if matches!(cli.command, Command::Core(CoreCommand::Reconcile(_))) { 2 } else { 1 };
     match run(cli).await {
         Ok(code) => code,
         Err(error) => {
-            complain(format_args!("ctl: {error:#}"));
+            print_error(format_args!("ctl: {error:#}"));
             ExitCode::from(failure)
         }
     }
@@ -151,39 +155,40 @@ async fn main() -> ExitCode {
 
 async fn run(cli: Cli) -> Result<ExitCode> {
     let command = match cli.command {
-        Command::Ours(command) => command,
+        Command::Core(command) => command,
         Command::Gateway(command) => {
             console::print(gateway::commands::operate(command, &Actor::named(cli.actor.as_deref())?).await?)?;
             return Ok(ExitCode::SUCCESS);
         }
     };
     let ctl = Ctl::new(cli.actor.as_deref())?;
-    // Times are the database's, whatever this machine's clock shows. The doctor measures it by itself, and says what it finds.
-    if !matches!(command, Ours::Doctor) {
+    // All times are the database's, whatever this host's clock shows. The doctor measures and reports the difference
+    // itself.
+    if !matches!(command, CoreCommand::Doctor) {
         ctl.clock.synchronize(&mut *ctl.db.acquire().await?).await?;
     }
     let output = match command {
-        Ours::Accounts(command) => accounts::run(&ctl, command).await,
-        Ours::Keys(command) => keys::run(&ctl, command).await,
-        Ours::Clocks(command) => clocks::run(&ctl, command).await,
-        Ours::Webhooks(command) => webhooks::run(&ctl, command).await,
-        Ours::Why(args) => why::run(&ctl, args).await,
-        Ours::Orphans(command) => incidents::orphans(&ctl, command).await,
-        Ours::Anomalies(command) => incidents::anomalies(&ctl, command).await,
-        Ours::Breakers(command) => incidents::breakers(&ctl, command).await,
-        Ours::Statements(command) => incidents::statements(&ctl, command).await,
-        Ours::Due(command) => incidents::due(&ctl, command).await,
-        Ours::Payments(command) => inspect::payments(&ctl, command).await,
-        Ours::Invoices(command) => inspect::invoices(&ctl, command).await,
-        Ours::Operations(command) => operations::run(&ctl, command).await,
-        Ours::Reconcile(args) => reconcile::run(&ctl, args).await,
-        Ours::Differences(command) => differences::run(&ctl, command).await,
-        Ours::Reencrypt(args) => reencrypt::run(&ctl, args).await,
-        Ours::Doctor => doctor::run(&ctl).await,
-        Ours::Audit(command) => audit::run(&ctl, command).await,
-        Ours::Mock(command) => mock::run(&ctl, command).await,
+        CoreCommand::Accounts(command) => accounts::run(&ctl, command).await,
+        CoreCommand::Keys(command) => keys::run(&ctl, command).await,
+        CoreCommand::Clocks(command) => clocks::run(&ctl, command).await,
+        CoreCommand::Webhooks(command) => webhooks::run(&ctl, command).await,
+        CoreCommand::Why(args) => why::run(&ctl, args).await,
+        CoreCommand::Orphans(command) => incidents::orphans(&ctl, command).await,
+        CoreCommand::Anomalies(command) => incidents::anomalies(&ctl, command).await,
+        CoreCommand::Breakers(command) => incidents::breakers(&ctl, command).await,
+        CoreCommand::Statements(command) => incidents::statements(&ctl, command).await,
+        CoreCommand::Due(command) => incidents::due(&ctl, command).await,
+        CoreCommand::Payments(command) => inspect::payments(&ctl, command).await,
+        CoreCommand::Invoices(command) => inspect::invoices(&ctl, command).await,
+        CoreCommand::Operations(command) => operations::run(&ctl, command).await,
+        CoreCommand::Reconcile(args) => reconcile::run(&ctl, args).await,
+        CoreCommand::Differences(command) => differences::run(&ctl, command).await,
+        CoreCommand::Reencrypt(args) => reencrypt::run(&ctl, args).await,
+        CoreCommand::Doctor => doctor::run(&ctl).await,
+        CoreCommand::Audit(command) => audit::run(&ctl, command).await,
+        CoreCommand::Mock(command) => mock::run(&ctl, command).await,
     };
-    // Whoever was woken hears of it before this process is gone.
+    // Send pending wake-ups before the process exits.
     if let Some(publisher) = ctl.db.publisher() {
         publisher.flush().await;
     }
@@ -205,18 +210,18 @@ impl Ctl {
         })
     }
 
-    /// The keys, once it is known that what is made with them can be read by the processes.
-    async fn fitting_keys(&self) -> Result<FittingKeys<'_>> {
+    /// The keys, after a check that the running processes can use what is created with them.
+    async fn verified_keys(&self) -> Result<VerifiedKeys<'_>> {
         if !self.keys_unchecked
-            && let Some(wrong) = flows::misfit(&self.db, &self.keys).await?
+            && let Some(mismatch) = flows::key_mismatch(&self.db, &self.keys).await?
         {
-            return Err(wrong.into());
+            return Err(mismatch.into());
         }
-        let peppers = self.keys.peppers.as_ref().context("ctl has peppers")?;
-        Ok(FittingKeys { encryption: &self.keys.encryption, peppers })
+        let peppers = self.keys.peppers.as_ref().context("ctl has no peppers")?;
+        Ok(VerifiedKeys { encryption: &self.keys.encryption, peppers })
     }
 
-    /// Where providers can be asked: the card gateway if it is known where that is.
+    /// The providers; the card gateway only if its URL is configured.
     fn providers(&self) -> Result<Providers> {
         let mock = Mock::new(db::pool(&config::database_url()?, 1, "ctl")?);
         let url = config::card_gateway_url()?;
@@ -224,37 +229,37 @@ impl Ctl {
         Ok(Providers::new(mock, gateway))
     }
 
-    /// A change, which is committed with its record in the audit log or not at all.
-    async fn act(&self) -> Result<Act> {
-        Ok(Act::begin(&self.db, &self.actor).await?)
+    /// Begins a transaction that commits a change together with its audit record.
+    async fn begin(&self) -> Result<AuditedTx> {
+        Ok(AuditedTx::begin(&self.db, &self.actor).await?)
     }
 }
 
-/// The record of a change of something that an account has.
+/// The audit record of a change to an object of an account.
 fn entry(action: &'static str, account: AccountId, object: impl std::fmt::Display, detail: Value) -> Entry {
     Entry { action, account: Some(account), object: Some(object.to_string()), detail }
 }
 
-/// A number and its unit: s, m, h or d; 366 days at most.
-fn span(text: &str) -> Result<Duration, &'static str> {
-    const WRONG: &str = "not a time such as 30m, 24h or 7d";
-    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or(WRONG)?;
+/// Parses a number and its unit, s, m, h or d, up to 366 days.
+fn duration(text: &str) -> Result<Duration, &'static str> {
+    const INVALID: &str = "not a duration such as 30m, 24h or 7d";
+    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or(INVALID)?;
     let seconds = match unit {
         "s" => 1,
         "m" => 60,
         "h" => 3_600,
         "d" => 86_400,
-        _ => return Err(WRONG),
+        _ => return Err(INVALID),
     };
     let digits = number.bytes().all(|byte| byte.is_ascii_digit());
-    let number: u64 = number.parse().ok().filter(|_| digits).ok_or(WRONG)?;
-    let span = number.checked_mul(seconds).filter(|span| *span <= 366 * 86_400).ok_or("longer than 366 days")?;
-    Ok(Duration::from_secs(span))
+    let number: u64 = number.parse().ok().filter(|_| digits).ok_or(INVALID)?;
+    let seconds = number.checked_mul(seconds).filter(|seconds| *seconds <= 366 * 86_400).ok_or("longer than 366 days")?;
+    Ok(Duration::from_secs(seconds))
 }
 
-/// An instant as the API prints it.
-fn instant(text: &str) -> Result<Timestamp, &'static str> {
-    Timestamp::parse(text).ok_or("not an instant such as 2026-11-21T00:00:00Z")
+/// Parses a timestamp in the API's format.
+fn timestamp(text: &str) -> Result<Timestamp, &'static str> {
+    Timestamp::parse(text).ok_or("not a timestamp such as 2026-11-21T00:00:00Z")
 }
 
 #[cfg(test)]
@@ -262,12 +267,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_span_is_a_number_and_a_unit() {
+    fn durations_are_a_number_and_a_unit() {
         for (text, seconds) in [("0s", 0), ("90s", 90), ("30m", 1_800), ("24h", 86_400), ("366d", 31_622_400)] {
-            assert_eq!(span(text), Ok(Duration::from_secs(seconds)), "{text}");
+            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
-        for bad in ["", "h", "24", "-1h", "+1h", "1.5h", "24H", "1w", "367d", "99999999999999999999h", "5€", "€h"] {
-            assert!(span(bad).is_err(), "{bad}");
+        for invalid in ["", "h", "24", "-1h", "+1h", "1.5h", "24H", "1w", "367d", "99999999999999999999h", "5€", "€h"] {
+            assert!(duration(invalid).is_err(), "{invalid}");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! `ctl mock …`: faults and gaps to order.
+//! `ctl mock …`: simulated faults and unsupported operations.
 
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
 use common::accounts;
-use common::capabilities::Operation;
+use common::capabilities::Permission;
 use common::id::AccountId;
 use common::providers::mock::{Faults, set_faults};
 use common::providers::{ProviderKind, RecoveryClass};
@@ -14,8 +14,8 @@ use crate::{Ctl, entry};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Order faults and gaps of the mock for one account. What is not named: latency, lost answers and class stay as they
-    /// are; refusing and rejecting end, and every operation is there.
+    /// Set the faults and unsupported operations of the mock for one account. Without their options, latency, lost
+    /// responses and class keep their values, refusing and rejecting are turned off, and every operation is supported.
     Set(Set),
 }
 
@@ -23,24 +23,24 @@ pub(crate) enum Command {
 pub(crate) struct Set {
     /// The account (acct_…).
     account: AccountId,
-    /// Milliseconds that every request takes, half of them before the mock writes its books and half after.
+    /// Latency of every request in milliseconds: half before the mock books the transaction and half after.
     #[arg(long, value_parser = clap::value_parser!(i32).range(0..=600_000))]
     latency_ms: Option<i32>,
-    /// So many of the next answers are lost, after the books were written.
+    /// Lose this many of the next responses, after the transaction is booked.
     #[arg(long, value_parser = clap::value_parser!(i32).range(0..))]
     lose_answer: Option<i32>,
-    /// Process no request, as in an outage: payments fail with provider_unavailable, other work is tried again.
+    /// Process no request, as in an outage: payments fail with provider_unavailable, other work is retried.
     #[arg(long)]
     refuse: bool,
-    /// Refuse every capture, void and refund for good.
+    /// Permanently reject every capture, void and refund.
     #[arg(long)]
     reject: bool,
-    /// A: a repeated reference gets the first answer. B: it is refused, and can be looked up. C: neither.
+    /// A: a repeated reference returns the first response. B: it is refused, and can be looked up. C: neither.
     #[arg(long, value_enum, ignore_case = true)]
     class: Option<Class>,
-    /// An operation that the mock cannot do, such as payments.authorize; may be repeated.
+    /// An operation that the mock does not support, such as payments.authorize; may be repeated.
     #[arg(long)]
-    without: Vec<Operation>,
+    without: Vec<Permission>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -53,9 +53,9 @@ enum Class {
 
 pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
     let Command::Set(set) = command;
-    let mut act = ctl.act().await?;
+    let mut tx = ctl.begin().await?;
     let provider_account =
-        accounts::set_unsupported(&mut **act, set.account, ProviderKind::Mock, Some(&set.without)).await?;
+        accounts::set_unsupported(&mut **tx, set.account, ProviderKind::Mock, Some(&set.without)).await?;
     let recovery = set.class.map(|class| match class {
         Class::A => RecoveryClass::Idempotent,
         Class::B => RecoveryClass::Lookup,
@@ -68,7 +68,7 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
         reject: Some(set.reject),
         recovery,
     };
-    set_faults(&mut **act, provider_account, &faults).await?;
+    set_faults(&mut **tx, provider_account, &faults).await?;
     let detail = json!({
         "latency_ms": set.latency_ms,
         "lose_answer": set.lose_answer,
@@ -77,7 +77,7 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
         "class": faults.recovery.map(RecoveryClass::letter),
         "without": set.without.iter().map(|operation| operation.name()).collect::<Vec<_>>(),
     });
-    act.commit(&entry("mock.set", set.account, provider_account, detail)).await?;
+    tx.commit(&entry("mock.set", set.account, provider_account, detail)).await?;
     Ok(Output::new(vec![
         ("account", json!(set.account)),
         ("provider_account", json!(provider_account)),

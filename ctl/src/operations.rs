@@ -1,66 +1,67 @@
-//! `ctl operations …`: what has not come to its end, and what a person has found out at the provider.
+//! `ctl operations …`: unfinished operations, and outcomes entered after manual review.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
-use common::flows::{self, Entering, Resolution};
+use common::flows::{self, Resolution, ResolveOptions};
 use common::id::{AccountId, OperationId};
 use common::operations::admin::{self, Filter, OperationRow};
-use common::operations::{Kind, State};
+use common::operations::{OperationKind, State};
 use common::providers::DeclineType;
 use common::public_url;
 use serde_json::json;
 
 use crate::output::Output;
-use crate::{Ctl, entry, span};
+use crate::{Ctl, duration, entry};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// What has not come to its end, oldest first.
+    /// List unfinished operations, oldest first.
     List(List),
-    /// Why operations failed of late, the most frequent reason first: among the newest 2,000 of all, or of one account.
+    /// Show why operations failed recently, most frequent reason first, among the newest 2,000 of all accounts or of
+    /// one.
     Failures(Failures),
-    /// Keep an operation from being handed out for a while. It stays due, and a worker that has it goes on.
+    /// Delay when an operation is handed out. A worker that already has it continues.
     Hold(Hold),
-    /// Take an operation from the workers for good: its outcome counts as unknown and waits for `operations resolve`. For what may have
-    /// been done in the interval that a restore has lost.
+    /// Take an operation from the workers for good: its outcome counts as unknown until `operations resolve`. For
+    /// operations that may have been executed in the interval that a restore lost.
     Withhold {
         /// The operation (op_…).
         id: OperationId,
-        /// Why, for the audit log.
+        /// The reason, for the audit log.
         #[arg(long)]
         reason: String,
     },
-    /// Enter what the provider has said of an operation that waits for a person. It is written as if a worker had heard it.
+    /// Enter the provider's outcome of an operation in manual review. It is recorded as if a worker had received it.
     Resolve(Resolve),
 }
 
 #[derive(Args)]
 pub(crate) struct List {
-    /// Those alone whose outcome is unknown.
+    /// Only operations with an unknown outcome.
     #[arg(long)]
     unknown: bool,
-    /// Of this account alone (acct_…).
+    /// Only operations of this account (acct_…).
     #[arg(long)]
     account: Option<AccountId>,
-    /// Of this kind alone: sale, authorize, capture, void, refund, store_card, reverse.
+    /// Only this kind: sale, authorize, capture, void, refund, store_card, reverse.
     #[arg(long, value_parser = kind)]
-    kind: Option<Kind>,
-    /// In this state alone: ready, claimed, sending, unknown.
+    kind: Option<OperationKind>,
+    /// Only this state: ready, claimed, sending, unknown.
     #[arg(long, value_parser = state)]
     state: Option<State>,
-    /// Those first that were handed out most often without coming to an end.
+    /// Sort by how often an operation was handed out without finishing, most often first.
     #[arg(long, conflicts_with = "unknown")]
     most_handed_out: bool,
-    /// So many at most.
+    /// Maximum number of operations.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(i64).range(1..=10_000))]
     limit: i64,
 }
 
-fn kind(text: &str) -> Result<Kind, String> {
-    let found = Kind::ALL.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(text));
-    found.ok_or_else(|| format!("not one of {}", Kind::ALL.map(Kind::name).join(", ")))
+fn kind(text: &str) -> Result<OperationKind, String> {
+    let found = OperationKind::ALL.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(text));
+    found.ok_or_else(|| format!("not one of {}", OperationKind::ALL.map(OperationKind::name).join(", ")))
 }
 
 fn state(text: &str) -> Result<State, String> {
@@ -71,10 +72,10 @@ fn state(text: &str) -> Result<State, String> {
 
 #[derive(Args)]
 pub(crate) struct Failures {
-    /// Of this account alone (acct_…).
+    /// Only operations of this account (acct_…).
     #[arg(long)]
     account: Option<AccountId>,
-    /// So many reasons at most.
+    /// Maximum number of reasons.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=1_000))]
     limit: i64,
 }
@@ -83,60 +84,61 @@ pub(crate) struct Failures {
 pub(crate) struct Hold {
     /// The operation (op_…).
     id: OperationId,
-    /// For how long, such as 30m or 1h; a day at most.
-    #[arg(long = "for", default_value = "1h", value_parser = a_day_at_most)]
-    last: Duration,
-    /// Why, for the audit log.
+    /// How long, such as 30m or 1h; at most a day.
+    #[arg(long = "for", value_name = "DURATION", default_value = "1h", value_parser = hold_duration)]
+    length: Duration,
+    /// The reason, for the audit log.
     #[arg(long)]
     reason: String,
 }
 
-fn a_day_at_most(text: &str) -> Result<Duration, &'static str> {
-    span(text).and_then(|span| if span <= Duration::from_secs(86_400) { Ok(span) } else { Err("longer than a day") })
+fn hold_duration(text: &str) -> Result<Duration, &'static str> {
+    duration(text).and_then(|time| if time <= Duration::from_secs(86_400) { Ok(time) } else { Err("longer than a day") })
 }
 
 #[derive(Args)]
 pub(crate) struct Resolve {
-    /// The operation (op_…), which is its reference at the provider too.
+    /// The operation (op_…). Its id is also its reference at the provider.
     id: OperationId,
-    /// What the provider has said.
+    /// The outcome at the provider.
     #[arg(long, value_enum)]
     outcome: Outcome,
-    /// The provider's name for what it did; of charged and done.
+    /// The provider's transaction id. For charged and done.
     #[arg(long, required_if_eq_any([("outcome", "charged"), ("outcome", "done")]))]
     provider_ref: Option<String>,
-    /// How much was approved, in minor units; of charged, all by default.
+    /// The approved amount in minor units. For charged. Default: the full amount.
     #[arg(long)]
     amount: Option<i64>,
-    /// Why it was declined, such as insufficient_funds; of declined.
+    /// The decline code, such as insufficient_funds. For declined.
     #[arg(long, required_if_eq("outcome", "declined"))]
     code: Option<String>,
-    /// Whether a later try may succeed; of a code that is none of ours.
+    /// Whether a later attempt may succeed. For a decline code that is not one of ours.
     #[arg(long, value_enum)]
     decline_type: Option<DeclineTypeArg>,
-    /// How it is known that nothing was done; of failed.
+    /// How it is known that the operation had no effect. For failed.
     #[arg(long, required_if_eq("outcome", "failed"))]
     reason: Option<String>,
-    /// Also one that the provider is still asked about, if it was first sent an hour ago or more: nobody asks any more then.
+    /// Also resolve an operation whose recovery still queries the provider, if it was first sent an hour ago or more.
+    /// Recovery then stops.
     #[arg(long)]
     stop_asking: bool,
-    /// Enter it although the provider cannot be asked whether it is so. The audit log says that it is unverified.
+    /// Enter the outcome although the provider cannot confirm it. The audit log marks it as unverified.
     #[arg(long)]
     unverified: bool,
-    /// Try it, and take it back.
+    /// Execute everything and roll back.
     #[arg(long)]
     dry_run: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Outcome {
-    /// The card was charged, or the money is held.
+    /// The card was charged or authorized.
     Charged,
-    /// The capture, void or refund was made.
+    /// The capture, void or refund was executed.
     Done,
-    /// The issuer said no.
+    /// The issuer declined it.
     Declined,
-    /// It certainly did nothing.
+    /// It certainly had no effect.
     Failed,
 }
 
@@ -177,26 +179,26 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
             Ok(Output::list("operations", rows.iter().map(operation), &COLUMNS))
         }
         Command::Failures(Failures { account, limit }) => {
-            let rows = flows::incidents::failures_of_late(&ctl.db, account, limit).await?;
+            let rows = flows::incidents::recent_failures(&ctl.db, account, limit).await?;
             let columns =
                 &["latest", "count", "account", "account_name", "mode", "provider", "kind", "code", "failure"];
             Ok(Output::rows("failures", &rows, columns)?)
         }
-        Command::Hold(Hold { id, last, reason }) => {
-            let (reason, mut act) = (flows::typed("reason", &reason)?, ctl.act().await?);
-            let account = admin::hold(&mut act, id, last).await?;
-            let detail = json!({"seconds": last.as_secs(), "reason": reason});
-            act.commit(&entry("operations.hold", account, id, detail)).await?;
+        Command::Hold(Hold { id, length, reason }) => {
+            let (reason, mut tx) = (flows::operator_text("reason", &reason)?, ctl.begin().await?);
+            let account = admin::hold(&mut tx, id, length).await?;
+            let detail = json!({"seconds": length.as_secs(), "reason": reason});
+            tx.commit(&entry("operations.hold", account, id, detail)).await?;
             Ok(Output::new(vec![
                 ("id", json!(id)),
                 ("account", json!(account)),
-                ("held_for_seconds", json!(last.as_secs())),
+                ("held_for_seconds", json!(length.as_secs())),
             ]))
         }
         Command::Withhold { id, reason } => {
-            let (reason, mut act) = (flows::typed("reason", &reason)?, ctl.act().await?);
-            let account = admin::withhold(&mut act, id).await?;
-            act.commit(&entry("operations.withhold", account, id, json!({"reason": reason}))).await?;
+            let (reason, mut tx) = (flows::operator_text("reason", &reason)?, ctl.begin().await?);
+            let account = admin::withhold(&mut tx, id).await?;
+            tx.commit(&entry("operations.withhold", account, id, json!({"reason": reason}))).await?;
             Ok(Output::new(vec![("id", json!(id)), ("account", json!(account)), ("waits_for", json!("a person"))]))
         }
         Command::Resolve(args) => resolve(ctl, args).await,
@@ -205,25 +207,25 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
 
 impl Resolve {
     fn resolution(&self) -> Result<Resolution> {
-        let foreign = |given: bool, name: &str| -> Result<()> {
-            anyhow::ensure!(!given, "--{name} does not go with this outcome");
+        let reject_if = |misplaced: bool, name: &str| -> Result<()> {
+            anyhow::ensure!(!misplaced, "--{name} cannot be used with this outcome");
             Ok(())
         };
-        let (named, code) = (self.provider_ref.clone(), self.code.clone());
-        foreign(self.amount.is_some() && !matches!(self.outcome, Outcome::Charged), "amount")?;
-        foreign(self.reason.is_some() && !matches!(self.outcome, Outcome::Failed), "reason")?;
+        let (provider_ref, code) = (self.provider_ref.clone(), self.code.clone());
+        reject_if(self.amount.is_some() && !matches!(self.outcome, Outcome::Charged), "amount")?;
+        reject_if(self.reason.is_some() && !matches!(self.outcome, Outcome::Failed), "reason")?;
         let is_decline = matches!(self.outcome, Outcome::Declined);
-        foreign((code.is_some() || self.decline_type.is_some()) && !is_decline, "code")?;
-        foreign(named.is_some() && !matches!(self.outcome, Outcome::Charged | Outcome::Done), "provider-ref")?;
+        reject_if((code.is_some() || self.decline_type.is_some()) && !is_decline, "code")?;
+        reject_if(provider_ref.is_some() && !matches!(self.outcome, Outcome::Charged | Outcome::Done), "provider-ref")?;
         let kind = self.decline_type.map(|kind| match kind {
             DeclineTypeArg::Soft => DeclineType::Soft,
             DeclineTypeArg::Hard => DeclineType::Hard,
         });
         Ok(match self.outcome {
             Outcome::Charged => {
-                Resolution::Charged { provider_ref: named.context("--provider-ref")?, amount: self.amount }
+                Resolution::Charged { provider_ref: provider_ref.context("--provider-ref")?, amount: self.amount }
             }
-            Outcome::Done => Resolution::Done { provider_ref: named.context("--provider-ref")? },
+            Outcome::Done => Resolution::Done { provider_ref: provider_ref.context("--provider-ref")? },
             Outcome::Declined => Resolution::Declined { code: code.context("--code")?, kind },
             Outcome::Failed => Resolution::Failed { reason: self.reason.clone().context("--reason")? },
         })
@@ -233,34 +235,34 @@ impl Resolve {
 async fn resolve(ctl: &Ctl, args: Resolve) -> Result<Output> {
     public_url::set(common::config::public_url()?);
     let resolution = args.resolution()?;
-    let entering = Entering { dry_run: args.dry_run, stop_asking: args.stop_asking, unverified: args.unverified };
+    let options = ResolveOptions { dry_run: args.dry_run, stop_asking: args.stop_asking, unverified: args.unverified };
     let providers = ctl.providers()?;
-    let done = flows::resolve(&ctl.db, &providers, &ctl.clock, &ctl.actor, args.id, &resolution, entering).await?;
-    if let (Some(_), Some(publisher), Some(channel)) = (done.record, ctl.db.publisher(), &done.performed.reply_to) {
-        // Whoever does not hear it looks for itself.
-        let _ = publisher.reply(channel, done.performed.reply_id).await;
+    let resolved = flows::resolve(&ctl.db, &providers, &ctl.clock, &ctl.actor, args.id, &resolution, options).await?;
+    if let (Some(_), Some(publisher), Some(channel)) = (resolved.record, ctl.db.publisher(), &resolved.performed.reply_to) {
+        // If the notification is lost, the waiting process polls Postgres.
+        let _ = publisher.reply(channel, resolved.performed.reply_id).await;
     }
-    let result = match (done.was_so, done.record) {
-        (true, _) => "it had ended so before; nothing was changed",
+    let result = match (resolved.already_resolved, resolved.record) {
+        (true, _) => "it had already ended with this outcome; nothing was changed",
         (false, Some(_)) => "written",
         (false, None) => "it would be written; nothing was changed",
     };
     Ok(Output::new(vec![
         ("id", json!(args.id)),
         ("result", json!(result)),
-        ("changed", json!(done.record.is_some())),
-        ("kind", json!(done.operation.kind.name())),
-        ("account", json!(done.operation.account_id)),
-        ("payment", json!(done.operation.payment_id)),
-        ("asked", json!(done.sides.as_ref().map(|sides| &sides.asked))),
-        ("provider_has", json!(done.sides.as_ref().map(|sides| &sides.provider_has))),
-        ("unverified", json!(done.sides.as_ref().and_then(|sides| sides.unverified.as_ref()))),
-        ("audit", json!(done.record)),
+        ("changed", json!(resolved.record.is_some())),
+        ("kind", json!(resolved.operation.kind.name())),
+        ("account", json!(resolved.operation.account_id)),
+        ("payment", json!(resolved.operation.payment_id)),
+        ("asked", json!(resolved.comparison.as_ref().map(|comparison| &comparison.requested))),
+        ("provider_has", json!(resolved.comparison.as_ref().map(|comparison| &comparison.provider_has))),
+        ("unverified", json!(resolved.comparison.as_ref().and_then(|comparison| comparison.unverified.as_ref()))),
+        ("audit", json!(resolved.record)),
     ]))
 }
 
 pub(crate) fn operation(row: &OperationRow) -> Output {
-    let waits = match (row.waits_for_a_person(), row.finished_at) {
+    let waits = match (row.needs_manual_review(), row.finished_at) {
         (true, _) => Some("a person"),
         (false, None) => Some("the next turn"),
         (false, Some(_)) => None,

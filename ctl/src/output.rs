@@ -1,35 +1,35 @@
-//! What a command prints: the same facts as JSON for programs, and as lines and tables for people.
+//! The output of a command: the same fields as JSON for programs, and as lines and tables for a terminal.
 
 use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
-use common::console::{complain, print};
+use common::console::{print_error, print};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// A JSON object, in the order in which people read it, and how the process ends.
+/// The fields of a JSON object in the order of the text output, and the exit code.
 pub(crate) struct Output {
-    facts: Vec<(&'static str, Value)>,
-    /// Lists that people see as tables, and the columns that they see. The JSON has all.
+    fields: Vec<(&'static str, Value)>,
+    /// Fields that the text output shows as tables, with the columns shown. The JSON output has all columns.
     tables: Vec<(&'static str, &'static [&'static str])>,
-    /// For people, in the place of the facts.
+    /// Replaces the fields in the text output.
     lines: Option<Vec<String>>,
     code: u8,
 }
 
 impl Output {
-    /// Facts under their names; those that are null are left out.
-    pub(crate) fn new(facts: Vec<(&'static str, Value)>) -> Self {
-        let facts = facts.into_iter().filter(|(_, value)| !value.is_null()).collect();
-        Self { facts, tables: vec![], lines: None, code: 0 }
+    /// Omits fields that are null.
+    pub(crate) fn new(fields: Vec<(&'static str, Value)>) -> Self {
+        let fields = fields.into_iter().filter(|(_, value)| !value.is_null()).collect();
+        Self { fields, tables: vec![], lines: None, code: 0 }
     }
 
-    /// A list of rows, of which people see these columns.
+    /// A list of rows; the text output shows these columns.
     pub(crate) fn list(name: &'static str, rows: impl Iterator<Item = Self>, columns: &'static [&'static str]) -> Self {
         Self::new(vec![(name, rows.map(Self::into_json).collect())]).table(name, columns)
     }
 
-    /// A list of rows as they name their own fields, of which people see these columns.
+    /// Like [`Self::list`], with the fields that each row serializes.
     pub(crate) fn rows(
         name: &'static str,
         rows: &[impl Serialize],
@@ -39,57 +39,54 @@ impl Output {
         Ok(Self::new(vec![(name, rows)]).table(name, columns))
     }
 
-    /// The same with other facts behind it.
-    pub(crate) fn and(mut self, facts: Vec<(&'static str, Value)>) -> Self {
-        self.facts.extend(facts.into_iter().filter(|(_, value)| !value.is_null()));
+    /// Appends fields that are not null.
+    pub(crate) fn and(mut self, fields: Vec<(&'static str, Value)>) -> Self {
+        self.fields.extend(fields.into_iter().filter(|(_, value)| !value.is_null()));
         self
     }
 
-    /// The same, but people see the list of this name as a table of these columns.
+    /// Shows the list of this name as a table of these columns in the text output.
     pub(crate) fn table(mut self, name: &'static str, columns: &'static [&'static str]) -> Self {
         self.tables.push((name, columns));
         self
     }
 
-    /// The same, but people read these lines.
+    /// Replaces the text output with these lines.
     pub(crate) fn lines(self, lines: Vec<String>) -> Self {
         Self { lines: Some(lines), ..self }
     }
 
-    /// The same, but the process ends with this code.
+    /// Sets the exit code.
     pub(crate) fn exit(self, code: u8) -> Self {
         Self { code, ..self }
     }
 
-    /// The facts alone.
-    pub(crate) fn into_facts(self) -> Vec<(&'static str, Value)> {
-        self.facts
+    pub(crate) fn into_fields(self) -> Vec<(&'static str, Value)> {
+        self.fields
     }
 
-    /// The facts as a JSON object.
     pub(crate) fn into_json(self) -> Value {
-        Value::Object(self.facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>())
+        Value::Object(self.fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>())
     }
 
-    /// Prints on standard output.
     pub(crate) fn print(self, json: bool) -> ExitCode {
         let code = ExitCode::from(self.code);
-        let text = if json { self.into_json().to_string() } else { self.for_people() };
+        let text = if json { self.into_json().to_string() } else { self.to_text() };
         match print(text) {
             Ok(()) => code,
             Err(error) => {
-                complain(format_args!("ctl: standard output: {error}"));
+                print_error(format_args!("ctl: standard output: {error}"));
                 ExitCode::FAILURE
             }
         }
     }
 
-    fn for_people(&self) -> String {
+    fn to_text(&self) -> String {
         if let Some(lines) = &self.lines {
             return lines.join("\n");
         }
         let mut lines = Vec::new();
-        for (name, value) in &self.facts {
+        for (name, value) in &self.fields {
             let columns = self.tables.iter().find(|(table, _)| table == name).map(|(_, columns)| *columns);
             match (value.as_array().map(Vec::as_slice), columns) {
                 (Some([]), _) => lines.push(format!("{name:<16} none")),
@@ -109,7 +106,7 @@ fn without_nulls(mut row: Value) -> Value {
     row
 }
 
-/// Aligned columns under their names; one that has nothing in any row is left out.
+/// Aligned columns under their names, without columns that are empty in every row.
 fn table(rows: &[Value], columns: &[&'static str]) -> String {
     let filled = |column: &&&str| rows.iter().any(|row| row.get(**column).is_some_and(|value| !value.is_null()));
     let columns: Vec<_> = columns.iter().filter(filled).collect();
@@ -126,7 +123,7 @@ fn table(rows: &[Value], columns: &[&'static str]) -> String {
     table.trim_fmt()
 }
 
-/// What is read down a list, when it was and what it was, comes first and without a name.
+/// Fields that come first in a line, without their name, so that a list can be scanned by time and event.
 const FIRST: [&str; 3] = ["at", "what", "action"];
 
 fn row(value: &Value) -> String {
@@ -137,12 +134,12 @@ fn row(value: &Value) -> String {
     first.chain(others).collect::<Vec<_>>().join("  ")
 }
 
-/// As people read it. Much of it was written by merchants and their customers: what would move the cursor of a terminal, or worse,
-/// is spelt out.
+/// The text of a value with control characters escaped: merchants and their customers wrote much of it, and control
+/// characters could manipulate the operator's terminal.
 fn text(value: &Value) -> String {
     let Some(text) = value.as_str() else { return value.to_string() };
-    let spelt = |c: char| if c.is_control() { c.escape_default().collect() } else { String::from(c) };
-    text.chars().map(spelt).collect()
+    let escaped = |c: char| if c.is_control() { c.escape_default().collect() } else { String::from(c) };
+    text.chars().map(escaped).collect()
 }
 
 #[cfg(test)]
@@ -151,7 +148,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_row_begins_with_when_and_what() {
+    fn rows_start_with_time_and_event() {
         let event = json!({"amount": 5, "at": "2026-01-01", "error": null, "id": "op_1", "what": "operation written"});
         assert_eq!(row(&event), "2026-01-01  operation written  amount=5  id=op_1");
         assert_eq!(row(&json!({"id": "pay_1", "refunds": []})), "id=pay_1  refunds=[]");
@@ -159,21 +156,21 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_a_table_of_aligned_columns() {
+    fn lists_are_aligned_tables_without_control_characters() {
         let row =
             |id: &str, name: &str| Output::new(vec![("id", json!(id)), ("name", json!(name)), ("hidden", json!(1))]);
         let rows = [row("acct_1", "Ada"), row("acct_2", "A longer\u{1b}[2J name"), row("acct_3", "漢字")];
         let list = Output::list("accounts", rows.into_iter(), &["id", "ended_at", "name", "id"])
             .and(vec![("more", json!(true))]);
-        let shown = list.for_people();
+        let printed = list.to_text();
         let expected = "ID      NAME                    ID\n\
                         acct_1  Ada                     acct_1\n\
                         acct_2  A longer\\u{1b}[2J name  acct_2\n\
                         acct_3  漢字                    acct_3\n\
                         more             true";
-        assert_eq!(shown, expected);
-        assert_eq!(list.into_json()["accounts"][1]["name"], "A longer\u{1b}[2J name", "programs get what is stored");
+        assert_eq!(printed, expected);
+        assert_eq!(list.into_json()["accounts"][1]["name"], "A longer\u{1b}[2J name", "the JSON output is not escaped");
         let none = Output::list("accounts", std::iter::empty(), &["id"]);
-        assert_eq!(none.for_people(), "accounts         none");
+        assert_eq!(none.to_text(), "accounts         none");
     }
 }

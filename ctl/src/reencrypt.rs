@@ -1,4 +1,4 @@
-//! `ctl reencrypt`: what an old key has sealed comes under the current one.
+//! `ctl reencrypt`: re-encrypts secrets of old keys with the current key.
 
 use anyhow::Result;
 use clap::Args;
@@ -10,25 +10,25 @@ use crate::output::Output;
 
 #[derive(Args)]
 pub(crate) struct Reencrypt {
-    /// Secrets that are written in one transaction.
+    /// Number of secrets written in one transaction.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(i64).range(1..=10_000))]
     batch: i64,
-    /// Count them, and write nothing.
+    /// Count the secrets without writing.
     #[arg(long)]
     dry_run: bool,
 }
 
 pub(crate) async fn run(ctl: &Ctl, args: Reencrypt) -> Result<Output> {
-    let ring = &ctl.fitting_keys().await?.encryption;
-    let done = if args.dry_run { 0 } else { flows::reencrypt(&ctl.db, &ctl.actor, ring, args.batch).await? };
-    let left = flows::sealed_secrets(&ctl.db, ring).await?;
-    let unreadable = left.unreadable.len() as u64;
-    let remaining = left.other + unreadable;
+    let ring = &ctl.verified_keys().await?.encryption;
+    let reencrypted = if args.dry_run { 0 } else { flows::reencrypt(&ctl.db, &ctl.actor, ring, args.batch).await? };
+    let secrets = flows::sealed_secrets(&ctl.db, ring).await?;
+    let unreadable = secrets.unreadable.len() as u64;
+    let remaining = secrets.other + unreadable;
     let output = Output::new(vec![
-        ("reencrypted", json!(done)),
+        ("reencrypted", json!(reencrypted)),
         ("remaining", json!(remaining)),
         ("unreadable", json!(unreadable)),
-        ("current", json!(left.current)),
+        ("current", json!(secrets.current)),
     ]);
     Ok(output.exit(u8::from(remaining > 0 && !args.dry_run)))
 }

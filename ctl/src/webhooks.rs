@@ -7,50 +7,50 @@ use common::events::EventType;
 use common::id::{AccountId, WebhookDeliveryId, WebhookEndpointId};
 use common::queues;
 use common::time::Timestamp;
-use common::webhooks::replays::{Wanted, replayable};
+use common::webhooks::replays::{ReplayFilter, replayable};
 use common::webhooks::{EndpointStatus, admin, deliveries};
 use serde_json::json;
 
 use crate::output::Output;
-use crate::{Ctl, entry, instant};
+use crate::{Ctl, entry, timestamp};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Every endpoint that is not deleted, newest first, without its secret.
+    /// List endpoints that are not deleted, newest first, without their secrets.
     List(List),
-    /// The endpoints with most before them that is due.
+    /// List the endpoints with the most due deliveries.
     Backlog {
-        /// Of this account alone (acct_…).
+        /// Only endpoints of this account (acct_…).
         #[arg(long)]
         account: Option<AccountId>,
-        /// So many at most.
+        /// Maximum number of endpoints.
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=1_000))]
         limit: i64,
     },
-    /// Give an endpoint a new secret, which is shown this once; the former one signs too for 24 hours.
+    /// Rotate the secret of an endpoint. The new secret is printed only once; the old one also signs for 24 hours.
     RotateSecret {
         /// The endpoint (we_…).
         id: WebhookEndpointId,
-        /// Though a former secret still signs: that one ends at once.
+        /// Rotate although an earlier secret still signs; that one expires at once.
         #[arg(long)]
         again: bool,
     },
-    /// Send events to an endpoint once more: one delivery for each, beside the retries that go on.
+    /// Send events to an endpoint again: one new delivery for each event, independent of pending retries.
     Replay(Replay),
 }
 
 #[derive(Args)]
 pub(crate) struct List {
-    /// Of this account alone (acct_…).
+    /// Only endpoints of this account (acct_…).
     #[arg(long)]
     account: Option<AccountId>,
-    /// Of this status alone.
+    /// Only endpoints with this status.
     #[arg(long, value_enum, ignore_case = true)]
     status: Option<StatusArg>,
-    /// Those alone whose attempts fail.
+    /// Only endpoints whose attempts fail.
     #[arg(long)]
     failing: bool,
-    /// Those alone whose deliveries are held because they cannot be signed.
+    /// Only endpoints whose deliveries are held because they cannot be signed.
     #[arg(long)]
     unsigned: bool,
 }
@@ -62,7 +62,7 @@ enum StatusArg {
 }
 
 impl List {
-    fn shows(&self, row: &admin::EndpointRow) -> bool {
+    fn matches(&self, row: &admin::EndpointRow) -> bool {
         let has_status = |status| match status {
             StatusArg::Enabled => row.status == EndpointStatus::Enabled,
             StatusArg::Disabled => row.status == EndpointStatus::Disabled,
@@ -73,7 +73,7 @@ impl List {
     }
 }
 
-/// Deliveries that are written in one transaction.
+/// Deliveries written in one transaction.
 const BATCH: usize = 100;
 
 #[derive(Args)]
@@ -81,28 +81,29 @@ pub(crate) struct Replay {
     /// The endpoint (we_…).
     #[arg(long)]
     endpoint: WebhookEndpointId,
-    /// Events that happened then or later, such as 2026-11-21T00:00:00Z.
-    #[arg(long, value_parser = instant)]
+    /// Only events since this time, such as 2026-11-21T00:00:00Z.
+    #[arg(long, value_parser = timestamp)]
     since: Timestamp,
-    /// And before this.
-    #[arg(long, value_parser = instant)]
+    /// Only events before this time.
+    #[arg(long, value_parser = timestamp)]
     until: Option<Timestamp>,
-    /// Of these types alone, such as payment.captured,invoice.paid.
+    /// Only these event types, such as payment.captured,invoice.paid.
     #[arg(long, value_delimiter = ',', value_parser = event_type)]
     events: Vec<EventType>,
-    /// Those alone that the endpoint has never taken, and that are not tried any more.
+    /// Only events that the endpoint never accepted and that are no longer retried.
     #[arg(long)]
     failed_only: bool,
-    /// Go on after this delivery (whd_…), where an earlier run was broken off.
+    /// Continue after this delivery (whd_…), where an earlier run was interrupted.
     #[arg(long)]
     after: Option<WebhookDeliveryId>,
-    /// Count them, and send nothing.
+    /// Count the events without sending.
     #[arg(long)]
     dry_run: bool,
 }
 
 fn event_type(text: &str) -> Result<EventType, String> {
-    EventType::ALL.iter().copied().find(|event| event.name() == text).ok_or_else(|| format!("{text} is no event"))
+    let event = EventType::ALL.iter().copied().find(|event| event.name() == text);
+    event.ok_or_else(|| format!("{text} is not an event type"))
 }
 
 const COLUMNS: [&str; 9] = [
@@ -123,8 +124,8 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
     match command {
         Command::List(list) => {
             let rows = admin::list(&ctl.db, list.account).await?;
-            let shown = rows.iter().filter(|row| list.shows(row)).map(endpoint);
-            Ok(Output::list("endpoints", shown, &COLUMNS))
+            let rows = rows.iter().filter(|row| list.matches(row)).map(endpoint);
+            Ok(Output::list("endpoints", rows, &COLUMNS))
         }
         Command::Backlog { account, limit } => {
             let rows = admin::backlog(&ctl.db, account, limit).await?;
@@ -135,41 +136,43 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
     }
 }
 
-/// What the merchant hears of it is this answer alone, so nobody may rotate again by mistake after it was lost.
+/// The secret is returned only here. If the output is lost, a careless second rotation would end the secret that the
+/// merchant uses, so that needs `--again`.
 async fn rotate_secret(ctl: &Ctl, id: WebhookEndpointId, again: bool) -> Result<Output> {
-    let encryption = ctl.fitting_keys().await?.encryption;
-    let mut act = ctl.act().await?;
-    let rotated = admin::rotate_secret(&mut act, encryption, id, again).await;
-    let refused = matches!(rotated, Err(Error::Conflict(_)));
-    let (account, made) = rotated.map_err(|error| {
+    let encryption = ctl.verified_keys().await?.encryption;
+    let mut tx = ctl.begin().await?;
+    let rotated = admin::rotate_secret(&mut tx, encryption, id, again).await;
+    let still_signs = matches!(rotated, Err(Error::Conflict(_)));
+    let (account, issued) = rotated.map_err(|error| {
         let error = anyhow::Error::new(error);
-        if refused { error.context("not rotated; --again rotates all the same") } else { error }
+        if still_signs { error.context("not rotated; use --again to rotate anyway") } else { error }
     })?;
-    let committed = act.commit(&entry("webhooks.rotate_secret", account, id, json!({}))).await;
+    let committed = tx.commit(&entry("webhooks.rotate_secret", account, id, json!({}))).await;
     committed.with_context(|| {
         format!(
-            "{id} may have been rotated, to a secret that nobody knows; `ctl webhooks list` shows whether a former one signs. Running \
-             this again, with --again, then ends the merchant's present secret at once"
+            "{id} may have been rotated to a secret that was not printed; `ctl webhooks list` shows whether an earlier one signs. \
+             Running this with --again then expires the merchant's current secret at once"
         )
     })?;
-    Ok(Output::new(vec![("id", json!(id)), ("secret", json!(made.secret.expose()))]))
+    Ok(Output::new(vec![("id", json!(id)), ("secret", json!(issued.secret.expose()))]))
 }
 
-/// In batches, each with its record. What was written stays when a later batch fails; a second run goes on after it.
+/// Works in batches, each with its audit record. Committed batches remain if a later one fails; another run can
+/// continue.
 async fn replay(ctl: &Ctl, args: Replay) -> Result<Output> {
-    let wanted = Wanted {
+    let filter = ReplayFilter {
         since: args.since,
         until: args.until,
         events: args.events,
         failed_only: args.failed_only,
         after: args.after,
     };
-    let (account, found) = replayable(&ctl.db, args.endpoint, &wanted).await?;
+    let (account, deliveries) = replayable(&ctl.db, args.endpoint, &filter).await?;
     let mut last = args.after;
-    let batches = found.chunks(if args.dry_run { usize::MAX } else { BATCH });
+    let batches = deliveries.chunks(if args.dry_run { usize::MAX } else { BATCH });
     for batch in batches.filter(|_| !args.dry_run) {
         replay_batch(ctl, account, args.endpoint, batch).await.with_context(|| match last {
-            Some(last) => format!("broken off; go on with --after {last}"),
+            Some(last) => format!("interrupted; continue with --after {last}"),
             None => "nothing was sent".to_owned(),
         })?;
         last = batch.last().copied();
@@ -177,10 +180,10 @@ async fn replay(ctl: &Ctl, args: Replay) -> Result<Output> {
     Ok(Output::new(vec![
         ("endpoint", json!(args.endpoint)),
         ("account", json!(account)),
-        ("events", json!(found.len())),
-        ("replayed", json!(if args.dry_run { 0 } else { found.len() })),
-        ("first", json!(found.first())),
-        ("last", json!(found.last())),
+        ("events", json!(deliveries.len())),
+        ("replayed", json!(if args.dry_run { 0 } else { deliveries.len() })),
+        ("first", json!(deliveries.first())),
+        ("last", json!(deliveries.last())),
     ]))
 }
 
@@ -190,13 +193,13 @@ async fn replay_batch(
     endpoint: WebhookEndpointId,
     batch: &[WebhookDeliveryId],
 ) -> Result<()> {
-    let mut act = ctl.act().await?;
+    let mut tx = ctl.begin().await?;
     for id in batch {
-        deliveries::replay_within(&mut act, account, *id, ctl.clock.now()).await?;
+        deliveries::replay_within(&mut tx, account, *id, ctl.clock.now()).await?;
     }
-    act.wake(queues::WEBHOOKS, endpoint.uuid());
+    tx.wake(queues::WEBHOOKS, endpoint.uuid());
     let detail = json!({"deliveries": batch.len(), "first": batch.first(), "last": batch.last()});
-    act.commit(&entry("webhooks.replay", account, endpoint, detail)).await?;
+    tx.commit(&entry("webhooks.replay", account, endpoint, detail)).await?;
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! `ctl why X`: what an operator has in hand, and what it is.
+//! `ctl why X`: identifies the object that an id, reference or card number belongs to.
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -9,18 +9,18 @@ use serde_json::json;
 
 use crate::inspect::{self, Invoices, Payments};
 use crate::output::Output;
-use crate::{Ctl, instant};
+use crate::{Ctl, timestamp};
 
 #[derive(Args)]
 pub(crate) struct Why {
-    /// An id of ours (pay_…, ref_…, op_…, inv_…, key_…, evt_…), a provider's name for a transaction or our reference for it, a Request-Id
-    /// (req_…), an e-mail address, or the last four digits of a card.
+    /// Any id (pay_…, ref_…, op_…, inv_…, key_…, evt_…), a provider's transaction id or our reference for it, a
+    /// Request-Id (req_…), an e-mail address, or the last four digits of a card.
     what: String,
-    /// In this account alone (acct_…): a search by the digits of a card then reaches further back.
+    /// Only in this account (acct_…). A search by card digits then reaches further back.
     #[arg(long)]
     account: Option<AccountId>,
-    /// Of a card: in payments from before this, such as 2026-11-21T00:00:00Z.
-    #[arg(long, value_parser = instant)]
+    /// For card digits: only payments before this time, such as 2026-11-21T00:00:00Z.
+    #[arg(long, value_parser = timestamp)]
     before: Option<Timestamp>,
 }
 
@@ -43,17 +43,17 @@ pub(crate) async fn run(ctl: &Ctl, args: Why) -> Result<Output> {
     let within = Within { account: args.account, before: args.before };
     let Findings { found, searched_back_to } = find::find(&ctl.db, &args.what, within).await?;
     if found.is_empty() {
-        let reached =
-            searched_back_to.map(|at| format!(" in payments since {at}; --account or --before search others"));
-        bail!("nothing is known by that{}", reached.unwrap_or_default());
+        let range = searched_back_to
+            .map(|at| format!(" in payments since {at}; use --account or --before to search older payments"));
+        bail!("nothing matches{}", range.unwrap_or_default());
     }
     let output = Output::rows("found", &found, &COLUMNS)?.and(vec![("searched_back_to", json!(searched_back_to))]);
-    // Of one payment, or of one invoice, all there is to say.
-    let payment = found[0].payment.filter(|id| found.iter().all(|one| one.payment == Some(*id)));
+    // Add the details if everything found belongs to one payment, or is one invoice.
+    let payment = found[0].payment.filter(|id| found.iter().all(|row| row.payment == Some(*id)));
     let invoice = found[0].id.parse::<InvoiceId>().ok().filter(|_| found.len() == 1);
     Ok(match (invoice, payment) {
-        (Some(id), _) => output.and(inspect::invoices(ctl, Invoices::Why { id }).await?.into_facts()),
-        (None, Some(id)) => output.and(inspect::payments(ctl, Payments::Show { id }).await?.into_facts()),
+        (Some(id), _) => output.and(inspect::invoices(ctl, Invoices::Why { id }).await?.into_fields()),
+        (None, Some(id)) => output.and(inspect::payments(ctl, Payments::Show { id }).await?.into_fields()),
         (None, None) => output,
     })
 }

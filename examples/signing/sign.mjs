@@ -1,4 +1,4 @@
-// Makes a customer with a live key: the request is signed with RFC 9421 by the public library http-message-signatures.
+// Creates a customer with a live key. The requests are signed (RFC 9421) with the public library http-message-signatures.
 //
 //     npm install
 //     API_URL=… SECRET_KEY=svc_sk_live_… KEY_ID=key_… SIGNING_SECRET=svc_ss_… node sign.mjs
@@ -8,10 +8,10 @@ import { createSigner, httpbis } from "http-message-signatures";
 
 const { API_URL, SECRET_KEY, KEY_ID, SIGNING_SECRET } = process.env;
 
-// The signing secret's characters, as they were shown, are the key.
+// The key is the text of the signing secret, not decoded.
 const key = createSigner(Buffer.from(SIGNING_SECRET), "hmac-sha256", KEY_ID);
 
-/** Signs a request and sends it, just as it was signed. */
+/** Signs a request and sends it unchanged. */
 async function send(method, path, body, idempotencyKey) {
   const headers = { Authorization: `Bearer ${SECRET_KEY}` };
   const fields = ["@method", "@path", "@query"];
@@ -31,17 +31,17 @@ async function send(method, path, body, idempotencyKey) {
       key,
       fields,
       params: ["created", "keyid", "nonce", "alg"],
-      // A nonce is accepted once: a new one for each request, and for each retry.
+      // A nonce is accepted once, so each request and each retry needs a new one.
       paramValues: { nonce: randomBytes(16).toString("base64url") },
     },
     { method, url, headers },
   );
-  // Why 40 s: docs/api.md, Time limits of a client.
+  // For the timeout see docs/api.md, Time limits of a client.
   return fetch(url, { method, headers: signed.headers, body: data, signal: AbortSignal.timeout(40_000) });
 }
 
 const listed = await send("GET", "/v1/payments?limit=1");
 console.log(listed.status, await listed.text());
-const made = await send("POST", "/v1/customers", { email: "ada@example.com" }, randomBytes(8).toString("hex"));
-console.log(made.status, await made.text());
-process.exit(listed.ok && made.ok ? 0 : 1);
+const created = await send("POST", "/v1/customers", { email: "ada@example.com" }, randomBytes(8).toString("hex"));
+console.log(created.status, await created.text());
+process.exit(listed.ok && created.ok ? 0 : 1);

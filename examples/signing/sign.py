@@ -1,4 +1,4 @@
-"""Makes a customer with a live key: the request is signed with RFC 9421 by the public library http-message-signatures.
+"""Creates a customer with a live key. The requests are signed (RFC 9421) with the public library http-message-signatures.
 
     pip install -r requirements.txt
     API_URL=… SECRET_KEY=svc_sk_live_… KEY_ID=key_… SIGNING_SECRET=svc_ss_… python sign.py
@@ -14,7 +14,7 @@ from http_message_signatures import HTTPMessageSigner, HTTPSignatureKeyResolver,
 
 
 class SigningSecret(HTTPSignatureKeyResolver):
-    """The signing secret's characters, as they were shown, are the key."""
+    """The key is the text of the signing secret, not decoded."""
 
     def resolve_private_key(self, key_id):
         return os.environ["SIGNING_SECRET"].encode()
@@ -24,7 +24,7 @@ class SigningSecret(HTTPSignatureKeyResolver):
 
 
 def send(method, path, body=None, idempotency_key=None):
-    """Signs a request and sends it, just as it was signed."""
+    """Signs a request and sends it unchanged."""
     headers = {"Authorization": f"Bearer {os.environ['SECRET_KEY']}"}
     covered = ["@method", "@path", "@query"]
     data = None
@@ -37,12 +37,12 @@ def send(method, path, body=None, idempotency_key=None):
 
     request = requests.Request(method, os.environ["API_URL"] + path, headers=headers, data=data).prepare()
     signer = HTTPMessageSigner(signature_algorithm=algorithms.HMAC_SHA256, key_resolver=SigningSecret())
-    # A nonce is accepted once: a new one for each request, and for each retry.
+    # A nonce is accepted once, so each request and each retry needs a new one.
     nonce = secrets.token_urlsafe(16)
-    # Given the body, the library adds its Content-Digest (RFC 9530) and covers it.
+    # Given the body, the library adds a Content-Digest (RFC 9530) and signs it.
     signer.sign(request, key_id=os.environ["KEY_ID"], covered_component_ids=covered, nonce=nonce, body=data)
     with requests.Session() as session:
-        # Why 40 s: docs/api.md, Time limits of a client.
+        # For the timeout see docs/api.md, Time limits of a client.
         return session.send(request, timeout=40)
 
 

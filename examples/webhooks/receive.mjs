@@ -1,4 +1,4 @@
-// Hears of events: each delivery is verified by the public library standardwebhooks before it is believed.
+// Receives events. The public library standardwebhooks verifies each delivery first.
 //
 //     npm install
 //     WEBHOOK_SECRET=whsec_… PORT=8000 node receive.mjs
@@ -11,7 +11,7 @@ const webhook = new Webhook(process.env.WEBHOOK_SECRET);
 const server = createServer(async (request, response) => {
   let event;
   try {
-    // The bytes as they came: another rendering of the same JSON has another signature.
+    // Verify the received bytes: reformatted JSON would not match the signature.
     const chunks = [];
     for await (const chunk of request) chunks.push(chunk);
     event = webhook.verify(Buffer.concat(chunks).toString(), request.headers);
@@ -19,8 +19,8 @@ const server = createServer(async (request, response) => {
     response.writeHead(400).end();
     return;
   }
-  // Here goes what must be done at once: note the event, under its id, for it may come more than once. What takes time is
-  // done after the answer, which has to come within 15 seconds.
+  // Store the event by its id, because it may be delivered more than once. Do anything slow after the response, which is due
+  // within 15 seconds.
   console.log(event.type, event.id);
   response.writeHead(204).end();
 });

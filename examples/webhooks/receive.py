@@ -1,4 +1,4 @@
-"""Hears of events: each delivery is verified by the public library standardwebhooks before it is believed.
+"""Receives events. The public library standardwebhooks verifies each delivery first.
 
     pip install -r requirements.txt
     WEBHOOK_SECRET=whsec_… PORT=8000 python receive.py
@@ -13,23 +13,23 @@ webhook = Webhook(os.environ["WEBHOOK_SECRET"])
 
 
 class Receiver(BaseHTTPRequestHandler):
-    # Connections are kept, which saves both sides the making of new ones.
+    # Keeps connections open between deliveries.
     protocol_version = "HTTP/1.1"
 
     def do_POST(self):
-        # The bytes as they came: another rendering of the same JSON has another signature.
+        # Verify the received bytes: reformatted JSON would not match the signature.
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         try:
             event = webhook.verify(body, dict(self.headers))
         except (WebhookVerificationError, ValueError):
-            self.answer(400)
+            self.respond(400)
             return
-        # Here goes what must be done at once: note the event, under its id, for it may come more than once. What takes
-        # time is done after the answer, which has to come within 15 seconds.
+        # Store the event by its id, because it may be delivered more than once. Do anything slow after the response, which is
+        # due within 15 seconds.
         print(event["type"], event["id"], flush=True)
-        self.answer(204)
+        self.respond(204)
 
-    def answer(self, status):
+    def respond(self, status):
         self.send_response(status)
         if status != 204:
             self.send_header("Content-Length", "0")

@@ -1,47 +1,46 @@
-//! Amounts: decimals with at most two places, kept as whole hundredths. No float is ever near them.
+//! Amounts: decimals with at most two places, stored as integers in minor units. No floating point is involved.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Whole digits at most.
+/// Maximum number of digits before the decimal point.
 const MAX_DIGITS: usize = 12;
 
-/// Money in hundredths of the major unit; all currencies of the gateway have two places.
+/// Money in minor units; every currency of the gateway has two decimal places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Amount(i64);
 
-/// What was sent as an amount is none.
+/// The text is not a valid amount.
 #[derive(Debug)]
-pub struct NotAnAmount;
+pub struct InvalidAmount;
 
 impl Amount {
-    /// Nothing.
     pub const ZERO: Self = Self(0);
 
-    /// So many hundredths.
-    pub const fn hundredths(hundredths: i64) -> Self {
-        Self(hundredths)
+    /// From minor units.
+    pub const fn from_minor(minor: i64) -> Self {
+        Self(minor)
     }
 
-    /// In hundredths.
+    /// In minor units.
     pub const fn get(self) -> i64 {
         self.0
     }
 }
 
 impl FromStr for Amount {
-    type Err = NotAnAmount;
+    type Err = InvalidAmount;
 
-    /// Digits, and perhaps a point with one or two more. No sign, no exponent, no grouping.
-    fn from_str(text: &str) -> Result<Self, NotAnAmount> {
+    /// Digits, optionally followed by a point and one or two digits. No sign, exponent or grouping.
+    fn from_str(text: &str) -> Result<Self, InvalidAmount> {
         let (whole, places) = text.split_once('.').unwrap_or((text, "0"));
-        let digits = |text: &str, most: usize| {
-            (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+        let digits = |text: &str, max: usize| {
+            (1..=max).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
         };
         if !digits(whole, MAX_DIGITS) || !digits(places, 2) {
-            return Err(NotAnAmount);
+            return Err(InvalidAmount);
         }
-        format!("{whole}{places:0<2}").parse().map(Self).map_err(|_| NotAnAmount)
+        format!("{whole}{places:0<2}").parse().map(Self).map_err(|_| InvalidAmount)
     }
 }
 
@@ -51,7 +50,7 @@ impl fmt::Display for Amount {
     }
 }
 
-/// A JSON number with exactly two places.
+/// A JSON number with exactly two decimal places.
 impl serde::Serialize for Amount {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let number = serde_json::value::RawValue::from_string(self.to_string());
@@ -66,7 +65,7 @@ mod tests {
     use testkit::fuzz::{check, mutated, texts};
 
     #[test]
-    fn amounts_are_decimals_with_two_places_at_most() {
+    fn amounts_have_at_most_two_decimal_places() {
         let read = [
             ("133.24", 13_324),
             ("133.2", 13_320),
@@ -76,8 +75,8 @@ mod tests {
             ("007.10", 710),
             ("999999999999.99", 99_999_999_999_999),
         ];
-        for (text, hundredths) in read {
-            assert_eq!(text.parse::<Amount>().expect(text).get(), hundredths, "{text}");
+        for (text, minor) in read {
+            assert_eq!(text.parse::<Amount>().expect(text).get(), minor, "{text}");
         }
         let none = [
             "",
@@ -106,25 +105,25 @@ mod tests {
 
     #[test]
     fn amounts_are_printed_exactly() {
-        for (hundredths, text) in
+        for (minor, text) in
             [(0, "0.00"), (1, "0.01"), (13_320, "133.20"), (99_999_999_999_999, "999999999999.99")]
         {
-            assert_eq!(Amount::hundredths(hundredths).to_string(), text);
-            let json = serde_json::to_string(&Amount::hundredths(hundredths)).expect("JSON");
+            assert_eq!(Amount::from_minor(minor).to_string(), text);
+            let json = serde_json::to_string(&Amount::from_minor(minor)).expect("JSON");
             assert_eq!(json, text);
         }
     }
 
     #[test]
-    fn every_amount_is_read_as_it_is_printed() {
-        check(0..=99_999_999_999_999i64, |hundredths| {
-            let amount = Amount::hundredths(hundredths);
+    fn printed_amounts_parse_to_the_same_amount() {
+        check(0..=99_999_999_999_999i64, |minor| {
+            let amount = Amount::from_minor(minor);
             assert_eq!(amount.to_string().parse::<Amount>().expect("ours"), amount);
         });
     }
 
     #[test]
-    fn what_is_read_as_an_amount_is_what_it_says() {
+    fn parsed_amounts_equal_their_text() {
         check(prop_oneof![mutated("133.24"), mutated("999999999999.99"), texts()], |text| {
             let Ok(amount) = text.parse::<Amount>() else { return };
             assert!((0..=99_999_999_999_999).contains(&amount.get()), "{text}");

@@ -1,4 +1,4 @@
-//! What every request has at hand.
+//! State shared by all requests, and the deadline of one request.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,77 +7,76 @@ use common::clock::Clock;
 use sqlx::PgPool;
 use tokio_util::task::TaskTracker;
 
-use crate::accounts::Vaulting;
+use crate::accounts::CryptoKeys;
 use crate::acquirer::Acquirer;
 use crate::failure::{Failure, Result};
-use crate::http::pulse::Pulse;
 use crate::http::rate_limits::RateLimits;
+use crate::http::stall_detector::StallDetector;
 use crate::mail::Mailer;
 
 /// Shared by all requests; cheap to clone.
 #[derive(Clone)]
 pub struct App {
-    /// Where the schema `gateway` is.
+    /// The database with the schema `gateway`.
     pub db: PgPool,
-    /// Who moves the money.
     pub acquirer: Acquirer,
-    /// What hashes and encrypts.
-    pub vaulting: Vaulting,
-    /// The time.
+    /// The keys that hash and encrypt.
+    pub crypto: CryptoKeys,
     pub clock: Clock,
-    /// How the outside names this service, without a slash at the end.
+    /// The public base URL of this service, without a trailing slash.
     pub public_url: Arc<str>,
-    /// Who sends receipts; without one none is made.
+    /// Sends receipts. Without it no receipts are created.
     pub mailer: Option<Mailer>,
-    /// Limits to requests of browsers and to attempts that fail.
+    /// Limits on browser requests and on failed authentication attempts.
     pub rate_limits: Arc<RateLimits>,
-    /// Requests under way. They go on when their caller hangs up, and the process waits for them.
+    /// Requests in progress. They continue when the client disconnects, and shutdown waits for them.
     pub work: TaskTracker,
-    /// Whether this process was stopped a while.
-    pub pulse: Pulse,
+    /// Detects that this process was suspended.
+    pub stall_detector: StallDetector,
 }
 
-/// From the head of a request to the commit of what it enters. The database ends a transaction that was left open for
-/// [`OPEN_AT_MOST`]; a head may have lain unread for as long as a pause that the pulse lets pass, and behind another request
-/// for a second. Nothing of a request comes into being later than all of these together, which is ten seconds.
-const ENTERS_WITHIN: Duration = Duration::from_secs(5);
-/// How long a transaction that enters something may lie open untouched.
-pub const OPEN_AT_MOST: &str = "2s";
-/// How long it may wait for another's lock.
-pub const WAITS_AT_MOST: &str = "3s";
+/// From the request head to the commit that enters the transaction. On top of it come [`IDLE_TIMEOUT`], after which
+/// Postgres aborts an open transaction, the longest pause that the stall detector tolerates while a request head waits
+/// in a socket, and one second behind an earlier request on the same connection. Together that is ten seconds: no
+/// request takes effect later.
+const ENTRY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the transaction that enters a request may stay idle (`idle_in_transaction_session_timeout`).
+pub const IDLE_TIMEOUT: &str = "2s";
+/// How long it may wait for a lock (`lock_timeout`).
+pub const LOCK_TIMEOUT: &str = "3s";
 
-/// The time that a request has left to begin.
+/// The time by which a request must be entered.
 #[derive(Clone, Copy, Debug)]
-pub struct Lifetime {
-    begun: Instant,
-    ends: Instant,
+pub struct Deadline {
+    started: Instant,
+    expires: Instant,
 }
 
-impl Lifetime {
-    /// Of a request that has just come.
-    pub fn begins() -> Self {
-        let begun = Instant::now();
-        Self { begun, ends: begun + ENTERS_WITHIN }
+impl Deadline {
+    /// Starts with the arrival of a request.
+    pub fn start() -> Self {
+        let started = Instant::now();
+        Self { started, expires: started + ENTRY_TIMEOUT }
     }
 
-    /// The same with no more than so much left from now on, if its caller wants that.
-    pub fn at_most(self, left: Duration) -> Self {
-        Self { ends: self.ends.min(Instant::now() + left), ..self }
+    /// The same deadline, at most `left` from now.
+    pub fn capped_at(self, left: Duration) -> Self {
+        Self { expires: self.expires.min(Instant::now() + left), ..self }
     }
 
-    /// Whether it is still time. Asked last before a commit.
+    /// Checked last before a commit.
     ///
     /// # Errors
-    /// [`Failure::NotEntered`] once it is not.
+    /// [`Failure::NotEntered`] once the deadline has passed.
     pub fn check(self) -> Result<()> {
-        match Instant::now() < self.ends {
+        match Instant::now() < self.expires {
             true => Ok(()),
-            false => Err(Failure::NotEntered("it could not be begun in time, and nothing was entered")),
+            false => Err(Failure::NotEntered("the request could not be entered in time; nothing was entered")),
         }
     }
 
-    /// How long it has taken so far.
+    /// Time since the request arrived.
     pub fn elapsed(self) -> Duration {
-        self.begun.elapsed()
+        self.started.elapsed()
     }
 }

@@ -1,10 +1,10 @@
-//! What the gateway is told by its environment. Every variable is read once, at start.
+//! The gateway's environment variables. Each is read once, at start.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use common::config::{ConfigError, NO_KEY, NO_KEYS, NO_URL, http_url, listed, number_or, optional, parsed, rate};
+use common::config::{ConfigError, INVALID_KEY, INVALID_KEYS, INVALID_URL, http_url, listed, number_or, optional, parsed, rate};
 use common::crypto::{EncryptionKey, Pepper, Secret};
 use lettre::message::Mailbox;
 use url::Url;
@@ -13,7 +13,7 @@ use crate::cards::KeyRing;
 use crate::http::rate_limits::Rates;
 use crate::mail::Mailer;
 
-/// `GATEWAY_BIND`: the address that merchants and browsers reach.
+/// `GATEWAY_BIND`: the address that merchants and browsers connect to.
 ///
 /// # Errors
 /// It is missing or not `host:port`.
@@ -21,15 +21,15 @@ pub fn bind() -> Result<SocketAddr, ConfigError> {
     parsed("GATEWAY_BIND", "is not an address such as 0.0.0.0:8090", |text| text.parse().ok())
 }
 
-/// `GATEWAY_PUBLIC_URL`: how the outside world names this service, without a slash at the end.
+/// `GATEWAY_PUBLIC_URL`: the public base URL of this service, without a trailing slash.
 ///
 /// # Errors
 /// It is missing or does not begin with http:// or https://.
 pub fn public_url() -> Result<String, ConfigError> {
-    parsed("GATEWAY_PUBLIC_URL", NO_URL, http_url)
+    parsed("GATEWAY_PUBLIC_URL", INVALID_URL, http_url)
 }
 
-/// `GATEWAY_DATABASE_URL`: where Postgres is, as the role of the gateway; `DATABASE_URL` if not set.
+/// `GATEWAY_DATABASE_URL`: the database, with the gateway's role; defaults to `DATABASE_URL`.
 ///
 /// # Errors
 /// Neither is set.
@@ -37,34 +37,34 @@ pub fn database_url() -> Result<Secret<String>, ConfigError> {
     role_url()?.map_or_else(common::config::database_url, Ok)
 }
 
-/// `GATEWAY_DATABASE_URL` alone: whom `gateway migrate` lets in.
+/// `GATEWAY_DATABASE_URL` alone: names the role to which `gateway migrate` grants access.
 ///
 /// # Errors
-/// It is given twice, or its file cannot be read.
+/// It is set twice, or its file cannot be read.
 pub fn role_url() -> Result<Option<Secret<String>>, ConfigError> {
     Ok(optional("GATEWAY_DATABASE_URL")?.map(Secret::new))
 }
 
-/// `GATEWAY_CARD_KEY`: 64 hexadecimal digits that encrypt card numbers and secret keys at rest; and `GATEWAY_OLD_CARD_KEYS`:
-/// others, with commas between them, that only decrypt.
+/// `GATEWAY_CARD_KEY`: 64 hexadecimal digits that encrypt card numbers and secret keys at rest;
+/// `GATEWAY_OLD_CARD_KEYS`: earlier keys, separated by commas, that only decrypt.
 ///
 /// # Errors
 /// The first is missing, or any is malformed.
 pub fn card_keys() -> Result<KeyRing, ConfigError> {
-    let current = parsed("GATEWAY_CARD_KEY", NO_KEY, EncryptionKey::from_hex)?;
-    Ok(KeyRing::new(current, listed("GATEWAY_OLD_CARD_KEYS", NO_KEYS, EncryptionKey::from_hex)?))
+    let current = parsed("GATEWAY_CARD_KEY", INVALID_KEY, EncryptionKey::from_hex)?;
+    Ok(KeyRing::new(current, listed("GATEWAY_OLD_CARD_KEYS", INVALID_KEYS, EncryptionKey::from_hex)?))
 }
 
-/// `GATEWAY_PEPPER`: 64 hexadecimal digits under which API keys, proxy numbers and fingerprints of cards are hashed.
+/// `GATEWAY_PEPPER`: 64 hexadecimal digits for the keyed hashes of API keys, proxy numbers and card fingerprints.
 ///
 /// # Errors
 /// It is missing or malformed.
 pub fn pepper() -> Result<Pepper, ConfigError> {
-    parsed("GATEWAY_PEPPER", NO_KEY, Pepper::from_hex)
+    parsed("GATEWAY_PEPPER", INVALID_KEY, Pepper::from_hex)
 }
 
-/// `GATEWAY_ACQUIRER_DELAY_MS`: how long the simulated acquirer takes, 0 if not set. Half of it passes before it has booked
-/// anything, and half before it answers.
+/// `GATEWAY_ACQUIRER_DELAY_MS`: how long the simulated acquirer takes, 0 by default. Half of it passes before it
+/// records the request and half before it responds.
 ///
 /// # Errors
 /// It is not a number.
@@ -72,12 +72,12 @@ pub fn acquirer_delay() -> Result<Duration, ConfigError> {
     number_or("GATEWAY_ACQUIRER_DELAY_MS", 0).map(Duration::from_millis)
 }
 
-/// `GATEWAY_PUBLIC_RATE`: requests a second that one address may send to what browsers use, 20 if not set. `GATEWAY_FAILURE_RATE`:
-/// attempts a second of one address that may fail, 10 if not set. `GATEWAY_USER_FAILURE_RATE`: attempts a minute at one user name
-/// that may fail, wherever they come from, 60 if not set.
+/// `GATEWAY_PUBLIC_RATE`: browser requests per second from one address, 20 by default. `GATEWAY_FAILURE_RATE`: failed
+/// attempts per second from one address, 10 by default. `GATEWAY_USER_FAILURE_RATE`: failed attempts per minute for one
+/// user name from any address, 60 by default.
 ///
 /// # Errors
-/// One of them is not a number from 1 on.
+/// One of them is not a number of 1 or more.
 pub fn rates() -> Result<Rates, ConfigError> {
     Ok(Rates {
         browsers: rate("GATEWAY_PUBLIC_RATE", 20)?,
@@ -86,19 +86,19 @@ pub fn rates() -> Result<Rates, ConfigError> {
     })
 }
 
-/// How receipts leave: `GATEWAY_SMTP_URL`, or `GATEWAY_MAIL_FOLDER`, from `GATEWAY_MAIL_FROM`; none if neither is set. An empty
-/// variable is not set.
+/// How receipts are sent: by `GATEWAY_SMTP_URL` or into `GATEWAY_MAIL_FOLDER`, from `GATEWAY_MAIL_FROM`; `None` if
+/// neither is set. An empty variable counts as not set.
 ///
 /// # Errors
-/// Both are set, or one is malformed, or a password would go in clear, or the sender's address is missing.
+/// Both are set, one is malformed, a password would be sent without TLS, or the sender's address is missing.
 pub fn mailer() -> Result<Option<Mailer>, ConfigError> {
     const URL: &str = "GATEWAY_SMTP_URL";
     let wrong = |problem| ConfigError { name: URL, problem };
     match (optional(URL)?, optional("GATEWAY_MAIL_FOLDER")?) {
         (None, None) => Ok(None),
-        (Some(_), Some(_)) => Err(wrong("is set beside GATEWAY_MAIL_FOLDER")),
+        (Some(_), Some(_)) => Err(wrong("must not be set together with GATEWAY_MAIL_FOLDER")),
         (None, Some(folder)) => Ok(Some(Mailer::folder(PathBuf::from(folder), mail_from()?))),
-        (Some(url), None) if tells_a_password(&url) => Err(wrong("sends a password in clear: add ?tls=required")),
+        (Some(url), None) if sends_password_in_clear(&url) => Err(wrong("would send the password without TLS; add ?tls=required")),
         (Some(url), None) => {
             let mailer = Mailer::smtp(&url, mail_from()?);
             mailer.map(Some).ok_or(wrong("is not a URL such as smtp://user:password@host:587?tls=required"))
@@ -110,8 +110,8 @@ fn mail_from() -> Result<Mailbox, ConfigError> {
     parsed("GATEWAY_MAIL_FROM", "is not an address such as Shop <shop@example.com>", |text| text.parse().ok())
 }
 
-/// Whether a URL would have its password sent where TLS is not sure.
-fn tells_a_password(url: &str) -> bool {
+/// Whether the URL has a password and does not guarantee TLS.
+fn sends_password_in_clear(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| {
         let safe = url.scheme() == "smtps" || url.query_pairs().any(|pair| pair == ("tls".into(), "required".into()));
         url.password().is_some() && !safe
@@ -123,15 +123,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passwords_go_by_tls_alone() {
-        for (url, tells) in [
+    fn passwords_are_sent_only_over_tls() {
+        for (url, insecure) in [
             ("smtp://mail.example.com", false),
             ("smtp://u:p@mail.example.com", true),
             ("smtp://u:p@mail.example.com?tls=opportunistic", true),
             ("smtp://u:p@mail.example.com:587?tls=required", false),
             ("smtps://u:p@mail.example.com", false),
         ] {
-            assert_eq!(tells_a_password(url), tells, "{url}");
+            assert_eq!(sends_password_in_clear(url), insecure, "{url}");
         }
     }
 }

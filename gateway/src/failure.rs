@@ -1,82 +1,51 @@
-//! Why a request was not done: the codes of the contract, and two cases that it has no code for.
+//! Why a request did not succeed: the contract's codes, and cases for which the contract has no code.
 
 use std::borrow::Cow;
 
-/// The codes of docs/gateway.md, Codes. The two that mean success are none of them.
+/// The error codes of docs/gateway.md, Codes. The two success codes are not among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// 01
     Username,
-    /// 02
     Card,
-    /// 03
     Expiry,
-    /// 04
     Name,
-    /// 05
     Country,
-    /// 06
     Email,
-    /// 07
     Amount,
-    /// 08
     CurrencyMissing,
-    /// 09
     ApiKey,
-    /// 10
     CurrencyNotAllowed,
-    /// 11
     LoadBalancer,
-    /// 12
     TransactionId,
-    /// 13
     RefundVoided,
-    /// 14
     RefundExceeds,
-    /// 15
     CaptureNotPossible,
-    /// 16
     VoidNotPossible,
-    /// 17
     SaleLimit,
-    /// 18
     MonthlyLimit,
-    /// 19
     TransactionLimit,
-    /// 20
     AddressLimit,
-    /// 21
     Profanity,
-    /// 22
     Address,
-    /// 23
     Date,
-    /// 24
     TransactionType,
-    /// 25
     TransactionStatus,
-    /// 26
     Duplicate,
-    /// A1
     EntryFailed,
-    /// A2
     UpdateFailed,
-    /// P1
     Page,
-    /// UN
     Unknown,
-    /// F
     Declined,
 }
 
 impl Code {
-    /// As it is answered.
+    /// As sent in the response.
     pub const fn code(self) -> &'static str {
         self.entry().0
     }
 
-    /// What it means, in the contract's words.
-    pub const fn meaning(self) -> &'static str {
+    /// The contract's text.
+    pub const fn description(self) -> &'static str {
         self.entry().1
     }
 
@@ -116,61 +85,61 @@ impl Code {
         }
     }
 
-    /// A refusal in the contract's words.
+    /// A refusal with the contract's text.
     pub const fn refuse(self) -> Failure {
-        Failure::Refused(self, Cow::Borrowed(self.meaning()))
+        Failure::Refused(self, Cow::Borrowed(self.description()))
     }
 
-    /// A refusal that says more.
+    /// A refusal with the contract's text and a detail.
     pub fn because(self, more: &str) -> Failure {
-        Failure::Refused(self, format!("{}: {more}", self.meaning()).into())
+        Failure::Refused(self, format!("{}: {more}", self.description()).into())
     }
 }
 
-/// Why there is no success to answer.
+/// Why a request did not succeed.
 #[derive(Debug)]
 pub enum Failure {
-    /// A code of the contract, and its description.
+    /// A code of the contract with its description.
     Refused(Code, Cow<'static, str>),
-    /// Nothing was entered and nothing will be: the database is away, or the request came too late. Safe to repeat.
+    /// Nothing was entered and nothing will be: the database is unavailable or the request came too late. Safe to
+    /// repeat.
     NotEntered(&'static str),
-    /// Too many requests of a browser, or attempts that failed: it was not looked at.
+    /// A rate limit was exceeded, so the request was not processed.
     TooMany {
-        /// When to come again.
+        /// When to retry.
         seconds: u64,
     },
-    /// A transaction may have been entered, and its end is not known.
+    /// A transaction may have been entered, and its outcome is not known.
     Unknown,
 }
 
-/// What came of a request.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl Failure {
-    /// A field that has no code of its own is missing or unusable.
+    /// A field that has no code of its own is missing or invalid.
     pub fn field(name: &str, problem: &str) -> Self {
         Code::EntryFailed.because(&format!("{name} {problem}"))
     }
 
-    /// The code by which the contract would have it told, given what the request would have done.
-    pub fn told(self, otherwise: Code) -> (Code, Cow<'static, str>) {
+    /// Code and description of the response. `fallback` is the operation's code for a request that was not entered.
+    pub fn describe(self, fallback: Code) -> (Code, Cow<'static, str>) {
         match self {
             Self::Refused(code, description) => (code, description),
-            Self::NotEntered(why) => (otherwise, format!("{}: {why}", otherwise.meaning()).into()),
+            Self::NotEntered(why) => (fallback, format!("{}: {why}", fallback.description()).into()),
             Self::TooMany { seconds } => {
                 (Code::Unknown, format!("Too many requests; nothing was entered. Try again in {seconds} s").into())
             }
             Self::Unknown => {
-                (Code::Unknown, "Unknown error: the outcome is not known yet; the report will tell it".into())
+                (Code::Unknown, "Unknown error: the outcome is not known yet; check the report".into())
             }
         }
     }
 }
 
-/// A failure before anything was committed. After that, whoever meets one says [`Failure::Unknown`].
+/// Only for failures before a commit. After one, the caller must return [`Failure::Unknown`].
 impl From<sqlx::Error> for Failure {
     fn from(error: sqlx::Error) -> Self {
-        tracing::error!(%error, "the database failed a request before anything was entered");
-        Self::NotEntered("the gateway cannot take it now, and nothing was entered")
+        tracing::error!(%error, "a database error failed a request before anything was entered");
+        Self::NotEntered("the gateway cannot process the request now; nothing was entered")
     }
 }

@@ -1,4 +1,4 @@
-//! Ids: ULIDs, kept as `uuid`. A transaction's is printed as its 26 characters; an account's is never printed.
+//! Ids: ULIDs stored as `uuid`. A transaction id is printed in its 26 characters; an account id is never printed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,35 +12,32 @@ fn new_ulid(now: Timestamp) -> Uuid {
     Uuid::from_bytes(Ulid::from_parts(now.as_millisecond().unsigned_abs(), random).to_bytes())
 }
 
-/// A transaction, by the name that callers know it by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
 #[sqlx(transparent)]
 pub struct TransactionId(Uuid);
 
-/// A merchant's account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
 #[sqlx(transparent)]
 pub struct AccountId(Uuid);
 
 impl TransactionId {
-    /// A new one, ordered by `now` to the millisecond and random below it.
+    /// Ordered by `now` to the millisecond, random below that.
     pub fn new(now: Timestamp) -> Self {
         Self(new_ulid(now))
     }
 
-    /// As Postgres and the acquirer know it.
+    /// As stored in Postgres and sent to the acquirer.
     pub const fn uuid(self) -> Uuid {
         self.0
     }
 }
 
 impl AccountId {
-    /// A new one.
     pub fn new(now: Timestamp) -> Self {
         Self(new_ulid(now))
     }
 
-    /// As Postgres knows it.
+    /// As stored in Postgres.
     pub const fn uuid(self) -> Uuid {
         self.0
     }
@@ -64,17 +61,17 @@ impl fmt::Display for TransactionId {
     }
 }
 
-/// What was sent as a transaction's id is none.
+/// The text is not a transaction id.
 #[derive(Debug)]
-pub struct NotAnId;
+pub struct InvalidId;
 
 impl FromStr for TransactionId {
-    type Err = NotAnId;
+    type Err = InvalidId;
 
-    /// Only the form we print is one: a transaction has a single spelling.
-    fn from_str(text: &str) -> Result<Self, NotAnId> {
-        let ulid = Ulid::from_string(text).map_err(|_| NotAnId)?;
-        if ulid.to_string() == text { Ok(Self(Uuid::from_bytes(ulid.to_bytes()))) } else { Err(NotAnId) }
+    /// Accepts only the printed form, so that a transaction id has a single spelling.
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        let ulid = Ulid::from_string(text).map_err(|_| InvalidId)?;
+        if ulid.to_string() == text { Ok(Self(Uuid::from_bytes(ulid.to_bytes()))) } else { Err(InvalidId) }
     }
 }
 
@@ -84,7 +81,7 @@ mod tests {
     use testkit::fuzz::{check, mutated};
 
     #[test]
-    fn a_transaction_has_one_spelling() {
+    fn a_transaction_id_has_one_spelling() {
         let now = Timestamp::from_millisecond(1_800_000_000_000).expect("in range");
         let id = TransactionId::new(now);
         let text = id.to_string();
@@ -97,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn no_changed_name_is_the_same_transaction() {
+    fn a_changed_text_is_never_the_same_transaction_id() {
         let id = TransactionId::new(Timestamp::from_millisecond(1_800_000_000_000).expect("in range"));
         check(mutated(id.to_string()), |text| {
             if let Ok(read) = text.parse::<TransactionId>() {

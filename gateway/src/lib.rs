@@ -1,6 +1,6 @@
-//! The card gateway: a product of its own beside the payments API, and the only program that sees card numbers. It is reached
-//! over HTTP alone, keeps its rows in a schema of its own, and shares no more with the rest than the foundations of `common`.
-//! docs/gateway.md says what it promises.
+//! The card gateway: a separate product beside the payments API and the only program that handles card numbers. Clients
+//! reach it over HTTP only, its tables live in their own schema, and it shares only the foundation modules of `common`.
+//! docs/gateway.md is its contract.
 
 pub mod accounts;
 pub mod acquirer;

@@ -1,4 +1,4 @@
-//! The card gateway. `gateway --help` says what it does.
+//! The card gateway. See `gateway --help`.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ async fn main() -> ExitCode {
     match gateway::commands::run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            common::console::complain(format_args!("gateway: {error:#}"));
+            common::console::print_error(format_args!("gateway: {error:#}"));
             ExitCode::FAILURE
         }
     }

@@ -1,13 +1,14 @@
-//! The schema, as forward-only migrations that are built into the binary.
+//! The schema as forward-only migrations, embedded in the binary.
 
 use anyhow::Result;
 use sqlx::migrate::Migrator;
 
-/// The schema's name and the table that notes what was applied stand in `sqlx.toml`.
+/// `sqlx.toml` names the schema and the table of applied migrations.
 static MIGRATOR: Migrator = sqlx::migrate!("./migrations");
 
-/// What the gateway does: its own schema alone. Its audit log can be read and added to.
-const GATEWAY: &[&str] = &[
+/// Full access to the gateway's own schema, except that the audit log is append-only and the migrations table
+/// read-only.
+const GRANTS: &[&str] = &[
     "GRANT USAGE ON SCHEMA gateway TO {role}",
     "REVOKE ALL ON ALL TABLES IN SCHEMA gateway FROM {role}",
     "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA gateway TO {role}",
@@ -16,14 +17,14 @@ const GATEWAY: &[&str] = &[
     "REVOKE INSERT, UPDATE, DELETE ON gateway._sqlx_migrations FROM {role}",
 ];
 
-/// Brings the schema `gateway` up, as the owner of the database at `owner`, and lets the role of `gateway` do its work there.
+/// Migrates the schema `gateway` as the database owner at `owner`, and grants the role of `gateway` access to it.
 ///
 /// # Errors
 /// As [`migrations::apply`] and [`migrations::roles::grant`].
 pub async fn run(owner: &str, gateway: Option<&str>) -> Result<()> {
     migrations::apply(&MIGRATOR, owner).await?;
     match gateway {
-        Some(url) => migrations::roles::grant(owner, url, GATEWAY).await,
+        Some(url) => migrations::roles::grant(owner, url, GRANTS).await,
         None => Ok(()),
     }
 }

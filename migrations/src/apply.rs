@@ -1,4 +1,4 @@
-//! How migrations are applied beside processes that go on working.
+//! Applies migrations while other processes keep running.
 
 use std::time::Duration;
 
@@ -9,62 +9,63 @@ use sqlx::{
 };
 use tokio::time::{Instant, sleep};
 
-/// A migration waits so long for a lock and no longer: whoever wants the same table next stands in line behind it.
+/// How long a migration waits for a lock: other queries of the table queue behind it.
 const LOCK_TIMEOUT: &str = "SET lock_timeout = '2s'";
-/// What changes no row and no table outside of a transaction waits for others as long as it takes: nobody stands behind it.
+/// Migrations without a transaction, such as `CREATE INDEX CONCURRENTLY`, do not block other queries while they wait.
 const NO_LOCK_TIMEOUT: &str = "SET lock_timeout = 0";
-/// So long a table may be in use without a gap before this gives up.
-const PATIENCE: Duration = Duration::from_secs(15 * 60);
-/// Between two attempts others have the tables to themselves.
-const PAUSE: Duration = Duration::from_secs(1);
+/// How long to retry while tables are locked.
+const TIMEOUT: Duration = Duration::from_secs(15 * 60);
+/// Between attempts, queries that waited for the lock can proceed.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Brings the database to the newest of these migrations. A lock that cannot be had soon is let go of and asked for again, so that
-/// no table stands still; see docs/upgrading.md. Safe to run from several processes at once: one applies them, and the others find
-/// the work done.
+/// Migrates the database to the newest version. If a lock is not available soon, it gives up its locks and tries again,
+/// so that no table is blocked for long; see docs/upgrading.md. Several processes may run this at once: one applies the
+/// migrations, and the others find them applied.
 ///
 /// # Errors
-/// When the database cannot be reached, a migration fails, one that was applied has been changed since, the database is of a newer
-/// version, or a lock was not to be had for a quarter of an hour.
+/// If the database cannot be reached, a migration fails, an applied migration has changed since, the database has a
+/// newer version, or a lock was not available for a quarter of an hour.
 pub async fn apply(migrator: &Migrator, database_url: &str) -> Result<()> {
-    let until = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let mut connection = PgConnection::connect(database_url).await.context("cannot connect to the database")?;
-        let why = match only_one(&mut connection).await? {
-            false => "another one is at it".to_owned(),
+        let reason = match try_lock(&mut connection).await? {
+            false => "another process is migrating".to_owned(),
             true => match attempt(migrator, &mut connection).await {
-                Err(error) if must_wait(&error) => error.to_string(),
-                done => {
-                    done.context("cannot migrate the database")?;
+                Err(error) if is_lock_conflict(&error) => error.to_string(),
+                result => {
+                    result.context("cannot migrate the database")?;
                     return connection.close().await.context("cannot close the connection after migrating");
                 }
             },
         };
-        if Instant::now() > until {
-            bail!("cannot migrate the database: {why}");
+        if Instant::now() > deadline {
+            bail!("cannot migrate the database: {reason}");
         }
-        println!("migrations let go, and are tried again in a second: {why}");
-        // Its end frees its locks.
+        println!("migration paused; trying again in a second: {reason}");
+        // Closing the connection releases its locks.
         let _ = connection.close().await;
-        sleep(PAUSE).await;
+        sleep(RETRY_DELAY).await;
     }
 }
 
-/// Whether no other migrator is at work. It never waits: an index that another builds would wait for whoever waits here.
-async fn only_one(connection: &mut PgConnection) -> Result<bool> {
+/// Tries to become the only migrator. It never waits, because a transaction that waits here would block a
+/// `CREATE INDEX CONCURRENTLY` of the migrator that holds the lock.
+async fn try_lock(connection: &mut PgConnection) -> Result<bool> {
     sqlx::query_scalar("SELECT pg_try_advisory_lock(hashtextextended('migrate', 0))")
         .fetch_one(connection)
         .await
-        .context("cannot ask whether another one migrates the database")
+        .context("cannot acquire the lock for migrations")
 }
 
 async fn attempt(migrator: &Migrator, connection: &mut PgConnection) -> Result<(), MigrateError> {
-    for alone in migrator.iter().filter(|migration| migration.no_tx) {
+    for migration in migrator.iter().filter(|migration| migration.no_tx) {
         sqlx::query(LOCK_TIMEOUT).execute(&mut *connection).await?;
-        migrator.run_to(alone.version - 1, &mut *connection).await?;
-        if !is_applied(migrator, connection, alone.version).await? {
+        migrator.run_to(migration.version - 1, &mut *connection).await?;
+        if !is_applied(migrator, connection, migration.version).await? {
             sqlx::query(NO_LOCK_TIMEOUT).execute(&mut *connection).await?;
-            drop_unfinished_indexes(connection, &alone.sql).await?;
-            migrator.run_to(alone.version, &mut *connection).await?;
+            drop_unfinished_indexes(connection, &migration.sql).await?;
+            migrator.run_to(migration.version, &mut *connection).await?;
         }
     }
     sqlx::query(LOCK_TIMEOUT).execute(&mut *connection).await?;
@@ -76,7 +77,8 @@ async fn is_applied(migrator: &Migrator, connection: &mut PgConnection, version:
     sqlx::query_scalar(AssertSqlSafe(applied)).bind(version).fetch_one(connection).await
 }
 
-/// What this `CREATE INDEX CONCURRENTLY IF NOT EXISTS` left when it was cut off: it costs every write, and nothing may read it.
+/// Drops invalid indexes that an interrupted run of this `CREATE INDEX CONCURRENTLY IF NOT EXISTS` left: they slow down
+/// writes, cannot be read, and would count as existing.
 async fn drop_unfinished_indexes(connection: &mut PgConnection, migration: &SqlStr) -> Result<(), sqlx::Error> {
     let unfinished: Vec<String> = sqlx::query_scalar(
         "SELECT format('DROP INDEX CONCURRENTLY IF EXISTS %I.%I', n.nspname, c.relname)
@@ -93,9 +95,9 @@ async fn drop_unfinished_indexes(connection: &mut PgConnection, migration: &SqlS
     Ok(())
 }
 
-/// Whether it failed for nothing but a lock: `lock_not_available`, or `deadlock_detected`.
-fn must_wait(error: &MigrateError) -> bool {
+/// Whether it failed only because of a lock: `lock_not_available`, or `deadlock_detected`.
+fn is_lock_conflict(error: &MigrateError) -> bool {
     let (MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _)) = error else { return false };
-    let code = cause.as_database_error().and_then(|said| said.code());
+    let code = cause.as_database_error().and_then(|error| error.code());
     matches!(code.as_deref(), Some("55P03" | "40P01"))
 }

@@ -1,7 +1,6 @@
-//! The schema, as forward-only migrations that are built into the binary.
+//! The schema, as forward-only migrations that are embedded in the binary: the `.sql` files in `migrations/`.
 //!
-//! Every `.sql` file beside this crate's manifest in `migrations/` is one of them. This crate refuses to undo:
-//! a mistake is mended by the next migration.
+//! There are no down migrations; a later migration corrects a mistake.
 
 mod apply;
 pub mod roles;
@@ -15,7 +14,7 @@ pub use apply::apply;
 
 static MIGRATOR: Migrator = sqlx::migrate!("./migrations");
 
-/// Brings the database at `database_url` to the newest schema.
+/// Migrates the database at `database_url` to the newest schema.
 ///
 /// # Errors
 /// As [`apply`].
@@ -23,45 +22,43 @@ pub async fn run(database_url: &str) -> Result<()> {
     apply(&MIGRATOR, database_url).await
 }
 
-/// How a database stands beside the migrations that are built in; each by its version.
+/// The versions that differ between a database and the embedded migrations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
-    /// Built in and not applied.
+pub struct MigrationStatus {
+    /// Embedded and not applied.
     pub missing: Vec<i64>,
-    /// Applied and not built in: the database is of a newer version.
+    /// Applied and not embedded: the database has a newer version.
     pub unknown: Vec<i64>,
-    /// Applied with another text than is built in.
+    /// Applied with a text that differs from the embedded one.
     pub changed: Vec<i64>,
-    /// Begun, and never finished.
+    /// Started and not finished.
     pub unfinished: Vec<i64>,
 }
 
-/// Compares them, and changes nothing.
+/// Compares the database with the embedded migrations without changing it.
 ///
 /// # Errors
-/// When the database cannot be asked, or has never been migrated.
-pub async fn standing(db: &PgPool) -> Result<Standing> {
+/// If the database cannot be queried, or was never migrated.
+pub async fn status(db: &PgPool) -> Result<MigrationStatus> {
     let applied: Vec<(i64, Vec<u8>, bool)> =
         sqlx::query_as("SELECT version, checksum, success FROM _sqlx_migrations ORDER BY version")
             .fetch_all(db)
             .await?;
-    let built_in: BTreeMap<_, _> = MIGRATOR.iter().map(|one| (one.version, one.checksum.to_vec())).collect();
-    let mut standing = Standing {
-        missing: built_in
-            .keys()
-            .filter(|version| !applied.iter().any(|(known, ..)| known == *version))
-            .copied()
-            .collect(),
-        ..Standing::default()
+    let embedded: BTreeMap<_, _> =
+        MIGRATOR.iter().map(|migration| (migration.version, migration.checksum.to_vec())).collect();
+    let is_applied = |version: &i64| applied.iter().any(|(applied, ..)| applied == version);
+    let mut status = MigrationStatus {
+        missing: embedded.keys().filter(|version| !is_applied(version)).copied().collect(),
+        ..MigrationStatus::default()
     };
     for (version, checksum, success) in applied {
-        let list = match built_in.get(&version) {
-            _ if !success => &mut standing.unfinished,
-            None => &mut standing.unknown,
-            Some(known) if *known != checksum => &mut standing.changed,
+        let list = match embedded.get(&version) {
+            _ if !success => &mut status.unfinished,
+            None => &mut status.unknown,
+            Some(expected) if *expected != checksum => &mut status.changed,
             Some(_) => continue,
         };
         list.push(version);
     }
-    Ok(standing)
+    Ok(status)
 }

@@ -1,5 +1,5 @@
-//! The roles of Postgres that the programs log in as. They own nothing: each may do with rows what its programs do, and no more.
-//! What they may do is granted anew after each migration, so that it holds for new tables and nothing else is left.
+//! The Postgres roles of the programs. They own nothing and have only the privileges on rows that their programs need.
+//! Each migration grants the privileges again, so that they cover new tables and earlier grants do not remain.
 
 use anyhow::{Context, Result, bail, ensure};
 use percent_encoding::percent_decode_str;
@@ -7,8 +7,8 @@ use postgres_protocol::password::scram_sha_256;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use url::Url;
 
-/// What api, worker, scheduler and `ctl` do. The audit log can be read and added to. Partitions are made and dropped by two
-/// functions that run as the owner.
+/// Privileges of api, worker, scheduler and `ctl`. The audit log is append-only. Two functions that run as the owner
+/// create and drop partitions.
 pub const PROGRAMS: &[&str] = &[
     "GRANT USAGE ON SCHEMA public, mock TO {role}",
     "REVOKE ALL ON ALL TABLES IN SCHEMA public, mock FROM {role}",
@@ -22,30 +22,30 @@ pub const PROGRAMS: &[&str] = &[
         drop_monthly_partitions(regclass, timestamptz) TO {role}",
 ];
 
-/// Reads everything but the gateway's schema: for listing commands of `ctl`, and for reports.
+/// Read access to everything except the gateway's schema: for listing commands of `ctl`, and for reports.
 pub const READER: &[&str] = &[
     "GRANT USAGE ON SCHEMA public, mock TO {role}",
     "REVOKE ALL ON ALL TABLES IN SCHEMA public, mock FROM {role}",
     "GRANT SELECT ON ALL TABLES IN SCHEMA public, mock TO {role}",
 ];
 
-/// Before Postgres 15 anybody could make tables in `public`.
-const NOBODY_CREATES: &str = "DO $$ BEGIN
+/// Before Postgres 15 every role could create tables in `public`.
+const REVOKE_PUBLIC_CREATE: &str = "DO $$ BEGIN
     IF has_schema_privilege('public', 'public', 'CREATE') THEN REVOKE CREATE ON SCHEMA public FROM PUBLIC; END IF;
 END $$";
 
-/// Lets the role of `url` do what `grants` say, in which `{role}` stands for its name. The role is made if there is none, and gets
-/// the password of `url` if that does not let it in yet. `owner` is the URL of whoever owns the schema.
+/// Executes `grants` for the role of `url`; `{role}` in them stands for its name. Creates the role if it does not
+/// exist, and sets the password of `url` if the role cannot log in with it. `owner` is the URL of the schema's owner.
 ///
 /// # Errors
-/// When `url` names no role and password, or a role that may do more than its programs need: the owner, a superuser or a member of
-/// either. When the owner may not create roles, and there is none of this name.
+/// If `url` lacks a user name or password, or its role has more privileges than its programs need: the owner, a
+/// superuser or a member of either. If the role does not exist and the owner may not create roles.
 pub async fn grant(owner: &str, url: &str, grants: &[&str]) -> Result<()> {
-    let login = Login::of(url)?;
+    let login = Login::parse(url)?;
     let mut connection = PgConnection::connect(owner).await.context("cannot connect as the owner")?;
     login.ensure(&mut connection, url).await.with_context(|| format!("role {}", login.name))?;
     let mut all = connection.begin().await?;
-    for statement in [NOBODY_CREATES].iter().chain(grants) {
+    for statement in [REVOKE_PUBLIC_CREATE].iter().chain(grants) {
         let statement = statement.replace("{role}", &login.quoted());
         sqlx::raw_sql(AssertSqlSafe(statement))
             .execute(&mut *all)
@@ -56,19 +56,18 @@ pub async fn grant(owner: &str, url: &str, grants: &[&str]) -> Result<()> {
     Ok(connection.close().await?)
 }
 
-/// Who logs in.
 struct Login {
     name: String,
     password: String,
 }
 
 impl Login {
-    fn of(url: &str) -> Result<Self> {
-        // The error of the parser does not repeat what it was given.
-        let url = Url::parse(url).context("the URL of a role")?;
+    fn parse(url: &str) -> Result<Self> {
+        // The parser's error does not contain the URL, and so no password.
+        let url = Url::parse(url).context("the URL of the role")?;
         let decoded = |text: &str| Ok::<_, anyhow::Error>(percent_decode_str(text).decode_utf8()?.into_owned());
         let (name, password) = (decoded(url.username())?, decoded(url.password().unwrap_or_default())?);
-        ensure!(!name.is_empty() && !password.is_empty(), "the URL of a role has a user name and a password");
+        ensure!(!name.is_empty() && !password.is_empty(), "the URL of the role must have a user name and a password");
         Ok(Self { name, password })
     }
 
@@ -76,10 +75,11 @@ impl Login {
         format!("\"{}\"", self.name.replace('"', "\"\""))
     }
 
-    /// Makes the role, or gives it the password. The server is sent a hash: its log may keep statements.
+    /// Creates the role, or sets its password, if it cannot log in. Sends only a hash, because the server may log
+    /// statements.
     async fn ensure(&self, owner: &mut PgConnection, url: &str) -> Result<()> {
-        self.is_no_owner(owner).await?;
-        let Err(refused) = PgConnection::connect(url).await else { return Ok(()) };
+        self.require_limited_privileges(owner).await?;
+        let Err(login_error) = PgConnection::connect(url).await else { return Ok(()) };
         let exists: bool = sqlx::query_scalar("SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)")
             .bind(&self.name)
             .fetch_one(&mut *owner)
@@ -88,21 +88,24 @@ impl Login {
         let (role, hash) = (self.quoted(), scram_sha_256(self.password.as_bytes()));
         let statement = format!("{verb} ROLE {role} LOGIN PASSWORD '{hash}'");
         if let Err(error) = sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut *owner).await {
-            bail!("it cannot log in ({refused}), and the owner cannot change that: {error}");
+            bail!("it cannot log in ({login_error}), and the owner cannot change that: {error}");
         }
-        self.is_no_owner(owner).await
+        self.require_limited_privileges(owner).await
     }
 
-    /// A role that may do everything would make all of this worthless without anybody noticing.
-    async fn is_no_owner(&self, owner: &mut PgConnection) -> Result<()> {
-        let too_much: bool = sqlx::query_scalar(
+    /// A role with all privileges would silently defeat the restrictions.
+    async fn require_limited_privileges(&self, owner: &mut PgConnection) -> Result<()> {
+        let has_too_many: bool = sqlx::query_scalar(
             "SELECT coalesce(bool_or(r.rolsuper OR r.rolcreaterole OR r.rolbypassrls OR pg_has_role(r.oid, current_user, 'MEMBER')), false)
              FROM pg_roles r WHERE r.rolname = $1",
         )
         .bind(&self.name)
         .fetch_one(owner)
         .await?;
-        ensure!(!too_much, "it may do more than its programs need: it is the owner, a superuser or a member of either");
+        ensure!(
+            !has_too_many,
+            "it has more privileges than its programs need: it is the owner, a superuser or a member of either"
+        );
         Ok(())
     }
 }

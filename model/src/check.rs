@@ -1,73 +1,76 @@
-//! Checking a model, whichever it is.
+//! Checks any model.
 
 use std::fmt::Debug;
 use std::hash::Hash;
 
 use stateright::{Checker, HasDiscoveries};
 
-use crate::ends::{self, Ends};
-use crate::suite::Shows;
+use crate::liveness::{self, Liveness};
+use crate::suite::Symptom;
 
-/// What a check has come to.
+/// The result of a check.
 #[derive(Debug)]
-pub struct Checked {
-    /// How many states there are.
+pub struct Report {
+    /// The number of distinct states.
     pub states: usize,
-    /// The longest of the shortest ways to one of them.
+    /// The length of the longest of the shortest paths to a state.
     pub depth: usize,
-    /// Properties that hold, or examples that were found.
-    pub held: usize,
-    /// What is wrong, each with the way there.
-    pub wrong: Vec<String>,
+    /// The number of properties that hold, including examples that were found.
+    pub passed: usize,
+    /// Descriptions of the violations, each with its trace.
+    pub violations: Vec<String>,
 }
 
-/// Visits every state, and every property.
-pub fn check<M>(model: M) -> Checked
+/// Visits every state and checks every property.
+pub fn check<M>(model: M) -> Report
 where
-    M: Ends + Clone + Send + Sync + 'static,
+    M: Liveness + Clone + Send + Sync + 'static,
     M::State: Clone + Debug + Eq + Hash + Send + Sync + 'static,
     M::Action: Clone + Debug + PartialEq + Send + Sync,
 {
     let checker = model.clone().checker().spawn_bfs().join();
-    let mut found = checker.discoveries();
-    let mut checked =
-        Checked { states: checker.unique_state_count(), depth: checker.max_depth(), held: 0, wrong: Vec::new() };
+    let mut discoveries = checker.discoveries();
+    let mut report =
+        Report { states: checker.unique_state_count(), depth: checker.max_depth(), passed: 0, violations: Vec::new() };
     for property in model.properties() {
-        let way = found.remove(property.name).map(|path| path.into_actions());
-        if way.is_some() == property.expectation.discovery_is_failure() {
-            checked.wrong.push(format!("{}: {}", property.name, told(way.as_deref())));
+        let trace = discoveries.remove(property.name).map(|path| path.into_actions());
+        if trace.is_some() == property.expectation.discovery_is_failure() {
+            report.violations.push(format!("{}: {}", property.name, describe(trace.as_deref())));
         } else {
-            checked.held += 1;
+            report.passed += 1;
         }
     }
-    let ends = ends::search(&model);
-    match ends.trace {
-        Some(way) => checked.wrong.push(format!("{} states lead to no end: {}", ends.stuck, told(Some(&way)))),
-        None if ends.settled == 0 => checked.wrong.push("there is no end".to_owned()),
-        None => checked.held += 1,
+    let liveness = liveness::check(&model);
+    match liveness.trace {
+        Some(trace) => {
+            let trace = describe(Some(&trace));
+            report.violations.push(format!("{} states cannot reach a settled state: {trace}", liveness.stuck));
+        }
+        None if liveness.settled == 0 => report.violations.push("there is no settled state".to_owned()),
+        None => report.passed += 1,
     }
-    checked
+    report
 }
 
-/// The shortest way to where it shows that a rule is missing.
-pub fn counterexample<M>(model: M, shows: Shows) -> Option<Vec<M::Action>>
+/// The shortest trace that shows the symptom of a missing rule.
+pub fn counterexample<M>(model: M, symptom: Symptom) -> Option<Vec<M::Action>>
 where
-    M: Ends + Clone + Send + Sync + 'static,
+    M: Liveness + Clone + Send + Sync + 'static,
     M::State: Clone + Debug + Eq + Hash + Send + Sync + 'static,
     M::Action: Clone + Debug + PartialEq + Send + Sync,
 {
-    match shows {
-        Shows::Breaks(property) => {
+    match symptom {
+        Symptom::Breaks(property) => {
             let enough = HasDiscoveries::AnyOf([property].into());
             model.clone().checker().finish_when(enough).spawn_bfs().join().discovery(property)?;
-            // That one need not be the shortest.
+            // The trace of stateright is not necessarily the shortest.
             let holds = model.property(property).condition;
-            ends::nearest(&model, |state| !holds(&model, state))
+            liveness::shortest_trace(&model, |state| !holds(&model, state))
         }
-        Shows::GetsStuck => ends::search(&model).trace,
+        Symptom::GetsStuck => liveness::check(&model).trace,
     }
 }
 
-fn told<A: Debug>(way: Option<&[A]>) -> String {
-    way.map_or_else(|| "never happens".to_owned(), |way| format!("{way:?}"))
+fn describe<A: Debug>(trace: Option<&[A]>) -> String {
+    trace.map_or_else(|| "never happens".to_owned(), |trace| format!("{trace:?}"))
 }

@@ -1,4 +1,4 @@
-//! Checks the models with as many workers as one likes, or shows what each missing rule leads to.
+//! Checks the models with any number of workers, or shows the counterexample for each missing rule.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -7,69 +7,69 @@ use std::time::Instant;
 
 use clap::Parser;
 use model::check::{check, counterexample};
-use model::ends::Ends;
-use model::suite::{self, Shows};
+use model::liveness::Liveness;
+use model::suite::{self, Symptom};
 
-/// Tries every order of events in the charge protocol.
+/// Checks the charge protocol in every order of events.
 #[derive(Parser)]
 struct Arguments {
-    /// How many workers there are.
+    /// The number of workers.
     #[arg(long, default_value_t = 2)]
     workers: usize,
-    /// Show the shortest way from each missing rule to the harm that it does.
+    /// Show the shortest counterexample for each missing rule.
     #[arg(long)]
     flaws: bool,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let well = if arguments.flaws { flaws() } else { protocol(arguments.workers) };
-    if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let passed = if arguments.flaws { flaws() } else { protocol(arguments.workers) };
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn protocol(workers: usize) -> bool {
-    let mut well = true;
+    let mut passed = true;
     for (name, model) in suite::refunds(workers) {
-        well &= report(name, model);
+        passed &= print_report(name, model);
     }
     for (name, model) in suite::charges(workers).into_iter().chain([suite::broken_promise()]) {
-        well &= report(name, model);
+        passed &= print_report(name, model);
     }
-    well
+    passed
 }
 
-fn report<M>(name: &str, model: M) -> bool
+fn print_report<M>(name: &str, model: M) -> bool
 where
-    M: Ends + Clone + Send + Sync + 'static,
+    M: Liveness + Clone + Send + Sync + 'static,
     M::State: Clone + Debug + Eq + Hash + Send + Sync + 'static,
     M::Action: Clone + Debug + PartialEq + Send + Sync,
 {
-    let began = Instant::now();
-    let checked = check(model);
-    let (states, depth, held) = (checked.states, checked.depth, checked.held);
-    println!("{name}: {states} states, depth {depth}, {held} properties hold ({:.1?})", began.elapsed());
-    for wrong in &checked.wrong {
-        println!("  WRONG {wrong}");
+    let started = Instant::now();
+    let report = check(model);
+    let (states, depth, passed) = (report.states, report.depth, report.passed);
+    println!("{name}: {states} states, depth {depth}, {passed} properties hold ({:.1?})", started.elapsed());
+    for violation in &report.violations {
+        println!("  VIOLATION {violation}");
     }
-    checked.wrong.is_empty()
+    report.violations.is_empty()
 }
 
 fn flaws() -> bool {
-    let mut well = true;
-    for (model, shows) in suite::flawed_charges() {
-        well &= show(&format!("{model:?}"), counterexample(model, shows), shows);
+    let mut passed = true;
+    for (model, symptom) in suite::flawed_charges() {
+        passed &= print_trace(&format!("{model:?}"), counterexample(model, symptom), symptom);
     }
-    for (model, shows) in suite::flawed_refunds() {
-        well &= show(&format!("{model:?}"), counterexample(model, shows), shows);
+    for (model, symptom) in suite::flawed_refunds() {
+        passed &= print_trace(&format!("{model:?}"), counterexample(model, symptom), symptom);
     }
-    well
+    passed
 }
 
-fn show<A: Debug>(model: &str, way: Option<Vec<A>>, shows: Shows) -> bool {
-    println!("\n{model}\n  {shows:?}");
-    match &way {
-        Some(way) => way.iter().enumerate().for_each(|(at, action)| println!("  {:2}. {action:?}", at + 1)),
+fn print_trace<A: Debug>(model: &str, trace: Option<Vec<A>>, symptom: Symptom) -> bool {
+    println!("\n{model}\n  {symptom:?}");
+    match &trace {
+        Some(trace) => trace.iter().enumerate().for_each(|(at, action)| println!("  {:2}. {action:?}", at + 1)),
         None => println!("  NOT FOUND"),
     }
-    way.is_some()
+    trace.is_some()
 }

@@ -1,28 +1,30 @@
-//! Refunds (`providers/card_gateway/follow.rs`) at two kinds of providers.
+//! Refunds (`providers/card_gateway/follow_up.rs`) at two kinds of providers.
 //!
-//! One takes a reference for each refund, as our card gateway: a repeated one is refused before anything else is looked at, and the
-//! report shows whose each refund is. The other gives refunds no reference, as a former release of it: it neither knows a repeated one
-//! nor can be asked for one. There the unique index `operations_one_in_flight` lets one be under way at a time, so what the report has
-//! beside what our books have is that one's; and a deadline ends what was held up, by the provider's clock.
+//! The first accepts a reference for each refund, like our card gateway: it refuses a repeated reference before any
+//! other check, and its report contains the references. The second has no references for refunds, like an earlier
+//! release of the gateway: it neither detects repeated refunds nor can look one up. For it the unique index
+//! `operations_one_in_flight` allows one refund in flight at a time, so a refund in the report that is not recorded
+//! belongs to that operation; and a deadline by the provider's clock ends delayed requests.
 //!
-//! Two equal partial refunds of one payment that leave enough of it: the provider never refuses one for being a second one.
+//! The model has two equal partial refunds of one payment that leave a rest, so the provider never refuses the second
+//! one for its amount.
 
 use stateright::{Model, Property};
 
-use crate::ends::Ends;
+use crate::liveness::Liveness;
 use crate::row::{Claim, Row, State as RowState};
 
-/// `perform::LOOK_UPS`.
-const LOOK_UPS: u8 = 2;
+/// `perform::REQUIRED_LOOK_UPS`.
+const REQUIRED_LOOK_UPS: u8 = 2;
 
-/// What is given back is what the books say.
-pub const SUMS_AGREE: &str = "in the end what was given back is the sum of the succeeded refunds";
-/// No refund is made twice.
-pub const NONE_TWICE: &str = "no refund is made twice";
-/// A failure gave nothing back, or a person is told.
-pub const FAILED_IS_FAILED: &str = "what failed gave nothing back, or a person is told";
+/// The provider's refunds agree with the recorded ones.
+pub const SUMS_AGREE: &str = "in settled states the provider has as many refunds as have succeeded or are flagged";
+/// No operation is refunded twice.
+pub const NONE_TWICE: &str = "no refund is executed twice";
+/// No refund behind a failed operation, unless an operator is notified.
+pub const FAILED_IS_FAILED: &str = "a failed refund had no effect, or is flagged for an operator";
 
-/// A rule left out.
+/// An omitted rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
     /// "Not processed" is an outcome although another worker has claimed the operation since.
@@ -31,177 +33,161 @@ pub enum Flaw {
     RefusalUnfenced,
     /// A "not found" counts while a request may be in flight.
     IgnoreInFlight,
-    /// Look-ups made before a request was sent again count for that one too.
+    /// Look-ups from before a repeated request still count after it.
     KeepLookUps,
-    /// It is sent again without asking.
-    ResendUnasked,
+    /// The request is sent again without a look-up.
+    ResendWithoutLookUp,
 }
 
-/// What is modelled.
+/// The parameters of the model.
 #[derive(Clone, Copy, Debug)]
-pub struct Refunding {
-    /// How many workers.
+pub struct RefundModel {
+    /// Number of workers.
     pub workers: usize,
-    /// Whether each refund carries a reference that the provider takes once.
+    /// Whether each refund has a reference that the provider accepts once.
     pub references: bool,
-    /// Whether one refund of a payment is in flight at a time.
+    /// Whether only one refund of a payment may be in flight.
     pub one_in_flight: bool,
-    /// Whether the provider enters nothing that is late. Without it a request may be held up for as long as it likes: no clock ends it.
+    /// Whether the provider books nothing after a deadline. Without it a request may be delayed for any time.
     pub deadline: bool,
-    /// Whether the statement is read, and what differs is recorded for a person.
+    /// Whether the statement is read, and differences are flagged for an operator.
     pub reconciles: bool,
-    /// Whether a look-up may once miss what the provider has.
-    pub lags: bool,
-    /// The rule that is left out.
+    /// Whether one look-up may miss a booked refund.
+    pub report_lags: bool,
+    /// The omitted rule.
     pub flaw: Option<Flaw>,
 }
 
-impl Refunding {
-    /// The protocol as it is.
+impl RefundModel {
+    /// The complete protocol.
     pub const fn new(workers: usize) -> Self {
         let (one_in_flight, deadline) = (true, true);
-        Self { workers, references: true, one_in_flight, deadline, reconciles: false, lags: false, flaw: None }
+        Self { workers, references: true, one_in_flight, deadline, reconciles: false, report_lags: false, flaw: None }
     }
 
-    /// At a provider that gives refunds no reference.
+    /// For a provider without references of refunds.
     pub const fn without_references(workers: usize) -> Self {
         Self { references: false, ..Self::new(workers) }
     }
 
-    /// The same without a rule.
-    pub const fn without(self, flaw: Flaw) -> Self {
+    /// Omits a rule.
+    pub const fn with_flaw(self, flaw: Flaw) -> Self {
         Self { flaw: Some(flaw), ..self }
     }
 
-    fn lacks(&self, flaw: Flaw) -> bool {
+    fn has_flaw(&self, flaw: Flaw) -> bool {
         self.flaw == Some(flaw)
     }
 }
 
-/// Everything at one moment. The queue is left out: an id comes whenever it likes.
+/// The complete state of the system. There is no queue: an id may arrive at any time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    /// The operations.
     pub rows: [Row; 2],
-    /// The workers.
     pub workers: Vec<Worker>,
-    /// Requests in flight that nobody waits for, of each operation.
-    pub strays: [u8; 2],
-    /// What the provider has given back, oldest first: for which operation. Without references it does not know that itself.
+    /// Number of requests in flight for which no worker waits, by operation.
+    pub abandoned: [u8; 2],
+    /// The refunds that the provider has booked, oldest first.
     pub children: Vec<Child>,
-    /// Those of them that a person was told of, as bits.
-    pub noticed: u8,
+    /// Bit set of the refunds flagged for an operator.
+    pub flagged: u8,
 }
 
-/// A refund at the provider.
+/// A refund at the provider: a child of the payment in its report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Child {
-    /// Whose request made it. Without references nobody is told.
-    pub of: usize,
+    /// The operation that requested it. A provider without references does not know it.
+    pub operation: usize,
     /// Whether the report may still miss it.
-    pub fresh: bool,
+    pub may_be_missed: bool,
 }
 
-/// A worker, doing one thing at a time.
+/// A worker, which does one thing at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Worker {
-    /// The operation that it is at.
-    pub of: usize,
-    /// Whether its claim is the latest of that operation.
+    /// The operation that it performs.
+    pub operation: usize,
+    /// Whether its claim of that operation is the latest.
     pub fenced: bool,
-    /// Where it stands.
     pub step: Step,
 }
 
-/// What a worker is about to do.
+/// What a worker does next, at any later time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Step {
-    /// Nothing.
     Idle,
-    /// To ask for the report, with the names that our books have (`operations::recorded_refunds`), as bits.
+    /// Query the report, with a bit set of the recorded refunds (`operations::recorded_refunds`).
     LookingUp(Claim, u8),
-    /// To note that it sends again.
+    /// Record that it sends again.
     SendingAgain,
-    /// To send.
-    Armed(Sending),
-    /// To hear of its request, which is in flight.
-    Waiting(Sending),
-    /// To ask once more, before it believes that what it sent again was refused, with the names that our books have.
-    Doubting(u8),
-    /// To record that this child was made.
+    /// Send the request.
+    ReadyToSend(Request),
+    /// Wait for the response to its request.
+    Waiting(Request),
+    /// Query the report again before it accepts the refusal of a repeated request, with the recorded refunds.
+    ConfirmingRefusal(u8),
+    /// Record that this child was booked.
     Done(u8),
-    /// To record that nothing was done.
+    /// Record that the request had no effect.
     NotProcessed,
-    /// To record that the provider refused.
+    /// Record the provider's refusal.
     Refused,
-    /// To give the operation back, with or without a look-up to count.
-    Leaving(bool),
+    /// Leave the outcome unknown; true if a look-up found nothing.
+    LeavingUnknown(bool),
 }
 
-/// A request that is sent.
+/// A request to the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Sending {
-    /// Whether it is sent again.
-    pub again: bool,
-    /// Whether `valid_until` lies behind.
+pub struct Request {
+    /// Whether it repeats an earlier request.
+    pub resend: bool,
+    /// Whether `valid_until` has passed.
     pub expired: bool,
 }
 
-/// A step of somebody. Workers go by their number.
+/// An event. Workers, operations and children are identified by their index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A worker claims, if the index lets it.
-    Claim {
-        /// Who.
-        worker: usize,
-        /// Which operation.
-        operation: usize,
-    },
-    /// A worker asks for the report, which may miss the newest.
-    LookUp {
-        /// Who.
-        worker: usize,
-        /// Whether it misses.
-        missed: bool,
-    },
-    /// A worker notes that it sends again.
+    /// A worker claims an operation, if the unique index permits it.
+    Claim { worker: usize, operation: usize },
+    /// A worker queries the report. A lagging report may miss the newest refund.
+    LookUp { worker: usize, missed: bool },
+    /// A worker records that it sends again.
     SendAgain(usize),
-    /// A worker sends.
+    /// A worker sends its request.
     Send(usize),
-    /// The provider acts on a worker's request.
+    /// The provider processes a worker's request.
     Deliver {
-        /// Whose.
         worker: usize,
-        /// Whether it does what is asked. If not, nothing is left of the request.
-        made: bool,
-        /// Whether the answer arrives.
-        heard: bool,
+        /// Whether it executes the refund. Otherwise the request leaves no trace.
+        executed: bool,
+        /// Whether the worker receives the response.
+        received: bool,
     },
-    /// A worker's request is lost on the way.
+    /// A worker's request is lost.
     LoseRequest(usize),
-    /// A worker's request certainly does nothing, and the worker is told.
-    TurnAway(usize),
-    /// A worker waits no longer.
+    /// A worker learns that its request had no effect.
+    NotProcessed(usize),
+    /// A worker stops waiting; its request may still arrive.
     TimeOut(usize),
-    /// A worker dies.
+    /// A worker crashes; its request may still arrive.
     Crash(usize),
-    /// A worker records, or gives back.
+    /// A worker records an outcome, or leaves it unknown.
     Write(usize),
-    /// The provider acts on a request that nobody waits for.
-    DeliverStray(usize),
-    /// Such a request is lost.
-    LoseStray(usize),
-    /// A lease ends.
-    LeaseEnds(usize),
-    /// No earlier request of the operation can be acted on any more, as far as anybody here knows.
-    RequestsDie(usize),
-    /// The statement tells of a refund that our books lack.
+    /// The provider processes a request for which no worker waits.
+    DeliverAbandoned(usize),
+    /// A request for which no worker waits is lost.
+    LoseAbandoned(usize),
+    LeaseExpires(usize),
+    /// As far as our side can know, no earlier request of the operation can be processed any more.
+    RequestsExpire(usize),
+    /// The statement contains a refund that is not recorded.
     Reconcile(usize),
 }
 
 mod steps;
 
-impl Model for Refunding {
+impl Model for RefundModel {
     type State = State;
     type Action = Action;
 
@@ -209,20 +195,20 @@ impl Model for Refunding {
         vec![State {
             rows: [Row::new(RowState::Ready); 2],
             workers: vec![steps::IDLE; self.workers],
-            strays: [0; 2],
+            abandoned: [0; 2],
             children: Vec::new(),
-            noticed: 0,
+            flagged: 0,
         }]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        self.possible(state, actions);
+        self.possible_actions(state, actions);
     }
 
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
         let mut state = last.clone();
-        self.take(&mut state, action);
-        // Workers are alike; a trace is read more easily with their numbers.
+        self.apply(&mut state, action);
+        // Workers are interchangeable, so sorting them reduces the number of states. Traces are more readable unsorted.
         if self.flaw.is_none() {
             state.workers.sort_unstable();
         }
@@ -232,22 +218,24 @@ impl Model for Refunding {
     fn properties(&self) -> Vec<Property<Self>> {
         let mut all = vec![
             Property::always(SUMS_AGREE, |model: &Self, state: &State| !model.is_settled(state) || sums_agree(state)),
-            Property::always(NONE_TWICE, |_, state: &State| (0..2).all(|of| made(state, of) <= 1)),
+            Property::always(NONE_TWICE, |_, state: &State| (0..2).all(|operation| refunds(state, operation) <= 1)),
             Property::always(FAILED_IS_FAILED, |model: &Self, state: &State| {
-                let will_be_told = model.reconciles && !model.is_settled(state);
-                let is_right =
-                    |of: usize| state.rows[of].state != RowState::Failed || made(state, of) == noticed(state, of);
-                will_be_told || (0..2).all(is_right)
+                let may_be_flagged_later = model.reconciles && !model.is_settled(state);
+                let is_right = |operation: usize| {
+                    let failed = state.rows[operation].state == RowState::Failed;
+                    !failed || refunds(state, operation) == flagged(state, operation)
+                };
+                may_be_flagged_later || (0..2).all(is_right)
             }),
         ];
-        all.extend(happens());
+        all.extend(reached_states());
         if self.references && !self.deadline {
-            all.push(Property::sometimes("a request is repeated whose refund was made", |_, state: &State| {
-                (0..2).any(|of| state.strays[of] > 0 && made(state, of) > 0)
+            all.push(Property::sometimes("a request in flight repeats an executed refund", |_, state: &State| {
+                (0..2).any(|operation| state.abandoned[operation] > 0 && refunds(state, operation) > 0)
             }));
         }
         if self.reconciles {
-            all.push(Property::sometimes("a person is told", |_, state: &State| state.noticed != 0));
+            all.push(Property::sometimes("a refund is flagged for an operator", |_, state: &State| state.flagged != 0));
         }
         all
     }
@@ -257,11 +245,11 @@ impl Model for Refunding {
     }
 }
 
-impl Ends for Refunding {
+impl Liveness for RefundModel {
     fn is_settled(&self, state: &State) -> bool {
         state.rows.iter().all(|row| row.state.is_final())
             && state.workers.iter().all(|worker| worker.step == Step::Idle)
-            && state.strays == [0; 2]
+            && state.abandoned == [0; 2]
             && (!self.reconciles || (0..state.children.len()).all(|child| steps::is_known(state, child)))
     }
 
@@ -269,8 +257,8 @@ impl Ends for Refunding {
         match action {
             Action::Crash(_)
             | Action::LoseRequest(_)
-            | Action::TurnAway(_)
-            | Action::Deliver { heard: false, .. }
+            | Action::NotProcessed(_)
+            | Action::Deliver { received: false, .. }
             | Action::LookUp { missed: true, .. } => true,
             Action::Claim { .. }
             | Action::LookUp { .. }
@@ -279,53 +267,53 @@ impl Ends for Refunding {
             | Action::Deliver { .. }
             | Action::TimeOut(_)
             | Action::Write(_)
-            | Action::DeliverStray(_)
-            | Action::LoseStray(_)
-            | Action::LeaseEnds(_)
-            | Action::RequestsDie(_)
+            | Action::DeliverAbandoned(_)
+            | Action::LoseAbandoned(_)
+            | Action::LeaseExpires(_)
+            | Action::RequestsExpire(_)
             | Action::Reconcile(_) => false,
         }
     }
 }
 
-fn happens() -> Vec<Property<Refunding>> {
+fn reached_states() -> Vec<Property<RefundModel>> {
     vec![
-        Property::sometimes("given back, and the answer lost", |_, state: &State| {
-            let heard = state.workers.iter().any(|worker| matches!(worker.step, Step::Done(_)));
-            !state.children.is_empty() && state.rows.iter().all(|row| row.state.is_open()) && !heard
+        Property::sometimes("refunded, and the response lost", |_, state: &State| {
+            let received = state.workers.iter().any(|worker| matches!(worker.step, Step::Done(_)));
+            !state.children.is_empty() && state.rows.iter().all(|row| row.state.is_open()) && !received
         }),
-        Property::sometimes("one waits for the other", |_, state: &State| {
+        Property::sometimes("one refund waits for the other", |_, state: &State| {
             state.rows[0].state.was_sent() && state.rows[1].state == RowState::Ready
         }),
-        Property::sometimes("the other's child is told apart", |_, state: &State| {
-            let asks = |worker: &Worker| matches!(worker.step, Step::LookingUp(_, recorded) if recorded > 0);
-            state.workers.iter().any(asks) && state.children.len() == 2
+        Property::sometimes("a look-up distinguishes the other operation's child", |_, state: &State| {
+            let looks_up = |worker: &Worker| matches!(worker.step, Step::LookingUp(_, recorded) if recorded > 0);
+            state.workers.iter().any(looks_up) && state.children.len() == 2
         }),
         Property::sometimes("sent again after two look-ups", |_, state: &State| {
-            state.workers.iter().any(|worker| worker.step == Step::Armed(Sending { again: true, expired: false }))
+            state.workers.iter().any(|worker| worker.step == Step::ReadyToSend(Request { resend: true, expired: false }))
         }),
-        Property::sometimes("a late worker brings the answer", |_, state: &State| {
+        Property::sometimes("a late worker has the response", |_, state: &State| {
             state.workers.iter().any(|worker| {
-                matches!(worker.step, Step::Done(_)) && !worker.fenced && state.rows[worker.of].state.is_open()
+                matches!(worker.step, Step::Done(_)) && !worker.fenced && state.rows[worker.operation].state.is_open()
             })
         }),
-        Property::sometimes("one failed and one succeeded", |_, state: &State| {
+        Property::sometimes("one refund failed and one succeeded", |_, state: &State| {
             let succeeded = state.rows.iter().any(|row| matches!(row.state, RowState::Succeeded(_)));
             succeeded && state.rows.iter().any(|row| row.state == RowState::Failed)
         }),
     ]
 }
 
-fn made(state: &State, of: usize) -> usize {
-    state.children.iter().filter(|child| child.of == of).count()
+fn refunds(state: &State, operation: usize) -> usize {
+    state.children.iter().filter(|child| child.operation == operation).count()
 }
 
-fn noticed(state: &State, of: usize) -> usize {
-    let told = |(at, child): &(usize, &Child)| child.of == of && state.noticed & (1 << at) != 0;
-    state.children.iter().enumerate().filter(told).count()
+fn flagged(state: &State, operation: usize) -> usize {
+    let is_flagged = |(at, child): &(usize, &Child)| child.operation == operation && state.flagged & (1 << at) != 0;
+    state.children.iter().enumerate().filter(is_flagged).count()
 }
 
 fn sums_agree(state: &State) -> bool {
     let succeeded = state.rows.iter().filter(|row| matches!(row.state, RowState::Succeeded(_))).count();
-    state.children.len() == succeeded + noticed(state, 0) + noticed(state, 1)
+    state.children.len() == succeeded + flagged(state, 0) + flagged(state, 1)
 }

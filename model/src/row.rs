@@ -1,27 +1,26 @@
-//! A row of `operations`, and the four statements of `common/src/operations/store.rs` that change it. Each is one step here,
-//! because each is one statement there.
+//! A row of `operations`, and the statements of `common/src/operations/store` that change it. Each is one atomic step,
+//! because each is one SQL statement.
 
-/// How far an operation has come: `operations::State`, without `claimed`, which no charge passes through.
+/// The state of an operation: `operations::State` without `claimed`, which charges do not use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// The intent is not written.
     Absent,
-    /// Written, and nobody's.
+    /// Written and not claimed.
     Ready,
-    /// A request may be under way.
+    /// A request may be in flight.
     Sending,
-    /// A request was sent and its answer lost.
+    /// A request was sent, and its outcome is unknown.
     Unknown,
-    /// The provider did it, and this is its name for it.
+    /// Succeeded with this index of the provider's transaction.
     Succeeded(u8),
-    /// The provider said no.
     Declined,
-    /// It certainly did not happen.
+    /// The operation certainly had no effect.
     Failed,
 }
 
 impl State {
-    /// Whether nothing more will come of it.
+    /// Whether the state can no longer change.
     pub const fn is_final(self) -> bool {
         match self {
             Self::Succeeded(_) | Self::Declined | Self::Failed => true,
@@ -29,7 +28,7 @@ impl State {
         }
     }
 
-    /// Whether it is written and has not ended.
+    /// Whether it is written and not final.
     pub const fn is_open(self) -> bool {
         match self {
             Self::Ready | Self::Sending | Self::Unknown => true,
@@ -37,7 +36,7 @@ impl State {
         }
     }
 
-    /// Whether a request may have gone out.
+    /// Whether a request may have been sent.
     pub const fn was_sent(self) -> bool {
         match self {
             Self::Sending | Self::Unknown => true,
@@ -46,83 +45,86 @@ impl State {
     }
 }
 
-/// What decides about an operation. Clocks are left out: what they would say is a flag that an action of the model sets.
+/// The columns that determine the protocol. There is no clock: actions of the model set flags instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Row {
-    /// How far it has come.
     pub state: State,
-    /// Whether `lease_until` lies ahead.
+    /// Whether `lease_until` is in the future.
     pub leased: bool,
-    /// Whether `last_sent_at` lies so far back that the request it tells of cannot be acted on.
-    pub dead: bool,
-    /// Look-ups that found nothing: `not_found`.
+    /// Whether `last_sent_at` is so long ago that no request can be processed any more (`last_request_is_dead`).
+    pub requests_expired: bool,
+    /// Number of look-ups that found nothing: `not_found`.
     pub not_found: u8,
-    /// Whether `next_push_at` is empty, so that only a person goes on.
-    pub for_a_person: bool,
+    /// Whether `next_push_at` is null, so that only an operator continues.
+    pub manual_review: bool,
 }
 
-/// What a claim hands to the worker: the part of `operations::Claimed` that decides.
+/// The part of `operations::Claimed` that determines the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Claim {
     /// Whether a request may have been sent before.
     pub sent_before: bool,
-    /// Look-ups so far that found nothing.
+    /// Number of look-ups so far that found nothing.
     pub not_found: u8,
-    /// Whether the last request can no longer be acted on.
-    pub dead: bool,
+    /// Whether the last request can no longer be processed.
+    pub requests_expired: bool,
 }
 
 impl Row {
-    /// A row in this state, which nobody has touched.
+    /// A row in this state with no lease and no look-ups.
     pub const fn new(state: State) -> Self {
-        Self { state, leased: false, dead: false, not_found: 0, for_a_person: false }
+        Self { state, leased: false, requests_expired: false, not_found: 0, manual_review: false }
     }
 
-    /// `store::claim`. The caller takes the fence from whoever had it.
+    /// `store::claim`. The caller moves the fencing token to the claiming worker.
     pub fn claim(&mut self) -> Option<Claim> {
         if !self.state.is_open() || self.leased {
             return None;
         }
-        let claim = Claim { sent_before: self.state.was_sent(), not_found: self.not_found, dead: self.dead };
+        let claim = Claim {
+            sent_before: self.state.was_sent(),
+            not_found: self.not_found,
+            requests_expired: self.requests_expired,
+        };
         self.state = if claim.sent_before { State::Unknown } else { State::Sending };
-        self.dead &= claim.sent_before;
+        self.requests_expired &= claim.sent_before;
         self.leased = true;
-        self.for_a_person = false;
+        self.manual_review = false;
         Some(claim)
     }
 
-    /// `store::sending_again`: whether the claim still is the latest, and the row open.
-    pub fn sending_again(&mut self, fenced: bool, forget_look_ups: bool) -> bool {
+    /// `store::sending_again`. Returns whether the claim is still the latest and the row is not final.
+    pub fn sending_again(&mut self, fenced: bool, reset_look_ups: bool) -> bool {
         if !fenced || self.state.is_final() {
             return false;
         }
         self.leased = true;
-        self.dead = false;
-        self.for_a_person = false;
-        if forget_look_ups {
+        self.requests_expired = false;
+        self.manual_review = false;
+        if reset_look_ups {
             self.not_found = 0;
         }
         true
     }
 
-    /// `store::leave_unknown`: of the latest claim alone, and of a row that has not ended.
-    pub fn leave_unknown(&mut self, fenced: bool, by_a_person: bool, found_nothing: bool) {
+    /// `store::leave_unknown`: only for the latest claim, and only if the row is not final.
+    pub fn leave_unknown(&mut self, fenced: bool, manual_review: bool, found_nothing: bool) {
         if fenced && !self.state.is_final() {
             self.state = State::Unknown;
             self.leased = false;
-            self.for_a_person = by_a_person;
+            self.manual_review = manual_review;
             self.not_found = if found_nothing { self.not_found + 1 } else { 0 };
         }
     }
 
-    /// `store::breaker::put_back`: of the latest claim alone, of a row whose one request certainly did nothing.
-    pub fn put_back(&mut self, fenced: bool) {
+    /// `store::breaker::requeue`: only for the latest claim, and only if the only request certainly had no effect.
+    pub fn requeue(&mut self, fenced: bool) {
         if fenced && !self.state.is_final() && self.state != State::Absent {
             *self = Self::new(State::Ready);
         }
     }
 
-    /// `store::finish`, and its twin in `flows/straight.rs`.
+    /// `store::finish`, and its counterpart in `flows/fast_path.rs`.
     pub fn finish(&mut self, state: State) {
         *self = Self::new(state);
     }

@@ -1,121 +1,121 @@
-//! What is checked: by the tests with two workers, by the program with as many as it is told.
+//! The models to check: the tests use two workers, the program any number.
 
-use crate::charge::properties::{FAILED_IS_FAILED, NONE_LOST, ONE_CHARGE, ONE_STANDS, TOLD_IS_WRITTEN, VOID_HOLDS};
-use crate::charge::{self, Charging, Class};
-use crate::refund::{self, NONE_TWICE, Refunding, SUMS_AGREE};
+use crate::charge::properties::{FAILED_IS_FAILED, NONE_LOST, ONE_CHARGE, ONE_STANDS, REPORTED_IS_WRITTEN, VOID_HOLDS};
+use crate::charge::{self, ChargeModel, Class};
+use crate::refund::{self, NONE_TWICE, RefundModel, SUMS_AGREE};
 
-/// How a missing rule shows.
+/// The effect of a missing rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shows {
-    /// A state is reached in which this does not hold.
+pub enum Symptom {
+    /// A reachable state violates this property.
     Breaks(&'static str),
-    /// A state is reached from which no end can be.
+    /// A reachable state cannot reach a settled one.
     GetsStuck,
 }
 
-/// The protocol of a charge, which must hold.
-pub fn charges(workers: usize) -> Vec<(&'static str, Charging)> {
-    let of = |class| Charging::new(workers, class);
+/// Charge protocols that must hold.
+pub fn charges(workers: usize) -> Vec<(&'static str, ChargeModel)> {
+    let of = |class| ChargeModel::new(workers, class);
     vec![
         ("class A", of(Class::Idempotent)),
         ("class B", of(Class::Lookup)),
         ("class C", of(Class::Neither)),
-        ("class A, with the statement", Charging { reconciles: true, ..of(Class::Idempotent) }),
-        ("class B, with the statement", Charging { reconciles: true, ..of(Class::Lookup) }),
-        ("class B that forgets what it refused", forgetful(workers)),
+        ("class A, with the statement", ChargeModel { reconciles: true, ..of(Class::Idempotent) }),
+        ("class B, with the statement", ChargeModel { reconciles: true, ..of(Class::Lookup) }),
+        ("class B that forgets refusals", forgetting(workers)),
         (
             "class B without a deadline, with the statement",
-            Charging { reconciles: true, ..endless(Class::Lookup, workers) },
+            ChargeModel { reconciles: true, ..without_deadline(Class::Lookup, workers) },
         ),
-        ("look-up without refusal of repeats", of(Class::LookupOnly)),
+        ("look-ups without refusal of repeated references", of(Class::LookupOnly)),
     ]
 }
 
-/// A provider that breaks its promise, and late workers: two charges can be had, and are reversed. With a third worker there
-/// would be millions of states.
-pub fn broken_promise() -> (&'static str, Charging) {
-    let model = Charging { reconciles: true, ..endless(Class::LookupOnly, 2) };
-    ("look-up without refusal of repeats and without a deadline, with the statement", model)
+/// A provider that breaks the promise of class B: late workers can cause a second charge, which is reversed. Always two
+/// workers, because a third leads to millions of states.
+pub fn broken_promise() -> (&'static str, ChargeModel) {
+    let model = ChargeModel { reconciles: true, ..without_deadline(Class::LookupOnly, 2) };
+    ("look-ups without refusal of repeated references and without a deadline, with the statement", model)
 }
 
-/// The protocol of refunds, which must hold.
-pub fn refunds(workers: usize) -> Vec<(&'static str, Refunding)> {
-    let (referred, plain) = (Refunding::new(workers), Refunding::without_references(workers));
+/// Refund protocols that must hold.
+pub fn refunds(workers: usize) -> Vec<(&'static str, RefundModel)> {
+    let (with_references, plain) = (RefundModel::new(workers), RefundModel::without_references(workers));
     vec![
-        ("refunds", referred),
-        ("refunds, and a report that lags", Refunding { lags: true, ..referred }),
-        ("refunds, two in flight", Refunding { one_in_flight: false, ..referred }),
-        ("refunds, two in flight, without a deadline, with the statement", endless_refunds(workers)),
-        ("refunds without a reference", plain),
-        ("refunds without a reference, and a report that lags", Refunding { lags: true, ..plain }),
+        ("refunds", with_references),
+        ("refunds, and a report that lags", RefundModel { report_lags: true, ..with_references }),
+        ("refunds, two in flight", RefundModel { one_in_flight: false, ..with_references }),
+        ("refunds, two in flight, without a deadline, with the statement", refunds_without_deadline(workers)),
+        ("refunds without references", plain),
+        ("refunds without references, and a report that lags", RefundModel { report_lags: true, ..plain }),
     ]
 }
 
-/// Nothing but the reference keeps requests apart that are held up for as long as they like.
-fn endless_refunds(workers: usize) -> Refunding {
-    Refunding { one_in_flight: false, deadline: false, reconciles: true, ..Refunding::new(workers) }
+/// Only the reference identifies a request, which may be delayed for any time.
+fn refunds_without_deadline(workers: usize) -> RefundModel {
+    RefundModel { one_in_flight: false, deadline: false, reconciles: true, ..RefundModel::new(workers) }
 }
 
-fn endless(class: Class, workers: usize) -> Charging {
-    Charging { deadline: false, ..Charging::new(workers, class) }
+fn without_deadline(class: Class, workers: usize) -> ChargeModel {
+    ChargeModel { deadline: false, ..ChargeModel::new(workers, class) }
 }
 
-fn forgetful(workers: usize) -> Charging {
-    Charging { forgets: true, ..Charging::new(workers, Class::Lookup) }
+fn forgetting(workers: usize) -> ChargeModel {
+    ChargeModel { forgets: true, ..ChargeModel::new(workers, Class::Lookup) }
 }
 
-/// A charge without one of its rules, with two workers.
-pub fn flawed_charges() -> Vec<(Charging, Shows)> {
+/// Charge models with a missing rule, and how it shows.
+pub fn flawed_charges() -> Vec<(ChargeModel, Symptom)> {
     use charge::Flaw;
     let (a, b, c) = (Class::Idempotent, Class::Lookup, Class::Neither);
-    let of = |class| Charging::new(2, class);
+    let of = |class| ChargeModel::new(2, class);
     vec![
-        (of(c).without(Flaw::ClaimWithoutLock), Shows::Breaks(ONE_CHARGE)),
-        (endless(b, 2).without(Flaw::NewReference), Shows::Breaks(ONE_CHARGE)),
-        (of(Class::LookupOnly).without(Flaw::ResendUnasked), Shows::Breaks(ONE_CHARGE)),
-        (of(b).without(Flaw::ResendUnasked), Shows::GetsStuck),
-        (of(b).without(Flaw::BelieveNotFound), Shows::Breaks(FAILED_IS_FAILED)),
-        (of(Class::LookupOnly).without(Flaw::IgnoreInFlight), Shows::Breaks(ONE_CHARGE)),
-        (of(Class::LookupOnly).without(Flaw::OneLookUp), Shows::Breaks(ONE_CHARGE)),
-        (of(Class::LookupOnly).without(Flaw::KeepLookUps), Shows::Breaks(ONE_CHARGE)),
-        (of(c).without(Flaw::ResendInC), Shows::Breaks(ONE_CHARGE)),
-        (of(c).without(Flaw::OutcomeByFence), Shows::Breaks(TOLD_IS_WRITTEN)),
-        (of(a).without(Flaw::OverwriteFinal), Shows::Breaks(FAILED_IS_FAILED)),
-        (of(a).without(Flaw::OverwriteFinal), Shows::Breaks(NONE_LOST)),
-        (of(a).without(Flaw::VoidWithoutLock), Shows::Breaks(VOID_HOLDS)),
-        (of(c).without(Flaw::FailByTimer), Shows::Breaks(FAILED_IS_FAILED)),
-        (of(b).without(Flaw::RepeatIsDecline), Shows::Breaks(FAILED_IS_FAILED)),
-        (of(a).without(Flaw::NotProcessedAfterAll), Shows::Breaks(FAILED_IS_FAILED)),
-        (of(a).without(Flaw::NotProcessedUnfenced), Shows::Breaks(FAILED_IS_FAILED)),
-        (of(b).without(Flaw::NotProcessedUnfenced), Shows::Breaks(FAILED_IS_FAILED)),
-        (of(Class::LookupOnly).without(Flaw::PutBackUnfenced), Shows::Breaks(ONE_CHARGE)),
-        (forgetful(2).without(Flaw::RefusalUnfenced), Shows::Breaks(FAILED_IS_FAILED)),
+        (of(c).with_flaw(Flaw::ClaimWithoutLock), Symptom::Breaks(ONE_CHARGE)),
+        (without_deadline(b, 2).with_flaw(Flaw::NewReference), Symptom::Breaks(ONE_CHARGE)),
+        (of(Class::LookupOnly).with_flaw(Flaw::ResendWithoutLookUp), Symptom::Breaks(ONE_CHARGE)),
+        (of(b).with_flaw(Flaw::ResendWithoutLookUp), Symptom::GetsStuck),
+        (of(b).with_flaw(Flaw::TrustNotFound), Symptom::Breaks(FAILED_IS_FAILED)),
+        (of(Class::LookupOnly).with_flaw(Flaw::IgnoreInFlight), Symptom::Breaks(ONE_CHARGE)),
+        (of(Class::LookupOnly).with_flaw(Flaw::OneLookUp), Symptom::Breaks(ONE_CHARGE)),
+        (of(Class::LookupOnly).with_flaw(Flaw::KeepLookUps), Symptom::Breaks(ONE_CHARGE)),
+        (of(c).with_flaw(Flaw::ResendInClassC), Symptom::Breaks(ONE_CHARGE)),
+        (of(c).with_flaw(Flaw::OutcomeByFence), Symptom::Breaks(REPORTED_IS_WRITTEN)),
+        (of(a).with_flaw(Flaw::OverwriteFinal), Symptom::Breaks(FAILED_IS_FAILED)),
+        (of(a).with_flaw(Flaw::OverwriteFinal), Symptom::Breaks(NONE_LOST)),
+        (of(a).with_flaw(Flaw::VoidWithoutLock), Symptom::Breaks(VOID_HOLDS)),
+        (of(c).with_flaw(Flaw::FailByTimer), Symptom::Breaks(FAILED_IS_FAILED)),
+        (of(b).with_flaw(Flaw::RepeatIsDecline), Symptom::Breaks(FAILED_IS_FAILED)),
+        (of(a).with_flaw(Flaw::NotProcessedAfterResend), Symptom::Breaks(FAILED_IS_FAILED)),
+        (of(a).with_flaw(Flaw::NotProcessedUnfenced), Symptom::Breaks(FAILED_IS_FAILED)),
+        (of(b).with_flaw(Flaw::NotProcessedUnfenced), Symptom::Breaks(FAILED_IS_FAILED)),
+        (of(Class::LookupOnly).with_flaw(Flaw::RequeueUnfenced), Symptom::Breaks(ONE_CHARGE)),
+        (forgetting(2).with_flaw(Flaw::RefusalUnfenced), Symptom::Breaks(FAILED_IS_FAILED)),
         (
-            Charging { reconciles: true, ..endless(Class::LookupOnly, 2) }.without(Flaw::KeepSecondCharge),
-            Shows::GetsStuck,
+            ChargeModel { reconciles: true, ..without_deadline(Class::LookupOnly, 2) }.with_flaw(Flaw::KeepSecondCharge),
+            Symptom::GetsStuck,
         ),
-        (endless(Class::LookupOnly, 2), Shows::Breaks(ONE_STANDS)),
+        (without_deadline(Class::LookupOnly, 2), Symptom::Breaks(ONE_STANDS)),
     ]
 }
 
-/// Refunds without one of their rules, with two workers.
-pub fn flawed_refunds() -> Vec<(Refunding, Shows)> {
+/// Refund models with a missing rule, and how it shows.
+pub fn flawed_refunds() -> Vec<(RefundModel, Symptom)> {
     use refund::Flaw;
-    let plain = Refunding::without_references(2);
-    let lagging = Refunding { lags: true, ..plain };
-    let left_out = [
-        // The same without the reference: one in flight and the deadline are needed then, and so is their clock.
-        (Refunding { references: false, ..endless_refunds(2) }, NONE_TWICE),
-        (Refunding { one_in_flight: false, ..plain }, SUMS_AGREE),
-        (Refunding { deadline: false, ..plain }, NONE_TWICE),
+    let plain = RefundModel::without_references(2);
+    let lagging = RefundModel { report_lags: true, ..plain };
+    let reduced = [
+        // Without references, the limit to one in flight and the deadline, with its clock, are necessary.
+        (RefundModel { references: false, ..refunds_without_deadline(2) }, NONE_TWICE),
+        (RefundModel { one_in_flight: false, ..plain }, SUMS_AGREE),
+        (RefundModel { deadline: false, ..plain }, NONE_TWICE),
     ];
-    let flawed = [
+    let with_flaws = [
         (plain, Flaw::NotProcessedUnfenced),
         (plain, Flaw::RefusalUnfenced),
         (plain, Flaw::IgnoreInFlight),
         (lagging, Flaw::KeepLookUps),
-        (plain, Flaw::ResendUnasked),
+        (plain, Flaw::ResendWithoutLookUp),
     ]
-    .map(|(model, flaw)| (model.without(flaw), SUMS_AGREE));
-    left_out.into_iter().chain(flawed).map(|(model, property)| (model, Shows::Breaks(property))).collect()
+    .map(|(model, flaw)| (model.with_flaw(flaw), SUMS_AGREE));
+    reduced.into_iter().chain(with_flaws).map(|(model, property)| (model, Symptom::Breaks(property))).collect()
 }

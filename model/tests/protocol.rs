@@ -1,59 +1,59 @@
-//! The protocol holds in every order of events, with two workers; and each rule that is left out is missed.
+//! With two workers, the protocol holds in every order of events, and omitting any rule breaks it.
 
 use std::fmt::Debug;
 use std::hash::Hash;
 
 use model::check::{check, counterexample};
-use model::ends::Ends;
-use model::suite::{self, Shows};
+use model::liveness::Liveness;
+use model::suite::{self, Symptom};
 
-fn holds<M>(name: &str, model: M, states: usize)
+fn assert_holds<M>(name: &str, model: M, states: usize)
 where
-    M: Ends + Clone + Send + Sync + 'static,
+    M: Liveness + Clone + Send + Sync + 'static,
     M::State: Clone + Debug + Eq + Hash + Send + Sync + 'static,
     M::Action: Clone + Debug + PartialEq + Send + Sync,
 {
-    let checked = check(model);
-    assert!(checked.wrong.is_empty(), "{name}:\n  {}", checked.wrong.join("\n  "));
-    assert!(checked.states >= states, "{name}: only {} states, so the model has lost its way", checked.states);
-    // The least has three rules, and some proof that things happen.
-    assert!(checked.held > 8, "{name}: only {} properties", checked.held);
+    let report = check(model);
+    assert!(report.violations.is_empty(), "{name}:\n  {}", report.violations.join("\n  "));
+    assert!(report.states >= states, "{name}: only {} states, so the model does too little", report.states);
+    // The smallest model has three rules, and several examples that prove that events happen.
+    assert!(report.passed > 8, "{name}: only {} properties", report.passed);
 }
 
 #[test]
-fn a_charge_is_safe_with_every_provider() {
+fn charges_are_safe_with_every_provider_class() {
     for (name, model) in suite::charges(2) {
-        holds(name, model, 500);
+        assert_holds(name, model, 500);
     }
 }
 
 #[test]
-fn refunds_are_safe_with_a_reference_and_without_one() {
+fn refunds_are_safe_with_and_without_references() {
     for (name, model) in suite::refunds(2) {
-        holds(name, model, 2_000);
+        assert_holds(name, model, 2_000);
     }
 }
 
-fn is_missed<M>(model: M, shows: Shows)
+fn is_detected<M>(model: M, symptom: Symptom)
 where
-    M: Ends + Copy + Debug + Send + Sync + 'static,
+    M: Liveness + Copy + Debug + Send + Sync + 'static,
     M::State: Clone + Debug + Eq + Hash + Send + Sync + 'static,
     M::Action: Clone + Debug + PartialEq + Send + Sync,
 {
-    let way = counterexample(model, shows);
-    assert!(way.is_some_and(|way| !way.is_empty()), "nothing shows that a rule is missing: {model:?}, {shows:?}");
+    let trace = counterexample(model, symptom);
+    assert!(trace.is_some_and(|trace| !trace.is_empty()), "the missing rule was not detected: {model:?}, {symptom:?}");
 }
 
 #[test]
-fn each_rule_of_a_charge_is_needed() {
-    for (model, shows) in suite::flawed_charges() {
-        is_missed(model, shows);
+fn every_charge_rule_is_necessary() {
+    for (model, symptom) in suite::flawed_charges() {
+        is_detected(model, symptom);
     }
 }
 
 #[test]
-fn each_rule_of_refunds_is_needed() {
-    for (model, shows) in suite::flawed_refunds() {
-        is_missed(model, shows);
+fn every_refund_rule_is_necessary() {
+    for (model, symptom) in suite::flawed_refunds() {
+        is_detected(model, symptom);
     }
 }

@@ -1,7 +1,7 @@
-//! What the queue costs: one hop, one round trip, and how many no-op jobs go through in a second.
+//! Benchmarks of the queue: latency of one hop and of a round trip, and throughput of no-op jobs.
 //!
-//! `cargo bench -p queue --bench hop -- [--json]`. It starts a Redis of its own. With `--json` the last line is one
-//! JSON object: milliseconds, and jobs per second. The figures mean something on an idle machine only.
+//! `cargo bench -p queue --bench hop -- [--json]` starts a Redis of its own. With `--json` the last line is a JSON
+//! object with milliseconds and jobs per second. The results are meaningful only on an idle machine.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark may lose what it spawns")]
 
@@ -18,11 +18,11 @@ use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
 const SAMPLES: usize = 3_000;
-/// Samples thrown away first: connections are made and caches filled.
+/// Discarded samples, while connections are established and caches filled.
 const WARM_UP: usize = 200;
 const JOBS: usize = 200_000;
 const CONCURRENCY: usize = 64;
-/// Between samples, so that each finds everything asleep, as on a machine with little to do.
+/// Pause between samples, so that each wakes idle processes, as under low load.
 const PAUSE: Duration = Duration::from_millis(3);
 const CHANNEL: &str = "bench";
 
@@ -58,7 +58,7 @@ async fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Milliseconds from before the push until the waiter is woken: what the queue adds to a request.
+/// Milliseconds from the push until the waiter is woken: the latency that the queue adds to a request.
 async fn round_trip(url: &str) -> Outcome<Vec<f64>> {
     const QUEUE: Queue = Queue::new("bench_trip");
     let publisher = Publisher::connect(&Redis::new(url)?);
@@ -76,10 +76,10 @@ async fn round_trip(url: &str) -> Outcome<Vec<f64>> {
             let mut waiter = replies.register(Uuid::from_u128(number));
             let pushed = Instant::now();
             publisher.push(QUEUE, &[wake(number)]).await?;
-            // The first ones may be said before the subscription stands.
-            let answered = timeout(Duration::from_secs(1), waiter.woken()).await;
+            // The first replies may be sent before the subscription exists.
+            let woken = timeout(Duration::from_secs(1), waiter.woken()).await;
             if number >= WARM_UP as u128 {
-                answered?;
+                woken?;
             }
             samples.push(millis(pushed.elapsed()));
             sleep(PAUSE).await;
@@ -108,10 +108,10 @@ async fn throughput(url: &str) -> Outcome<f64> {
             }
             async {}
         });
-        let begun = Instant::now();
+        let started = Instant::now();
         let seconds = consuming(url, pool, async {
             all_done.notified().await;
-            Ok(begun.elapsed().as_secs_f64())
+            Ok(started.elapsed().as_secs_f64())
         })
         .await?;
         rates.push(50_000.0 / seconds);

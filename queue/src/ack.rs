@@ -1,4 +1,4 @@
-//! Acknowledging: what was handled leaves the group and the stream, many entries at a time.
+//! Acknowledges handled entries in batches, which removes them from the group and the stream.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,21 +16,21 @@ use tracing::warn;
 
 use crate::Queue;
 use crate::backoff::Backoff;
-use crate::in_flight::Held;
+use crate::in_flight::InFlightEntry;
 use crate::name::GROUP;
 use crate::shared::Connection;
 
-/// Most entries in one command. Also how many acknowledgements may wait before handlers have to.
+/// Entries acknowledged by one command, and acknowledgements that may be pending before handlers have to wait.
 const BATCH: usize = 512;
 
-/// What apalis calls after each handler: notes the entry as handled.
+/// Called by apalis after each handler; queues the entry for acknowledgement.
 #[derive(Clone)]
 pub(crate) struct Acks {
     handled: mpsc::Sender<String>,
 }
 
 impl Acks {
-    /// The sending half, and the half [`settle`] reads.
+    /// Returns the sender, and the receiver for [`acknowledge_handled`].
     pub(crate) fn channel() -> (Self, mpsc::Receiver<String>) {
         let (handled, receiver) = mpsc::channel(BATCH);
         (Self { handled }, receiver)
@@ -41,23 +41,23 @@ impl Acknowledge<()> for Acks {
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<(), Infallible>>;
 
-    /// A handler that panicked is acknowledged like any other: when its row is tried again is for Postgres to say, and
-    /// an entry which came back every few seconds for ever would say it instead.
-    fn ack(&mut self, _answer: &Result<(), BoxDynError>, context: &ExecutionContext) -> Self::Future {
-        let held = context.data().get::<Arc<Held>>().cloned();
+    /// Acknowledges a handler that panicked like any other: Postgres schedules the retry of its row, and an entry
+    /// redelivered every few seconds would bypass that schedule.
+    fn ack(&mut self, _result: &Result<(), BoxDynError>, context: &ExecutionContext) -> Self::Future {
+        let entry = context.data().get::<Arc<InFlightEntry>>().cloned();
         let handled = self.handled.clone();
         async move {
-            let held = held.expect("the fetcher puts what is held into every task");
-            // Where nobody receives any more, the consumer is gone and the entry comes again elsewhere.
-            let _ = handled.send(held.id.clone()).await;
+            let entry = entry.expect("the fetcher attaches the entry to every task");
+            // Without a receiver the consumer has ended, and another one gets the entry.
+            let _ = handled.send(entry.id.clone()).await;
             Ok(())
         }
         .boxed()
     }
 }
 
-/// Acknowledges until `closing`, and then once more what has come by then.
-pub(crate) async fn settle(
+/// Acknowledges entries until `closing`, then those still in the channel.
+pub(crate) async fn acknowledge_handled(
     queue: Queue,
     mut redis: Connection,
     mut handled: mpsc::Receiver<String>,
@@ -65,7 +65,7 @@ pub(crate) async fn settle(
 ) {
     let mut batch = Vec::with_capacity(BATCH);
     loop {
-        // Biased, so that closing is seen only when nothing waits.
+        // Biased, so that the task ends only when the channel is empty.
         tokio::select! {
             biased;
             received = handled.recv_many(&mut batch, BATCH) => if received == 0 { return },
@@ -75,7 +75,7 @@ pub(crate) async fn settle(
         while let Err(error) = acknowledge(queue, &mut redis, &batch).await {
             if closing.is_cancelled() {
                 let entries = batch.len();
-                warn!(queue = queue.name(), %error, entries, "not acknowledged before the stop; they will come again");
+                warn!(queue = queue.name(), %error, entries, "not acknowledged before the stop; they are redelivered");
                 return;
             }
             tokio::select! {
@@ -87,7 +87,7 @@ pub(crate) async fn settle(
     }
 }
 
-/// Both or neither: an entry acknowledged but not deleted would lie in the stream until it is trimmed.
+/// In one transaction: an entry acknowledged but not deleted would remain in the stream until it is trimmed.
 async fn acknowledge(queue: Queue, redis: &mut Connection, ids: &[String]) -> RedisResult<()> {
     let stream = queue.stream();
     redis::pipe().atomic().xack(&stream, GROUP, ids).ignore().xdel(&stream, ids).ignore().exec_async(redis).await

@@ -1,4 +1,4 @@
-//! The queue as apalis sees it: a [`Backend`] that yields wake-ups and never an error.
+//! The apalis [`Backend`] of a queue. It yields wake-ups and never fails.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use crate::ack::{self, Acks};
 use crate::connection::Redis;
 use crate::fetcher::Fetcher;
 use crate::in_flight::InFlight;
-use crate::keeper::Keeper;
+use crate::maintenance::Maintenance;
 use crate::meter::Meter;
 use crate::{Queue, Timing, Wake};
 
-/// The last acknowledgements get this long when Redis does not answer; the entries would only come again.
+/// How long a stop waits for the last acknowledgements. Entries that miss it are redelivered.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// One consumer of one queue: three tasks that read, acknowledge and keep, and the channel that brings what was read.
+/// One consumer of one queue: a task each for reading, acknowledging and maintenance, and a channel of the tasks read.
 pub(crate) struct StreamBackend {
     tasks: mpsc::Receiver<Task<Wake>>,
     acks: Acks,
@@ -38,20 +38,19 @@ pub(crate) struct StreamBackend {
     closing: Option<BoxFuture<'static, ()>>,
 }
 
-/// What runs beside the worker. Dropping it ends the tasks.
+/// The background tasks. Dropping this aborts them.
 struct Running {
     stop: CancellationToken,
     fetcher: AbortOnDropHandle<()>,
-    /// Set when no more acknowledgements will come.
-    settled: CancellationToken,
-    settler: AbortOnDropHandle<()>,
-    keeping: AbortOnDropHandle<()>,
-    keeper: Keeper,
+    /// Cancelled when no handler runs any more.
+    all_handled: CancellationToken,
+    acknowledger: AbortOnDropHandle<()>,
+    maintenance_task: AbortOnDropHandle<()>,
+    maintenance: Maintenance,
 }
 
 impl StreamBackend {
-    /// Begins to read, for at most `concurrency` entries at a time, until `stop`. Must be called inside a Tokio
-    /// runtime.
+    /// Reads until `stop`, with at most `concurrency` entries in flight. Must be called inside a Tokio runtime.
     pub(crate) fn start(
         redis: Redis,
         queue: Queue,
@@ -65,8 +64,8 @@ impl StreamBackend {
         let commands = redis.shared();
         let (sender, tasks) = mpsc::channel(concurrency);
         let (acks, handled) = Acks::channel();
-        let settled = CancellationToken::new();
-        let keeper = Keeper {
+        let all_handled = CancellationToken::new();
+        let maintenance = Maintenance {
             queue,
             redis: commands.clone(),
             consumer: consumer.clone(),
@@ -87,10 +86,10 @@ impl StreamBackend {
         let running = Running {
             fetcher: spawn(fetcher.fetch(stop.clone())),
             stop,
-            settler: spawn(ack::settle(queue, commands, handled, settled.clone())),
-            settled,
-            keeping: spawn(keeper.clone().keep()),
-            keeper,
+            acknowledger: spawn(ack::acknowledge_handled(queue, commands, handled, all_handled.clone())),
+            all_handled,
+            maintenance_task: spawn(maintenance.clone().run()),
+            maintenance,
         };
         Self { tasks, acks, timing, running: Some(running), closing: None }
     }
@@ -101,30 +100,30 @@ fn spawn(task: impl Future<Output = ()> + Send + 'static) -> AbortOnDropHandle<(
     AbortOnDropHandle::new(tokio::spawn(task))
 }
 
-/// Different at every start, since what a dead process held must not look like this one's. The process id is for
-/// whoever reads `XINFO CONSUMERS`.
+/// Unique for each start, so that entries of an earlier process are not taken for this one's. The process id helps
+/// operators who read `XINFO CONSUMERS`.
 fn consumer_name() -> String {
-    let random = getrandom::u64().expect("the system has randomness, or nothing here could be trusted");
+    let random = getrandom::u64().expect("the operating system provides randomness");
     format!("{}-{random:016x}", std::process::id())
 }
 
 impl Running {
-    /// Called when no handler runs any more: reads no more, acknowledges the rest, gives back what was not begun.
+    /// Called when no handler runs any more: stops reading, acknowledges the handled entries and releases the others.
     async fn close(mut self) {
         self.stop.cancel();
-        self.settled.cancel();
-        let queue = self.keeper.queue.name();
+        self.all_handled.cancel();
+        let queue = self.maintenance.queue.name();
         let close = async {
-            // Neither can fail but by a panic, which has been reported, and then there is only less to give back.
+            // These fail only by a panic, which is already logged; fewer entries are released then.
             let _ = self.fetcher.await;
-            let _ = self.settler.await;
-            drop(self.keeping);
-            self.keeper.give_back().await
+            let _ = self.acknowledger.await;
+            drop(self.maintenance_task);
+            self.maintenance.release_unstarted().await
         };
         match timeout(CLOSE_TIMEOUT, close).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => warn!(queue, %error, "what was not begun could not be given back; it comes again"),
-            Err(_) => warn!(queue, "Redis did not answer at the stop; what was not acknowledged comes again"),
+            Ok(Err(error)) => warn!(queue, %error, "could not release entries that were not started; they are redelivered"),
+            Err(_) => warn!(queue, "Redis did not respond at the stop; unacknowledged entries are redelivered"),
         }
     }
 }
@@ -143,12 +142,12 @@ impl Backend for StreamBackend {
 
     fn poll_close(&mut self, cx: &mut Context<'_>, _: &WorkerContext) -> Poll<Result<(), Infallible>> {
         if let Some(running) = self.running.take() {
-            // What was read and not begun is no longer held, so it can be given back.
+            // Tasks that were read but not started are no longer in flight, so their entries can be released.
             self.tasks.close();
             while self.tasks.try_recv().is_ok() {}
             self.closing = Some(running.close().boxed());
         }
-        let closing = self.closing.as_mut().expect("closing begins with the first poll");
+        let closing = self.closing.as_mut().expect("closing starts with the first poll");
         closing.poll_unpin(cx).map(Ok)
     }
 }

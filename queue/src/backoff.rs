@@ -1,12 +1,12 @@
-//! How long to wait before trying again.
+//! Delays between reconnection attempts.
 
 use std::time::Duration;
 
-const FIRST: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(2);
+const MIN_DELAY: Duration = Duration::from_millis(100);
+const MAX_DELAY: Duration = Duration::from_secs(2);
 
-/// Doubles from 100 ms to 2 s. Each wait is shortened by up to half at random, so that processes which lost the same
-/// Redis do not come back in step.
+/// Doubles from 100 ms to 2 s. Each delay is randomly shortened by up to half, so that processes do not reconnect to
+/// the same Redis at the same time.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     next: Duration,
@@ -14,21 +14,21 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     pub(crate) const fn new() -> Self {
-        Self { next: FIRST }
+        Self { next: MIN_DELAY }
     }
 
-    /// The wait before the next attempt.
+    /// The delay before the next attempt.
     pub(crate) fn next(&mut self) -> Duration {
-        let longest = self.next;
-        self.next = (longest * 2).min(LONGEST);
-        // Without randomness the wait is merely not spread.
+        let delay = self.next;
+        self.next = (delay * 2).min(MAX_DELAY);
+        // Without randomness the delay is not shortened, which is harmless.
         let random = getrandom::u32().unwrap_or(u32::MAX);
-        longest.mul_f64(0.5 + 0.5 * f64::from(random) / f64::from(u32::MAX))
+        delay.mul_f64(0.5 + 0.5 * f64::from(random) / f64::from(u32::MAX))
     }
 
-    /// Forgets the failures: the last attempt went well.
+    /// Starts over after a successful attempt.
     pub(crate) const fn reset(&mut self) {
-        self.next = FIRST;
+        self.next = MIN_DELAY;
     }
 }
 
@@ -37,14 +37,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_grow_to_two_seconds_and_begin_again() {
+    fn delays_double_to_two_seconds_and_start_over() {
         let mut backoff = Backoff::new();
-        for longest_ms in [100, 200, 400, 800, 1_600, 2_000, 2_000] {
-            let longest = Duration::from_millis(longest_ms);
-            let wait = backoff.next();
-            assert!(wait >= longest / 2 && wait <= longest, "{wait:?} for {longest:?}");
+        for max_ms in [100, 200, 400, 800, 1_600, 2_000, 2_000] {
+            let max = Duration::from_millis(max_ms);
+            let delay = backoff.next();
+            assert!(delay >= max / 2 && delay <= max, "{delay:?} for {max:?}");
         }
         backoff.reset();
-        assert!(backoff.next() <= FIRST);
+        assert!(backoff.next() <= MIN_DELAY);
     }
 }

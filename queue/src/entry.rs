@@ -1,35 +1,35 @@
-//! A wake-up, and how it is written into a stream.
+//! A wake-up, and its encoding as a stream entry.
 
 use std::str;
 
 use redis::{FromRedisValue, ParsingError, Value, from_redis_value};
 use uuid::Uuid;
 
-/// Name of the field that holds the id, as hyphenated text: an operator reads it with `XRANGE`.
+/// The field of the id, as hyphenated text so that operators can read it with `XRANGE`.
 pub(crate) const ID: &str = "id";
-/// Name of the field that holds the request id.
+/// The field of the request id.
 pub(crate) const REQUEST_ID: &str = "request_id";
-/// A longer request id is cut when it is pushed: it is for logs, and others choose it.
+/// Clients choose request ids, and they are only logged; longer ones are truncated.
 const REQUEST_ID_MAX_CHARS: usize = 64;
 
-/// What travels: an id, and the request that caused it.
+/// A wake-up: the id of a row, and of the request that caused it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wake {
-    /// The row to look at.
+    /// The id of the row to process.
     pub id: Uuid,
-    /// Id of the request that caused this, to join the logs of api and worker. At most 64 characters travel.
+    /// The id of the request that caused this, to correlate the logs of api and worker. Truncated to 64 characters.
     pub request_id: Option<String>,
 }
 
-/// What no request has caused.
 impl From<Uuid> for Wake {
+    /// A wake-up without a request.
     fn from(id: Uuid) -> Self {
         Self { id, request_id: None }
     }
 }
 
 impl Wake {
-    /// The request id as it may travel.
+    /// The request id, truncated.
     pub(crate) fn short_request_id(&self) -> Option<&str> {
         let text = self.request_id.as_deref()?;
         let end = text.char_indices().nth(REQUEST_ID_MAX_CHARS).map_or(text.len(), |(at, _)| at);
@@ -37,24 +37,23 @@ impl Wake {
     }
 }
 
-/// An entry as it came from Redis. Whoever can write to Redis can write anything, so all of it is bytes.
+/// An entry as read from Redis. Its content is untrusted: any client of Redis can write any bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// Redis' own id, `<milliseconds>-<sequence>`.
+    /// Redis' id, `<milliseconds>-<sequence>`.
     pub(crate) id: String,
-    /// Names and values in turn.
+    /// Alternating names and values.
     pub(crate) fields: Vec<Vec<u8>>,
 }
 
 impl Entry {
-    /// The wake-up in this entry; `None` where it has no readable id. A strange request id is no reason to lose a
-    /// wake-up.
+    /// The wake-up in this entry; `None` without a valid id. An invalid request id is ignored.
     pub(crate) fn wake(&self) -> Option<Wake> {
         let text = |name| self.field(name).and_then(|value| str::from_utf8(value).ok());
         Some(Wake { id: Uuid::try_parse(text(ID)?).ok()?, request_id: text(REQUEST_ID).map(str::to_owned) })
     }
 
-    /// Seconds from the push to `redis_now_ms`. Both are Redis' clock, so it is as good as that one clock is steady.
+    /// Seconds from the push to `redis_now_ms`, both by Redis' clock.
     pub(crate) fn waited_seconds(&self, redis_now_ms: u64) -> f64 {
         let pushed_ms = millis(&self.id).unwrap_or(redis_now_ms);
         redis_now_ms.saturating_sub(pushed_ms) as f64 / 1_000.0
@@ -73,7 +72,7 @@ impl FromRedisValue for Entry {
     }
 }
 
-/// The milliseconds in the id of an entry: when Redis' clock stood there, it was pushed.
+/// The time of the push, in milliseconds, by Redis' clock.
 pub(crate) fn millis(entry_id: &str) -> Option<u64> {
     entry_id.split_once('-')?.0.parse().ok()
 }
@@ -90,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_read_whatever_stands_beside_the_id() {
+    fn other_fields_of_an_entry_are_ignored() {
         let id = Uuid::from_u128(7);
         let text = id.to_string();
         let wake = |request_id: Option<&str>| Some(Wake { id, request_id: request_id.map(str::to_owned) });
@@ -100,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_without_a_readable_id_is_no_wake_up() {
+    fn entries_without_a_valid_id_are_not_wake_ups() {
         assert_eq!(entry(&[]).wake(), None);
         assert_eq!(entry(&[b"id"]).wake(), None);
         assert_eq!(entry(&[b"id", b"not a uuid"]).wake(), None);
@@ -108,20 +107,20 @@ mod tests {
     }
 
     #[test]
-    fn a_request_id_is_cut_between_characters() {
+    fn request_ids_are_truncated_at_character_boundaries() {
         let wake = Wake { id: Uuid::nil(), request_id: Some("é".repeat(100)) };
         assert_eq!(wake.short_request_id(), Some("é".repeat(64).as_str()));
     }
 
     #[test]
-    fn waiting_is_never_negative() {
+    fn waiting_time_is_never_negative() {
         let entry = entry(&[]);
         assert_eq!(entry.waited_seconds(1_700_000_001_500), 1.5);
         assert_eq!(entry.waited_seconds(1), 0.0);
     }
 
     #[test]
-    fn a_wake_up_is_read_as_it_was_pushed_whatever_stands_beside_it() {
+    fn wake_ups_round_trip_with_any_other_fields() {
         check((any::<u128>(), proptest::option::of(texts()), vec(noise(), 0..4)), |(id, request_id, others)| {
             let wake = Wake { id: Uuid::from_u128(id), request_id };
             let (text, short) = (wake.id.to_string(), wake.short_request_id());
@@ -136,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_stands_in_a_stream_is_a_wake_up_or_none() {
+    fn arbitrary_entries_are_wake_ups_or_none() {
         let id = Uuid::from_u128(7);
         let bytes =
             || prop_oneof![mutated_bytes("id"), mutated_bytes("request_id"), mutated_bytes(id.to_string()), noise()];
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn any_answer_of_redis_is_an_entry_or_an_error() {
+    fn arbitrary_responses_are_entries_or_errors() {
         let leaf = prop_oneof![
             Just(Value::Nil),
             Just(Value::Okay),
@@ -159,14 +158,14 @@ mod tests {
             noise().prop_map(|bytes| Value::BulkString(bytes.0)),
             texts().prop_map(Value::SimpleString),
         ];
-        let answers = leaf.prop_recursive(4, 24, 4, |inner| {
+        let responses = leaf.prop_recursive(4, 24, 4, |inner| {
             prop_oneof![
                 vec(inner.clone(), 0..4).prop_map(Value::Array),
                 vec((inner.clone(), inner), 0..3).prop_map(Value::Map),
             ]
         });
-        check(answers, |answer| {
-            if let Ok(entry) = Entry::from_redis_value(answer) {
+        check(responses, |response| {
+            if let Ok(entry) = Entry::from_redis_value(response) {
                 entry.wake();
             }
         });

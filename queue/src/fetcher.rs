@@ -1,5 +1,5 @@
-//! Reading: entries go to the worker one per free permit, and never one more, so that nothing waits inside a busy
-//! process while another is idle.
+//! Reads entries from the stream: one per free permit and never more, so that no entry waits in a busy process while
+//! another is idle.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -23,35 +23,34 @@ use crate::meter::Meter;
 use crate::name::GROUP;
 use crate::{Queue, Timing, Wake};
 
-/// Most entries the dead stream keeps, about.
-const DEAD_MAX: usize = 10_000;
-/// An entry handed out this often is counted and named in the log. It is handed out all the same: its row decides.
-const STUBBORN: u64 = 5;
+/// Approximate limit of the dead stream.
+const DEAD_STREAM_MAX: usize = 10_000;
+/// Entries delivered this often are counted and logged. They are still handed out: their rows decide.
+const REDELIVERY_LIMIT: u64 = 5;
 
-/// What `XREADGROUP` answers: nothing, or each stream with its entries.
+/// Response of `XREADGROUP`: nothing, or each stream with its entries.
 type Read = Option<Vec<(String, Vec<Entry>)>>;
-/// What `TIME` answers: seconds, and microseconds within the second.
+/// Response of `TIME`: seconds, and microseconds within the second.
 type Time = (u64, u64);
-/// What `XPENDING` answers for an entry: its id, who has it, for how many milliseconds, and how often it was handed
-/// out.
+/// An entry in the response of `XPENDING`: its id, its consumer, its idle time in milliseconds, and its number of
+/// deliveries.
 type Pending = (String, String, u64, u64);
 
-/// The reading side of one consumer.
+/// The reading side of a consumer.
 pub(crate) struct Fetcher {
     pub(crate) queue: Queue,
     pub(crate) redis: Redis,
-    /// This consumer's name.
     pub(crate) consumer: String,
     pub(crate) timing: Timing,
     pub(crate) permits: Arc<Semaphore>,
     pub(crate) in_flight: InFlight,
     pub(crate) meter: Meter,
-    /// Has room for as many tasks as there are permits.
+    /// Its capacity is the number of permits.
     pub(crate) tasks: mpsc::Sender<Task<Wake>>,
 }
 
 impl Fetcher {
-    /// Reads until `stop`. Whatever goes wrong with Redis ends one connection, never this.
+    /// Reads until `stop`. A failure of Redis ends only one connection.
     pub(crate) async fn fetch(self, stop: CancellationToken) {
         let reading = async {
             let mut outage = Outage::new(self.queue);
@@ -61,8 +60,8 @@ impl Fetcher {
                 sleep(outage.failed(&error)).await;
             }
         };
-        // A read that blocks cannot be cancelled, but its connection can be dropped. An answer already on its way is
-        // given back later.
+        // A blocking read cannot be cancelled, but its connection can be dropped. Entries of a response already sent
+        // are released later.
         tokio::select! {
             () = reading => {}
             () = stop.cancelled() => {}
@@ -74,22 +73,22 @@ impl Fetcher {
         self.create_group(&mut redis).await?;
         let mut reclaim_at = Instant::now();
         loop {
-            let permit = self.free_permits().await;
+            let permit = self.acquire_free_permits().await;
             if reclaim_at <= Instant::now() {
                 reclaim_at = Instant::now() + self.timing.block;
                 let reclaimed = self.reclaim(&mut redis, permit.num_permits()).await?;
                 if !reclaimed.is_empty() {
-                    self.hand_over(&mut redis, reclaimed, permit).await?;
+                    self.dispatch(&mut redis, reclaimed, permit).await?;
                     continue;
                 }
             }
             let read = self.read(&mut redis, permit.num_permits()).await?;
-            outage.over();
-            self.hand_over(&mut redis, read, permit).await?;
+            outage.recovered();
+            self.dispatch(&mut redis, read, permit).await?;
         }
     }
 
-    /// Begins at 0: after a FLUSHALL, what was pushed before the group came back is still read.
+    /// Starts at 0, so that entries pushed between a FLUSHALL and the creation of the group are read.
     async fn create_group(&self, redis: &mut MultiplexedConnection) -> RedisResult<()> {
         let created = redis::cmd("XGROUP")
             .arg("CREATE")
@@ -105,17 +104,17 @@ impl Fetcher {
         }
     }
 
-    /// Waits for a free permit, and takes all that are free.
-    async fn free_permits(&self) -> OwnedSemaphorePermit {
-        const OPEN: &str = "nobody closes the semaphore";
+    /// Waits for a free permit and acquires all that are free.
+    async fn acquire_free_permits(&self) -> OwnedSemaphorePermit {
+        const OPEN: &str = "the semaphore is never closed";
         let mut permit = Arc::clone(&self.permits).acquire_owned().await.expect(OPEN);
-        // Nobody else acquires: what is available now can only become more.
+        // Only this task acquires, so the number of available permits cannot shrink here.
         let more = self.permits.available_permits() as u32;
         permit.merge(Arc::clone(&self.permits).try_acquire_many_owned(more).expect(OPEN));
         permit
     }
 
-    /// New entries: waits for the first up to `block`, and takes up to `count`.
+    /// Reads up to `count` new entries; waits up to `block` for the first.
     async fn read(&self, redis: &mut MultiplexedConnection, count: usize) -> RedisResult<Vec<Entry>> {
         let (read, (seconds, micros)): (Read, Time) = redis::pipe()
             .cmd("XREADGROUP")
@@ -129,8 +128,7 @@ impl Fetcher {
             .arg("STREAMS")
             .arg(self.queue.stream())
             .arg(">")
-            // Answered when the read has been: Redis' clock dates the entries, so Redis' clock says how long they
-            // waited.
+            // Executed after the read. Entry ids contain Redis' time, so the waiting time must use the same clock.
             .cmd("TIME")
             .query_async(redis)
             .await?;
@@ -143,10 +141,11 @@ impl Fetcher {
         Ok(entries)
     }
 
-    /// Up to `count` entries whose holder has not renewed them within the visibility: it is dead, paused or cut off.
+    /// Claims up to `count` entries whose consumer has not renewed them within the visibility timeout: it is dead,
+    /// paused or disconnected.
     ///
-    /// `XPENDING` and `XCLAIM` rather than `XAUTOCLAIM`, which hides how often an entry was handed out and needs a
-    /// cursor. Claiming checks the idle time again, so of two that look at once only one gets the entry.
+    /// `XPENDING` and `XCLAIM` instead of `XAUTOCLAIM`, which hides the number of deliveries and needs a cursor.
+    /// `XCLAIM` checks the idle time again, so only one of several concurrent consumers gets the entry.
     async fn reclaim(&self, redis: &mut MultiplexedConnection, count: usize) -> RedisResult<Vec<Entry>> {
         let stream = self.queue.stream();
         let visibility_ms = self.timing.visibility.as_millis() as u64;
@@ -157,7 +156,8 @@ impl Fetcher {
             .arg(visibility_ms)
             .arg("-")
             .arg("+")
-            // Our own may be among them, when this process or Redis was paused; they are not handed out again.
+            // After a pause of this process or of Redis, this consumer's own entries may be among them; they are
+            // skipped.
             .arg(count + self.in_flight.len())
             .query_async(redis)
             .await?;
@@ -175,16 +175,16 @@ impl Fetcher {
             .query_async(redis)
             .await?;
         self.meter.reclaimed.increment(claimed.len() as u64);
-        for (entry, _, _, deliveries) in idle.iter().filter(|(.., deliveries)| deliveries + 1 >= STUBBORN) {
-            self.meter.stubborn.increment(1);
-            warn!(queue = self.queue.name(), entry, deliveries, "an entry is handed out once more after many times");
+        for (entry, _, _, deliveries) in idle.iter().filter(|(.., deliveries)| deliveries + 1 >= REDELIVERY_LIMIT) {
+            self.meter.redelivery_limit_exceeded.increment(1);
+            warn!(queue = self.queue.name(), entry, deliveries, "an entry was delivered many times and is delivered again");
         }
         Ok(claimed)
     }
 
-    /// One permit goes with each entry. If this fails, the entries not handed over are nobody's, and are reclaimed
-    /// after the visibility.
-    async fn hand_over(
+    /// Passes each entry to the worker with one permit. If this fails, the remaining entries are reclaimed after the
+    /// visibility timeout.
+    async fn dispatch(
         &self,
         redis: &mut MultiplexedConnection,
         entries: Vec<Entry>,
@@ -192,22 +192,22 @@ impl Fetcher {
     ) -> RedisResult<()> {
         for entry in entries {
             let Some(wake) = entry.wake() else {
-                self.bury(redis, entry).await?;
+                self.move_to_dead_stream(redis, entry).await?;
                 continue;
             };
-            let permit = permits.split(1).expect("no more entries were asked for than there are permits");
+            let permit = permits.split(1).expect("no more entries than permits were requested");
             let mut data = Extensions::new();
-            data.insert(self.in_flight.hold(entry.id, permit));
-            // Refused only when the consumer is closing, which gives the entry back.
+            data.insert(self.in_flight.insert(entry.id, permit));
+            // Fails only while the consumer closes, which releases the entry.
             let _ = self.tasks.try_send(TaskBuilder::new(wake).with_data(data).build());
         }
         Ok(())
     }
 
-    /// Moves an entry nobody can read to the dead stream, where a person may look at it.
-    async fn bury(&self, redis: &mut MultiplexedConnection, entry: Entry) -> RedisResult<()> {
+    /// Moves an invalid entry to the dead stream for operators to inspect.
+    async fn move_to_dead_stream(&self, redis: &mut MultiplexedConnection, entry: Entry) -> RedisResult<()> {
         let stream = self.queue.stream();
-        warn!(queue = self.queue.name(), entry = entry.id, "an entry cannot be read; moved to the dead stream");
+        warn!(queue = self.queue.name(), entry = entry.id, "an entry is invalid; moving it to the dead stream");
         self.meter.dead.increment(1);
         redis::pipe()
             .atomic()
@@ -215,7 +215,7 @@ impl Fetcher {
             .arg(self.queue.dead_stream())
             .arg("MAXLEN")
             .arg("~")
-            .arg(DEAD_MAX)
+            .arg(DEAD_STREAM_MAX)
             .arg("*")
             .arg("entry")
             .arg(&entry.id)
@@ -227,7 +227,7 @@ impl Fetcher {
     }
 }
 
-/// Says once that Redis is away and once that it is back, however many attempts lie between.
+/// Logs the start and the end of an outage of Redis once each, not every attempt.
 struct Outage {
     queue: Queue,
     failures: u32,
@@ -239,7 +239,7 @@ impl Outage {
         Self { queue, failures: 0, backoff: Backoff::new() }
     }
 
-    /// Notes a failure; answers how long to wait.
+    /// Records a failure and returns the delay before the next attempt.
     fn failed(&mut self, error: &RedisError) -> Duration {
         if self.failures == 0 {
             warn!(queue = self.queue.name(), %error, "reading from Redis failed; reconnecting until it works");
@@ -248,7 +248,7 @@ impl Outage {
         self.backoff.next()
     }
 
-    fn over(&mut self) {
+    fn recovered(&mut self) {
         if self.failures > 0 {
             info!(queue = self.queue.name(), attempts = self.failures, "reading from Redis again");
         }

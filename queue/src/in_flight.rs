@@ -1,4 +1,4 @@
-//! The entries this process holds. What is in the set is renewed; what has left it is not.
+//! The entries that this process is handling. Only entries in this set are renewed.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use metrics::Gauge;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// The ids of the entries held, shared by the tasks of one consumer.
+/// The ids of the entries in flight, shared by the tasks of one consumer.
 #[derive(Clone)]
 pub(crate) struct InFlight {
     ids: Arc<Mutex<HashSet<String>>>,
@@ -18,12 +18,12 @@ impl InFlight {
         Self { ids: Arc::default(), gauge }
     }
 
-    /// Takes an entry in. It is held, together with its permit, until the last clone of the answer is dropped: whether
-    /// the handler returned, panicked or never began, nothing is left behind.
-    pub(crate) fn hold(&self, id: String, permit: OwnedSemaphorePermit) -> Arc<Held> {
+    /// Adds an entry. It stays in the set, with its permit, until the last clone of the returned value is dropped, so
+    /// nothing leaks whether the handler returns, panics or never starts.
+    pub(crate) fn insert(&self, id: String, permit: OwnedSemaphorePermit) -> Arc<InFlightEntry> {
         self.lock().insert(id.clone());
         self.gauge.increment(1.0);
-        Arc::new(Held { id, in_flight: self.clone(), _permit: permit })
+        Arc::new(InFlightEntry { id, in_flight: self.clone(), _permit: permit })
     }
 
     pub(crate) fn ids(&self) -> Vec<String> {
@@ -39,19 +39,19 @@ impl InFlight {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
-        // Nothing under this lock can leave the set half changed.
+        // A panic under this lock cannot leave the set inconsistent.
         self.ids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One entry in this process' hands.
-pub(crate) struct Held {
+/// An entry in flight in this process.
+pub(crate) struct InFlightEntry {
     pub(crate) id: String,
     in_flight: InFlight,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Drop for Held {
+impl Drop for InFlightEntry {
     fn drop(&mut self) {
         self.in_flight.lock().remove(&self.id);
         self.in_flight.gauge.decrement(1.0);

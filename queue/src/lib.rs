@@ -1,19 +1,19 @@
 //! Wake-ups between processes, over Redis Streams.
 //!
-//! What is to be done, when and by whom stands in Postgres. This crate only says "look at this row, now": a [`Wake`]
-//! carries an id and nothing else of worth. That decides every trade-off here:
+//! Postgres holds the work, its schedule and its claims. This crate only signals that a row needs attention now: a
+//! [`Wake`] carries the row's id. That decides every trade-off here:
 //!
-//! - A wake-up may be **lost** (FLUSHALL, a full disk, a trimmed stream). The sweep that reads Postgres hands the row
-//!   out again.
-//! - A wake-up may come **twice** (a paused process, a cut connection). The second one finds its row taken.
-//! - Redis may be **away**. Publishing then fails within a second; consumers reconnect for ever and never end the
-//!   worker.
+//! - A wake-up may be **lost** (FLUSHALL, a full disk, a trimmed stream). The scheduler's sweep of Postgres hands the
+//!   row out again.
+//! - A wake-up may arrive **twice** (a paused process, a broken connection). The second handler finds the row claimed.
+//! - Redis may be **unavailable**. Publishing then fails within a second; consumers reconnect indefinitely and never
+//!   end the worker.
 //!
-//! Delays, retries and their backoff are not here: they are columns. Nor is there a result: a handler answers `()`, and
-//! the row says what happened.
+//! Delays, retries and their backoff are columns in Postgres. There are no results either: a handler returns `()`, and
+//! the row contains the outcome.
 //!
-//! The parts: [`Redis`] says where it is, [`Publisher`] pushes, or posts where nobody waits, [`run`] consumes with one [`Pool`] per queue, [`Replies`] tells a waiting request
-//! that its row has changed. Redis 7.0 or newer is needed.
+//! [`Redis`] holds the address, [`Publisher`] pushes wake-ups, [`run`] consumes them with one [`Pool`] per queue, and
+//! [`Replies`] notifies a waiting request that its row has changed. Requires Redis 7.0 or newer.
 
 mod ack;
 mod backend;
@@ -22,7 +22,7 @@ mod connection;
 mod entry;
 mod fetcher;
 mod in_flight;
-mod keeper;
+mod maintenance;
 mod meter;
 mod name;
 mod pool;

@@ -1,4 +1,4 @@
-//! What a consumer counts, under one label: the queue's name.
+//! The metrics of a consumer, labelled with the queue's name.
 
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
@@ -9,28 +9,28 @@ use crate::Queue;
 pub(crate) struct Meter {
     /// Entries read for the first time.
     pub(crate) fetched: Counter,
-    /// Entries taken over because whoever had them did not renew them.
+    /// Entries reclaimed from consumers that did not renew them.
     pub(crate) reclaimed: Counter,
-    /// Entries taken over for the fifth time or more: something about their rows ends processes.
-    pub(crate) stubborn: Counter,
-    /// Entries nobody can read, moved to the dead stream.
+    /// Entries delivered for the fifth time or more: their rows may be crashing processes.
+    pub(crate) redelivery_limit_exceeded: Counter,
+    /// Invalid entries, moved to the dead stream.
     pub(crate) dead: Counter,
-    /// Times the reading connection was lost or refused.
+    /// Failures of the reading connection.
     pub(crate) reconnects: Counter,
-    /// Entries held by this process: begun, or about to be.
+    /// Entries that are being handled by this process, or are about to be.
     pub(crate) in_flight: Gauge,
-    /// Seconds from push to read, by Redis' clock at both ends.
+    /// Seconds from push to read, by Redis' clock.
     pub(crate) wait_seconds: Histogram,
 }
 
 impl Meter {
-    /// Binds to the recorder installed at this moment.
+    /// Uses the recorder that is installed now.
     pub(crate) fn new(queue: Queue) -> Self {
         let name = queue.name();
         Self {
             fetched: counter!("queue_fetched_total", "queue" => name),
             reclaimed: counter!("queue_reclaimed_total", "queue" => name),
-            stubborn: counter!("queue_stubborn_total", "queue" => name),
+            redelivery_limit_exceeded: counter!("queue_redelivery_limit_exceeded_total", "queue" => name),
             dead: counter!("queue_dead_total", "queue" => name),
             reconnects: counter!("queue_reconnects_total", "queue" => name),
             in_flight: gauge!("queue_in_flight", "queue" => name),

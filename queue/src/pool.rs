@@ -1,4 +1,4 @@
-//! The consuming side: one pool of handlers per queue, run by apalis until the process is told to stop.
+//! The consuming side: one pool of handlers per queue, run by apalis until shutdown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,19 +18,18 @@ use crate::backend::StreamBackend;
 use crate::connection::Redis;
 use crate::{Queue, Wake};
 
-/// What is done with a wake-up. It answers nothing: the row says what happened.
+/// Handles a wake-up. It returns nothing, because the row contains the outcome.
 pub type Handler = Arc<dyn Fn(Wake) -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// How long things may take, each more than 0. The default suits production; tests are in more of a hurry.
+/// Timings of a consumer, each above zero. The default suits production; tests use shorter ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// An entry not renewed for this long is handed to another consumer. Must be several times `renew_every`, and
-    /// longer than the stalls of Redis that are to go unnoticed.
+    /// The visibility timeout: an entry not renewed for this long goes to another consumer. Must be several times
+    /// `renew_every`, and longer than stalls of Redis that should not cause redelivery.
     pub visibility: Duration,
-    /// How often the entries in flight are renewed, so that a handler may take as long as it likes.
+    /// How often entries in flight are renewed, which lets a handler take any time.
     pub renew_every: Duration,
-    /// How long one read waits for entries. Between reads, at most this often, the consumer looks for entries to take
-    /// over.
+    /// How long a read waits for entries. It is also the minimum interval between attempts to reclaim entries.
     pub block: Duration,
 }
 
@@ -40,17 +39,17 @@ impl Default for Timing {
     }
 }
 
-/// A queue, and who handles it.
+/// A queue and its handler.
 #[derive(Clone)]
 pub struct Pool {
-    /// What is consumed.
+    /// The consumed queue.
     pub queue: Queue,
-    /// Most handlers at a time in this process; at least 1.
+    /// Maximum number of concurrent handlers in this process; at least 1.
     pub concurrency: usize,
-    /// Times of the consumer.
+    /// Timings of the consumer.
     pub timing: Timing,
-    /// Called for each wake-up, on a Tokio task of its own. Put time limits inside it: from outside they would cut work
-    /// in two. A panic ends this one call and is logged.
+    /// Called for each wake-up, on a Tokio task of its own. Timeouts belong inside it: from outside they would
+    /// interrupt it at an arbitrary point. A panic ends only this call and is logged.
     pub handler: Handler,
 }
 
@@ -63,30 +62,30 @@ impl Pool {
         Self { queue, concurrency, timing: Timing::default(), handler: Arc::new(move |wake| handler(wake).boxed()) }
     }
 
-    fn assert_able(&self) {
+    fn assert_valid(&self) {
         let Timing { visibility, renew_every, block } = self.timing;
-        let able = self.concurrency > 0 && ![visibility, renew_every, block].iter().any(Duration::is_zero);
-        assert!(able, "the pool {} could never do anything", self.queue.name());
+        let valid = self.concurrency > 0 && ![visibility, renew_every, block].iter().any(Duration::is_zero);
+        assert!(valid, "the concurrency and the timings of pool {} must be above zero", self.queue.name());
     }
 }
 
-/// How a [`run`] ended.
+/// The result of [`run`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped {
-    /// Handlers still running when the time was up; 0 after a graceful stop. They go on until the runtime is dropped,
-    /// and their entries come to another process after the visibility.
+    /// Handlers still running at the end of the shutdown timeout; 0 after a graceful stop. They continue until the
+    /// runtime is dropped, and another process gets their entries after the visibility timeout.
     pub unfinished: usize,
 }
 
-/// Consumes all `pools` until `shutdown` resolves. Then nothing new is read or begun, what is in flight has
-/// `shutdown_timeout` to finish and is acknowledged, and what was read but not begun is given back.
+/// Consumes all `pools` until `shutdown` resolves. Then it reads and starts nothing more. Running handlers have
+/// `shutdown_timeout` to finish and are acknowledged; entries that were read but not started are released.
 ///
-/// Redis may come and go meanwhile: it is waited for. Must be called inside a Tokio runtime, with the recorder of
-/// metrics installed.
+/// If Redis is unavailable, it reconnects until Redis returns. Must be called inside a Tokio runtime, after the metrics
+/// recorder is installed.
 ///
 /// # Panics
 ///
-/// If a pool's concurrency or one of its times is 0: it could never do anything.
+/// If a pool's concurrency or one of its timings is zero.
 pub async fn run(
     redis: &Redis,
     pools: Vec<Pool>,
@@ -95,12 +94,11 @@ pub async fn run(
 ) -> Stopped {
     let stop = CancellationToken::new();
     let mut monitor = Monitor::new()
-        // The sleep is made when it is first polled: its time runs from the stop, not from now.
+        // The sleep is created at its first poll, so its time starts with the stop.
         .with_terminator(async move { sleep(shutdown_timeout).await })
-        // The backend has no errors, so this is a bug; a new consumer does more good than a process that runs without
-        // one.
+        // The backend never fails, so this is a bug; restart, because a process without a consumer is worse.
         .should_restart(|worker, error| {
-            error!(worker = worker.name(), %error, "a worker ended; starting it again");
+            error!(worker = worker.name(), %error, "a worker ended; restarting it");
             true
         })
         .on_event(|worker, event| {
@@ -109,7 +107,7 @@ pub async fn run(
             }
         });
     for pool in pools {
-        pool.assert_able();
+        pool.assert_valid();
         let (redis, stop) = (redis.clone(), stop.clone());
         monitor = monitor.register(move |_restarts| {
             let Pool { queue, concurrency, timing, handler } = pool.clone();
@@ -117,7 +115,7 @@ pub async fn run(
             WorkerBuilder::new(queue.name()).backend(backend).parallelize(spawn).build(move |wake: Wake| {
                 let handler = Arc::clone(&handler);
                 let span = info_span!("wake", queue = queue.name(), id = %wake.id, request_id = wake.request_id);
-                // Called inside its own task, so that a panic before the first await ends no more than that task.
+                // Called inside its own task, so that a panic before the first await ends only that task.
                 async move { handler(wake).await }.instrument(span)
             })
         });
@@ -125,12 +123,12 @@ pub async fn run(
     let context = monitor.context();
     let signal = async {
         shutdown.await;
-        // First the reading, then the workers, which would otherwise drain while the fetchers go on.
+        // Stop the fetchers before the workers, which would otherwise drain while entries still arrive.
         stop.cancel();
         Ok(())
     };
     if let Err(error) = monitor.run_with_signal(signal).await {
-        error!(%error, "the workers did not stop in order");
+        error!(%error, "the workers did not stop cleanly");
     }
     let unfinished = context.workers().iter().map(|worker| worker.task_count()).sum();
     Stopped { unfinished }
@@ -138,7 +136,7 @@ pub async fn run(
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "a handler lost with its process is a row that the sweep hands out again"
+    reason = "if a handler is lost with its process, the sweep hands out its row again"
 )]
 fn spawn<F>(handler: F) -> JoinHandle<F::Output>
 where

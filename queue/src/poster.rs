@@ -1,7 +1,7 @@
-//! Wake-ups that nobody waits for: they are put down here, and a task of this process pushes what has come together.
+//! Asynchronous publishing: callers queue wake-ups here, and a background task pushes them in batches.
 //!
-//! Whoever puts one down pays nothing for it, whether Redis is quick, slow or away. Under load many travel in one round
-//! trip, and of two for the same row one: a wake-up only says "look".
+//! Posting never blocks, whether Redis is fast, slow or unavailable. Under load one round trip carries many wake-ups,
+//! and duplicates for the same row are merged.
 
 use std::collections::HashSet;
 
@@ -11,40 +11,40 @@ use tracing::warn;
 use crate::publisher::Pusher;
 use crate::{Queue, Wake};
 
-/// Most that may lie here. What comes on top is dropped and counted; the sweep brings it back.
-const ROOM: usize = 10_000;
-/// Most that travel in one round trip.
+/// Wake-ups beyond this are dropped and counted; the sweep hands out their rows.
+const CAPACITY: usize = 10_000;
+/// Wake-ups pushed in one round trip.
 const BATCH: usize = 500;
 
 enum Post {
     Wake(Queue, Wake),
-    /// To be told once all before it has been pushed.
+    /// Notified once everything before it has been pushed.
     Flush(oneshot::Sender<()>),
 }
 
-/// Where wake-ups are put down. The task goes on until the last clone is dropped and all has been pushed.
+/// Queues wake-ups. The background task ends when the last clone is dropped and everything has been pushed.
 #[derive(Clone)]
 pub(crate) struct Poster {
-    room: mpsc::Sender<Post>,
+    posts: mpsc::Sender<Post>,
 }
 
 impl Poster {
     pub(crate) fn start(pusher: Pusher) -> Self {
-        let (room, posts) = mpsc::channel(ROOM);
+        let (sender, posts) = mpsc::channel(CAPACITY);
         #[expect(clippy::disallowed_methods, reason = "wake-ups are hints and may be lost")]
         tokio::spawn(push_all(pusher, posts));
-        Self { room }
+        Self { posts: sender }
     }
 
     pub(crate) fn post(&self, queue: Queue, wake: Wake) {
-        if self.room.try_send(Post::Wake(queue, wake)).is_err() {
+        if self.posts.try_send(Post::Wake(queue, wake)).is_err() {
             metrics::counter!("queue_posts_dropped_total", "queue" => queue.name()).increment(1);
         }
     }
 
     pub(crate) async fn flush(&self) {
         let (flushed, done) = oneshot::channel();
-        if self.room.send(Post::Flush(flushed)).await.is_ok() {
+        if self.posts.send(Post::Flush(flushed)).await.is_ok() {
             let _ = done.await;
         }
     }
@@ -63,7 +63,7 @@ async fn push_all(pusher: Pusher, mut posts: mpsc::Receiver<Post>) {
         }
         if let Err(error) = pusher.push(&wakes).await {
             metrics::counter!("queue_posts_failed_total").increment(wakes.len() as u64);
-            warn!(%error, count = wakes.len(), "wake-ups were not pushed; the sweep hands their rows out");
+            warn!(%error, count = wakes.len(), "could not push wake-ups; the sweep hands out their rows");
         }
         for done in flushed {
             let _ = done.send(());

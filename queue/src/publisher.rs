@@ -1,4 +1,4 @@
-//! The publishing side: best effort, and never in a request's way for longer than a second.
+//! The publishing side: best effort, and never delays a request by more than a second.
 
 use std::time::Duration;
 
@@ -15,67 +15,68 @@ use crate::replies;
 use crate::shared::{self, Connection};
 use crate::{Queue, Wake};
 
-/// Most that any call may take, whatever Redis does.
-const LIMIT: Duration = Duration::from_secs(1);
-/// Most entries a stream keeps, about. The oldest beyond it are dropped; the sweep brings them back.
+/// Limit of every call, whatever Redis does.
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// Approximate limit of a stream. Older entries are dropped; the sweep hands out their rows.
 const STREAM_MAX: usize = 100_000;
-/// Its stream keeps one entry, which nobody reads: by it is seen whether Redis takes any.
-const TRIED: Queue = Queue::new("tried");
+/// A stream without consumers that keeps one entry, to test whether Redis accepts writes.
+const PROBE: Queue = Queue::new("tried");
 
-/// Redis did not take it. For a wake-up that costs a sweep, no more.
+/// Redis did not confirm the command. A lost wake-up is only delayed until the next sweep.
 #[derive(Debug, thiserror::Error)]
 pub enum PushError {
-    /// Redis is away, or refused.
-    #[error("Redis did not take the command: {0}")]
+    /// Redis is unavailable, or rejected the command.
+    #[error("Redis did not execute the command: {0}")]
     Redis(#[from] RedisError),
-    /// Redis did not answer within a second. It may still have taken it.
-    #[error("Redis did not answer within a second")]
+    /// Redis did not respond within a second. It may still have executed the command.
+    #[error("Redis did not respond within a second")]
     Timeout,
 }
 
-/// How much lies in a queue.
+/// The size of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Depth {
-    /// Entries no consumer has read yet.
+    /// Entries that no consumer has read.
     pub waiting: u64,
-    /// Entries a consumer holds, living or dead.
+    /// Entries delivered to a consumer, live or dead, and not acknowledged.
     pub pending: u64,
-    /// Milliseconds since the oldest entry, waiting or pending, was pushed, by Redis' clock; 0 if there is none.
+    /// Milliseconds since the push of the oldest entry, waiting or pending, by Redis' clock; 0 without entries.
     pub oldest_age_ms: u64,
 }
 
-/// Pushes wake-ups and replies. Cheap to clone; the clones share one connection, which comes back by itself.
+/// Pushes wake-ups and replies. Cheap to clone; the clones share one connection, which reconnects automatically.
 #[derive(Clone)]
 pub struct Publisher {
     pusher: Pusher,
     poster: Poster,
 }
 
-/// The connection, and what can be done with it.
+/// The connection for pushes.
 #[derive(Clone)]
 pub(crate) struct Pusher {
     redis: Connection,
 }
 
 impl Publisher {
-    /// Connects when first used, so Redis may be away. Must be called inside a Tokio runtime.
+    /// Connects at the first use, so Redis may be unavailable now. Must be called inside a Tokio runtime.
     pub fn connect(redis: &Redis) -> Self {
         let pusher = Pusher { redis: redis.shared() };
         Self { poster: Poster::start(pusher.clone()), pusher }
     }
 
-    /// Puts a wake-up down to be pushed by and by, at once if nothing is on its way. It never fails and never waits; a
-    /// push that fails is logged and counted.
+    /// Queues a wake-up to be pushed in the background. Never fails and never waits; failed pushes are logged and
+    /// counted.
     pub fn post(&self, queue: Queue, wake: Wake) {
         self.poster.post(queue, wake);
     }
 
-    /// Resolves when all that was posted before has been pushed, or could not be: at the end of a process. Within two seconds.
+    /// Waits until everything posted so far has been pushed or has failed, for at most two seconds. For the end of a
+    /// process.
     pub async fn flush(&self) {
-        let _ = timeout(2 * LIMIT, self.poster.flush()).await;
+        let _ = timeout(2 * TIMEOUT, self.poster.flush()).await;
     }
 
-    /// Appends all `wakes` in one round trip. After an error, some of them may have been taken.
+    /// Pushes all `wakes` in one round trip. After an error, some of them may have been pushed.
     ///
     /// # Errors
     ///
@@ -85,49 +86,49 @@ impl Publisher {
         self.pusher.push(&wakes).await
     }
 
-    /// Tells the process that listens on `channel` ([`crate::Replies`]) to look at the row `id` again.
+    /// Notifies the process that listens on `channel` ([`crate::Replies`]) that the row `id` has changed.
     ///
     /// # Errors
     ///
-    /// [`PushError`], within a second. That nobody listens is not an error.
+    /// [`PushError`], within a second. A channel without a listener is not an error.
     pub async fn reply(&self, channel: &str, id: Uuid) -> Result<(), PushError> {
         let mut pipeline = Pipeline::with_capacity(1);
         pipeline.publish(replies::key(channel), id.hyphenated().to_string()).ignore();
         self.pusher.execute(&pipeline).await
     }
 
-    /// Whether Redis takes what is pushed. It is tried: a replica, or a Redis that is full, answers and takes nothing.
+    /// Checks that Redis accepts writes, by writing: a replica, or a Redis that is full, responds but rejects them.
     ///
     /// # Errors
     ///
     /// [`PushError`], within a second.
     pub async fn ping(&self) -> Result<(), PushError> {
         let mut pipeline = Pipeline::with_capacity(1);
-        pipeline.cmd("XADD").arg(TRIED.stream()).arg("MAXLEN").arg(1).arg("*").arg(ID).arg("").ignore();
+        pipeline.cmd("XADD").arg(PROBE.stream()).arg("MAXLEN").arg(1).arg("*").arg(ID).arg("").ignore();
         self.pusher.execute(&pipeline).await
     }
 
-    /// What time it is for Redis, in milliseconds since 1970.
+    /// Redis' time, in milliseconds since 1970.
     ///
     /// # Errors
     ///
     /// [`PushError`], within a second.
     pub async fn time(&self) -> Result<u64, PushError> {
         let mut redis = self.pusher.redis.clone();
-        within_limit(async move {
+        with_timeout(async move {
             let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(&mut redis).await?;
             Ok(seconds * 1_000 + micros / 1_000)
         })
         .await
     }
 
-    /// How much lies in `queue`. A queue nobody has used yet is empty.
+    /// The size of `queue`. An unused queue is empty.
     ///
     /// # Errors
     ///
     /// [`PushError`], within a second.
     pub async fn depth(&self, queue: Queue) -> Result<Depth, PushError> {
-        within_limit(depth(self.pusher.redis.clone(), queue)).await
+        with_timeout(depth(self.pusher.redis.clone(), queue)).await
     }
 }
 
@@ -148,32 +149,32 @@ impl Pusher {
         self.execute(&pipeline).await
     }
 
-    /// Tries twice: the first attempt may find that the connection died while nobody used it, or leads to what is a replica
-    /// by now, and the second has a new one. What is done twice by this does no harm.
+    /// Tries twice: the first attempt may find that the idle connection has died, or that its server has become a
+    /// replica; the second then uses a new connection. Executing a command twice is harmless here.
     async fn execute(&self, pipeline: &Pipeline) -> Result<(), PushError> {
-        within_limit(async {
+        with_timeout(async {
             let mut redis = self.redis.clone();
             match pipeline.exec_async(&mut redis).await {
                 Err(error) if error.is_unrecoverable_error() || shared::is_from_replica(&error) => {
                     pipeline.exec_async(&mut redis).await
                 }
-                done => done,
+                result => result,
             }
         })
         .await
     }
 }
 
-async fn within_limit<T>(command: impl Future<Output = RedisResult<T>>) -> Result<T, PushError> {
-    match timeout(LIMIT, command).await {
-        Ok(answer) => Ok(answer?),
+async fn with_timeout<T>(command: impl Future<Output = RedisResult<T>>) -> Result<T, PushError> {
+    match timeout(TIMEOUT, command).await {
+        Ok(result) => Ok(result?),
         Err(_) => Err(PushError::Timeout),
     }
 }
 
 async fn depth(mut redis: impl ConnectionLike, queue: Queue) -> RedisResult<Depth> {
     let stream = queue.stream();
-    // What XRANGE answers: the oldest entry, if any.
+    // Response of XRANGE: the oldest entry, if any.
     type Oldest = Vec<entry::Entry>;
     let (length, oldest, (seconds, micros)): (u64, Oldest, (u64, u64)) =
         redis::pipe().xlen(&stream).xrange_count(&stream, "-", "+", 1).cmd("TIME").query_async(&mut redis).await?;
@@ -181,15 +182,15 @@ async fn depth(mut redis: impl ConnectionLike, queue: Queue) -> RedisResult<Dept
     let pushed_ms = oldest.first().and_then(|entry| entry::millis(&entry.id));
     let pending = pending(&mut redis, &stream).await?;
     Ok(Depth {
-        // What is acknowledged is deleted in the same breath, so the stream holds the waiting and the pending and
-        // nothing else.
+        // Entries are deleted in the transaction that acknowledges them, so the stream holds only waiting and pending
+        // ones.
         waiting: length.saturating_sub(pending),
         pending,
         oldest_age_ms: pushed_ms.map_or(0, |pushed_ms| now_ms.saturating_sub(pushed_ms)),
     })
 }
 
-/// Without a group nobody has read anything.
+/// The number of pending entries; 0 without a group.
 async fn pending(redis: &mut impl ConnectionLike, stream: &str) -> RedisResult<u64> {
     type Summary = (u64, Option<String>, Option<String>, Option<Vec<(String, u64)>>);
     let summary: RedisResult<Summary> = redis::cmd("XPENDING").arg(stream).arg(GROUP).query_async(redis).await;

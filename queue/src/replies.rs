@@ -1,8 +1,6 @@
-//! How a waiting request learns that its row has changed: one subscription per process, and a map of who waits for
-//! what.
+//! Notifies waiting requests that their row has changed: one subscription per process, and a map of waiters by row id.
 //!
-//! Messages may be lost, so a reply is a hint to read Postgres again, and whoever waits also reads it now and then
-//! without one.
+//! Messages may be lost, so a reply is only a hint to read Postgres again, and waiters also poll without one.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,13 +19,12 @@ use uuid::Uuid;
 use crate::backoff::Backoff;
 use crate::connection::{Redis, within};
 
-/// After this long without a message the connection is asked whether it is still one: a subscriber never writes, and so
-/// would never learn that the other side is gone.
-const QUIET: Duration = Duration::from_secs(5);
-/// How long the answer may take.
-const PONG: Duration = Duration::from_secs(4);
+/// After this long without a message the connection is pinged: a subscriber only reads, so it would not notice that the
+/// server is gone.
+const PING_AFTER: Duration = Duration::from_secs(5);
+const PING_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// Name in Redis of a channel of replies.
+/// The Redis channel of replies.
 pub(crate) fn key(channel: &str) -> String {
     format!("reply:{channel}")
 }
@@ -35,61 +32,61 @@ pub(crate) fn key(channel: &str) -> String {
 /// Listens for replies to this process. Cheap to clone; listening ends with the last clone.
 #[derive(Clone)]
 pub struct Replies {
-    waiting: Waiting,
+    waiters: Waiters,
     _listener: Arc<AbortOnDropHandle<()>>,
 }
 
 impl Replies {
-    /// Listens on `channel`, which is to be this process' own, and reconnects for ever. Must be called inside a Tokio
-    /// runtime.
+    /// Listens on `channel`, which must belong to this process alone, and reconnects indefinitely. Must be called
+    /// inside a Tokio runtime.
     pub fn start(redis: &Redis, channel: &str) -> Self {
-        let waiting = Waiting::default();
+        let waiters = Waiters::default();
         #[expect(clippy::disallowed_methods, reason = "replies are hints and may be lost")]
-        let listener = tokio::spawn(listen(redis.clone(), key(channel), waiting.clone()));
-        Self { waiting, _listener: Arc::new(AbortOnDropHandle::new(listener)) }
+        let listener = tokio::spawn(listen(redis.clone(), key(channel), waiters.clone()));
+        Self { waiters, _listener: Arc::new(AbortOnDropHandle::new(listener)) }
     }
 
-    /// Waits for replies about `id`. Register before pushing: what is said before that is not heard. Several may wait
-    /// for one id.
+    /// Registers a waiter for replies about `id`. Register before pushing: earlier replies are not received. Several
+    /// waiters may register for one id.
     pub fn register(&self, id: Uuid) -> Waiter {
-        Waiter { id, replies: self.waiting.subscribe(id), waiting: self.waiting.clone() }
+        Waiter { id, replies: self.waiters.subscribe(id), waiters: self.waiters.clone() }
     }
 }
 
-/// One who waits for replies about one id. Dropping it ends the waiting.
+/// Waits for replies about one id. Dropping it removes the registration.
 pub struct Waiter {
     id: Uuid,
     replies: watch::Receiver<()>,
-    waiting: Waiting,
+    waiters: Waiters,
 }
 
 impl Waiter {
-    /// Resolves when the row is worth reading again: a reply came since the last call (or since the registration), or
-    /// the subscription was made anew and replies may have been missed.
+    /// Resolves when the row should be read again: a reply arrived since the last call (or since the registration), or
+    /// the subscription was restored and replies may have been missed.
     pub async fn woken(&mut self) {
-        self.replies.changed().await.expect("the map keeps the sender for as long as someone waits");
+        self.replies.changed().await.expect("the map keeps the sender while a waiter is registered");
     }
 }
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        self.waiting.leave(self.id);
+        self.waiters.unsubscribe(self.id);
     }
 }
 
-/// Who waits for what.
+/// The waiters by row id.
 #[derive(Clone, Default)]
-struct Waiting {
+struct Waiters {
     by_id: Arc<Mutex<HashMap<Uuid, watch::Sender<()>>>>,
 }
 
-impl Waiting {
+impl Waiters {
     fn subscribe(&self, id: Uuid) -> watch::Receiver<()> {
         self.lock().entry(id).or_default().subscribe()
     }
 
-    /// Called by a waiter while it still holds its receiver.
-    fn leave(&self, id: Uuid) {
+    /// Called by a waiter while its receiver still exists, so a count of one means the last waiter.
+    fn unsubscribe(&self, id: Uuid) {
         let mut by_id = self.lock();
         if by_id.get(&id).is_some_and(|sender| sender.receiver_count() == 1) {
             by_id.remove(&id);
@@ -109,45 +106,45 @@ impl Waiting {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, watch::Sender<()>>> {
-        // Nothing under this lock can leave the map half changed.
+        // A panic under this lock cannot leave the map inconsistent.
         self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Subscribes, listens, and begins again whenever that ends.
-async fn listen(redis: Redis, channel: String, waiting: Waiting) {
+/// Subscribes and listens, and reconnects whenever that fails.
+async fn listen(redis: Redis, channel: String, waiters: Waiters) {
     let mut backoff = Backoff::new();
-    let mut away = false;
+    let mut failing = false;
     loop {
-        let lost = match redis.subscribed(&channel).await {
+        let error = match redis.subscribed(&channel).await {
             Ok(subscription) => {
-                if away {
+                if failing {
                     info!("listening for replies again");
                 }
-                away = false;
+                failing = false;
                 backoff.reset();
-                waiting.wake_all();
-                receive(subscription, &waiting).await
+                waiters.wake_all();
+                receive(subscription, &waiters).await
             }
             Err(error) => error,
         };
-        if !away {
-            warn!(error = %lost, "listening for replies failed; reconnecting until it works");
+        if !failing {
+            warn!(%error, "listening for replies failed; reconnecting until it works");
         }
-        away = true;
+        failing = true;
         sleep(backoff.next()).await;
     }
 }
 
-/// Wakes waiters until the subscription is lost; answers why it was.
-async fn receive(subscription: PubSub, waiting: &Waiting) -> RedisError {
+/// Wakes waiters until the subscription fails; returns the error.
+async fn receive(subscription: PubSub, waiters: &Waiters) -> RedisError {
     let (mut sink, mut messages) = subscription.split();
     loop {
-        match timeout(QUIET, messages.next()).await {
-            Ok(Some(message)) => wake_named(&message, waiting),
+        match timeout(PING_AFTER, messages.next()).await {
+            Ok(Some(message)) => wake(&message, waiters),
             Ok(None) => return io::Error::from(io::ErrorKind::UnexpectedEof).into(),
             Err(_) => {
-                if let Err(error) = within(PONG, sink.ping::<Value>()).await {
+                if let Err(error) = within(PING_TIMEOUT, sink.ping::<Value>()).await {
                     return error;
                 }
             }
@@ -155,9 +152,9 @@ async fn receive(subscription: PubSub, waiting: &Waiting) -> RedisError {
     }
 }
 
-/// Anyone may publish anything; what is no id is nobody's reply.
-fn wake_named(message: &Msg, waiting: &Waiting) {
+/// Ignores messages that are not an id: any client of Redis can publish here.
+fn wake(message: &Msg, waiters: &Waiters) {
     if let Ok(id) = Uuid::try_parse_ascii(message.get_payload_bytes()) {
-        waiting.wake(id);
+        waiters.wake(id);
     }
 }

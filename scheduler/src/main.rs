@@ -1,7 +1,7 @@
-//! The scheduler process: finds what is due in Postgres and hands it out. Any number may run; there is no leader. A claim is
-//! a row whose next turn has been moved on, so two never hand out the same.
+//! The scheduler process: finds due work in Postgres and pushes it to the queue. Any number may run without a leader: a
+//! claim moves the row's next due time forward, so no two schedulers hand out the same work.
 
-mod figures;
+mod gauges;
 mod schedule;
 
 use std::sync::atomic::AtomicBool;
@@ -14,16 +14,17 @@ use queue::Publisher;
 
 use crate::schedule::Scheduler;
 
-/// Connections to Postgres: one for each loop, a second one where work is begun within it, and one for /readyz.
+/// Postgres connections: one for each loop, a second one for loops that open a transaction of their own, and one for
+/// /readyz.
 const DATABASE_POOL: u32 = 8;
 
 #[tokio::main]
 async fn main() -> Result<()> {
     telemetry::init_logs();
     let metrics = telemetry::init_metrics()?;
-    queues::count_posts_from_nought();
-    flows::count_billing_from_nought();
-    schedule::count_from_nought();
+    queues::register_posts_metrics();
+    flows::register_billing_metrics();
+    schedule::register_metrics();
     public_url::set(config::public_url()?);
     let pool = db::pool(&config::database_url()?, config::database_pool(DATABASE_POOL)?, "scheduler")?;
     let internal = telemetry::Internal::new(pool.clone(), metrics).reporting("scheduler");
@@ -37,11 +38,11 @@ async fn main() -> Result<()> {
         publisher: publisher.clone(),
         clock: Clock::system(),
         retention_months: config::retention_months()?,
-        redis_is_away: AtomicBool::new(false),
+        redis_was_down: AtomicBool::new(false),
         collections_held: config::collections_held()?,
     };
     if scheduler.collections_held {
-        tracing::warn!("COLLECTIONS_HELD is true: no attempt to collect an invoice begins; what is due waits");
+        tracing::warn!("COLLECTIONS_HELD is true: due invoices are not collected");
     }
     scheduler.run_until(telemetry::shutdown_signal()).await;
     publisher.flush().await;

@@ -1,4 +1,4 @@
-//! A merchant's account as the operator's tool makes it.
+//! Runs `ctl` as an operator does, and the merchant account that it creates.
 
 use std::{path::Path, process::Stdio};
 
@@ -9,85 +9,83 @@ use tokio::{io::AsyncWriteExt, process::Command};
 
 use crate::process::Environment;
 
-/// The identity and the keys of an account, as `ctl accounts create` prints them once.
+/// The id and the keys of an account, as printed once by `ctl accounts create`.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Account {
-    /// `acct_…` or its like.
+    /// `acct_…`
     pub id: String,
-    /// Acts for the merchant's server.
+    /// Authenticates the merchant's server.
     pub secret_key: String,
-    /// Names the secret key without being it.
+    /// Identifies the secret key without revealing it.
     pub secret_key_id: String,
-    /// May be shown in a browser.
+    /// Safe to use in a browser.
     pub publishable_key: String,
-    /// Signs requests; live accounts have one.
+    /// Signs requests; only live accounts have one.
     pub signing_secret: Option<String>,
 }
 
-/// How a run of `ctl` ended.
+/// The result of running `ctl`.
 #[derive(Clone, Debug)]
-pub struct Ended {
-    /// Its exit code.
+pub struct CommandOutput {
+    /// The exit code.
     pub code: i32,
-    /// What it printed.
-    pub printed: String,
-    /// What it complained about.
-    pub complaint: String,
+    pub stdout: String,
+    pub stderr: String,
 }
 
-impl Ended {
-    /// What it printed with `--json`; null if that is no JSON.
+impl CommandOutput {
+    /// Standard output as JSON; null if it is not JSON.
     #[must_use]
     pub fn json(&self) -> Value {
-        serde_json::from_str(&self.printed).unwrap_or_default()
+        serde_json::from_str(&self.stdout).unwrap_or_default()
     }
 }
 
-/// Runs `ctl` to its end, whatever that is.
-pub(crate) async fn ctl_to_its_end(program: &Path, environment: &Environment, arguments: &[&str]) -> Result<Ended> {
+/// Runs `ctl` and returns its output whether it succeeds or fails.
+pub(crate) async fn ctl_output(program: &Path, environment: &Environment, arguments: &[&str]) -> Result<CommandOutput> {
     let mut command = Command::new(program);
     command.args(arguments).envs(environment).stdin(Stdio::null());
     let output = command.output().await.with_context(|| format!("cannot start {}", program.display()))?;
-    Ok(Ended {
+    Ok(CommandOutput {
         code: output.status.code().context("ctl was killed")?,
-        printed: String::from_utf8(output.stdout).context("ctl prints text")?,
-        complaint: String::from_utf8(output.stderr).context("ctl complains in text")?,
+        stdout: String::from_utf8(output.stdout).context("the output of ctl is not UTF-8")?,
+        stderr: String::from_utf8(output.stderr).context("the error output of ctl is not UTF-8")?,
     })
 }
 
-/// Runs `ctl` to its end while nobody reads what it prints: the other end of the pipe is closed before it starts.
-pub(crate) async fn ctl_unread(program: &Path, environment: &Environment, arguments: &[&str]) -> Result<Ended> {
-    let (reader, writer) = std::io::pipe().context("no pipe")?;
+/// As [`ctl_output`], but standard output is a pipe whose reading end is already closed.
+pub(crate) async fn ctl_with_closed_stdout(program: &Path, environment: &Environment, arguments: &[&str]) -> Result<CommandOutput> {
+    let (reader, writer) = std::io::pipe().context("cannot create a pipe")?;
     drop(reader);
     let mut command = Command::new(program);
     command.args(arguments).envs(environment).stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped());
     let child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
-    let output = child.wait_with_output().await.context("ctl was lost")?;
-    Ok(Ended {
+    let output = child.wait_with_output().await.context("cannot wait for ctl")?;
+    Ok(CommandOutput {
         code: output.status.code().context("ctl was killed")?,
-        printed: String::new(),
-        complaint: String::from_utf8(output.stderr).context("ctl complains in text")?,
+        stdout: String::new(),
+        stderr: String::from_utf8(output.stderr).context("the error output of ctl is not UTF-8")?,
     })
 }
 
-/// Runs `ctl` with `--json` and gives back the one object it prints.
+/// Runs `ctl` with `--json` and returns the object it prints.
 pub(crate) async fn run_ctl(program: &Path, environment: &Environment, arguments: &[&str]) -> Result<Value> {
-    let printed = run(program, environment, &[arguments, &["--json"]].concat()).await?;
-    serde_json::from_slice(&printed).with_context(|| format!("ctl {} printed no JSON", arguments.join(" ")))
+    let stdout = run(program, environment, &[arguments, &["--json"]].concat()).await?;
+    serde_json::from_slice(&stdout).with_context(|| format!("ctl {} did not print JSON", arguments.join(" ")))
 }
 
-/// The same with something on its standard input.
+/// As [`run_ctl`], with `input` on standard input.
 pub(crate) async fn run_ctl_with(
     program: &Path,
     environment: &Environment,
     arguments: &[&str],
     input: &str,
 ) -> Result<Value> {
-    let printed = run_with(program, environment, &[arguments, &["--json"]].concat(), input).await?;
-    serde_json::from_slice(&printed).with_context(|| format!("ctl {} printed no JSON", arguments.join(" ")))
+    let stdout = run_with(program, environment, &[arguments, &["--json"]].concat(), input).await?;
+    serde_json::from_slice(&stdout).with_context(|| format!("ctl {} did not print JSON", arguments.join(" ")))
 }
 
-/// Runs a program of ours to its end and gives back what it prints.
+/// Runs one of our programs and returns its standard output. A non-zero exit code is an error.
 pub(crate) async fn run(program: &Path, environment: &Environment, arguments: &[&str]) -> Result<Vec<u8>> {
     run_with(program, environment, arguments, "").await
 }
@@ -96,14 +94,14 @@ async fn run_with(program: &Path, environment: &Environment, arguments: &[&str],
     let mut command = Command::new(program);
     command.args(arguments).envs(environment);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let shown = format!("{} {}", program.display(), arguments.join(" "));
-    let mut child = command.spawn().with_context(|| format!("cannot start {shown}"))?;
-    // Who does not read it has ended before it is written; what that one says of it counts.
+    let command_line = format!("{} {}", program.display(), arguments.join(" "));
+    let mut child = command.spawn().with_context(|| format!("cannot start {command_line}"))?;
+    // A program that exits without reading its input breaks the pipe; its exit code and message matter more than that.
     if let Some(mut stdin) = child.stdin.take() {
         let _ = stdin.write_all(input.as_bytes()).await;
     }
-    let output = child.wait_with_output().await.with_context(|| format!("cannot wait for {shown}"))?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{shown} failed ({}): {}", output.status, complaint.trim());
+    let output = child.wait_with_output().await.with_context(|| format!("cannot wait for {command_line}"))?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command_line} failed ({}): {}", output.status, stderr.trim());
     Ok(output.stdout)
 }

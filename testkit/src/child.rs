@@ -1,4 +1,4 @@
-//! One child process that cannot outlive its parent.
+//! A child process that cannot outlive its parent.
 
 use std::{
     os::unix::process::CommandExt,
@@ -17,23 +17,23 @@ use crate::watchdog;
 
 const POLL: Duration = Duration::from_millis(10);
 
-/// A running or ended child. Ended for certain when this value is dropped, and when this process dies.
+/// A running or exited child. It is ended when this value is dropped and when this process dies.
 #[derive(Debug)]
 pub(crate) struct Child {
     process: std::process::Child,
     status: Option<ExitStatus>,
-    last: Signal,
+    kill_signal: Signal,
 }
 
 impl Child {
-    /// Starts `command` in a process group of its own, so that a Ctrl-C in the terminal reaches only the parent. `last`
-    /// is the signal that ends it at once: `SIGKILL`, or what lets a server end its own children too.
-    pub(crate) fn spawn(command: &mut Command, last: Signal) -> Result<Self> {
+    /// Starts `command` in its own process group, so that Ctrl-C in the terminal reaches only the parent. `kill_signal`
+    /// ends it at once: `SIGKILL`, or a signal on which a server also ends its own children.
+    pub(crate) fn spawn(command: &mut Command, kill_signal: Signal) -> Result<Self> {
         let program = command.get_program().to_owned();
         let process =
             command.process_group(0).spawn().with_context(|| format!("cannot start {}", program.display()))?;
-        let child = Self { process, status: None, last };
-        watchdog::watch(child.pid(), last)?;
+        let child = Self { process, status: None, kill_signal };
+        watchdog::watch(child.pid(), kill_signal)?;
         Ok(child)
     }
 
@@ -41,13 +41,12 @@ impl Child {
         self.process.id()
     }
 
-    /// What it reads and what it writes, once, if its command asked for pipes.
+    /// The child's standard input and output. Returns them once, if the command asked for pipes.
     pub(crate) fn pipes(&mut self) -> Option<(ChildStdin, ChildStdout)> {
         Some((self.process.stdin.take()?, self.process.stdout.take()?))
     }
 
-    /// The exit status if it has ended.
-    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>> {
+    pub(crate) fn exit_status(&mut self) -> Result<Option<ExitStatus>> {
         if self.status.is_none()
             && let Some(status) = self.process.try_wait()?
         {
@@ -57,59 +56,59 @@ impl Child {
         Ok(self.status)
     }
 
-    /// Does nothing once the process has ended: its number may be another's by then.
+    /// Does nothing once the process has exited: its pid may have been reused.
     pub(crate) fn signal(&mut self, signal: Signal) -> Result<()> {
-        if self.ended()?.is_none() {
-            let pid = Pid::from_raw(i32::try_from(self.pid()).context("no such process number")?);
+        if self.exit_status()?.is_none() {
+            let pid = Pid::from_raw(i32::try_from(self.pid()).context("invalid process id")?);
             signal::kill(pid, signal).with_context(|| format!("cannot send {signal}"))?;
         }
         Ok(())
     }
 
-    /// Stops it in its tracks (SIGSTOP), and returns when the last of its threads stands still: until then it may take up
-    /// what is sent to it. (Elsewhere than on Linux there is no such call, and a moment is left to chance.)
+    /// Sends SIGSTOP and returns when all threads have stopped: until then the process may still accept work. (Only
+    /// Linux can wait for that; elsewhere a short race remains.)
     pub(crate) fn pause(&mut self) -> Result<()> {
         self.signal(Signal::SIGSTOP)?;
         #[cfg(target_os = "linux")]
         if self.status.is_none() {
             let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
-            let pid = Pid::from_raw(i32::try_from(self.pid()).context("no such process number")?);
-            waitid(Id::Pid(pid), flags).context("it does not stand still")?;
+            let pid = Pid::from_raw(i32::try_from(self.pid()).context("invalid process id")?);
+            waitid(Id::Pid(pid), flags).context("cannot wait until the process has stopped")?;
         }
         Ok(())
     }
 
-    /// Asks with `signal` and waits; after `patience` it kills. The status says which of the two it was.
-    pub(crate) async fn stop(&mut self, signal: Signal, patience: Duration) -> Result<ExitStatus> {
-        self.ask(signal)?;
-        self.end_within(patience).await
+    /// Sends `signal` and waits; after `timeout` it sends SIGKILL. The exit status tells which of the two ended it.
+    pub(crate) async fn stop(&mut self, signal: Signal, timeout: Duration) -> Result<ExitStatus> {
+        self.signal_and_resume(signal)?;
+        self.wait_or_kill(timeout).await
     }
 
-    /// Sends `signal` so that a paused process hears it too.
-    pub(crate) fn ask(&mut self, signal: Signal) -> Result<()> {
+    /// Sends `signal`, then SIGCONT so that a paused process receives it too.
+    pub(crate) fn signal_and_resume(&mut self, signal: Signal) -> Result<()> {
         self.signal(signal)?;
         self.signal(Signal::SIGCONT)
     }
 
-    /// Waits for the end; after `patience` it kills.
-    pub(crate) async fn end_within(&mut self, patience: Duration) -> Result<ExitStatus> {
-        let waited = tokio::time::timeout(patience, async {
+    /// Waits for the process to exit; after `timeout` it sends SIGKILL.
+    pub(crate) async fn wait_or_kill(&mut self, timeout: Duration) -> Result<ExitStatus> {
+        let exited = tokio::time::timeout(timeout, async {
             loop {
-                if let Some(status) = self.ended()? {
+                if let Some(status) = self.exit_status()? {
                     return Ok(status);
                 }
                 tokio::time::sleep(POLL).await;
             }
         });
-        match waited.await {
+        match exited.await {
             Ok(status) => status,
-            Err(_) => self.end_with(Signal::SIGKILL),
+            Err(_) => self.kill_with(Signal::SIGKILL),
         }
     }
 
-    /// Sends `signal`, which must be one that cannot be ignored, and waits for the end without yielding.
-    pub(crate) fn end_with(&mut self, signal: Signal) -> Result<ExitStatus> {
-        self.ask(signal)?;
+    /// Sends `signal`, which the process must not be able to ignore, and blocks until it exits.
+    pub(crate) fn kill_with(&mut self, signal: Signal) -> Result<ExitStatus> {
+        self.signal_and_resume(signal)?;
         if let Some(status) = self.status {
             return Ok(status);
         }
@@ -122,7 +121,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // The watchdog does it at the end of this process if it fails here.
-        let _ = self.end_with(self.last);
+        // If this fails, the watchdog ends the child when this process exits.
+        let _ = self.kill_with(self.kill_signal);
     }
 }

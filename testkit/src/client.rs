@@ -1,4 +1,4 @@
-//! A small HTTP client that sends exactly what it is told, exactly once.
+//! A small HTTP client that sends each request exactly as given, exactly once.
 
 use std::borrow::Borrow;
 use std::time::Duration;
@@ -12,39 +12,38 @@ use serde_json::Value;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What came back, whatever its status.
+/// A response of any status.
 #[derive(Clone, Debug)]
-pub struct Answer {
-    /// The status code.
+pub struct Response {
     pub status: u16,
-    /// The headers, with names in lower case.
+    /// The headers, with lower-case names.
     pub headers: HeaderMap,
-    /// The body as JSON; `null` when it is none.
+    /// The body as JSON; `null` if it is not JSON.
     pub body: Value,
-    /// The body as it came.
+    /// The raw body.
     pub bytes: Vec<u8>,
 }
 
-impl Answer {
-    /// The value of the header `name`, if it is there and is text.
+impl Response {
+    /// The value of the header `name`, if it is present and is text.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 }
 
-/// Fields as a form is sent.
+/// Encodes fields as `application/x-www-form-urlencoded`.
 ///
 /// # Panics
-/// Never: the address that takes them is one.
+/// Never: the base URL is valid.
 #[must_use]
 pub fn form<K: AsRef<str>, V: AsRef<str>>(fields: impl IntoIterator<Item: Borrow<(K, V)>>) -> String {
-    let mut url = Url::parse("http://form").expect("an address");
+    let mut url = Url::parse("http://form").expect("a valid URL");
     url.query_pairs_mut().extend_pairs(fields);
     url.query().unwrap_or_default().to_owned()
 }
 
-/// A base URL and the headers that go with every request. Cheap to clone; clones share connections.
+/// A base URL and the headers sent with every request. Cheap to clone; clones share connections.
 #[derive(Clone, Debug)]
 pub struct Client {
     base: String,
@@ -53,10 +52,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client for `base`, such as `http://127.0.0.1:8080`. It never retries, follows no redirect and uses no proxy.
+    /// A client for `base`, such as `http://127.0.0.1:8080`. It never retries, follows no redirects and uses no proxy.
     ///
     /// # Errors
-    /// When the client cannot be made.
+    /// When the client cannot be built.
     pub fn new(base: &str) -> Result<Self> {
         let http = reqwest::Client::builder()
             .retry(reqwest::retry::never())
@@ -70,22 +69,22 @@ impl Client {
     /// The same client with `Authorization: Bearer <key>`.
     ///
     /// # Errors
-    /// When the key cannot stand in a header.
+    /// When the key is not a valid header value.
     pub fn bearer(&self, key: &str) -> Result<Self> {
         self.header("authorization", &format!("Bearer {key}"))
     }
 
-    /// The same client with one more header, or with another value for it.
+    /// The same client with one header added or replaced.
     ///
     /// # Errors
-    /// When the name or the value cannot stand in a header.
+    /// When the name or the value is not valid in a header.
     pub fn header(&self, name: &str, value: &str) -> Result<Self> {
         let mut client = self.clone();
         client.headers.insert(HeaderName::try_from(name)?, HeaderValue::try_from(value)?);
         Ok(client)
     }
 
-    /// The base URL, without a slash at the end.
+    /// The base URL, without a trailing slash.
     #[must_use]
     pub fn base(&self) -> &str {
         &self.base
@@ -94,8 +93,8 @@ impl Client {
     /// `GET`.
     ///
     /// # Errors
-    /// When no answer comes; an answer of any status is none.
-    pub async fn get(&self, path: &str) -> Result<Answer> {
+    /// When no response arrives. A response of any status is not an error.
+    pub async fn get(&self, path: &str) -> Result<Response> {
         self.send(Method::GET, path, None).await
     }
 
@@ -103,41 +102,41 @@ impl Client {
     ///
     /// # Errors
     /// As for [`Client::get`].
-    pub async fn delete(&self, path: &str) -> Result<Answer> {
+    pub async fn delete(&self, path: &str) -> Result<Response> {
         self.send(Method::DELETE, path, None).await
     }
 
-    /// `POST` of a JSON body.
+    /// `POST` with a JSON body.
     ///
     /// # Errors
     /// As for [`Client::get`].
-    pub async fn post(&self, path: &str, body: Value) -> Result<Answer> {
+    pub async fn post(&self, path: &str, body: Value) -> Result<Response> {
         self.send(Method::POST, path, Some(body.to_string().into_bytes())).await
     }
 
-    /// `PUT` of a JSON body.
+    /// `PUT` with a JSON body.
     ///
     /// # Errors
     /// As for [`Client::get`].
-    pub async fn put(&self, path: &str, body: Value) -> Result<Answer> {
+    pub async fn put(&self, path: &str, body: Value) -> Result<Response> {
         self.send(Method::PUT, path, Some(body.to_string().into_bytes())).await
     }
 
-    /// `PATCH` of a JSON body.
+    /// `PATCH` with a JSON body.
     ///
     /// # Errors
     /// As for [`Client::get`].
-    pub async fn patch(&self, path: &str, body: Value) -> Result<Answer> {
+    pub async fn patch(&self, path: &str, body: Value) -> Result<Response> {
         self.send(Method::PATCH, path, Some(body.to_string().into_bytes())).await
     }
 
-    /// Any method with any bytes, which are called `application/json` unless a header of this client says otherwise.
+    /// Any method with any bytes, sent as `application/json` unless this client sets another content type.
     ///
     /// # Errors
     /// As for [`Client::get`].
-    pub async fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Answer> {
+    pub async fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Response> {
         let url = Url::parse(&format!("{}{path}", self.base)).context("not a URL")?;
-        let describe = format!("{method} {url}");
+        let description = format!("{method} {url}");
         let mut request = self.http.request(method, url).headers(self.headers.clone());
         if let Some(body) = body {
             if !self.headers.contains_key(CONTENT_TYPE) {
@@ -145,10 +144,10 @@ impl Client {
             }
             request = request.body(body);
         }
-        let answer = request.send().await.context(describe)?;
-        let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
-        let bytes = answer.bytes().await?.to_vec();
+        let response = request.send().await.context(description)?;
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let bytes = response.bytes().await?.to_vec();
         let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-        Ok(Answer { status, headers, body, bytes })
+        Ok(Response { status, headers, body, bytes })
     }
 }

@@ -1,4 +1,4 @@
-//! A whole system of its own for one test: a database, a Redis, and any number of processes.
+//! A complete system for one test: a database, a Redis, and any number of processes.
 
 use std::{
     collections::BTreeMap,
@@ -12,8 +12,8 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::{
-    Account, Client, Database, GatewayAccount, Kind, Postgres, Process, Redis, TempDir,
-    account::{Ended, ctl_to_its_end, ctl_unread, run, run_ctl},
+    Account, Client, Database, GatewayAccount, Postgres, Process, ProcessKind, Redis, TempDir,
+    account::{CommandOutput, ctl_output, ctl_with_closed_stdout, run, run_ctl},
     database::ROLES_PASSWORD,
     files::random_hex,
     gateway_account::{self, run_gateway},
@@ -36,91 +36,91 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// How many api processes.
+    /// The number of api processes.
     #[must_use]
     pub fn api(self, count: usize) -> Self {
-        self.with(Kind::Api, count)
+        self.with(ProcessKind::Api, count)
     }
 
-    /// How many workers.
+    /// The number of workers.
     #[must_use]
     pub fn worker(self, count: usize) -> Self {
-        self.with(Kind::Worker, count)
+        self.with(ProcessKind::Worker, count)
     }
 
-    /// How many schedulers.
+    /// The number of schedulers.
     #[must_use]
     pub fn scheduler(self, count: usize) -> Self {
-        self.with(Kind::Scheduler, count)
+        self.with(ProcessKind::Scheduler, count)
     }
 
-    /// How many card gateways.
+    /// The number of card gateways.
     #[must_use]
     pub fn gateway(self, count: usize) -> Self {
-        self.with(Kind::Gateway, count)
+        self.with(ProcessKind::Gateway, count)
     }
 
-    /// A Postgres of its own instead of a database in the shared one, so that the test may crash it.
+    /// Starts a separate Postgres instead of using a database of the shared one, so that the test may crash it.
     #[must_use]
     pub fn own_postgres(mut self) -> Self {
         self.own_postgres = true;
         self
     }
 
-    /// A Postgres of its own that waits for its disk, as in production, so that what is measured is honest.
+    /// Starts a separate Postgres with `fsync` on, as in production, so that measurements are realistic.
     #[must_use]
     pub fn durable(mut self) -> Self {
         self.durable = true;
         self.own_postgres()
     }
 
-    /// Where a Postgres of its own lives.
+    /// Puts the data of the separate Postgres into this folder.
     #[must_use]
     pub fn postgres_in(mut self, folder: &Path) -> Self {
         self.postgres_in = Some(folder.to_owned());
         self.own_postgres()
     }
 
-    /// The programs of another release than this one, in this folder; the database, which is one of its own, gets their schema.
+    /// Runs the programs of another release, found in this folder, on a separate database with their schema.
     #[must_use]
     pub fn release(mut self, folder: &Path) -> Self {
         self.release = Some(folder.to_owned());
         self.own_postgres()
     }
 
-    /// A variable of every process's environment; it wins over what the cluster sets.
+    /// Sets an environment variable of every process. It takes precedence over the cluster's own settings.
     #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.environment.insert(name.to_owned(), value.to_owned());
         self
     }
 
-    /// Starts it all and waits until every process is ready.
+    /// Starts everything and waits until every process is ready.
     ///
     /// # Errors
-    /// When a server or a process does not get ready; with the end of its log.
+    /// When a server or a process does not become ready; the error includes the end of its log.
     pub async fn start(mut self) -> Result<Cluster> {
         let directory = TempDir::new()?;
-        let programs = self.release.as_deref().map_or_else(Programs::own, |folder| Ok(Programs::within(folder)))?;
+        let programs = self.release.as_deref().map_or_else(Programs::own, |folder| Ok(Programs::in_folder(folder)))?;
         let (url, postgres, database) = if self.own_postgres {
             let folder = self.postgres_in.unwrap_or_else(|| directory.path().join("postgres"));
-            let (url, postgres) = new_postgres(&folder, self.durable).await?;
+            let (url, postgres) = start_postgres(&folder, self.durable).await?;
             (url, Some(postgres), None)
         } else {
             let database = Database::create().await?;
             (database.url().to_owned(), None, Some(database))
         };
-        // Another database than its own, or another way to it, is named as its owner sees it.
-        let elsewhere = self.environment.remove("DATABASE_URL");
-        let has_roles = database.is_some() && elsewhere.is_none();
-        let owner = elsewhere.unwrap_or(url);
+        // A test that names another database, or another route to its own, passes the owner's URL.
+        let given_url = self.environment.remove("DATABASE_URL");
+        let already_has_roles = database.is_some() && given_url.is_none();
+        let owner = given_url.unwrap_or(url);
         let roles = match &self.release {
             None => Roles::of(&owner, ROLES_PASSWORD)?,
-            Some(_) => Roles::owner_alone(&owner),
+            Some(_) => Roles::owner_only(&owner),
         };
         if self.release.is_some() {
-            run(&programs.path("migrate")?, &roles.of_migrations(), &[]).await?;
-        } else if !has_roles {
+            run(&programs.path("migrate")?, &roles.migration_environment(), &[]).await?;
+        } else if !already_has_roles {
             migrations::run(&owner).await?;
             roles.grant().await?;
         }
@@ -129,10 +129,10 @@ impl Builder {
         let mail = directory.path().join("mail");
         environment.insert("GATEWAY_MAIL_FOLDER".to_owned(), mail.display().to_string());
         environment.extend(self.environment);
-        if self.counts[Kind::Gateway as usize] > 0 {
-            run(&programs.path(Kind::Gateway.name())?, &roles.of_migrations(), &["migrate"]).await?;
+        if self.counts[ProcessKind::Gateway as usize] > 0 {
+            run(&programs.path(ProcessKind::Gateway.name())?, &roles.migration_environment(), &["migrate"]).await?;
         }
-        environment.extend(roles.of_programs());
+        environment.extend(roles.program_environment());
         let mut cluster = Cluster {
             processes: Vec::new(),
             programs,
@@ -156,81 +156,81 @@ impl Builder {
         Ok(cluster)
     }
 
-    fn with(mut self, kind: Kind, count: usize) -> Self {
+    fn with(mut self, kind: ProcessKind, count: usize) -> Self {
         self.counts[kind as usize] = count;
         self
     }
 }
 
-const KINDS: [Kind; 4] = [Kind::Gateway, Kind::Api, Kind::Worker, Kind::Scheduler];
+const KINDS: [ProcessKind; 4] = [ProcessKind::Gateway, ProcessKind::Api, ProcessKind::Worker, ProcessKind::Scheduler];
 
-/// A running system. Everything in it ends when it is dropped; the logs stay in `target/test-logs/<test>/`, and their
-/// ends are printed when the test panics.
+/// A running system. Dropping it ends everything in it. The logs stay in `target/test-logs/<test>/`, and their last
+/// lines are printed when the test panics.
 #[derive(Debug)]
 pub struct Cluster {
-    // Fields are dropped in this order: nobody is left without what it leans on.
+    // Fields are dropped in this order: processes end before the servers they depend on.
     processes: Vec<Process>,
     programs: Programs,
     environment: Environment,
     mail: PathBuf,
     logs: PathBuf,
     roles: Roles,
-    /// Its own Redis.
     pub redis: Redis,
-    /// Its own Postgres, if [`Builder::own_postgres`] asked for one.
+    /// Set if [`Builder::own_postgres`] was called.
     pub postgres: Option<Postgres>,
     _database: Option<Database>,
     _directory: TempDir,
 }
 
 impl Cluster {
-    /// A cluster of no processes yet: `Cluster::builder().api(1).worker(2).scheduler(1).env("K", "V").start().await`.
+    /// A cluster without processes: `Cluster::builder().api(1).worker(2).scheduler(1).env("K", "V").start().await`.
     #[must_use]
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// `postgres://…` of its database as the owner, which no other cluster uses.
+    /// `postgres://…` of its database as the owner. No other cluster uses this database.
     #[must_use]
     pub fn database_url(&self) -> &str {
         &self.roles.owner
     }
 
-    /// Who else gets into its database.
+    /// The URLs of all roles of its database.
     #[must_use]
     pub fn roles(&self) -> &Roles {
         &self.roles
     }
 
-    /// The text of every letter that its gateways have put into their folder, by the name of its file.
+    /// The text of every message that the gateways have written to their mail folder, by file name.
     #[must_use]
-    pub fn letters(&self) -> BTreeMap<String, String> {
+    pub fn sent_mail(&self) -> BTreeMap<String, String> {
         let files = fs::read_dir(&self.mail).into_iter().flatten().flatten();
         let named = files.filter_map(|file| Some((file.file_name().into_string().ok()?, file.path())));
-        // Others are being written.
-        let whole = named.filter(|(name, _)| name.ends_with(".eml"));
-        whole.filter_map(|(name, path)| Some((name, fs::read_to_string(path).ok()?))).collect()
+        // Files with other names are still being written.
+        let complete = named.filter(|(name, _)| name.ends_with(".eml"));
+        complete.filter_map(|(name, path)| Some((name, fs::read_to_string(path).ok()?))).collect()
     }
 
-    /// A variable of the environment of processes that are started from now on, and of the operator's tool.
+    /// Sets an environment variable of processes started from now on, and of `ctl`.
     pub fn set_env(&mut self, name: &str, value: &str) {
         self.environment.insert(name.to_owned(), value.to_owned());
     }
 
-    /// Brings the schemas to those of this release, beside whatever runs; from now on its programs are started, and its tools used.
+    /// Migrates the schemas to this release while processes keep running. From now on this release's programs and tools
+    /// are used.
     ///
     /// # Errors
     /// When a migration fails.
     pub(crate) async fn migrate_to(&mut self, programs: &Programs) -> Result<()> {
-        run(&programs.path("migrate")?, &self.roles.of_migrations(), &[]).await?;
-        if self.of_kind(Kind::Gateway).count() > 0 {
-            run(&programs.path(Kind::Gateway.name())?, &self.roles.of_migrations(), &["migrate"]).await?;
+        run(&programs.path("migrate")?, &self.roles.migration_environment(), &[]).await?;
+        if self.of_kind(ProcessKind::Gateway).count() > 0 {
+            run(&programs.path(ProcessKind::Gateway.name())?, &self.roles.migration_environment(), &["migrate"]).await?;
         }
         self.programs = programs.clone();
         Ok(())
     }
 
-    /// Where the processes write their logs.
+    /// The folder with the logs of the processes.
     #[must_use]
     pub fn logs(&self) -> &Path {
         &self.logs
@@ -239,96 +239,96 @@ impl Cluster {
     /// Starts one more process and waits until it is ready.
     ///
     /// # Errors
-    /// When it does not get ready.
-    pub async fn add(&mut self, kind: Kind) -> Result<&mut Process> {
+    /// When it does not become ready.
+    pub async fn add(&mut self, kind: ProcessKind) -> Result<&mut Process> {
         self.spawn(kind)?;
-        let process = self.processes.last_mut().context("it was just added")?;
+        let process = self.processes.last_mut().context("no process was added")?;
         process.wait_until_ready().await?;
         Ok(process)
     }
 
-    /// The api process number `index`, from 0.
+    /// The api process `index`, from 0.
     ///
     /// # Panics
-    /// When there are not as many.
+    /// When there is no such process.
     pub fn api(&mut self, index: usize) -> &mut Process {
-        self.process(Kind::Api, index)
+        self.process(ProcessKind::Api, index)
     }
 
-    /// The worker number `index`, from 0.
+    /// The worker `index`, from 0.
     ///
     /// # Panics
-    /// When there are not as many.
+    /// When there is no such process.
     pub fn worker(&mut self, index: usize) -> &mut Process {
-        self.process(Kind::Worker, index)
+        self.process(ProcessKind::Worker, index)
     }
 
-    /// The scheduler number `index`, from 0.
+    /// The scheduler `index`, from 0.
     ///
     /// # Panics
-    /// When there are not as many.
+    /// When there is no such process.
     pub fn scheduler(&mut self, index: usize) -> &mut Process {
-        self.process(Kind::Scheduler, index)
+        self.process(ProcessKind::Scheduler, index)
     }
 
-    /// The gateway number `index`, from 0.
+    /// The gateway `index`, from 0.
     ///
     /// # Panics
-    /// When there are not as many.
+    /// When there is no such process.
     pub fn gateway(&mut self, index: usize) -> &mut Process {
-        self.process(Kind::Gateway, index)
+        self.process(ProcessKind::Gateway, index)
     }
 
-    /// All processes, in the order of their start.
+    /// All processes, in start order.
     pub fn processes(&mut self) -> &mut [Process] {
         &mut self.processes
     }
 
-    /// `http://…` of the api process number `index`.
+    /// `http://…` of the api process `index`.
     ///
     /// # Panics
-    /// When there are not as many.
+    /// When there is no such process.
     #[must_use]
     pub fn api_url(&self, index: usize) -> String {
-        self.of_kind(Kind::Api).nth(index).expect("no such api in this cluster").api_url()
+        self.of_kind(ProcessKind::Api).nth(index).expect("no such api in this cluster").api_url()
     }
 
-    /// `http://…` of the gateway process number `index`.
+    /// `http://…` of the gateway `index`.
     ///
     /// # Panics
-    /// When there are not as many.
+    /// When there is no such process.
     #[must_use]
     pub fn gateway_url(&self, index: usize) -> String {
-        self.of_kind(Kind::Gateway).nth(index).expect("no such gateway in this cluster").gateway_url()
+        self.of_kind(ProcessKind::Gateway).nth(index).expect("no such gateway in this cluster").gateway_url()
     }
 
-    /// The process id of the gateway number `index`.
+    /// The process id of the gateway `index`.
     ///
     /// # Panics
-    /// When there are not as many.
+    /// When there is no such process.
     #[must_use]
     pub fn gateway_pid(&self, index: usize) -> u32 {
-        self.of_kind(Kind::Gateway).nth(index).expect("no such gateway in this cluster").pid()
+        self.of_kind(ProcessKind::Gateway).nth(index).expect("no such gateway in this cluster").pid()
     }
 
     /// `http://…` of the internal listener of a process.
     ///
     /// # Panics
-    /// When there are not as many.
+    /// When there is no such process.
     #[must_use]
-    pub fn metrics_url(&self, kind: Kind, index: usize) -> String {
+    pub fn metrics_url(&self, kind: ProcessKind, index: usize) -> String {
         self.of_kind(kind).nth(index).expect("no such process in this cluster").metrics_url()
     }
 
-    /// A client of the first api with the account's secret key.
+    /// A client of the first api process with the account's secret key.
     ///
     /// # Errors
-    /// When the client cannot be made.
+    /// When the client cannot be built.
     pub fn client(&self, account: &Account) -> Result<Client> {
         Client::new(&self.api_url(0))?.bearer(&account.secret_key)
     }
 
-    /// A new test account on the mock provider, without a rate limit to speak of.
+    /// A new test account on the mock provider with a practically unlimited request rate.
     ///
     /// # Errors
     /// When `ctl` fails.
@@ -337,82 +337,82 @@ impl Cluster {
         self.account_with(&[&["--mode", "test", "--provider", "mock"][..], &no_limit].concat()).await
     }
 
-    /// A new account with these options of `ctl accounts create`.
+    /// A new account with these options for `ctl accounts create`.
     ///
     /// # Errors
     /// When `ctl` fails.
     pub async fn account_with(&self, options: &[&str]) -> Result<Account> {
         let arguments = [&["accounts", "create", "--name", "Test"], options].concat();
-        serde_json::from_value(self.ctl(&arguments).await?).context("ctl printed no account")
+        serde_json::from_value(self.ctl(&arguments).await?).context("ctl did not print an account")
     }
 
-    /// A new test account that settles at an account of its own at this cluster's card gateway, without limits to speak of.
-    /// The options are those of `gateway account create`.
+    /// A new test account that settles at a new account of this cluster's card gateway, both practically without
+    /// limits. `options` are those of `gateway account create`.
     ///
     /// # Errors
     /// When `ctl` or the gateway's command line fails.
     pub async fn account_at_gateway(&self, options: &[&str]) -> Result<(Account, GatewayAccount)> {
         let no_limits = ["--monthly-limit", "999999999.99", "--daily-transactions", "1000000"];
         let username = format!("shop-{}", random_hex(8)?);
-        let known = self.gateway_account(&username, &[&no_limits, options].concat()).await?;
+        let credentials = self.gateway_account(&username, &[&no_limits, options].concat()).await?;
         let no_limit = ["--rate-limit", "1000000", "--burst", "1000000"];
         let account = [&["--mode", "test", "--provider", "card_gateway"][..], &no_limit].concat();
         let account = self.account_with(&account).await?;
-        self.connect(&account, &known, &[]).await?;
-        Ok((account, known))
+        self.connect(&account, &credentials, &[]).await?;
+        Ok((account, credentials))
     }
 
-    /// Tells by what the card gateway knows an account, with these options of `ctl accounts connect`.
+    /// Stores the gateway account's credentials for a merchant account, with these options for `ctl accounts connect`.
     ///
     /// # Errors
     /// When `ctl` fails.
-    pub async fn connect(&self, account: &Account, known: &GatewayAccount, options: &[&str]) -> Result<()> {
-        gateway_account::connect(&self.programs, &self.environment, &account.id, known, options).await
+    pub async fn connect(&self, account: &Account, credentials: &GatewayAccount, options: &[&str]) -> Result<()> {
+        gateway_account::connect(&self.programs, &self.environment, &account.id, credentials, options).await
     }
 
-    /// Runs the operator's tool against this cluster and gives back the JSON it prints.
+    /// Runs `ctl` against this cluster and returns the JSON it prints.
     ///
     /// # Errors
-    /// When it fails, with what it complained about.
+    /// When it fails, with its error output.
     pub async fn ctl(&self, arguments: &[&str]) -> Result<Value> {
         run_ctl(&self.programs.path("ctl")?, &self.environment, arguments).await
     }
 
-    /// Runs the operator's tool against this cluster to its end, whatever that is.
+    /// Runs `ctl` against this cluster and returns its output whether it succeeds or fails.
     ///
     /// # Errors
     /// When it cannot be started.
-    pub async fn ctl_to_its_end(&self, arguments: &[&str]) -> Result<Ended> {
-        ctl_to_its_end(&self.programs.path("ctl")?, &self.environment, arguments).await
+    pub async fn ctl_output(&self, arguments: &[&str]) -> Result<CommandOutput> {
+        ctl_output(&self.programs.path("ctl")?, &self.environment, arguments).await
     }
 
-    /// The same while nobody reads what it prints.
+    /// As [`Cluster::ctl_output`], but standard output is a pipe that nothing reads.
     ///
     /// # Errors
     /// When it cannot be started.
-    pub async fn ctl_unread(&self, arguments: &[&str]) -> Result<Ended> {
-        ctl_unread(&self.programs.path("ctl")?, &self.environment, arguments).await
+    pub async fn ctl_with_closed_stdout(&self, arguments: &[&str]) -> Result<CommandOutput> {
+        ctl_with_closed_stdout(&self.programs.path("ctl")?, &self.environment, arguments).await
     }
 
-    /// Starts the operator's tool against this cluster and goes on; it is killed when it is dropped.
+    /// Starts `ctl` against this cluster without waiting; dropping the child kills it.
     ///
     /// # Errors
     /// When it cannot be started.
-    pub fn ctl_begun(&self, arguments: &[&str]) -> Result<tokio::process::Child> {
+    pub fn spawn_ctl(&self, arguments: &[&str]) -> Result<tokio::process::Child> {
         let mut command = tokio::process::Command::new(self.programs.path("ctl")?);
         command.args(arguments).envs(&self.environment).stdin(Stdio::null()).stdout(Stdio::null());
         command.kill_on_drop(true).spawn().context("cannot start ctl")
     }
 
-    /// Runs the gateway's command line against this cluster and gives back the JSON it prints.
+    /// Runs the gateway's command line against this cluster and returns the JSON it prints.
     ///
     /// # Errors
-    /// When it fails, with what it complained about.
+    /// When it fails, with its error output.
     pub async fn run_gateway(&self, arguments: &[&str]) -> Result<Value> {
         run_gateway(&self.programs, &self.environment, arguments).await
     }
 
-    /// An account of the gateway with these options of `gateway account create`. One that is there already gets new keys.
+    /// A gateway account with these options for `gateway account create`. An existing account gets new keys.
     ///
     /// # Errors
     /// When the gateway's command line fails.
@@ -420,15 +420,15 @@ impl Cluster {
         gateway_account::ensure(&self.programs, &self.environment, username, options).await
     }
 
-    fn spawn(&mut self, kind: Kind) -> Result<()> {
-        let place = self.of_kind(kind).count();
+    fn spawn(&mut self, kind: ProcessKind) -> Result<()> {
+        let index = self.of_kind(kind).count();
         let mut environment = BTreeMap::from([("METRICS_BIND".to_owned(), format!("127.0.0.1:{}", ports::free()?))]);
-        if kind == Kind::Api {
+        if kind == ProcessKind::Api {
             let bind = format!("127.0.0.1:{}", ports::free()?);
             self.environment.entry("PUBLIC_URL".to_owned()).or_insert_with(|| format!("http://{bind}"));
             environment.insert("API_BIND".to_owned(), bind);
         }
-        if kind == Kind::Gateway {
+        if kind == ProcessKind::Gateway {
             let bind = format!("127.0.0.1:{}", ports::free()?);
             for name in ["GATEWAY_PUBLIC_URL", "CARD_GATEWAY_URL"] {
                 self.environment.entry(name.to_owned()).or_insert_with(|| format!("http://{bind}"));
@@ -437,17 +437,17 @@ impl Cluster {
         }
         environment.extend(self.environment.clone());
         environment.entry("PUBLIC_URL".to_owned()).or_insert_with(|| "http://127.0.0.1:9".to_owned());
-        let log = self.logs.join(format!("{}-{place}.log", kind.name()));
-        self.processes.push(Process::spawn(&self.programs, kind, place, environment, log)?);
+        let log = self.logs.join(format!("{}-{index}.log", kind.name()));
+        self.processes.push(Process::spawn(&self.programs, kind, index, environment, log)?);
         Ok(())
     }
 
-    fn process(&mut self, kind: Kind, index: usize) -> &mut Process {
-        let mut found = self.processes.iter_mut().filter(|process| process.kind() == kind);
-        found.nth(index).expect("no such process in this cluster")
+    fn process(&mut self, kind: ProcessKind, index: usize) -> &mut Process {
+        let mut processes = self.processes.iter_mut().filter(|process| process.kind() == kind);
+        processes.nth(index).expect("no such process in this cluster")
     }
 
-    fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Process> {
+    fn of_kind(&self, kind: ProcessKind) -> impl Iterator<Item = &Process> {
         self.processes.iter().filter(move |process| process.kind() == kind)
     }
 }
@@ -462,7 +462,7 @@ impl Drop for Cluster {
     }
 }
 
-async fn new_postgres(folder: &Path, durable: bool) -> Result<(String, Postgres)> {
+async fn start_postgres(folder: &Path, durable: bool) -> Result<(String, Postgres)> {
     let options = postgres::Options { durable, ..postgres::Options::default() };
     let postgres = Postgres::start(folder, options).await?;
     postgres.ensure_database("payments").await?;
@@ -478,19 +478,19 @@ fn common_environment(redis: &Redis) -> Result<Environment> {
         ("GATEWAY_CARD_KEY", random_hex(32)?),
         ("GATEWAY_PEPPER", random_hex(32)?),
         ("GATEWAY_MAIL_FROM", "receipts@test.example".to_owned()),
-        // One address stands for all the browsers of a test.
+        // All browsers of a test share one address.
         ("GATEWAY_PUBLIC_RATE", "100000".to_owned()),
         ("GATEWAY_FAILURE_RATE", "100000".to_owned()),
         ("GATEWAY_USER_FAILURE_RATE", "100000".to_owned()),
-        // What ctl changes holds at once, so that no test has to wait for it.
+        // No caching, so that changes made with ctl take effect at once.
         ("KEY_CACHE_MS", "0".to_owned()),
-        // All payers and all callers of a test have one address.
+        // All payers and all clients of a test share one address.
         ("PAGE_RATE_LIMIT", "1000000".to_owned()),
         ("UNAUTHENTICATED_RATE_LIMIT", "1000000".to_owned()),
         ("ADDRESS_SHARE", "100".to_owned()),
-        // Where the receivers of tests are.
+        // The webhook receivers of tests listen on loopback.
         ("WEBHOOK_ALLOW_LOOPBACK", "true".to_owned()),
-        // No balancer has to hear of a stop.
+        // There is no load balancer that would have to notice a shutdown.
         ("DRAIN_MS", "0".to_owned()),
         ("LOG_FORMAT", "text".to_owned()),
         ("RUST_LOG", "info".to_owned()),

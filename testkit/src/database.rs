@@ -1,4 +1,4 @@
-//! A database of its own for each test, in the one Postgres of the test process.
+//! A separate database for each test, in the one Postgres of the test process.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -17,23 +17,23 @@ use crate::{
 };
 
 const TEMPLATE: &str = "template_migrated";
-/// Of the roles in each Postgres of tests, which belong to all of its databases.
+/// Roles belong to the whole server, so all databases of a test Postgres share this password.
 pub(crate) const ROLES_PASSWORD: &str = "of the roles: in tests";
 
-/// The servers that all tests of one process share. Never dropped, as no static is: the watchdog ends them.
+/// The servers shared by all tests of one process. Statics are never dropped: the watchdog ends them.
 #[derive(Debug)]
 pub struct Shared {
-    /// Its databases are made by [`Database::create`].
+    /// Use [`Database::create`] to get a database.
     pub postgres: Postgres,
-    /// Publishing and subscribing ignores database numbers, so what uses that starts a Redis of its own.
+    /// Pub/sub ignores database numbers, so tests that use it start their own Redis.
     pub redis: Redis,
     _directory: TempDir,
 }
 
-/// The Postgres and the Redis of this test process, started at the first call.
+/// The Postgres and the Redis of this test process, started on the first call.
 ///
 /// # Errors
-/// When one of them does not start, or the migrations fail.
+/// When a server does not start or the migrations fail.
 pub async fn shared() -> Result<&'static Shared> {
     static SHARED: OnceCell<Shared> = OnceCell::const_new();
     SHARED.get_or_try_init(start).await
@@ -49,7 +49,7 @@ async fn start() -> Result<Shared> {
     Ok(Shared { postgres, redis, _directory: directory })
 }
 
-/// A freshly migrated database, dropped when this value is.
+/// A freshly migrated database, dropped with this value.
 #[derive(Debug)]
 pub struct Database {
     name: String,
@@ -58,10 +58,10 @@ pub struct Database {
 }
 
 impl Database {
-    /// Makes a database by copying the template, which takes a few hundredths of a second.
+    /// Creates a database by copying the template, which takes a few hundredths of a second.
     ///
     /// # Errors
-    /// When Postgres does not start, or refuses.
+    /// When Postgres does not start or rejects the statement.
     pub async fn create() -> Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let name = format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed));
@@ -70,13 +70,12 @@ impl Database {
         Ok(Self { url: postgres.url(&name), admin_url: postgres.url("postgres"), name })
     }
 
-    /// `postgres://…` of this database.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Its name on the server.
+    /// The name of the database.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -86,15 +85,15 @@ impl Database {
 impl Drop for Database {
     fn drop(&mut self) {
         let (name, url) = (self.name.clone(), self.admin_url.clone());
-        // Drop may run inside a runtime, which must not block on itself: another thread does, and we wait for it.
-        // A database that stays goes with its server.
+        // Drop may run inside a runtime, which must not block on itself: run it on another thread and join. A database
+        // that is left over goes with its server.
         let _ = thread::spawn(move || drop_database(&url, &name)).join();
     }
 }
 
 async fn create_from_template(postgres: &Postgres, name: &str) -> Result<()> {
     let mut admin = admin(&postgres.url("postgres")).await?;
-    // Copying files beats writing the copy to the log, which nobody replays in a test.
+    // Copying files is faster than writing the copy to the WAL, which tests never replay.
     execute(&mut admin, format!("CREATE DATABASE \"{name}\" TEMPLATE {TEMPLATE} STRATEGY file_copy")).await
 }
 
@@ -109,7 +108,7 @@ pub(crate) async fn admin(url: &str) -> Result<PgConnection> {
     PgConnection::connect(url).await.context("cannot connect to the private Postgres")
 }
 
-/// Runs a statement that takes no parameters, with names that were made here.
+/// Runs a statement without parameters whose identifiers are generated here.
 pub(crate) async fn execute(connection: &mut PgConnection, statement: String) -> Result<()> {
     sqlx::raw_sql(AssertSqlSafe(statement)).execute(connection).await?;
     Ok(())

@@ -1,4 +1,4 @@
-//! The examples that merchants copy: run from copies in the target folder, with the public libraries they name.
+//! Runs the published integration examples from copies in the target folder, with the public libraries they require.
 
 use std::{
     env,
@@ -21,12 +21,13 @@ pub struct Example {
 }
 
 impl Example {
-    /// `examples/<name>/<file>` in Python, with what its `requirements.txt` names; none if this machine has no Python.
+    /// `examples/<name>/<file>` in Python, with the libraries of its `requirements.txt`; `None` if this machine has no
+    /// Python.
     ///
     /// # Errors
     /// When the libraries cannot be installed.
     pub async fn in_python(name: &str, file: &'static str) -> Result<Option<Self>> {
-        if !can("python3", &["-c", "import ensurepip, venv"]).await {
+        if !succeeds("python3", &["-c", "import ensurepip, venv"]).await {
             return skipped(name, file, "python3 with venv");
         }
         let folder = folder(name, "python", &[file, "requirements.txt"])?;
@@ -39,12 +40,12 @@ impl Example {
         Ok(Some(Self { program: folder.join("venv/bin/python"), folder, file }))
     }
 
-    /// `examples/<name>/<file>` in Node, with what its `package.json` names; none if this machine has no Node.
+    /// `examples/<name>/<file>` in Node, with the libraries of its `package.json`; `None` if this machine has no Node.
     ///
     /// # Errors
     /// When the libraries cannot be installed.
     pub async fn in_node(name: &str, file: &'static str) -> Result<Option<Self>> {
-        if !can("node", &["--version"]).await || !can("npm", &["--version"]).await {
+        if !succeeds("node", &["--version"]).await || !succeeds("npm", &["--version"]).await {
             return skipped(name, file, "node and npm");
         }
         let folder = folder(name, "node", &[file, "package.json"])?;
@@ -53,25 +54,25 @@ impl Example {
         Ok(Some(Self { program: "node".into(), folder, file }))
     }
 
-    /// Where its copy lies, beside the libraries: `venv` or `node_modules`.
+    /// The folder of the copy, which also holds the libraries: `venv` or `node_modules`.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What runs it.
+    /// The command that runs it.
     #[must_use]
     pub fn command(&self) -> Command {
         command(&self.program, &[self.file], &self.folder)
     }
 }
 
-/// A file of a public package for Node, installed in the target folder for tests that need it; none if this machine has no npm.
+/// A file of a public npm package, installed in the target folder; `None` if this machine has no npm.
 ///
 /// # Errors
 /// When it cannot be installed.
-pub async fn file_of_package(package: &str, version: &str, file: &str) -> Result<Option<PathBuf>> {
-    if !can("npm", &["--version"]).await {
+pub async fn package_file(package: &str, version: &str, file: &str) -> Result<Option<PathBuf>> {
+    if !succeeds("npm", &["--version"]).await {
         writeln!(std::io::stderr(), "SKIPPED: {package} was not used, because this machine has no npm")?;
         return Ok(None);
     }
@@ -86,18 +87,18 @@ pub async fn file_of_package(package: &str, version: &str, file: &str) -> Result
     Ok(Some(folder.join("node_modules").join(package).join(file)))
 }
 
-/// Runs a command to its end and answers what it said.
+/// Runs a command and returns its output.
 ///
 /// # Errors
-/// When it fails; with what it said.
+/// When it fails, with its output.
 pub async fn run(mut command: Command) -> Result<String> {
     let output = command.stdin(Stdio::null()).output().await.with_context(|| format!("{command:?}"))?;
-    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    ensure!(output.status.success(), "{command:?} failed: {said}");
-    Ok(said)
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    ensure!(output.status.success(), "{command:?} failed: {text}");
+    Ok(text)
 }
 
-/// A folder of this example in the target folder, with copies of these files; its libraries stay there for the next run.
+/// Copies these files of an example into the target folder. The libraries installed there are reused by the next run.
 fn folder(name: &str, language: &str, files: &[&str]) -> Result<PathBuf> {
     let target = target()?;
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(name);
@@ -111,32 +112,32 @@ fn folder(name: &str, language: &str, files: &[&str]) -> Result<PathBuf> {
 
 fn target() -> Result<PathBuf> {
     let test = env::current_exe()?;
-    Ok(test.ancestors().nth(3).context("a test lies in target/<profile>/deps")?.to_path_buf())
+    Ok(test.ancestors().nth(3).context("the test binary is not in target/<profile>/deps")?.to_path_buf())
 }
 
-/// Whether the machine has a program that can do this.
-async fn can(program: &str, arguments: &[&str]) -> bool {
+/// Whether the program is installed and this invocation succeeds.
+async fn succeeds(program: &str, arguments: &[&str]) -> bool {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().await.is_ok_and(|status| status.success())
 }
 
-/// Past the capture of the test harness: nobody may take it for a test that has passed.
-fn skipped(name: &str, file: &str, lacks: &str) -> Result<Option<Example>> {
-    writeln!(std::io::stderr(), "SKIPPED: examples/{name}/{file} was not run, because this machine has no {lacks}")?;
+/// Bypasses the output capture of the test harness: a skipped test must not look like a passed one.
+fn skipped(name: &str, file: &str, missing: &str) -> Result<Option<Example>> {
+    writeln!(std::io::stderr(), "SKIPPED: examples/{name}/{file} was not run, because this machine has no {missing}")?;
     Ok(None)
 }
 
-/// Installs the libraries unless those that this file names are installed.
-async fn install(folder: &Path, named_in: &str, commands: Vec<Command>) -> Result<()> {
-    let (wanted, stamp) = (fs::read(folder.join(named_in))?, folder.join("installed"));
-    if fs::read(&stamp).is_ok_and(|installed| installed == wanted) {
+/// Installs the libraries unless the ones listed in this file are already installed.
+async fn install(folder: &Path, manifest: &str, commands: Vec<Command>) -> Result<()> {
+    let (required, stamp) = (fs::read(folder.join(manifest))?, folder.join("installed"));
+    if fs::read(&stamp).is_ok_and(|installed| installed == required) {
         return Ok(());
     }
     for command in commands {
-        run(command).await.context("the registry of the libraries is needed once")?;
+        run(command).await.context("installing libraries needs access to their registry")?;
     }
-    Ok(fs::write(stamp, wanted)?)
+    Ok(fs::write(stamp, required)?)
 }
 
 fn command(program: impl AsRef<OsStr>, arguments: &[&str], folder: &Path) -> Command {

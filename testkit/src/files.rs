@@ -14,11 +14,11 @@ use crate::{owner::Owner, watchdog};
 /// `count` random bytes in hexadecimal.
 pub(crate) fn random_hex(count: usize) -> Result<String> {
     let mut bytes = vec![0; count];
-    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no randomness: {error}"))?;
+    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("cannot get random bytes: {error}"))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Replaces `path` as a whole, readable by its owner only: a reader sees the old text or the new one, never half.
+/// Replaces the file atomically, readable by its owner only: a reader sees the old text or the new one, never a part.
 pub(crate) fn write_private(path: &Path, text: &str) -> Result<()> {
     let new = path.with_extension("new");
     let write = || {
@@ -30,16 +30,16 @@ pub(crate) fn write_private(path: &Path, text: &str) -> Result<()> {
     write().with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The password kept in `directory`, made at the first call. Servers on a loopback port can be reached by every user of the
-/// machine, and the superuser of a Postgres can run programs.
+/// The password stored in `directory`, created on the first call. Every user of the machine can reach a server on a
+/// loopback port, and a superuser of Postgres can run programs.
 pub(crate) fn password(directory: &Path) -> Result<String> {
     let path = directory.join("password");
-    if let Ok(kept) = fs::read_to_string(&path) {
-        return Ok(kept);
+    if let Ok(stored) = fs::read_to_string(&path) {
+        return Ok(stored);
     }
-    let made = random_hex(16)?;
-    write_private(&path, &made)?;
-    Ok(made)
+    let created = random_hex(16)?;
+    write_private(&path, &created)?;
+    Ok(created)
 }
 
 /// A directory of this test process, removed when dropped or when the process is killed.
@@ -49,18 +49,17 @@ pub struct TempDir {
 }
 
 impl TempDir {
-    /// Makes an empty directory in the system's place for such, or in another where a Postgres can live too.
+    /// Creates an empty directory in the system's temporary folder, or elsewhere if Postgres cannot use that one.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub fn new() -> Result<Self> {
-        let path = Owner::choose()?.temporary()?.join(format!("unified-payments-test-{}", random_hex(8)?));
+        let path = Owner::choose()?.temp_dir()?.join(format!("unified-payments-test-{}", random_hex(8)?));
         watchdog::remove_at_end(&path)?;
-        fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
         Ok(Self { path })
     }
 
-    /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -69,7 +68,7 @@ impl TempDir {
 
 impl Drop for TempDir {
     fn drop(&mut self) {
-        // What still writes into it is ended after us; the watchdog removes the rest.
+        // Processes that still write into it end after this; the watchdog removes what they leave.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

@@ -1,4 +1,4 @@
-//! A merchant's account of the card gateway, as its command line makes it.
+//! A merchant's account at the card gateway, created with the gateway's command line.
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -6,25 +6,25 @@ use serde_json::Value;
 
 use crate::{
     account::{run, run_ctl_with},
-    process::{Environment, Kind, Programs},
+    process::{Environment, ProcessKind, Programs},
 };
 
-/// The name and the keys of an account, as `gateway account create` prints them once.
+/// The user name and the keys of an account, as printed once by `gateway account create`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct GatewayAccount {
-    /// By which the merchant names itself.
+    /// Identifies the merchant at the gateway.
     pub username: String,
-    /// What every operation is called with.
+    /// Authenticates every operation.
     pub api_key: String,
-    /// 16 characters under which card numbers may be encrypted, and capture fields' tokens are signed.
+    /// 16 characters: encrypts card numbers and signs the tokens of capture fields.
     pub secret_key: String,
-    /// Until when the keys before these hold too, as `gateway account rotate-keys` prints it.
+    /// When the previous keys stop working, as printed by `gateway account rotate-keys`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub former_keys_until: Option<String>,
 }
 
-/// Makes an account with these options of `gateway account create`. One of this name that is there already, because whoever
-/// made it did not live to write its keys down, is set to the options and given new keys.
+/// Creates an account with these options for `gateway account create`. If the user name exists, because an earlier
+/// process was killed before it stored the keys, the account gets the options and new keys.
 pub(crate) async fn ensure(
     programs: &Programs,
     environment: &Environment,
@@ -32,33 +32,33 @@ pub(crate) async fn ensure(
     options: &[&str],
 ) -> Result<GatewayAccount> {
     let gateway = async |arguments: &[&str]| run_gateway(programs, environment, arguments).await;
-    let of_account = |command| [&["account", command, "--username", username], options].concat();
+    let account_command = |command| [&["account", command, "--username", username], options].concat();
     let listed = gateway(&["account", "list"]).await?;
     let mut accounts = listed["accounts"].as_array().into_iter().flatten();
-    let made = if accounts.any(|account| account["username"] == username) {
-        gateway(&of_account("set")).await?;
+    let printed = if accounts.any(|account| account["username"] == username) {
+        gateway(&account_command("set")).await?;
         gateway(&["account", "rotate-keys", "--username", username]).await?
     } else {
-        gateway(&of_account("create")).await?
+        gateway(&account_command("create")).await?
     };
-    serde_json::from_value(made).context("the gateway printed no account")
+    serde_json::from_value(printed).context("the gateway did not print an account")
 }
 
-/// Runs the gateway's command line and gives back the JSON it prints.
+/// Runs the gateway's command line and returns the JSON it prints.
 pub(crate) async fn run_gateway(programs: &Programs, environment: &Environment, arguments: &[&str]) -> Result<Value> {
-    let printed = run(&programs.path(Kind::Gateway.name())?, environment, arguments).await?;
-    serde_json::from_slice(&printed).context("the gateway printed no JSON")
+    let printed = run(&programs.path(ProcessKind::Gateway.name())?, environment, arguments).await?;
+    serde_json::from_slice(&printed).context("the gateway did not print JSON")
 }
 
-/// Tells by what the card gateway knows an account of the payments API.
+/// Stores the gateway account's credentials for a merchant account of the payments API.
 pub(crate) async fn connect(
     programs: &Programs,
     environment: &Environment,
     account: &str,
-    known: &GatewayAccount,
+    credentials: &GatewayAccount,
     options: &[&str],
 ) -> Result<()> {
     let arguments = [&["accounts", "connect", account], options].concat();
-    run_ctl_with(&programs.path("ctl")?, environment, &arguments, &serde_json::to_string(known)?).await?;
+    run_ctl_with(&programs.path("ctl")?, environment, &arguments, &serde_json::to_string(credentials)?).await?;
     Ok(())
 }

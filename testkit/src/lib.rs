@@ -1,8 +1,8 @@
-//! Private servers and whole clusters: a Postgres, a Redis and the real binaries, started as processes for tests, for
-//! faults and for the one-command start.
+//! Private servers and whole clusters: a Postgres, a Redis and the real binaries, started as processes for tests, fault
+//! injection and the sandbox.
 //!
-//! It owns how those processes are found, started, watched and ended. It knows nothing of the domain: a cluster is
-//! spoken to as a merchant or an operator would, over HTTP and through `ctl`.
+//! This crate finds, starts, watches and ends those processes. It knows nothing of the domain: tests talk to a cluster
+//! as merchants and operators do, over HTTP and through `ctl`.
 
 mod account;
 mod child;
@@ -30,14 +30,14 @@ pub mod sandbox;
 pub mod tls;
 pub mod tools;
 
-pub use account::{Account, Ended};
-pub use client::{Answer, Client, form};
+pub use account::{Account, CommandOutput};
+pub use client::{Client, Response, form};
 pub use cluster::{Builder, Cluster};
 pub use database::{Database, Shared, shared};
 pub use files::TempDir;
 pub use gateway_account::GatewayAccount;
 pub use postgres::Postgres;
-pub use process::{Kind, Process};
+pub use process::{Process, ProcessKind};
 pub use prometheus::Prometheus;
 pub use redis::Redis;
 pub use roles::Roles;

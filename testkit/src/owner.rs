@@ -1,4 +1,4 @@
-//! The user that runs Postgres: ourselves, or another one if we are root.
+//! The user that runs Postgres: the current user, or another one if that is root.
 
 use std::{
     env, fs,
@@ -14,15 +14,15 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use nix::unistd::{User, geteuid};
 
-/// Who owns the files and runs the server.
+/// The user that owns the files and runs the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Owner {
-    /// Set for root only: the user and the group to become.
+    /// Set for root only: the user and the group to switch to.
     other: Option<(u32, u32)>,
 }
 
 impl Owner {
-    /// The user `postgres` or else `nobody` for root, and ourselves for everyone else.
+    /// For root, the user `postgres` or else `nobody`; otherwise the current user.
     pub(crate) fn choose() -> Result<Self> {
         if !geteuid().is_root() {
             return Ok(Self { other: None });
@@ -32,23 +32,23 @@ impl Owner {
                 return Ok(Self { other: Some((user.uid.as_raw(), user.gid.as_raw())) });
             }
         }
-        anyhow::bail!("Postgres refuses to run as root, and there is neither a user postgres nor a user nobody")
+        anyhow::bail!("Postgres does not run as root, and there is neither a user postgres nor a user nobody")
     }
 
-    /// `wanted`, or a place in /var/tmp that stands for it if the owner may not pass one of the directories above it, as
-    /// under /root.
-    pub(crate) fn reachable(&self, wanted: &Path) -> Result<PathBuf> {
-        let wanted = std::path::absolute(wanted)?;
-        let passable = |above: &Path| fs::metadata(above).is_ok_and(|found| found.permissions().mode() & 0o001 != 0);
-        let above: Vec<&Path> = wanted.ancestors().skip(1).filter(|above| above.exists()).collect();
-        if self.other.is_none() || above.into_iter().all(passable) {
-            return Ok(wanted);
+    /// `requested`, or a substitute in /var/tmp if the owner may not traverse one of the parent directories, as under
+    /// /root.
+    pub(crate) fn reachable(&self, requested: &Path) -> Result<PathBuf> {
+        let requested = std::path::absolute(requested)?;
+        let can_traverse = |above: &Path| fs::metadata(above).is_ok_and(|metadata| metadata.permissions().mode() & 0o001 != 0);
+        let above: Vec<&Path> = requested.ancestors().skip(1).filter(|above| above.exists()).collect();
+        if self.other.is_none() || above.into_iter().all(can_traverse) {
+            return Ok(requested);
         }
-        Ok(Path::new("/var/tmp").join(format!("unified-payments-{:016x}", hash(&wanted))))
+        Ok(Path::new("/var/tmp").join(format!("unified-payments-{:016x}", hash(&requested))))
     }
 
-    /// Makes `directory` the owner's own and closed to others. One that somebody else made there is refused: names in
-    /// /var/tmp can be foreseen.
+    /// Makes `directory` private to the owner. Names in /var/tmp are predictable, so a directory of another user is
+    /// rejected.
     pub(crate) fn prepare(&self, directory: &Path) -> Result<()> {
         let describe = || format!("cannot prepare {}", directory.display());
         if let Some(parent) = directory.parent() {
@@ -57,41 +57,41 @@ impl Owner {
         if fs::symlink_metadata(directory).is_err() {
             DirBuilder::new().mode(0o700).create(directory).with_context(describe)?;
         }
-        let found = fs::symlink_metadata(directory).with_context(describe)?;
+        let metadata = fs::symlink_metadata(directory).with_context(describe)?;
         let allowed = [Some(geteuid().as_raw()), self.other.map(|(user, _)| user)];
         ensure!(
-            found.is_dir() && allowed.contains(&Some(found.uid())),
+            metadata.is_dir() && allowed.contains(&Some(metadata.uid())),
             "{} belongs to another user",
             directory.display()
         );
-        self.give(directory)?;
+        self.hand_over(directory)?;
         fs::set_permissions(directory, fs::Permissions::from_mode(0o700)).with_context(describe)
     }
 
-    /// Hands a file or directory of ours to the owner.
-    pub(crate) fn give(&self, path: &Path) -> Result<()> {
+    /// Makes the owner the owner of one of our files or directories.
+    pub(crate) fn hand_over(&self, path: &Path) -> Result<()> {
         if let Some((user, group)) = self.other {
-            chown(path, Some(user), Some(group)).with_context(|| format!("cannot give {} away", path.display()))?;
+            chown(path, Some(user), Some(group)).with_context(|| format!("cannot change the owner of {}", path.display()))?;
         }
         Ok(())
     }
 
-    /// Lets `command` run as the owner.
+    /// Makes `command` run as the owner.
     pub(crate) fn run(&self, command: &mut Command) {
         if let Some((user, group)) = self.other {
             command.uid(user).gid(group);
         }
     }
 
-    /// A directory for temporary files that the owner can reach.
-    pub(crate) fn temporary(&self) -> Result<PathBuf> {
-        let wanted = env::temp_dir();
-        let reached = self.reachable(&wanted.join("any"))?;
-        Ok(if reached.starts_with(&wanted) { wanted } else { PathBuf::from("/var/tmp") })
+    /// A temporary directory that the owner can reach.
+    pub(crate) fn temp_dir(&self) -> Result<PathBuf> {
+        let requested = env::temp_dir();
+        let reachable_path = self.reachable(&requested.join("any"))?;
+        Ok(if reachable_path.starts_with(&requested) { requested } else { PathBuf::from("/var/tmp") })
     }
 }
 
-/// FNV-1a: short, and the same in every build, which the standard hasher does not promise.
+/// FNV-1a: short and stable across builds, which the standard hasher does not guarantee.
 fn hash(path: &Path) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     path.as_os_str().as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325, step)

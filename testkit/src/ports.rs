@@ -11,8 +11,8 @@ use std::{
 
 use anyhow::{Result, bail};
 
-/// Below every system's range for outgoing connections: while a server is down between `kill9` and `restart`, no client
-/// of anyone can be given its port.
+/// Below the ephemeral port range of every system: while a server is down between `kill9` and `restart`, no outgoing
+/// connection can take its port.
 const FIRST: u16 = 10_000;
 const COUNT: u16 = 20_000;
 
@@ -21,8 +21,8 @@ pub(crate) fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
-/// A free port that this process has not been given before. The start is random, so that test processes that run side by
-/// side seldom meet.
+/// A free port that this process has not handed out before. The random start makes collisions between concurrent test
+/// processes rare.
 pub(crate) fn free() -> Result<u16> {
     static NEXT: OnceLock<AtomicU16> = OnceLock::new();
     let next = NEXT.get_or_init(|| AtomicU16::new((RandomState::new().hash_one(0) % u64::from(COUNT)) as u16));
@@ -32,5 +32,5 @@ pub(crate) fn free() -> Result<u16> {
             return Ok(port);
         }
     }
-    bail!("no free port from {FIRST} on")
+    bail!("no free port between {FIRST} and {}", FIRST + COUNT)
 }

@@ -1,4 +1,4 @@
-//! A private Postgres on a port of its own, also for root, for whom Postgres refuses to run.
+//! A private Postgres on its own port. It also works for root, which Postgres itself rejects.
 
 use std::{
     fs::{self, OpenOptions},
@@ -18,20 +18,20 @@ use crate::{
     tools::{self, Tool},
 };
 
-/// Replaying the log after a crash is part of a start.
-const START_PATIENCE: Duration = Duration::from_secs(60);
-const STOP_PATIENCE: Duration = Duration::from_secs(30);
-const PORTS_TRIED: usize = 5;
+/// A start may include crash recovery.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+const PORT_ATTEMPTS: usize = 5;
 const USER: &str = "payments";
 
-/// How a private Postgres is started. The default is what a test wants.
+/// How to start a private Postgres. The default suits tests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Wait for the disk at each commit. Without it a crash of the machine, but not of Postgres, loses data.
+    /// Turn `fsync` on. Without it a crash of the machine, but not of Postgres, loses data.
     pub durable: bool,
-    /// The port to prefer if it is free; any free port otherwise.
+    /// The preferred port; any free port if it is taken.
     pub port: Option<u16>,
-    /// Take connections by TLS as well, with a certificate of [`tls::AUTHORITY`].
+    /// Accept TLS connections too, with a certificate of [`tls::AUTHORITY`].
     pub tls: bool,
 }
 
@@ -53,37 +53,39 @@ struct Launch {
     tls: bool,
 }
 
-/// Where a Postgres asked for in `directory` really lives: as root it runs as another user, who must be able to get there.
+/// Where a Postgres requested in `directory` really stores its data: for root it runs as another user, who must be able
+/// to reach the directory.
 ///
 /// # Errors
-/// When no other user is found to run it.
+/// When there is no other user to run it.
 pub fn home(directory: &Path) -> Result<PathBuf> {
     Owner::choose()?.reachable(directory)
 }
 
 impl Postgres {
-    /// Starts a server whose data lives in [`home`] of `directory`, with a new cluster if there is none, and waits until it is ready.
+    /// Starts a server with its data in [`home`] of `directory`, initializes the data if there is none, and waits until
+    /// it is ready.
     ///
     /// # Errors
-    /// When no Postgres is found, or it is not ready within 60 seconds.
+    /// When Postgres is not installed or not ready within 60 seconds.
     pub async fn start(directory: &Path, options: Options) -> Result<Self> {
         let owner = Owner::choose()?;
         let home = owner.reachable(directory)?;
         owner.prepare(&home)?;
         let tool = tools::postgres_programs()?;
         let password = files::password(&home)?;
-        owner.give(&home.join("password"))?;
+        owner.hand_over(&home.join("password"))?;
         let mut launch = Launch { tool, owner, home, durable: options.durable, port: 0, tls: options.tls };
-        launch.initialise()?;
+        launch.initialize()?;
         if launch.tls {
             for file in tls::write_server(&launch.home)? {
-                launch.owner.give(&file)?;
+                launch.owner.hand_over(&file)?;
             }
         }
         let mut failure = None;
-        // Another process can take a port between our look at it and the server's start.
-        for wanted in std::iter::once(options.port).chain([None; PORTS_TRIED]) {
-            launch.port = match wanted.filter(|port| ports::is_free(*port)) {
+        // Another process may take the port between our check and the server's start.
+        for preferred in std::iter::once(options.port).chain([None; PORT_ATTEMPTS]) {
+            launch.port = match preferred.filter(|port| ports::is_free(*port)) {
                 Some(port) => port,
                 None => ports::free()?,
             };
@@ -95,7 +97,7 @@ impl Postgres {
         bail!("Postgres does not start: {:#}", failure.context("no port was tried")?)
     }
 
-    /// `postgres://…` of the database `name`, as a superuser; the same after a restart.
+    /// `postgres://…` of the database `name`, as a superuser; unchanged by a restart.
     #[must_use]
     pub fn url(&self, name: &str) -> String {
         format!("postgres://{USER}:{}@127.0.0.1:{}/{name}", self.password, self.launch.port)
@@ -113,24 +115,24 @@ impl Postgres {
         self.child.pid()
     }
 
-    /// Whether the server is running, paused or not.
+    /// Whether the server is running, even if paused.
     ///
     /// # Errors
-    /// When the system cannot say.
+    /// When the status cannot be read.
     pub fn is_running(&mut self) -> Result<bool> {
-        Ok(self.child.ended()?.is_none())
+        Ok(self.child.exit_status()?.is_none())
     }
 
-    /// Ends every server process at once without a checkpoint, as `pg_ctl stop -m immediate` does: the next start
-    /// recovers from the log as after a crash.
+    /// Ends every server process at once without a checkpoint, as `pg_ctl stop -m immediate` does: the next start runs
+    /// crash recovery.
     ///
     /// # Errors
     /// When the signal cannot be sent.
     pub fn kill_immediate(&mut self) -> Result<()> {
-        self.child.end_with(Signal::SIGQUIT).map(drop)
+        self.child.kill_with(Signal::SIGQUIT).map(drop)
     }
 
-    /// Starts it again on the same port, after ending it if it runs.
+    /// Stops it if it runs and starts it on the same port.
     ///
     /// # Errors
     /// As for [`Postgres::start`].
@@ -140,18 +142,18 @@ impl Postgres {
         Ok(())
     }
 
-    /// Stops it in good order: transactions are rolled back and clients disconnected.
+    /// Shuts it down (fast): transactions are rolled back and clients disconnected.
     ///
     /// # Errors
     /// When the signal cannot be sent.
     pub async fn stop(&mut self) -> Result<()> {
-        self.child.stop(Signal::SIGINT, STOP_PATIENCE).await.map(drop)
+        self.child.stop(Signal::SIGINT, STOP_TIMEOUT).await.map(drop)
     }
 
-    /// Makes an empty database `name` unless it exists.
+    /// Creates an empty database `name` unless it exists.
     ///
     /// # Errors
-    /// When the server refuses.
+    /// When the server rejects the statement.
     pub async fn ensure_database(&self, name: &str) -> Result<()> {
         let mut admin = crate::database::admin(&self.url("postgres")).await?;
         let exists = sqlx::query_scalar::<_, bool>("SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)");
@@ -171,8 +173,8 @@ impl Launch {
         self.home.join("postgres.log")
     }
 
-    /// Makes the cluster under another name first, so that one that was interrupted is never taken for whole.
-    fn initialise(&self) -> Result<()> {
+    /// Creates the data directory under a temporary name first, so that an interrupted one is never used.
+    fn initialize(&self) -> Result<()> {
         if self.data().join("PG_VERSION").is_file() {
             return Ok(());
         }
@@ -184,9 +186,9 @@ impl Launch {
         command.args(["--no-sync", "--encoding=UTF8", "--locale=C", "--auth=password"]);
         command.args(["--username", USER, "--pwfile"]).arg(self.home.join("password"));
         command.arg("-D").arg(&unfinished);
-        let status = self.direct(&mut command)?.status().context("cannot start initdb")?;
+        let status = self.prepare(&mut command)?.status().context("cannot start initdb")?;
         ensure!(status.success(), "initdb failed; see {}", self.log().display());
-        fs::rename(&unfinished, self.data()).context("cannot rename the new cluster")
+        fs::rename(&unfinished, self.data()).context("cannot rename the new data directory")
     }
 
     async fn run(&self) -> Result<Child> {
@@ -195,12 +197,12 @@ impl Launch {
         for setting in self.settings() {
             command.args(["-c", &setting]);
         }
-        // With SIGQUIT the postmaster takes its children along.
-        let mut child = Child::spawn(self.direct(&mut command)?, Signal::SIGQUIT)?;
-        let ready = time::timeout(START_PATIENCE, async {
+        // On SIGQUIT the postmaster also ends its children.
+        let mut child = Child::spawn(self.prepare(&mut command)?, Signal::SIGQUIT)?;
+        let ready = time::timeout(START_TIMEOUT, async {
             while !self.is_ready(child.pid()) {
-                if let Some(status) = child.ended()? {
-                    bail!("postgres ended ({status}); see {}", self.log().display());
+                if let Some(status) = child.exit_status()? {
+                    bail!("postgres exited ({status}); see {}", self.log().display());
                 }
                 time::sleep(Duration::from_millis(10)).await;
             }
@@ -210,8 +212,8 @@ impl Launch {
         Ok(child)
     }
 
-    /// There is no Unix socket, because its path may not be longer than 100 bytes and a checkout's may. `jit` needs a library
-    /// of its own and helps no statement here.
+    /// No Unix socket, because its path is limited to 100 bytes and a checkout's path may be longer. No `jit`, because
+    /// it needs a separate library and speeds up none of our statements.
     fn settings(&self) -> Vec<String> {
         let mut settings: Vec<String> = [
             "listen_addresses=127.0.0.1",
@@ -234,19 +236,19 @@ impl Launch {
         settings
     }
 
-    fn direct<'a>(&self, command: &'a mut Command) -> Result<&'a mut Command> {
+    fn prepare<'a>(&self, command: &'a mut Command) -> Result<&'a mut Command> {
         let output =
-            OpenOptions::new().create(true).append(true).open(self.log()).context("cannot write Postgres' log")?;
+            OpenOptions::new().create(true).append(true).open(self.log()).context("cannot write the log of Postgres")?;
         self.owner.run(command.current_dir(&self.home));
-        // The environment may name another cluster's time zone, port or messages.
+        // The environment may set another cluster's time zone, port or options.
         for name in ["PGPORT", "PGHOST", "PGDATA", "PGTZ", "PGOPTIONS"] {
             command.env_remove(name);
         }
         Ok(command.env("LC_ALL", "C").stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output))
     }
 
-    /// The server writes its process number, and on the eighth line its state, into a file of its own: asking over the
-    /// port could reach another's server.
+    /// The server writes its pid and, on the eighth line, its state to a file of its own. Asking on the port could
+    /// reach another server.
     fn is_ready(&self, pid: u32) -> bool {
         let text = fs::read_to_string(self.data().join("postmaster.pid")).unwrap_or_default();
         let mut lines = text.lines();

@@ -1,4 +1,4 @@
-//! One process of ours: `api`, `worker`, `scheduler` or `gateway`, started from the real binary.
+//! One of our processes: `api`, `worker`, `scheduler` or `gateway`, started from the real binary.
 
 use std::{
     collections::BTreeMap,
@@ -17,33 +17,33 @@ use crate::{
     client::Client,
 };
 
-const READY_PATIENCE: Duration = Duration::from_secs(60);
-const STOP_PATIENCE: Duration = Duration::from_secs(60);
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 const TAIL_LINES: usize = 60;
 
-/// The environment that a process is configured by; nothing else is.
+/// The environment of a process, which is its only configuration.
 pub(crate) type Environment = BTreeMap<String, String>;
 
-/// Who operates, for the audit log: in a container nobody says.
+/// The operator's name for the audit log. A container has no `USER`.
 pub(crate) fn operator() -> String {
-    std::env::var("USER").ok().filter(|user| !user.is_empty()).unwrap_or_else(|| "somebody".to_owned())
+    std::env::var("USER").ok().filter(|user| !user.is_empty()).unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// Which of the binaries.
+/// One of the binaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Answers merchants and cardholders.
+pub enum ProcessKind {
+    /// Serves merchants and cardholders.
     Api,
-    /// Talks to providers and to merchants' endpoints.
+    /// Calls providers and merchants' endpoints.
     Worker,
-    /// Hands out what is due.
+    /// Hands out due work.
     Scheduler,
-    /// The card gateway, a product of its own.
+    /// The card gateway, a separate product.
     Gateway,
 }
 
-impl Kind {
-    /// The name of its binary.
+impl ProcessKind {
+    /// The name of the binary.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -58,8 +58,8 @@ impl Kind {
 /// A child process, killed when dropped and when the process that started it dies.
 #[derive(Debug)]
 pub struct Process {
-    kind: Kind,
-    place: usize,
+    kind: ProcessKind,
+    index: usize,
     program: PathBuf,
     environment: Environment,
     log: PathBuf,
@@ -67,83 +67,85 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts it without waiting; `environment` holds `METRICS_BIND`, and `API_BIND` or `GATEWAY_BIND` for those that serve.
+    /// Starts it without waiting. `environment` holds `METRICS_BIND`, and `API_BIND` or `GATEWAY_BIND` for processes
+    /// that serve requests.
     pub(crate) fn spawn(
         programs: &Programs,
-        kind: Kind,
-        place: usize,
+        kind: ProcessKind,
+        index: usize,
         environment: Environment,
         log: PathBuf,
     ) -> Result<Self> {
         let program = programs.path(kind.name())?;
         let child = launch(&program, &environment, &log)?;
-        Ok(Self { kind, place, program, environment, log, child })
+        Ok(Self { kind, index, program, environment, log, child })
     }
 
-    /// Which of the binaries it is.
+    /// Which binary it runs.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ProcessKind {
         self.kind
     }
 
-    /// Which of its kind it is, from 0.
+    /// Its number among the processes of its kind, from 0.
     #[must_use]
-    pub fn place(&self) -> usize {
-        self.place
+    pub fn index(&self) -> usize {
+        self.index
     }
 
-    /// Its kind and place, such as `worker-1`.
+    /// Its kind and index, such as `worker-1`.
     #[must_use]
     pub fn name(&self) -> String {
-        format!("{}-{}", self.kind.name(), self.place)
+        format!("{}-{}", self.kind.name(), self.index)
     }
 
-    /// The process id of the one that runs, or ran last.
+    /// The process id of the current or last run.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.pid()
     }
 
-    /// A variable of its environment, from its next start on; one that is empty is not set.
+    /// Sets an environment variable, effective from the next start. An empty value unsets it.
     pub fn set_env(&mut self, name: &str, value: &str) {
         self.environment.insert(name.to_owned(), value.to_owned());
     }
 
-    /// The exit status if it has ended.
+    /// The exit status if it has exited.
     ///
     /// # Errors
-    /// When the system cannot say.
-    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
-        self.child.ended()
+    /// When the status cannot be read.
+    pub fn exit_status(&mut self) -> Result<Option<ExitStatus>> {
+        self.child.exit_status()
     }
 
-    /// Kills it as `kill -9` does, and waits until it is gone.
+    /// Kills it as `kill -9` does, and waits until it has exited.
     ///
     /// # Errors
     /// When the signal cannot be sent.
     pub fn kill9(&mut self) -> Result<()> {
-        self.child.end_with(Signal::SIGKILL).map(drop)
+        self.child.kill_with(Signal::SIGKILL).map(drop)
     }
 
-    /// Asks it to finish what it has begun (SIGTERM) and waits, 30 seconds at most; then it is killed, which the status says.
+    /// Asks it to shut down gracefully (SIGTERM) and waits up to 60 seconds, then kills it. The status tells which of
+    /// the two ended it.
     ///
     /// # Errors
     /// When the signal cannot be sent.
     pub async fn terminate(&mut self) -> Result<ExitStatus> {
-        self.child.stop(Signal::SIGTERM, STOP_PATIENCE).await
+        self.child.stop(Signal::SIGTERM, STOP_TIMEOUT).await
     }
 
-    /// The first half of [`Process::terminate`], for ending several side by side.
-    pub(crate) fn ask_to_end(&mut self) -> Result<()> {
-        self.child.ask(Signal::SIGTERM)
+    /// The first half of [`Process::terminate`], to shut down several processes in parallel.
+    pub(crate) fn request_shutdown(&mut self) -> Result<()> {
+        self.child.signal_and_resume(Signal::SIGTERM)
     }
 
     /// The second half of [`Process::terminate`].
-    pub(crate) async fn ending(&mut self) -> Result<ExitStatus> {
-        self.child.end_within(STOP_PATIENCE).await
+    pub(crate) async fn wait_for_shutdown(&mut self) -> Result<ExitStatus> {
+        self.child.wait_or_kill(STOP_TIMEOUT).await
     }
 
-    /// Stops it in its tracks (SIGSTOP): its leases run out while it notices nothing.
+    /// Stops it (SIGSTOP): its leases expire without the process noticing.
     ///
     /// # Errors
     /// When the signal cannot be sent.
@@ -151,7 +153,7 @@ impl Process {
         self.child.pause()
     }
 
-    /// Lets it go on after [`Process::pause`].
+    /// Resumes it after [`Process::pause`].
     ///
     /// # Errors
     /// When the signal cannot be sent.
@@ -162,7 +164,7 @@ impl Process {
     /// Kills it if it runs, starts it again with the same environment and ports, and waits until it is ready.
     ///
     /// # Errors
-    /// When it does not get ready within a minute.
+    /// When it does not become ready within a minute.
     pub async fn restart(&mut self) -> Result<()> {
         self.relaunch()?;
         self.wait_until_ready().await
@@ -175,44 +177,44 @@ impl Process {
         Ok(())
     }
 
-    /// From its next start on it is the program of this release.
+    /// Runs the program of this release from its next start on.
     ///
     /// # Errors
-    /// When there is none.
-    pub(crate) fn take_release(&mut self, programs: &Programs) -> Result<()> {
+    /// When the release has no such program.
+    pub(crate) fn set_release(&mut self, programs: &Programs) -> Result<()> {
         self.program = programs.path(self.kind.name())?;
         Ok(())
     }
 
-    /// Waits until `/readyz` says yes.
+    /// Waits until `/readyz` returns 200.
     ///
     /// # Errors
-    /// When the process ends first, or a minute passes; with the last lines of its log.
+    /// When the process exits first or a minute passes; the error includes the last lines of its log.
     pub async fn wait_until_ready(&mut self) -> Result<()> {
         let client = Client::new(&self.metrics_url())?;
-        let waiting = async {
+        let polling = async {
             loop {
-                if let Some(status) = self.child.ended()? {
-                    bail!("it ended ({status})");
+                if let Some(status) = self.child.exit_status()? {
+                    bail!("it exited ({status})");
                 }
-                if client.get("/readyz").await.is_ok_and(|answer| answer.status == 200) {
+                if client.get("/readyz").await.is_ok_and(|response| response.status == 200) {
                     return Ok(());
                 }
                 time::sleep(Duration::from_millis(25)).await;
             }
         };
-        let result = time::timeout(READY_PATIENCE, waiting).await;
-        let result = result.unwrap_or_else(|_| bail!("no answer from {}/readyz", self.metrics_url()));
+        let result = time::timeout(READY_TIMEOUT, polling).await;
+        let result = result.unwrap_or_else(|_| bail!("{}/readyz did not return 200", self.metrics_url()));
         result.with_context(|| format!("{} is not ready\n{}", self.kind.name(), self.log_tail()))
     }
 
-    /// `http://…` of the merchants' listener; of no use for a process other than an api.
+    /// `http://…` of the merchants' listener. Only an api has one.
     #[must_use]
     pub fn api_url(&self) -> String {
         self.url("API_BIND")
     }
 
-    /// `http://…` of the gateway's listener; of no use for another process.
+    /// `http://…` of the gateway's listener. Only a gateway has one.
     #[must_use]
     pub fn gateway_url(&self) -> String {
         self.url("GATEWAY_BIND")
@@ -224,7 +226,7 @@ impl Process {
         self.url("METRICS_BIND")
     }
 
-    /// Everything it has written since the cluster started, over all its restarts.
+    /// Everything it has logged since the cluster started, across restarts.
     #[must_use]
     pub fn log(&self) -> String {
         std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
@@ -257,26 +259,25 @@ fn launch(program: &Path, environment: &Environment, log: &Path) -> Result<Child
     Child::spawn(&mut command, Signal::SIGKILL)
 }
 
-/// The programs of one release, which lie in one folder.
+/// The programs of one release, in one folder.
 #[derive(Clone, Debug)]
 pub(crate) struct Programs(PathBuf);
 
 impl Programs {
-    /// Those that were built with this program: beside it, or one folder up from a test's.
+    /// The programs built with this one: in the same folder, or one folder up from a test binary.
     pub(crate) fn own() -> Result<Self> {
         profile_folder().map(Self)
     }
 
-    /// Those of another release.
-    pub(crate) fn within(folder: &Path) -> Self {
+    /// The programs of another release.
+    pub(crate) fn in_folder(folder: &Path) -> Self {
         Self(folder.to_owned())
     }
 
-    /// The program of this name.
     pub(crate) fn path(&self, name: &str) -> Result<PathBuf> {
         let path = self.0.join(name);
         if !path.is_file() {
-            bail!("{} is missing; build it with cargo build --workspace --bins", path.display());
+            bail!("{} is missing; run cargo build --workspace --bins", path.display());
         }
         Ok(path)
     }
@@ -287,10 +288,10 @@ pub(crate) fn binary(name: &str) -> Result<PathBuf> {
     Programs::own()?.path(name)
 }
 
-/// `target/debug` or its like.
+/// The profile's target folder, such as `target/debug`.
 pub(crate) fn profile_folder() -> Result<PathBuf> {
-    let program = env::current_exe().context("cannot tell where this program is")?;
-    let folder = program.parent().context("a program in no folder")?;
-    let folder = if folder.ends_with("deps") { folder.parent().context("deps in no folder")? } else { folder };
+    let program = env::current_exe().context("cannot find the path of this program")?;
+    let folder = program.parent().context("this program's path has no parent folder")?;
+    let folder = if folder.ends_with("deps") { folder.parent().context("deps has no parent folder")? } else { folder };
     Ok(folder.to_path_buf())
 }

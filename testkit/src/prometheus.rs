@@ -1,4 +1,4 @@
-//! A private Prometheus, for the tests of dashboards and alerts, and what any Prometheus is told to look at.
+//! A private Prometheus for the tests of dashboards and alerts, and the configuration that any Prometheus uses here.
 
 use std::{
     fs::{self, OpenOptions},
@@ -18,9 +18,9 @@ use crate::{
     ports, tools,
 };
 
-const START_PATIENCE: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a Prometheus is to look at and judge by: `job` and `host:port` of each process, and the file of rules.
+/// A Prometheus configuration: the `job` and `host:port` of each process, and the file of rules.
 #[must_use]
 pub fn configuration(every_seconds: u32, targets: &[(String, String)], rules: &Path) -> String {
     let rules = Value::from(rules.display().to_string());
@@ -45,16 +45,16 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts one with its files in `directory` and waits until it answers.
+    /// Starts one with its files in `directory` and waits until it is ready.
     ///
     /// # Errors
-    /// When none is found, or it does not answer within a minute.
+    /// When Prometheus is not installed or not ready within a minute.
     pub async fn start(directory: &Path, configuration: &str) -> Result<Self> {
         let tool = tools::prometheus_programs()?;
-        fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
         fs::write(directory.join("prometheus.yml"), configuration)?;
         let log = directory.join("prometheus.log");
-        let output = OpenOptions::new().create(true).append(true).open(&log).context("cannot write its log")?;
+        let output = OpenOptions::new().create(true).append(true).open(&log).context("cannot write the log of Prometheus")?;
         let address = format!("127.0.0.1:{}", ports::free()?);
         let mut command = tool.program("prometheus");
         command.args(["--config.file=prometheus.yml", "--storage.tsdb.path=data", "--log.level=warn"]);
@@ -62,52 +62,52 @@ impl Prometheus {
         command.stdout(output.try_clone()?).stderr(output);
         let mut child = Child::spawn(&mut command, Signal::SIGKILL)?;
         let client = Client::new(&format!("http://{address}"))?;
-        let ready = time::timeout(START_PATIENCE, async {
-            while !client.get("/-/ready").await.is_ok_and(|answer| answer.status == 200) {
-                if let Some(status) = child.ended()? {
-                    bail!("it ended ({status}): {}", fs::read_to_string(&log).unwrap_or_default());
+        let ready = time::timeout(START_TIMEOUT, async {
+            while !client.get("/-/ready").await.is_ok_and(|response| response.status == 200) {
+                if let Some(status) = child.exit_status()? {
+                    bail!("it exited ({status}): {}", fs::read_to_string(&log).unwrap_or_default());
                 }
                 time::sleep(Duration::from_millis(50)).await;
             }
             Ok(())
         });
-        ready.await.context("Prometheus does not answer")??;
+        ready.await.context("Prometheus is not ready")??;
         Ok(Self { client, _child: child })
     }
 
-    /// What an expression comes to now: a list of `{metric, value}`.
+    /// The result of an instant query: a list of `{metric, value}`.
     ///
     /// # Errors
-    /// When it is refused, with its reason.
+    /// When the query is rejected, with the reason.
     pub async fn query(&self, expression: &str) -> Result<Vec<Value>> {
         let mut url = Url::parse("http://prometheus/api/v1/query")?;
         url.query_pairs_mut().append_pair("query", expression);
         let path = format!("{}?{}", url.path(), url.query().unwrap_or_default());
-        let found = self.ask(&path).await.with_context(|| expression.to_owned())?;
-        Ok(found["result"].as_array().cloned().unwrap_or_default())
+        let data = self.get(&path).await.with_context(|| expression.to_owned())?;
+        Ok(data["result"].as_array().cloned().unwrap_or_default())
     }
 
-    /// Every rule that it holds, as its own API shows them.
+    /// All loaded rules, as its API returns them.
     ///
     /// # Errors
-    /// When it does not say.
+    /// When the request fails.
     pub async fn rules(&self) -> Result<Vec<Value>> {
-        let groups = self.ask("/api/v1/rules").await?;
-        let groups = groups["groups"].as_array().context("no groups")?;
+        let groups = self.get("/api/v1/rules").await?;
+        let groups = groups["groups"].as_array().context("the response has no groups")?;
         Ok(groups.iter().filter_map(|group| group["rules"].as_array()).flatten().cloned().collect())
     }
 
-    async fn ask(&self, path: &str) -> Result<Value> {
-        let answer = self.client.get(path).await?;
-        ensure!(answer.body["status"] == "success", "{}: {}", answer.status, answer.body);
-        Ok(answer.body["data"].clone())
+    async fn get(&self, path: &str) -> Result<Value> {
+        let response = self.client.get(path).await?;
+        ensure!(response.body["status"] == "success", "{}: {}", response.status, response.body);
+        Ok(response.body["data"].clone())
     }
 }
 
-/// Runs `promtool` in `directory`, and gives back what it printed.
+/// Runs `promtool` in `directory` and returns its output.
 ///
 /// # Errors
-/// When it is not found or finds fault; with what it printed.
+/// When it is not installed or reports a problem, with its output.
 pub fn promtool(directory: &Path, arguments: &[&str]) -> Result<String> {
     let output = tools::prometheus_programs()?.program("promtool").args(arguments).current_dir(directory).output()?;
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! A private Redis on a port of its own.
+//! A private Redis on its own port.
 
 use std::{
     fs::{self, OpenOptions},
@@ -20,18 +20,18 @@ use crate::{
     tools::{self, Tool},
 };
 
-const START_PATIENCE: Duration = Duration::from_secs(60);
-const STOP_PATIENCE: Duration = Duration::from_secs(30);
-const PORTS_TRIED: usize = 5;
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+const PORT_ATTEMPTS: usize = 5;
 
-/// How a private Redis is started. The default is what a test wants.
+/// How to start a private Redis. The default suits tests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// Save the data in the directory and load it at the next start.
     pub persistent: bool,
-    /// The port to prefer if it is free; any free port otherwise.
+    /// The preferred port; any free port if it is taken.
     pub port: Option<u16>,
-    /// Listen by TLS as well, with a certificate of [`tls::AUTHORITY`].
+    /// Listen on a TLS port too, with a certificate of [`tls::AUTHORITY`].
     pub tls: bool,
 }
 
@@ -47,18 +47,18 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Starts a server with its files in `directory`, which is made if it is missing, and waits until it answers.
+    /// Starts a server with its files in `directory`, which is created if missing, and waits until it responds.
     ///
     /// # Errors
-    /// When no `redis-server` is found, or it does not answer within a minute.
+    /// When `redis-server` is not installed or does not respond within a minute.
     pub async fn start(directory: &Path, options: Options) -> Result<Self> {
         let tool = tools::redis_server()?;
-        fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
         let password = files::password(directory)?;
         let mut failure = None;
-        // Another process can take a port between our look at it and the server's start.
-        for wanted in std::iter::once(options.port).chain([None; PORTS_TRIED]) {
-            let port = match wanted.filter(|port| ports::is_free(*port)) {
+        // Another process may take the port between our check and the server's start.
+        for preferred in std::iter::once(options.port).chain([None; PORT_ATTEMPTS]) {
+            let port = match preferred.filter(|port| ports::is_free(*port)) {
                 Some(port) => port,
                 None => ports::free()?,
             };
@@ -74,13 +74,13 @@ impl Redis {
         bail!("Redis does not start: {:#}", failure.context("no port was tried")?)
     }
 
-    /// `redis://…` with the password; the same after a restart.
+    /// `redis://…` with the password; unchanged by a restart.
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://:{}@127.0.0.1:{}/", self.password, self.port)
     }
 
-    /// `rediss://…` with the password, if it listens by TLS.
+    /// `rediss://…` with the password, if it listens on a TLS port.
     #[must_use]
     pub fn tls_url(&self) -> Option<String> {
         self.tls_port.map(|port| format!("rediss://:{}@127.0.0.1:{port}/", self.password))
@@ -98,23 +98,23 @@ impl Redis {
         self.child.pid()
     }
 
-    /// Whether the server is running, paused or not.
+    /// Whether the server is running, even if paused.
     ///
     /// # Errors
-    /// When the system cannot say.
+    /// When the status cannot be read.
     pub fn is_running(&mut self) -> Result<bool> {
-        Ok(self.child.ended()?.is_none())
+        Ok(self.child.exit_status()?.is_none())
     }
 
-    /// Kills it as `kill -9` does; what was not saved is lost.
+    /// Kills it as `kill -9` does; unsaved data is lost.
     ///
     /// # Errors
     /// When the signal cannot be sent.
     pub fn kill9(&mut self) -> Result<()> {
-        self.child.end_with(Signal::SIGKILL).map(drop)
+        self.child.kill_with(Signal::SIGKILL).map(drop)
     }
 
-    /// Starts it again on the same port, after ending it if it runs.
+    /// Stops it if it runs and starts it on the same port.
     ///
     /// # Errors
     /// As for [`Redis::start`].
@@ -124,7 +124,7 @@ impl Redis {
         Ok(())
     }
 
-    /// Stops it in its tracks: connections stay open and nothing answers.
+    /// Stops it (SIGSTOP): connections stay open and nothing is answered.
     ///
     /// # Errors
     /// When the signal cannot be sent.
@@ -132,28 +132,28 @@ impl Redis {
         self.child.pause()
     }
 
-    /// Forgets everything, as an operator's `FLUSHALL` does.
+    /// Deletes all data with `FLUSHALL`.
     ///
     /// # Errors
-    /// When the server does not do so.
+    /// When the server does not reply OK.
     pub async fn flush_all(&self) -> Result<()> {
-        self.order("FLUSHALL").await
+        self.run_command("FLUSHALL").await
     }
 
-    /// Orders something of it that is answered by OK.
+    /// Runs a command whose reply is OK.
     ///
     /// # Errors
-    /// When the server does not do so.
-    pub async fn order(&self, command: &str) -> Result<()> {
+    /// When the server does not reply OK.
+    pub async fn run_command(&self, command: &str) -> Result<()> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await?;
         stream.write_all(format!("AUTH {}\r\n{command}\r\nQUIT\r\n", self.password).as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        ensure!(answer.matches("+OK").count() >= 2 && !answer.contains("\r\n-"), "Redis answered {answer:?}");
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).await?;
+        ensure!(reply.matches("+OK").count() >= 2 && !reply.contains("\r\n-"), "Redis replied {reply:?}");
         Ok(())
     }
 
-    /// Lets it go on after [`Redis::pause`].
+    /// Resumes it after [`Redis::pause`].
     ///
     /// # Errors
     /// When the signal cannot be sent.
@@ -161,17 +161,17 @@ impl Redis {
         self.child.signal(Signal::SIGCONT)
     }
 
-    /// Ends it in good order; a persistent one saves first.
+    /// Shuts it down; a persistent one saves first.
     ///
     /// # Errors
     /// When the signal cannot be sent.
     pub async fn stop(&mut self) -> Result<()> {
-        self.child.stop(Signal::SIGTERM, STOP_PATIENCE).await.map(drop)
+        self.child.stop(Signal::SIGTERM, STOP_TIMEOUT).await.map(drop)
     }
 }
 
-/// The password goes into a file, because the command line can be read by everyone. Paths are relative to the server's
-/// working directory, so that none has to be quoted.
+/// The password goes into a file, because every user can read command lines. Paths are relative to the server's working
+/// directory, so that none needs quoting.
 fn configure(directory: &Path, password: &str, port: u16, persistent: bool, tls_port: Option<u16>) -> Result<()> {
     let save = if persistent { "60 1" } else { "\"\"" };
     let mut text = format!(
@@ -188,34 +188,34 @@ fn configure(directory: &Path, password: &str, port: u16, persistent: bool, tls_
 
 async fn launch(tool: &Tool, directory: &Path, password: &str, port: u16) -> Result<Child> {
     let log = directory.join("redis.log");
-    let output = OpenOptions::new().create(true).append(true).open(&log).context("cannot write Redis' log")?;
+    let output = OpenOptions::new().create(true).append(true).open(&log).context("cannot write the log of Redis")?;
     let mut command = tool.command();
     command.arg("redis.conf").current_dir(directory).stdin(Stdio::null());
     command.stdout(output.try_clone()?).stderr(output);
     let mut child = Child::spawn(&mut command, Signal::SIGKILL)?;
     let pid = child.pid();
-    let ready = time::timeout(START_PATIENCE, async {
-        while !answers(port, password, pid).await {
-            if let Some(status) = child.ended()? {
-                bail!("redis-server ended ({status}); see {}", log.display());
+    let ready = time::timeout(START_TIMEOUT, async {
+        while !is_ours(port, password, pid).await {
+            if let Some(status) = child.exit_status()? {
+                bail!("redis-server exited ({status}); see {}", log.display());
             }
             time::sleep(Duration::from_millis(10)).await;
         }
         Ok(())
     });
-    ready.await.with_context(|| format!("redis-server does not answer; see {}", log.display()))??;
+    ready.await.with_context(|| format!("redis-server does not respond; see {}", log.display()))??;
     Ok(child)
 }
 
-/// Whether the server on `port` is ours: a port can be another's, and an answer alone would not tell.
-async fn answers(port: u16, password: &str, pid: u32) -> bool {
-    let ask = async {
+/// Whether the server on `port` is ours. The port may belong to another Redis, so the reply must contain our pid.
+async fn is_ours(port: u16, password: &str, pid: u32) -> bool {
+    let query = async {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
         let request = format!("AUTH {password}\r\nINFO server\r\nQUIT\r\n");
         stream.write_all(request.as_bytes()).await.ok()?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).await.ok()?;
-        Some(String::from_utf8_lossy(&answer).contains(&format!("process_id:{pid}\r\n")))
+        let mut reply = Vec::new();
+        stream.read_to_end(&mut reply).await.ok()?;
+        Some(String::from_utf8_lossy(&reply).contains(&format!("process_id:{pid}\r\n")))
     };
-    time::timeout(Duration::from_secs(1), ask).await.ok().flatten().unwrap_or(false)
+    time::timeout(Duration::from_secs(1), query).await.ok().flatten().unwrap_or(false)
 }

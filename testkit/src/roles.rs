@@ -1,4 +1,4 @@
-//! The roles that the programs log in as, beside the owner of a database; see [`migrations::roles`].
+//! The roles that the programs log in as, besides the owner of a database; see [`migrations::roles`].
 
 use anyhow::{Context, Result};
 use migrations::roles;
@@ -6,27 +6,27 @@ use url::Url;
 
 use crate::process::Environment;
 
-/// How each of them gets into one database.
+/// The database URL of each role.
 #[derive(Clone, Debug)]
 pub struct Roles {
-    /// Of the database: it migrates, and tests look at rows through it.
+    /// The owner of the database: runs migrations and reads rows in tests.
     pub owner: String,
-    /// Of api, worker, scheduler and `ctl`.
+    /// api, worker, scheduler and `ctl`.
     pub programs: String,
-    /// Of the card gateway.
+    /// The card gateway.
     pub gateway: String,
-    /// Of whoever only looks.
+    /// Read-only access.
     pub reader: String,
 }
 
 impl Roles {
-    /// The roles of the database at `owner`, all with one password.
+    /// The URLs of all roles for the database at `owner`, with one password.
     ///
     /// # Errors
-    /// When `owner` is no URL with a user.
+    /// When `owner` is not a URL that can hold a user name.
     pub fn of(owner: &str, password: &str) -> Result<Self> {
         let role = |name: &str| {
-            let mut url = Url::parse(owner).context("the URL of the database")?;
+            let mut url = Url::parse(owner).context("the URL of the database is invalid")?;
             let set = url.set_username(name).and_then(|()| url.set_password(Some(password)));
             set.ok().context("the URL of the database has no host")?;
             Ok::<_, anyhow::Error>(url.into())
@@ -39,30 +39,30 @@ impl Roles {
         })
     }
 
-    /// Of a deployment that has no roles yet: everybody is the owner.
+    /// For a deployment without roles: every program connects as the owner.
     #[must_use]
-    pub fn owner_alone(owner: &str) -> Self {
+    pub fn owner_only(owner: &str) -> Self {
         let [owner, programs, gateway, reader] = [(); 4].map(|()| owner.to_owned());
         Self { owner, programs, gateway, reader }
     }
 
-    /// Makes them, and grants what those of the unified API need; `gateway migrate` grants the gateway's.
+    /// Creates the roles and grants the rights that the unified API needs; `gateway migrate` grants the gateway's.
     ///
     /// # Errors
-    /// When Postgres refuses.
+    /// When Postgres rejects a statement.
     pub async fn grant(&self) -> Result<()> {
         roles::grant(&self.owner, &self.programs, roles::PROGRAMS).await?;
         roles::grant(&self.owner, &self.reader, roles::READER).await?;
         roles::grant(&self.owner, &self.gateway, &[]).await
     }
 
-    /// What the programs and the operator's tools are started with.
-    pub(crate) fn of_programs(&self) -> Environment {
+    /// The database URLs for the programs and for `ctl`.
+    pub(crate) fn program_environment(&self) -> Environment {
         environment(&[("DATABASE_URL", &self.programs), ("GATEWAY_DATABASE_URL", &self.gateway)])
     }
 
-    /// What `migrate` and `gateway migrate` are started with.
-    pub(crate) fn of_migrations(&self) -> Environment {
+    /// The database URLs for `migrate` and `gateway migrate`.
+    pub(crate) fn migration_environment(&self) -> Environment {
         if self.programs == self.owner {
             return environment(&[("DATABASE_URL", &self.owner)]);
         }

@@ -1,4 +1,4 @@
-//! Where the processes of a test write their logs.
+//! The log folder of a test.
 
 use std::{
     collections::BTreeMap,
@@ -12,8 +12,8 @@ use anyhow::{Context, Result};
 
 use crate::process::profile_folder;
 
-/// An empty `target/test-logs/<test>/`; the thread of a test bears its name. A second cluster of one test gets a folder
-/// of its own.
+/// An empty `target/test-logs/<test>/`, named after the test's thread. Further clusters of one test get numbered
+/// folders.
 pub(crate) fn folder() -> Result<PathBuf> {
     static USED: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
     let test = thread::current().name().unwrap_or("unnamed").replace("::", ".");
@@ -21,9 +21,9 @@ pub(crate) fn folder() -> Result<PathBuf> {
     let count = used.entry(test.clone()).or_default();
     *count += 1;
     let name = if *count == 1 { test } else { format!("{test}-{count}") };
-    let target = profile_folder()?.parent().context("a profile in no target folder")?.to_path_buf();
+    let target = profile_folder()?.parent().context("the profile folder has no parent")?.to_path_buf();
     let folder = target.join("test-logs").join(name);
     let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     Ok(folder)
 }

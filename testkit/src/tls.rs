@@ -1,5 +1,5 @@
-//! Certificates for private servers: an authority signed one for this machine, a stranger signed none, and the keys of both were
-//! thrown away.
+//! Certificates for private servers: one authority signed the server certificate of this machine, the other authority
+//! signed nothing. The keys of both authorities were discarded.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use anyhow::{Context, Result};
 
 use crate::files;
 
-/// Who vouches for the private servers.
+/// The authority that signed the private servers' certificate.
 pub const AUTHORITY: &str = include_str!("tls/authority.pem");
-/// Who does not.
-pub const STRANGER: &str = include_str!("tls/stranger.pem");
+/// An authority that signed none of them.
+pub const UNTRUSTED_AUTHORITY: &str = include_str!("tls/untrusted.pem");
 
-/// Writes the certificate of the servers and its key into a folder, which nobody else may read.
+/// Writes the server certificate and its key into a folder, readable by its owner only.
 pub(crate) fn write_server(folder: &Path) -> Result<[PathBuf; 2]> {
     let [certificate, key] = ["server.pem", "server.key.pem"].map(|name| folder.join(name));
     files::write_private(&certificate, include_str!("tls/server.pem"))?;
@@ -21,7 +21,7 @@ pub(crate) fn write_server(folder: &Path) -> Result<[PathBuf; 2]> {
     Ok([certificate, key])
 }
 
-/// Writes certificates where a process is to find them.
+/// Writes certificates to a file for a process to load.
 ///
 /// # Errors
 /// When the file cannot be written.

@@ -1,7 +1,7 @@
-//! Where Postgres, Redis, Chromium and Prometheus are on this machine.
+//! Finds Postgres, Redis, Chromium and Prometheus on this machine.
 //!
-//! In order: what the environment names, PATH, the places of Debian and brew, and what `./dev` fetched into
-//! `.dev/tools` for a user who may not install packages.
+//! Search order: environment variable, PATH, the folders of Debian and Homebrew, and `.dev/tools`, where `./dev`
+//! unpacks packages for users who may not install them.
 
 use std::{
     env,
@@ -23,16 +23,16 @@ const CHROMIUM_APPS: [&str; 2] = [
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
 ];
 
-/// A program, or a directory of programs, and what it needs to start.
+/// A program or a directory of programs, and the libraries it needs.
 #[derive(Clone, Debug)]
 pub struct Tool {
-    /// Where it is.
+    /// The path of the program or directory.
     pub path: PathBuf,
     libraries: Option<OsString>,
 }
 
 impl Tool {
-    /// The program `name` of a directory of programs.
+    /// The program `name` in this directory.
     pub(crate) fn program(&self, name: &str) -> Command {
         self.prepare(Command::new(self.path.join(name)))
     }
@@ -42,7 +42,7 @@ impl Tool {
         self.prepare(Command::new(&self.path))
     }
 
-    /// Where its shared objects lie, if that is no usual place.
+    /// The folders of its shared libraries, if they are not in a standard place.
     #[must_use]
     pub fn libraries(&self) -> Option<&OsStr> {
         self.libraries.as_deref()
@@ -56,102 +56,102 @@ impl Tool {
     }
 }
 
-/// The root of the checkout: the one this was built from, unless `UNIFIED_PAYMENTS_ROOT` names another.
+/// The root of the checkout this was built from; `UNIFIED_PAYMENTS_ROOT` overrides it.
 #[must_use]
 pub fn project_root() -> PathBuf {
-    let built = || Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default();
-    env::var_os("UNIFIED_PAYMENTS_ROOT").map_or_else(built, PathBuf::from)
+    let built_from = || Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default();
+    env::var_os("UNIFIED_PAYMENTS_ROOT").map_or_else(built_from, PathBuf::from)
 }
 
-/// The `redis-server` program; `REDIS_SERVER` names another.
+/// The `redis-server` program; `REDIS_SERVER` overrides it.
 ///
 /// # Errors
-/// When there is none.
+/// When it is not installed.
 pub fn redis_server() -> Result<Tool> {
-    let mut places: Vec<PathBuf> = env::var_os("REDIS_SERVER").map(PathBuf::from).into_iter().collect();
-    places.extend(on_path("redis-server"));
-    places.extend(BREW.iter().map(|prefix| Path::new(prefix).join("bin/redis-server")));
-    places.push(fetched().join("usr/bin/redis-server"));
-    first(places, |place| place.is_file()).context("no redis-server here: run ./dev run, which installs it")
+    let mut candidates: Vec<PathBuf> = env::var_os("REDIS_SERVER").map(PathBuf::from).into_iter().collect();
+    candidates.extend(on_path("redis-server"));
+    candidates.extend(BREW.iter().map(|prefix| Path::new(prefix).join("bin/redis-server")));
+    candidates.push(downloaded().join("usr/bin/redis-server"));
+    find_tool(candidates, |path| path.is_file()).context("redis-server is not installed; ./dev run installs it")
 }
 
-/// The directory with `initdb` and `postgres`; `POSTGRES_BIN` names another.
+/// The directory with `initdb` and `postgres`; `POSTGRES_BIN` overrides it.
 ///
 /// # Errors
-/// When there is none.
+/// When it is not installed.
 pub fn postgres_programs() -> Result<Tool> {
-    let mut places: Vec<PathBuf> = env::var_os("POSTGRES_BIN").map(PathBuf::from).into_iter().collect();
-    // A link on PATH leads to the directory that holds the other programs too.
+    let mut candidates: Vec<PathBuf> = env::var_os("POSTGRES_BIN").map(PathBuf::from).into_iter().collect();
+    // A symbolic link on PATH leads to the directory that also holds the other programs.
     let linked = on_path("postgres").and_then(|path| path.canonicalize().ok());
-    places.extend(linked.and_then(|path| path.parent().map(Path::to_path_buf)));
-    places.extend(newest(Path::new("/usr/lib/postgresql"), "", "bin"));
-    places.extend(BREW.iter().flat_map(|prefix| newest(&Path::new(prefix).join("opt"), "postgresql@", "bin")));
-    places.extend(newest(&fetched().join("usr/lib/postgresql"), "", "bin"));
-    let whole = |place: &Path| place.join("initdb").is_file() && place.join("postgres").is_file();
-    first(places, whole).context("no Postgres here: run ./dev run, which installs it")
+    candidates.extend(linked.and_then(|path| path.parent().map(Path::to_path_buf)));
+    candidates.extend(newest(Path::new("/usr/lib/postgresql"), "", "bin"));
+    candidates.extend(BREW.iter().flat_map(|prefix| newest(&Path::new(prefix).join("opt"), "postgresql@", "bin")));
+    candidates.extend(newest(&downloaded().join("usr/lib/postgresql"), "", "bin"));
+    let is_complete = |folder: &Path| folder.join("initdb").is_file() && folder.join("postgres").is_file();
+    find_tool(candidates, is_complete).context("Postgres is not installed; ./dev run installs it")
 }
 
-/// Chromium, or a browser that is made of it; `CHROMIUM` names another.
+/// Chromium or a browser based on it; `CHROMIUM` overrides it.
 pub(crate) fn chromium() -> Result<Tool> {
-    let mut places: Vec<PathBuf> = env::var_os("CHROMIUM").map(PathBuf::from).into_iter().collect();
-    places.extend(CHROMIUMS.iter().filter_map(|name| on_path(name)));
-    places.extend(CHROMIUM_APPS.iter().map(PathBuf::from));
-    places.push(fetched().join("usr/lib/chromium/chromium"));
-    first(places, |place| place.is_file())
-        .context("no Chromium here: run ./dev test, which installs it, or name one in CHROMIUM")
+    let mut candidates: Vec<PathBuf> = env::var_os("CHROMIUM").map(PathBuf::from).into_iter().collect();
+    candidates.extend(CHROMIUMS.iter().filter_map(|name| on_path(name)));
+    candidates.extend(CHROMIUM_APPS.iter().map(PathBuf::from));
+    candidates.push(downloaded().join("usr/lib/chromium/chromium"));
+    find_tool(candidates, |path| path.is_file())
+        .context("Chromium is not installed; ./dev test installs it, or set CHROMIUM to its path")
 }
 
-/// The directory with `prometheus` and `promtool`; `PROMETHEUS_BIN` names another.
+/// The directory with `prometheus` and `promtool`; `PROMETHEUS_BIN` overrides it.
 ///
 /// # Errors
-/// When there is none.
+/// When it is not installed.
 pub fn prometheus_programs() -> Result<Tool> {
-    let mut places: Vec<PathBuf> = env::var_os("PROMETHEUS_BIN").map(PathBuf::from).into_iter().collect();
-    places.extend(on_path("prometheus").and_then(|path| path.parent().map(Path::to_path_buf)));
-    places.extend(BREW.iter().map(|prefix| Path::new(prefix).join("bin")));
-    places.push(fetched().join("usr/bin"));
-    let whole = |place: &Path| place.join("prometheus").is_file() && place.join("promtool").is_file();
-    first(places, whole)
-        .context("no Prometheus here: run ./dev test, which installs it, or name its folder in PROMETHEUS_BIN")
+    let mut candidates: Vec<PathBuf> = env::var_os("PROMETHEUS_BIN").map(PathBuf::from).into_iter().collect();
+    candidates.extend(on_path("prometheus").and_then(|path| path.parent().map(Path::to_path_buf)));
+    candidates.extend(BREW.iter().map(|prefix| Path::new(prefix).join("bin")));
+    candidates.push(downloaded().join("usr/bin"));
+    let is_complete = |folder: &Path| folder.join("prometheus").is_file() && folder.join("promtool").is_file();
+    find_tool(candidates, is_complete)
+        .context("Prometheus is not installed; ./dev test installs it, or set PROMETHEUS_BIN to its folder")
 }
 
-/// The program `name` of this project that was built with this one.
+/// The program `name` of this workspace that was built with this one.
 ///
 /// # Errors
-/// When it was not built.
-pub fn built(name: &str) -> Result<PathBuf> {
+/// When it has not been built.
+pub fn built_program(name: &str) -> Result<PathBuf> {
     process::binary(name)
 }
 
-fn fetched() -> PathBuf {
+fn downloaded() -> PathBuf {
     project_root().join(".dev/tools")
 }
 
-fn first(places: Vec<PathBuf>, usable: impl Fn(&Path) -> bool) -> Result<Tool> {
-    let path = places.into_iter().find(|place| usable(place)).context("not found")?;
-    let libraries = path.starts_with(fetched()).then(fetched_libraries).flatten();
+fn find_tool(candidates: Vec<PathBuf>, usable: impl Fn(&Path) -> bool) -> Result<Tool> {
+    let path = candidates.into_iter().find(|path| usable(path)).context("not found")?;
+    let libraries = path.starts_with(downloaded()).then(downloaded_libraries).flatten();
     Ok(Tool { path, libraries })
 }
 
-/// Every folder with shared objects among the fetched packages, as the loader wants to read it.
-fn fetched_libraries() -> Option<OsString> {
+/// Every folder with shared libraries among the unpacked packages, as a value for `LD_LIBRARY_PATH`.
+fn downloaded_libraries() -> Option<OsString> {
     let is_library_folder = |path: &PathBuf| path.to_string_lossy().ends_with("-linux-gnu");
-    let folders = ["usr/lib", "lib"].into_iter().flat_map(|place| entries(&fetched().join(place)));
+    let folders = ["usr/lib", "lib"].into_iter().flat_map(|folder| entries(&downloaded().join(folder)));
     env::join_paths(folders.filter(is_library_folder)).ok()
 }
 
 fn on_path(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
-    env::split_paths(&path).map(|folder| folder.join(program)).find(|place| place.is_file())
+    env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
-/// `place/<prefix><version>/<rest>` for every version there, the highest first.
-fn newest(place: &Path, prefix: &str, rest: &str) -> Vec<PathBuf> {
+/// `folder/<prefix><version>/<rest>` for every version found, the highest first.
+fn newest(folder: &Path, prefix: &str, rest: &str) -> Vec<PathBuf> {
     let version = |path: &PathBuf| path.file_name()?.to_str()?.strip_prefix(prefix)?.parse::<u32>().ok();
-    let mut found: Vec<(u32, PathBuf)> =
-        entries(place).into_iter().filter_map(|path| Some((version(&path)?, path.join(rest)))).collect();
-    found.sort_by(|left, right| right.cmp(left));
-    found.into_iter().map(|(_, path)| path).collect()
+    let mut versions: Vec<(u32, PathBuf)> =
+        entries(folder).into_iter().filter_map(|path| Some((version(&path)?, path.join(rest)))).collect();
+    versions.sort_by(|left, right| right.cmp(left));
+    versions.into_iter().map(|(_, path)| path).collect()
 }
 
 fn entries(folder: &Path) -> Vec<PathBuf> {

@@ -1,8 +1,8 @@
-//! The shell process that outlives ours and ends what we leave behind.
+//! A shell process that outlives this one and cleans up after it.
 //!
-//! A `Drop` does not run when a test is killed, and values in statics are never dropped at all. One small shell per process
-//! therefore reads a pipe that only we hold: when it ends, whatever the reason, every server that is still
-//! registered is killed and every temporary directory removed.
+//! `Drop` does not run when a test is killed, and statics are never dropped. Therefore one small shell per process
+//! reads a pipe that only this process holds open. When the pipe closes, for whatever reason, the shell kills every
+//! server that is still registered and removes every temporary directory.
 
 use std::{
     io::Write,
@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context, Result, anyhow};
 use nix::sys::signal::Signal;
 
-/// `kill -CONT` follows each signal because a paused process would otherwise keep it pending for ever.
+/// `kill -CONT` follows each signal because a paused process would keep it pending.
 const SCRIPT: &str = r#"
 trap '' HUP INT TERM
 cd /
@@ -24,11 +24,11 @@ while IFS= read -r line; do
     case $line in
     'watch '*) watched="$watched ${line#watch }" ;;
     'forget '*)
-        kept=''
+        remaining=''
         for entry in $watched; do
-            [ "${entry#*:}" = "${line#forget }" ] || kept="$kept $entry"
+            [ "${entry#*:}" = "${line#forget }" ] || remaining="$remaining $entry"
         done
-        watched=$kept
+        watched=$remaining
         ;;
     'remove '*) set -- "$@" "${line#remove }" ;;
     esac
@@ -43,29 +43,29 @@ for entry in $watched; do kill -s KILL "${entry#*:}"; done
 
 static PIPE: OnceLock<Result<Mutex<ChildStdin>, String>> = OnceLock::new();
 
-/// Ends `pid` with `signal` if this process ends before [`forget`] is called. `SIGKILL` follows after a second.
+/// Ends `pid` with `signal` if this process exits before [`forget`] is called. `SIGKILL` follows after a second.
 pub(crate) fn watch(pid: u32, signal: Signal) -> Result<()> {
     let name = signal.as_str();
-    tell(&format!("watch {}:{pid}\n", name.strip_prefix("SIG").unwrap_or(name)))
+    send(&format!("watch {}:{pid}\n", name.strip_prefix("SIG").unwrap_or(name)))
 }
 
-/// Must follow the reaping of `pid` at once: from then on the number may belong to someone else.
+/// Must follow the reaping of `pid` immediately: after that the pid may be reused.
 pub(crate) fn forget(pid: u32) -> Result<()> {
-    tell(&format!("forget {pid}\n"))
+    send(&format!("forget {pid}\n"))
 }
 
-/// Removes `directory` and all it holds once this process has ended.
+/// Removes `directory` with its contents once this process has exited.
 pub(crate) fn remove_at_end(directory: &Path) -> Result<()> {
     let path = directory.to_str().filter(|path| !path.contains('\n'));
-    tell(&format!("remove {}\n", path.context("a temporary directory with an unprintable name")?))
+    send(&format!("remove {}\n", path.context("the path of a temporary directory contains a newline or is not UTF-8")?))
 }
 
-fn tell(line: &str) -> Result<()> {
+fn send(line: &str) -> Result<()> {
     let pipe = PIPE.get_or_init(|| start().map(Mutex::new).map_err(|error| format!("{error:#}")));
     let pipe = pipe.as_ref().map_err(|error| anyhow!("{error}"))?;
-    // One write of less than PIPE_BUF bytes is atomic, so a poisoned lock leaves no half line behind.
+    // A write of less than PIPE_BUF bytes is atomic, so a poisoned lock leaves no partial line behind.
     let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
-    pipe.write_all(line.as_bytes()).context("the watchdog is gone")
+    pipe.write_all(line.as_bytes()).context("the watchdog has exited")
 }
 
 fn start() -> Result<ChildStdin> {
@@ -74,9 +74,9 @@ fn start() -> Result<ChildStdin> {
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // A Ctrl-C in the terminal goes to our whole group, and this one must outlive it.
+        // Ctrl-C in the terminal reaches our whole process group, and the watchdog must outlive it.
         .process_group(0)
         .spawn()
         .context("cannot start the watchdog")?;
-    shell.stdin.take().context("the watchdog has no input")
+    shell.stdin.take().context("the watchdog has no standard input")
 }

@@ -1,5 +1,6 @@
-//! The essentials of deny.toml without the program cargo-deny, which takes minutes to build and is not everywhere:
-//! licences, sources and versions of what this machine builds. cargo-deny itself checks more, and other machines' crates.
+//! The essentials of deny.toml, checked without cargo-deny, which takes minutes to build and is not always installed:
+//! licences, sources and versions of what this machine builds. cargo-deny checks more, including crates of other
+//! platforms.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,23 +9,23 @@ use std::process::Command;
 use serde_json::Value;
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("testkit lies in the repository")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("testkit is in the repository")
 }
 
 fn output(command: &mut Command) -> String {
-    let output = command.current_dir(root()).output().expect("it can be started");
+    let output = command.current_dir(root()).output().expect("the program starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// What cargo knows of every package that a build here uses.
+/// The metadata of every package that a build on this machine uses.
 fn packages() -> Vec<Value> {
-    let about = output(Command::new("rustc").arg("-vV"));
-    let host = about.lines().find_map(|line| line.strip_prefix("host: ")).expect("rustc names its host");
+    let version = output(Command::new("rustc").arg("-vV"));
+    let host = version.lines().find_map(|line| line.strip_prefix("host: ")).expect("rustc prints its host");
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let arguments = ["metadata", "--format-version", "1", "--locked", "--filter-platform", host];
     let metadata: Value = serde_json::from_str(&output(Command::new(cargo).args(arguments))).expect("JSON");
-    // Packages of other platforms are listed too; the graph says which are used.
+    // Packages of other platforms are listed too; the dependency graph has only those in use.
     let used: BTreeSet<&str> = metadata["resolve"]["nodes"]
         .as_array()
         .expect("a graph")
@@ -44,100 +45,100 @@ fn allowed() -> BTreeSet<String> {
     list.lines().filter_map(|line| line.trim().strip_prefix('"')?.split('"').next()).map(str::to_owned).collect()
 }
 
-/// Whether an SPDX expression can be met. Crates write `A OR B`, `(A OR B) AND C`, and of old `A/B`; an exception such as
-/// `A WITH B` only adds to A.
-fn met(expression: &str, allowed: &BTreeSet<String>) -> bool {
+/// Whether the allowed licences satisfy an SPDX expression: `A OR B`, `(A OR B) AND C`, or the older `A/B`. The
+/// exception in `A WITH B` only grants more than A.
+fn is_satisfied(expression: &str, allowed: &BTreeSet<String>) -> bool {
     let expression = expression.trim();
     if let Some((left, right)) = split_outside(expression, " AND ") {
-        return met(left, allowed) && met(right, allowed);
+        return is_satisfied(left, allowed) && is_satisfied(right, allowed);
     }
     if let Some(inner) = expression.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
-        return met(inner, allowed);
+        return is_satisfied(inner, allowed);
     }
     if let Some((left, right)) = split_outside(expression, " OR ").or_else(|| expression.split_once('/')) {
-        return met(left, allowed) || met(right, allowed);
+        return is_satisfied(left, allowed) || is_satisfied(right, allowed);
     }
     let licence = expression.split_once(" WITH ").map_or(expression, |(licence, _)| licence);
     allowed.contains(licence)
 }
 
-/// Splits at the first `separator` that no bracket encloses.
+/// Splits at the first `separator` outside parentheses.
 fn split_outside<'a>(text: &'a str, separator: &str) -> Option<(&'a str, &'a str)> {
     text.match_indices(separator)
         .find(|(at, _)| text[..*at].matches('(').count() == text[..*at].matches(')').count())
         .map(|(at, _)| (&text[..at], &text[at + separator.len()..]))
 }
 
-fn verdict(packages: &[Value], what: &str, is_right: impl Fn(&Value) -> bool) {
-    assert!(packages.len() > 150, "only {} packages: this check has lost its way", packages.len());
+fn assert_every_package(packages: &[Value], what: &str, is_right: impl Fn(&Value) -> bool) {
+    assert!(packages.len() > 150, "only {} packages: this check no longer sees them all", packages.len());
     let wrong: Vec<_> = packages.iter().filter(|p| !is_right(p)).map(|p| p["id"].to_string()).collect();
     assert!(wrong.is_empty(), "{what}:\n  {}", wrong.join("\n  "));
 }
 
 #[test]
-fn licences_sources_and_versions_are_those_of_deny_toml() {
+fn licences_sources_and_versions_conform_to_deny_toml() {
     let (packages, allowed) = (packages(), allowed());
     assert!(allowed.contains("MIT") && allowed.len() < 15, "{allowed:?}");
-    verdict(&packages, "licences that deny.toml does not allow", |package| {
-        package["license"].as_str().is_some_and(|expression| met(expression, &allowed))
+    assert_every_package(&packages, "licences that deny.toml does not allow", |package| {
+        package["license"].as_str().is_some_and(|expression| is_satisfied(expression, &allowed))
     });
     let sources: BTreeSet<_> = packages.iter().filter_map(|package| package["source"].as_str()).collect();
     assert!(
         sources.len() == 1 && sources.iter().all(|s| s.starts_with("registry+")),
-        "one registry, no git: {sources:?}"
+        "not a single registry: {sources:?}"
     );
     let ours: Vec<_> = packages.iter().filter(|package| package["source"].is_null()).collect();
     for package in &ours {
         for dependency in package["dependencies"].as_array().expect("a list") {
             let is_ours = dependency["path"].is_string();
-            assert!(is_ours || dependency["req"] != "*", "{} takes any {}", package["name"], dependency["name"]);
+            assert!(is_ours || dependency["req"] != "*", "{} accepts any version of {}", package["name"], dependency["name"]);
         }
     }
-    assert!(ours.len() >= 8, "the workspace is among them");
+    assert!(ours.len() >= 8, "only {} packages of the workspace", ours.len());
 }
 
 #[test]
-fn expressions_are_read() {
+fn licence_expressions_are_evaluated() {
     let allowed = BTreeSet::from(["MIT".to_owned(), "Apache-2.0".to_owned()]);
     for right in
         ["MIT", "GPL-3.0 OR MIT", "GPL-3.0/MIT", "(GPL-3.0 OR MIT) AND Apache-2.0", "Apache-2.0 WITH LLVM-exception"]
     {
-        assert!(met(right, &allowed), "{right}");
+        assert!(is_satisfied(right, &allowed), "{right}");
     }
     for wrong in
         ["GPL-3.0", "MIT AND GPL-3.0", "(MIT OR Apache-2.0) AND GPL-3.0", "GPL-3.0 AND (MIT OR Apache-2.0)", ""]
     {
-        assert!(!met(wrong, &allowed), "{wrong}");
+        assert!(!is_satisfied(wrong, &allowed), "{wrong}");
     }
 }
 
-/// `./dev advisories` with a cargo-deny that does as told: 0 is yes.
-fn advisories(fetched: u8, found: u8, required: &str) -> (bool, String) {
+/// Runs `./dev advisories` with a fake cargo-deny that exits with these codes.
+fn advisories(fetch: u8, check: u8, required: &str) -> (bool, String) {
     use std::os::unix::fs::PermissionsExt as _;
 
-    let folder = testkit::TempDir::new().expect("a folder");
+    let folder = testkit::TempDir::new().expect("a temporary directory");
     let program = folder.path().join("cargo-deny");
     let script = format!(
-        "#!/bin/sh\ncase \"$*\" in *'fetch db') exit {fetched} ;; *'check --disable-fetch advisories') exit {found} ;; esac\nexit 9\n"
+        "#!/bin/sh\ncase \"$*\" in *'fetch db') exit {fetch} ;; *'check --disable-fetch advisories') exit {check} ;; esac\nexit 9\n"
     );
     std::fs::write(&program, script).expect("a program");
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("it may be run");
-    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").expect("a path"));
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("executable");
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").expect("PATH"));
     let mut command = Command::new(root().join("dev"));
     let command = command.arg("advisories").env("PATH", path).env("ADVISORIES", required).current_dir(root());
     let output = command.output().expect("bash");
-    let said = [output.stdout, output.stderr].concat();
-    (output.status.success(), String::from_utf8(said).expect("text"))
+    let printed = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(printed).expect("text"))
 }
 
 #[test]
-fn advisories_are_looked_up_or_it_is_said_that_they_were_not() {
-    let (ok, said) = advisories(0, 0, "");
-    assert!(ok && said.contains("advisories: 0 s") && !said.contains("SKIPPED"), "{said}");
-    let (ok, said) = advisories(0, 1, "");
-    assert!(!ok && said.contains("advisories failed"), "{said}");
-    let (ok, said) = advisories(1, 0, "");
-    assert!(ok && said.contains("ADVISORIES SKIPPED: the database"), "{said}");
-    let (ok, said) = advisories(1, 0, "required");
-    assert!(!ok && said.contains("were not checked"), "{said}");
+fn advisories_are_checked_or_reported_as_skipped() {
+    let (ok, printed) = advisories(0, 0, "");
+    assert!(ok && printed.contains("advisories: 0 s") && !printed.contains("SKIPPED"), "{printed}");
+    let (ok, printed) = advisories(0, 1, "");
+    assert!(!ok && printed.contains("advisories failed"), "{printed}");
+    let (ok, printed) = advisories(1, 0, "");
+    assert!(ok && printed.contains("ADVISORIES SKIPPED: the database"), "{printed}");
+    let (ok, printed) = advisories(1, 0, "required");
+    assert!(!ok && printed.contains("were not checked"), "{printed}");
 }

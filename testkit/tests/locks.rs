@@ -1,12 +1,12 @@
-//! Every statement that the compiler has checked: one that writes or locks several rows takes them in the order of their ids, or
-//! waits for none (docs/architecture.md, Lock order).
+//! Checks every statement in `.sqlx`: a statement that writes or locks several rows locks them in the order of their
+//! ids or skips locked rows (docs/architecture.md, Lock order).
 
 use std::{collections::BTreeSet, fs, path::Path};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// What names one row of a table, beside its `id`.
+/// The columns, besides `id`, that identify a single row of a table. A table may have several such keys.
 const KEYS: [(&str, &[&str]); 16] = [
     ("checkout_sessions", &["id_hash"]),
     ("collection_attempts", &["account_id", "payment_id"]),
@@ -26,27 +26,27 @@ const KEYS: [(&str, &[&str]); 16] = [
     ("gateway.volumes", &["account_id", "month", "currency"]),
 ];
 
-/// Rows that another statement of the same transaction has locked.
-const LOCKED_BEFORE: [&str; 1] = ["UPDATE invoices i SET attempt_count = due.number"];
+/// Statements whose rows an earlier statement of the same transaction has locked.
+const ROWS_ALREADY_LOCKED: [&str; 1] = ["UPDATE invoices i SET attempt_count = due.number"];
 
 const LOCKS: [&str; 4] = ["FOR NO KEY UPDATE", "FOR UPDATE", "FOR SHARE", "FOR KEY SHARE"];
 
-/// The text of each statement, without comments and in one line.
+/// The text of each statement on one line, without comments.
 fn statements() -> Result<Vec<String>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("no parent")?.join(".sqlx");
-    let mut found = Vec::new();
+    let mut statements = Vec::new();
     for entry in fs::read_dir(folder)? {
         let described: Value = serde_json::from_slice(&fs::read(entry?.path())?)?;
         let text = described["query"].as_str().context("no query")?;
         let lines = text.lines().map(|line| line.split("--").next().unwrap_or_default());
-        found.push(lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" "));
+        statements.push(lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" "));
     }
-    assert!(found.len() > 200, "only {} statements", found.len());
-    Ok(found)
+    assert!(statements.len() > 200, "only {} statements", statements.len());
+    Ok(statements)
 }
 
-/// The part of a statement that begins here, up to the parenthesis that closes it.
-fn part(text: &str) -> &str {
+/// The text up to the parenthesis that closes it.
+fn until_closing_parenthesis(text: &str) -> &str {
     let mut depth = 0;
     for (at, c) in text.char_indices() {
         depth += match c {
@@ -61,100 +61,101 @@ fn part(text: &str) -> &str {
     text
 }
 
-/// What a column is compared with.
+/// The operand of a comparison with a column.
 #[derive(Clone, Copy)]
-enum With {
-    /// A parameter, or the one payment that another part of the statement has found.
-    OneValue,
-    /// That too, or a column of the row that a lateral part is evaluated for.
-    OneValueAtATime,
+enum Operand {
+    /// A parameter, or the one payment that another part of the statement selects.
+    SingleValue,
+    /// That, or a column of the row that a lateral subquery is evaluated for.
+    SingleValuePerRow,
 }
 
-/// The columns that are compared for equality with one value.
-fn compared(text: &str, with: With) -> BTreeSet<&str> {
+/// The columns that are compared for equality with a single value.
+fn compared(text: &str, operand: Operand) -> BTreeSet<&str> {
     let words: Vec<&str> = text.split_whitespace().collect();
-    let is_one = |value: &str| match with {
-        With::OneValue => value.starts_with('$') || value.starts_with("payment.id"),
-        With::OneValueAtATime => !value.starts_with("ANY"),
+    let is_single = |value: &str| match operand {
+        Operand::SingleValue => value.starts_with('$') || value.starts_with("payment.id"),
+        Operand::SingleValuePerRow => !value.starts_with("ANY"),
     };
-    let equal = words.windows(3).filter(|three| three[1] == "=" && is_one(three[2]));
+    let equal = words.windows(3).filter(|three| three[1] == "=" && is_single(three[2]));
     equal.map(|three| three[0].trim_start_matches('(')).map(|name| name.rsplit('.').next().unwrap_or(name)).collect()
 }
 
-/// Whether a condition lets one row of a table through at most.
-fn is_one_row(table: &str, condition: &str, with: With) -> bool {
-    let compared = compared(condition, with);
-    let mut keys = KEYS.iter().filter(|(known, _)| *known == table).map(|(_, columns)| *columns);
+/// Whether a condition matches at most one row of a table.
+fn is_one_row(table: &str, condition: &str, operand: Operand) -> bool {
+    let compared = compared(condition, operand);
+    let mut keys = KEYS.iter().filter(|(name, _)| *name == table).map(|(_, columns)| *columns);
     compared.contains("id") || keys.any(|columns| columns.iter().all(|column| compared.contains(column)))
 }
 
-/// Tables that are written, each with what follows its name.
+/// The tables that a statement writes, each with the text from its name on.
 fn writes(text: &str) -> Vec<(&str, &str)> {
-    let mut found = Vec::new();
+    let mut writes = Vec::new();
     for verb in ["UPDATE ", "DELETE FROM "] {
         for (at, _) in text.match_indices(verb) {
             let is_lock = text[..at].ends_with("FOR ") || text[..at].ends_with("KEY ") || text[..at].ends_with("DO ");
-            let rest = part(&text[at + verb.len()..]);
+            let rest = until_closing_parenthesis(&text[at + verb.len()..]);
             if !is_lock {
-                found.push((rest.split_whitespace().next().unwrap_or_default(), rest));
+                writes.push((rest.split_whitespace().next().unwrap_or_default(), rest));
             }
         }
     }
-    found
+    writes
 }
 
 #[test]
-fn whatever_writes_several_rows_has_locked_them_before() -> Result<()> {
+fn writes_of_several_rows_lock_them_first() -> Result<()> {
     let mut wrong = Vec::new();
     for text in statements()? {
-        // A lock that takes what is free, or goes by ids that are in order; the next test looks at those.
-        let locks_before = LOCKS[..2].iter().any(|lock| text.contains(lock));
-        let known = LOCKED_BEFORE.iter().any(|known| text.contains(known));
+        // A lock that skips locked rows or follows ordered ids: the next test checks those.
+        let locks_first = LOCKS[..2].iter().any(|lock| text.contains(lock));
+        let already_locked = ROWS_ALREADY_LOCKED.iter().any(|statement| text.contains(statement));
         for (table, rest) in writes(&text) {
             let condition = rest.split_once(" WHERE ").map_or("", |(_, condition)| condition);
-            if !locks_before && !known && !is_one_row(table, condition, With::OneValue) {
+            if !locks_first && !already_locked && !is_one_row(table, condition, Operand::SingleValue) {
                 wrong.push(text.clone());
             }
         }
     }
-    assert!(wrong.is_empty(), "several rows, in any order:\n{}", wrong.join("\n\n"));
+    assert!(wrong.is_empty(), "these write several rows without locking them in order:\n{}", wrong.join("\n\n"));
     Ok(())
 }
 
 #[test]
-fn whatever_waits_for_locks_waits_for_one_row_or_goes_by_ordered_ids() -> Result<()> {
+fn locks_that_wait_lock_one_row_or_follow_ordered_ids() -> Result<()> {
     let mut wrong = Vec::new();
     for text in statements()? {
         for lock in LOCKS {
             for (at, _) in text.match_indices(lock) {
-                let skips = part(&text[at..]).split_whitespace().take(8).any(|word| word == "SKIP");
-                // The SELECT that it ends.
+                let skips = until_closing_parenthesis(&text[at..]).split_whitespace().take(8).any(|word| word == "SKIP");
+                // The SELECT that this lock clause ends.
                 let select = text[..at].rfind("SELECT ").map_or("", |begin| &text[begin..at]);
                 let table = select.split(" FROM ").nth(1).and_then(|rest| rest.split_whitespace().next());
                 let condition = select.split_once(" WHERE ").map_or("", |(_, condition)| condition);
-                if !skips && !is_one_row(table.unwrap_or_default(), condition, With::OneValueAtATime) {
+                if !skips && !is_one_row(table.unwrap_or_default(), condition, Operand::SingleValuePerRow) {
                     wrong.push(text.clone());
                 }
             }
         }
-        // One by one, in the order of the ids that are given.
+        // A lateral subquery locks row by row, in the order of the ids passed to unnest.
         for (at, _) in text.match_indices(" CROSS JOIN LATERAL (SELECT ") {
-            let locks = LOCKS.iter().any(|lock| part(&text[at + 21..]).contains(lock));
+            let subquery = until_closing_parenthesis(&text[at + 21..]);
+            let locks = LOCKS.iter().any(|lock| subquery.contains(lock));
             if locks && !text.contains("SKIP LOCKED") && !text[..at].contains("unnest(") {
                 wrong.push(text.clone());
             }
         }
     }
-    assert!(wrong.is_empty(), "locks in any order:\n{}", wrong.join("\n\n"));
+    assert!(wrong.is_empty(), "these lock several rows in no fixed order:\n{}", wrong.join("\n\n"));
     Ok(())
 }
 
 #[test]
-fn one_row_is_told_from_several() {
-    let one = |table, condition| is_one_row(table, condition, With::OneValue);
+fn conditions_for_one_row_are_recognized() {
+    let one = |table, condition| is_one_row(table, condition, Operand::SingleValue);
     assert!(one("payments", "account_id = $1 AND p.id = $2"));
     assert!(!one("payments", "account_id = $1 AND p.id = ANY ($2)"));
-    assert!(!one("payments", "p.id = c.id") && is_one_row("payments", "p.id = c.id", With::OneValueAtATime));
+    assert!(!one("payments", "p.id = c.id") && is_one_row("payments", "p.id = c.id", Operand::SingleValuePerRow));
     assert!(!one("invoices", "i.account_id = $1 AND i.customer_id = $2"));
     assert!(one("test_clocks", "account_id = $1") && !one("payments", "account_id = $1"));
     assert_eq!(writes("SELECT 1 FROM t WHERE id = $1 FOR NO KEY UPDATE"), []);

@@ -1,5 +1,5 @@
-//! Migrations are applied while the former release serves: nobody stands behind one that waits, what was cut off is taken up again,
-//! and none does what the former release could not live with.
+//! Migrations are applied while the previous release is serving: a migration that waits for a lock blocks no other
+//! query, an interrupted one is repeated, and none breaks the previous release.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -8,13 +8,13 @@ use sqlx::{Connection, PgConnection, migrate::Migrator};
 use testkit::{Database, TempDir};
 use tokio::time::{sleep, timeout};
 
-/// Far longer than a migration waits for a lock.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Much longer than the lock timeout of a migration.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What had been applied before anybody could be served by a former release.
-const BEFORE_THE_FIRST: [(&str, u32); 2] = [("migrations/migrations", 20), ("gateway/migrations", 6)];
+/// The last migration in each folder before the first release: no previous release has to work beside these.
+const LAST_BEFORE_FIRST_RELEASE: [(&str, u32); 2] = [("migrations/migrations", 20), ("gateway/migrations", 6)];
 
-/// A database without a schema, and migrations of a test's own.
+/// A database without a schema, and a migrator for these files.
 async fn prepared(files: &[(&str, &str)]) -> Result<(Database, TempDir, Migrator)> {
     let database = Database::create().await?;
     let mut connection = PgConnection::connect(database.url()).await?;
@@ -30,15 +30,15 @@ async fn prepared(files: &[(&str, &str)]) -> Result<(Database, TempDir, Migrator
 }
 
 #[tokio::test]
-async fn nobody_stands_behind_a_migration_that_waits_for_a_table() -> Result<()> {
+async fn a_migration_waiting_for_a_table_lock_blocks_no_reader() -> Result<()> {
     let (database, _folder, migrator) = prepared(&[("1_more.sql", "ALTER TABLE busy ADD COLUMN more text")]).await?;
-    let mut long = PgConnection::connect(database.url()).await?;
+    let mut first_reader = PgConnection::connect(database.url()).await?;
     let mut reader = PgConnection::connect(database.url()).await?;
-    let mut reading = long.begin().await?;
-    sqlx::query("SELECT FROM busy").execute(&mut *reading).await?;
+    let mut transaction = first_reader.begin().await?;
+    sqlx::query("SELECT FROM busy").execute(&mut *transaction).await?;
 
-    let migrating = async { timeout(PATIENCE * 2, migrations::apply(&migrator, database.url())).await? };
-    let others = async {
+    let migrating = async { timeout(TIMEOUT * 2, migrations::apply(&migrator, database.url())).await? };
+    let second_reader = async {
         let waiting =
             "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'ALTER TABLE busy%'
                        AND datname = current_database()";
@@ -46,25 +46,25 @@ async fn nobody_stands_behind_a_migration_that_waits_for_a_table() -> Result<()>
         while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&mut watch).await? == 0 {
             sleep(Duration::from_millis(20)).await;
         }
-        // The first transaction is still open, and will be until this has an answer.
+        // The first transaction stays open until this query returns.
         let read = sqlx::query("SELECT FROM busy").execute(&mut reader);
-        timeout(PATIENCE, read).await.context("whoever came after the migration waits for whoever was before it")??;
-        reading.commit().await?;
+        timeout(TIMEOUT, read).await.context("a query waits behind a migration that itself waits")??;
+        transaction.commit().await?;
         anyhow::Ok(())
     };
-    tokio::try_join!(migrating, others)?;
+    tokio::try_join!(migrating, second_reader)?;
     sqlx::query("SELECT more FROM busy").execute(&mut reader).await?;
     Ok(())
 }
 
 #[tokio::test]
-async fn an_index_that_was_cut_off_is_built_again() -> Result<()> {
+async fn an_interrupted_index_build_is_repeated() -> Result<()> {
     let statement = "CREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS busy_name ON busy (name)";
     let file = format!("-- no-transaction\n{statement}");
     let (database, _folder, migrator) = prepared(&[("1_name.sql", &file)]).await?;
     let mut connection = PgConnection::connect(database.url()).await?;
     sqlx::query("INSERT INTO busy VALUES (1, 'a'), (2, 'a')").execute(&mut connection).await?;
-    let refused = migrations::apply(&migrator, database.url()).await.expect_err("two rows have one name");
+    let refused = migrations::apply(&migrator, database.url()).await.expect_err("two rows have the same name");
     ensure!(format!("{refused:#}").contains("busy_name"), "{refused:#}");
     let valid =
         "SELECT i.indisvalid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE c.relname = 'busy_name'";
@@ -75,108 +75,108 @@ async fn an_index_that_was_cut_off_is_built_again() -> Result<()> {
     tokio::try_join!(first, second)?;
     assert_eq!(sqlx::query_scalar::<_, bool>(valid).fetch_all(&mut connection).await?, [true]);
 
-    // The connection broke between the index and its note.
+    // As if the connection broke after the index was built and before the migration was recorded.
     sqlx::query("DELETE FROM _sqlx_migrations").execute(&mut connection).await?;
     migrations::apply(&migrator, database.url()).await?;
     assert_eq!(sqlx::query_scalar::<_, bool>(valid).fetch_all(&mut connection).await?, [true]);
     Ok(())
 }
 
-/// What may stand in a migration without a reason: beside it the former release reads and writes as before.
-fn is_harmless(statement: &str, made_here: &[String]) -> bool {
+/// Whether a statement needs no reason in a migration: the previous release reads and writes beside it as before.
+fn is_compatible(statement: &str, new_tables: &[String]) -> bool {
     let words: Vec<&str> = statement.split_whitespace().collect();
-    let names_new = |word: &str| made_here.iter().any(|table| word.trim_matches(['(', ')', ';', ',']) == table);
+    let is_new = |word: &str| new_tables.iter().any(|table| word.trim_matches(['(', ')', ';', ',']) == table);
     match words.as_slice() {
         ["CREATE", "TABLE" | "FUNCTION" | "SEQUENCE" | "VIEW" | "TYPE", ..] => true,
         ["CREATE", "OR", "REPLACE", "FUNCTION" | "VIEW", ..] => true,
         ["CREATE", "INDEX" | "UNIQUE", ..] => {
             let on = words.iter().position(|word| *word == "ON").and_then(|at| words.get(at + 1));
-            // A unique one refuses what the former release may write.
+            // A unique index rejects rows that the previous release may write.
             words.starts_with(&["CREATE", "INDEX", "CONCURRENTLY", "IF", "NOT", "EXISTS"])
-                || on.is_some_and(|table| names_new(table.split('(').next().unwrap_or(table)))
+                || on.is_some_and(|table| is_new(table.split('(').next().unwrap_or(table)))
         }
-        ["CREATE", "TRIGGER", rest @ ..] => rest.windows(2).any(|pair| pair[0] == "ON" && names_new(pair[1])),
-        ["ALTER", "TABLE", table, ..] if names_new(table) => true,
+        ["CREATE", "TRIGGER", rest @ ..] => rest.windows(2).any(|pair| pair[0] == "ON" && is_new(pair[1])),
+        ["ALTER", "TABLE", table, ..] if is_new(table) => true,
         ["ALTER", "TABLE", _, "SET", set, ..] => set.starts_with('('),
         ["ALTER", "TABLE", _, "VALIDATE", "CONSTRAINT", _] => true,
         ["ALTER", "TABLE", _, "ADD", "CONSTRAINT", rest @ ..] => rest.ends_with(&["NOT", "VALID"]),
         ["ALTER", "TABLE", _, "ADD", "COLUMN", rest @ ..] => {
-            // Each column may be null or has a default that is no question: the former release does not name it.
-            let harmless = |column: &str| {
+            // The previous release does not write the column, so it must be nullable or have a constant default.
+            let is_compatible_column = |column: &str| {
                 let default = column.split(" DEFAULT ").nth(1).and_then(|text| text.split([' ', ',']).next());
                 let constant = default.is_none_or(|text| !text.contains('('));
                 constant && (!column.contains("NOT NULL") || default.is_some())
             };
-            let more = ["DROP", "RENAME", "ALTER", "REFERENCES", "UNIQUE", "PRIMARY", "GENERATED", "CONSTRAINT"];
-            rest.join(" ").split("ADD COLUMN").all(harmless) && !rest.iter().any(|word| more.contains(word))
+            let incompatible = ["DROP", "RENAME", "ALTER", "REFERENCES", "UNIQUE", "PRIMARY", "GENERATED", "CONSTRAINT"];
+            rest.join(" ").split("ADD COLUMN").all(is_compatible_column) && !rest.iter().any(|word| incompatible.contains(word))
         }
-        ["INSERT", "INTO", table, ..] | ["COMMENT", "ON", _, table, ..] => names_new(table),
+        ["INSERT", "INTO", table, ..] | ["COMMENT", "ON", _, table, ..] => is_new(table),
         ["GRANT", ..] | ["ALTER", "FUNCTION", ..] => true,
         _ => false,
     }
 }
 
-/// The statements of a file, without its comments, and which of them give a reason: a comment `-- upgrade: …` before them.
+/// The statements of a file without comments, and whether a comment `-- upgrade: …` before each gives a reason.
 fn statements(text: &str) -> Vec<(String, bool)> {
-    let (mut found, mut statement, mut excused, mut body) = (Vec::new(), String::new(), false, false);
+    let (mut statements, mut statement, mut has_reason, mut in_body) = (Vec::new(), String::new(), false, false);
     for line in text.lines() {
-        excused |= line.trim_start().starts_with("-- upgrade: ");
+        has_reason |= line.trim_start().starts_with("-- upgrade: ");
         let line = line.split("--").next().unwrap_or_default().trim();
         for part in line.split_inclusive(';') {
-            // The body of a function is one statement with its head.
-            body ^= part.matches("$$").count() % 2 == 1;
+            // A function body belongs to the statement that creates the function.
+            in_body ^= part.matches("$$").count() % 2 == 1;
             statement.push_str(part);
-            if !body && part.ends_with(';') {
+            if !in_body && part.ends_with(';') {
                 let whole = statement.split_whitespace().collect::<Vec<_>>().join(" ");
-                found.push((whole.trim_end_matches(';').to_owned(), excused));
-                (statement, excused) = (String::new(), false);
+                statements.push((whole.trim_end_matches(';').to_owned(), has_reason));
+                (statement, has_reason) = (String::new(), false);
             }
         }
         statement.push(' ');
     }
-    found
+    statements
 }
 
-fn offences(text: &str) -> Vec<String> {
+fn violations(text: &str) -> Vec<String> {
     let statements = statements(text);
-    let made_here: Vec<String> = statements
+    let new_tables: Vec<String> = statements
         .iter()
         .filter_map(|(statement, _)| statement.strip_prefix("CREATE TABLE "))
         .filter_map(|rest| rest.trim_start_matches("IF NOT EXISTS ").split([' ', '(']).next().map(str::to_owned))
         .collect();
-    let mut offences: Vec<String> = statements
+    let mut violations: Vec<String> = statements
         .iter()
-        .filter(|(statement, excused)| !excused && !is_harmless(statement, &made_here))
+        .filter(|(statement, has_reason)| !has_reason && !is_compatible(statement, &new_tables))
         .map(|(statement, _)| statement.clone())
         .collect();
-    let alone = text.starts_with("-- no-transaction");
-    if alone != text.contains(" CONCURRENTLY ") || (alone && statements.len() != 1) {
-        offences.push("CONCURRENTLY is for a file that begins with -- no-transaction and has one statement".to_owned());
+    let without_transaction = text.starts_with("-- no-transaction");
+    if without_transaction != text.contains(" CONCURRENTLY ") || (without_transaction && statements.len() != 1) {
+        violations.push("CONCURRENTLY needs a file that begins with -- no-transaction and has one statement".to_owned());
     }
-    offences
+    violations
 }
 
 #[test]
-fn the_former_release_can_live_with_every_migration() -> Result<()> {
+fn every_migration_is_compatible_with_the_previous_release() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("a workspace")?;
-    let mut refused = Vec::new();
-    for (folder, before) in BEFORE_THE_FIRST {
+    let mut wrong = Vec::new();
+    for (folder, last) in LAST_BEFORE_FIRST_RELEASE {
         for file in fs::read_dir(root.join(folder))? {
             let file = file?;
             let name = file.file_name().into_string().unwrap_or_default();
             let number: u32 = name.split('_').next().unwrap_or_default().parse().with_context(|| name.clone())?;
-            if number > before {
-                let found = offences(&fs::read_to_string(file.path())?);
-                refused.extend(found.into_iter().map(|offence| format!("{name}: {offence}")));
+            if number > last {
+                let violations = violations(&fs::read_to_string(file.path())?);
+                wrong.extend(violations.into_iter().map(|violation| format!("{name}: {violation}")));
             }
         }
     }
-    assert!(refused.is_empty(), "docs/upgrading.md says what a migration may do:\n{}", refused.join("\n"));
+    assert!(wrong.is_empty(), "docs/upgrading.md says what a migration may do:\n{}", wrong.join("\n"));
     Ok(())
 }
 
 #[test]
-fn what_would_stop_the_former_release_is_seen() {
+fn incompatible_migrations_are_detected() {
     for bad in [
         "ALTER TABLE payments DROP COLUMN note;",
         "ALTER TABLE payments RENAME COLUMN note TO remark;",
@@ -199,7 +199,7 @@ fn what_would_stop_the_former_release_is_seen() {
         "UPDATE payments SET note = '';",
         "CREATE TABLE notes (id uuid);\nDROP TABLE payments;",
     ] {
-        assert!(!offences(bad).is_empty(), "{bad}");
+        assert!(!violations(bad).is_empty(), "{bad}");
     }
     for good in [
         "ALTER TABLE payments ADD COLUMN note text;",
@@ -210,8 +210,8 @@ fn what_would_stop_the_former_release_is_seen() {
         "ALTER TABLE payments SET (fillfactor = 80);",
         "CREATE TABLE notes (id uuid PRIMARY KEY);\nCREATE INDEX notes_id ON notes (id);\nINSERT INTO notes VALUES (1);",
         "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$\nBEGIN\n    DROP TABLE x;\nEND\n$$;",
-        "-- upgrade: nobody has read it since 0.3.\nALTER TABLE payments DROP COLUMN note;",
+        "-- upgrade: unused since 0.3.\nALTER TABLE payments DROP COLUMN note;",
     ] {
-        assert_eq!(offences(good), [""; 0], "{good}");
+        assert_eq!(violations(good), [""; 0], "{good}");
     }
 }

@@ -1,28 +1,28 @@
-//! The house stays clean: what this repository promises about itself, read from its own files.
+//! Rules for the repository itself, checked on its files.
 //!
-//! Each check collects everything that is wrong and shows it at once. A check that reads nothing would pass for ever, so
-//! each says how much it must at least have seen.
+//! Each check collects all violations and reports them at once. A check that reads nothing would always pass, so each
+//! states how much it must at least have read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Lines of a file at most. A longer one is more than one idea.
+/// Maximum lines of a file.
 const MAX_LINES: usize = 500;
-/// Written by programs, or not ours to keep short.
-const NOT_OURS: [&str; 8] = ["target", ".dev", ".git", ".sqlx", ".venv", "node_modules", "secrets", "Cargo.lock"];
+/// Generated files, and files outside the repository.
+const EXCLUDED: [&str; 8] = ["target", ".dev", ".git", ".sqlx", ".venv", "node_modules", "secrets", "Cargo.lock"];
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("testkit lies in the repository").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("testkit is in the repository").to_owned()
 }
 
-/// Every file of ours that is text, by its path from the root.
+/// Every text file of the repository, by its path from the root.
 fn files() -> BTreeMap<String, String> {
     fn walk(folder: &Path, root: &Path, found: &mut BTreeMap<String, String>) {
-        for entry in fs::read_dir(folder).expect("a folder of ours can be read") {
-            let path = entry.expect("its entries too").path();
+        for entry in fs::read_dir(folder).expect("a readable folder") {
+            let path = entry.expect("a readable entry").path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if NOT_OURS.contains(&name.as_str()) || name == ".env" {
+            if EXCLUDED.contains(&name.as_str()) || name == ".env" {
                 continue;
             }
             if path.is_dir() {
@@ -47,13 +47,13 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Fails with all that is wrong, unless nothing is and at least `expected` things were looked at.
+/// Fails with all violations, or if fewer than `expected` items were checked.
 fn verdict(what: &str, seen: usize, expected: usize, wrong: &[String]) {
     assert!(wrong.is_empty(), "{what}:\n  {}", wrong.join("\n  "));
-    assert!(seen >= expected, "{what}: only {seen} were looked at, so this check has lost its way");
+    assert!(seen >= expected, "{what}: only {seen} were checked, so this check no longer sees them all");
 }
 
-/// The code without its comments, which may name what they like. The `//` of a URL begins none.
+/// The code without its comments. The `//` of a URL is no comment.
 fn without_comments(text: &str) -> String {
     let code = |line: &str| {
         let comment = line.match_indices("//").find(|(at, _)| !line[..*at].ends_with(':'));
@@ -62,7 +62,7 @@ fn without_comments(text: &str) -> String {
     text.lines().map(code).collect::<Vec<_>>().join("\n")
 }
 
-/// What follows each occurrence of `mark`.
+/// The text after each occurrence of `mark`.
 fn after<'a>(text: &'a str, mark: &'a str) -> impl Iterator<Item = &'a str> {
     text.match_indices(mark).map(move |(at, _)| &text[at + mark.len()..])
 }
@@ -72,7 +72,7 @@ fn word(text: &str) -> &str {
     &text[..end]
 }
 
-/// The string literal that `text` begins with, white space apart.
+/// The string literal at the start of `text`, after white space.
 fn literal(text: &str) -> Option<&str> {
     text.trim_start().strip_prefix('"')?.split('"').next()
 }
@@ -148,7 +148,7 @@ fn a_module_of_common_uses_its_own_group_and_those_above_it() {
 }
 
 #[test]
-fn crate_paths_are_read_in_every_form() {
+fn crate_paths_are_parsed_in_every_form() {
     let code = "use crate::id::A;\nuse crate::{b, c::{D, E},\n f::g};\nlet x = crate::money::Money { minor: 1 };";
     assert_eq!(crate_paths(code), ["id::A", "b", "c::{D,E}", "f::g", "money::Money"]);
 }
@@ -186,7 +186,7 @@ fn every_statement_of_sql_stands_in_common() {
 }
 
 #[test]
-fn every_statement_of_the_gateway_stands_in_a_store() {
+fn all_sql_of_the_gateway_is_in_store_modules() {
     let (mut seen, mut wrong) = (0, Vec::new());
     for (path, text) in rust_files().filter(|(path, _)| path.starts_with("gateway/src/")) {
         seen += 1;
@@ -199,7 +199,7 @@ fn every_statement_of_the_gateway_stands_in_a_store() {
 }
 
 #[test]
-fn no_file_is_longer_than_a_person_reads() {
+fn no_file_exceeds_the_line_limit() {
     let files = files();
     let long = |(path, text): (&String, &String)| {
         let lines = text.lines().count();
@@ -210,7 +210,7 @@ fn no_file_is_longer_than_a_person_reads() {
 }
 
 #[test]
-fn nothing_is_unwrapped_outside_tests() {
+fn unwrap_is_used_only_in_tests() {
     let (mut seen, mut wrong) = (0, Vec::new());
     for (path, text) in rust_files() {
         let is_test =
@@ -222,20 +222,20 @@ fn nothing_is_unwrapped_outside_tests() {
         let code = without_comments(text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default());
         for (i, line) in code.lines().enumerate() {
             if line.contains(".unwrap()") {
-                wrong.push(format!("{path}:{} unwraps; say why it cannot fail with expect", i + 1));
+                wrong.push(format!("{path}:{} unwraps; use expect with the reason why it cannot fail", i + 1));
             }
         }
     }
     verdict("unwrap outside tests", seen, 80, &wrong);
 }
 
-// --- the documents ------------------------------------------------------------------------------------------------------
+// --- the documents ---------------------------------------------------------------------------------------------------
 
 fn documents() -> BTreeMap<String, String> {
     files().into_iter().filter(|(path, _)| path.ends_with(".md")).collect()
 }
 
-/// The headings of a document; what stands in a block of code is none.
+/// The headings of a document, without lines in code blocks.
 fn headings(document: &str) -> BTreeSet<String> {
     let mut in_code = false;
     let mut headings = BTreeSet::new();
@@ -248,14 +248,14 @@ fn headings(document: &str) -> BTreeSet<String> {
     headings
 }
 
-/// The anchor that a heading gets where Markdown is shown.
+/// The anchor that Markdown renderers give a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.to_lowercase();
     kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
 #[test]
-fn what_the_code_says_of_the_documents_is_there() {
+fn documents_and_headings_named_in_the_code_exist() {
     let (mut seen, mut wrong) = (0, Vec::new());
     for (path, text) in files() {
         if path.ends_with(".md") || path == "testkit/tests/tidy.rs" {
@@ -267,7 +267,7 @@ fn what_the_code_says_of_the_documents_is_there() {
             seen += 1;
             let document = format!("docs/{name}.md");
             let Ok(document_text) = fs::read_to_string(root().join(&document)) else {
-                wrong.push(format!("{path} names {document}, which is not there"));
+                wrong.push(format!("{path} names {document}, which does not exist"));
                 continue;
             };
             let Some(heading) = rest.strip_prefix(", ") else { continue };
@@ -276,7 +276,7 @@ fn what_the_code_says_of_the_documents_is_there() {
                 None => heading.split([')', '.', ',', ';', ':', '\n']).next().unwrap_or_default(),
             };
             if !headings(&document_text).contains(heading) {
-                wrong.push(format!("{path} names {document}, {heading}: there is no such heading"));
+                wrong.push(format!("{path} names {document}, {heading}, but the document has no such heading"));
             }
         }
     }
@@ -284,7 +284,7 @@ fn what_the_code_says_of_the_documents_is_there() {
 }
 
 #[test]
-fn every_relative_link_leads_somewhere() {
+fn relative_links_resolve() {
     let (mut seen, mut wrong) = (0, Vec::new());
     for (path, text) in documents() {
         for rest in after(&text, "](") {
@@ -293,35 +293,35 @@ fn every_relative_link_leads_somewhere() {
                 continue;
             }
             seen += 1;
-            let (file, wanted) = target.split_once('#').map_or((target, None), |(file, anchor)| (file, Some(anchor)));
+            let (file, fragment) = target.split_once('#').map_or((target, None), |(file, anchor)| (file, Some(anchor)));
             let linked = match file {
                 "" => root().join(&path),
                 file => root().join(&path).with_file_name("").join(file),
             };
             if !linked.exists() {
-                wrong.push(format!("{path} links to {target}, which is not there"));
+                wrong.push(format!("{path} links to {target}, which does not exist"));
                 continue;
             }
-            let Some(wanted) = wanted else { continue };
+            let Some(fragment) = fragment else { continue };
             let document = fs::read_to_string(&linked).unwrap_or_default();
-            if !headings(&document).iter().any(|heading| anchor(heading) == wanted) {
-                wrong.push(format!("{path} links to {target}, where no heading is called so"));
+            if !headings(&document).iter().any(|heading| anchor(heading) == fragment) {
+                wrong.push(format!("{path} links to {target}, but the document has no such heading"));
             }
         }
     }
     verdict("relative links", seen, 4, &wrong);
 }
 
-/// Fails for each name that stands nowhere in the document as `code`.
+/// Fails for each name that does not appear as `code` in the document.
 fn documented(what: &str, names: &BTreeSet<String>, expected: usize, document: &str) {
     let text = read(document);
-    let stands = |name: &String| ["`", "{", ","].iter().any(|end| text.contains(&format!("`{name}{end}")));
+    let occurs = |name: &String| ["`", "{", ","].iter().any(|end| text.contains(&format!("`{name}{end}")));
     let wrong: Vec<_> =
-        names.iter().filter(|name| !stands(name)).map(|name| format!("{name} is not in {document}")).collect();
+        names.iter().filter(|name| !occurs(name)).map(|name| format!("{name} is not in {document}")).collect();
     verdict(what, names.len(), expected, &wrong);
 }
 
-/// The texts of a `Name = "text",` table.
+/// The texts of the lines `Name = "text",`.
 fn table(path: &str) -> BTreeSet<String> {
     let line = |line: &str| {
         let (name, text) = line.strip_prefix("    ")?.split_once(" = ")?;
@@ -349,7 +349,7 @@ fn every_event_operation_and_status_is_documented() {
 }
 
 #[test]
-fn every_variable_of_the_environment_is_documented() {
+fn every_environment_variable_is_documented() {
     let is_variable =
         |name: &str| name.len() > 3 && name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_') && name.contains('_');
     let code = without_comments(&read("common/src/config.rs")) + &without_comments(&read("common/src/telemetry.rs"));
@@ -362,10 +362,10 @@ fn every_variable_of_the_environment_is_documented() {
 }
 
 #[test]
-fn every_code_of_the_gateway_is_documented() {
+fn every_gateway_error_code_is_documented() {
     let text = read("gateway/src/failure.rs");
     let codes: BTreeSet<_> = after(&text, "=> (").filter_map(literal).map(str::to_owned).collect();
-    documented("codes of the gateway", &codes, 31, "docs/gateway.md");
+    documented("error codes of the gateway", &codes, 31, "docs/gateway.md");
 }
 
 #[test]
@@ -392,7 +392,7 @@ fn every_metric_is_documented() {
     documented("metrics of the gateway", &of_gateway, 6, "docs/gateway.md");
 }
 
-/// Whether a file has a test of this name: a function right below the attribute of one.
+/// Whether a file has a test of this name: a function directly below a test attribute.
 fn is_a_test(text: &str, name: &str) -> bool {
     text.split_once(&format!("fn {name}(")).is_some_and(|(before, _)| {
         let above = before.rsplit("\n\n").next().unwrap_or_default();
@@ -401,52 +401,52 @@ fn is_a_test(text: &str, name: &str) -> bool {
 }
 
 #[test]
-fn every_promise_of_security_has_a_test() {
+fn every_security_promise_has_a_test() {
     const DOCUMENT: &str = "docs/security.md";
     let (mut seen, mut wrong) = (0, Vec::new());
     for line in read(DOCUMENT).lines().filter(|line| line.starts_with("| ") && *line != "| promise | proof |") {
         let proofs = line.rsplit_once(" | ").map_or("", |(_, proofs)| proofs);
         let named: Vec<_> = proofs.split('`').filter_map(|proof| proof.split_once("::")).collect();
         if named.is_empty() {
-            wrong.push(format!("{DOCUMENT} promises without a proof: {line}"));
+            wrong.push(format!("{DOCUMENT} has a promise without a test: {line}"));
         }
         for (path, name) in named {
             seen += 1;
             let is_there = fs::read_to_string(root().join(path)).is_ok_and(|text| is_a_test(&text, name));
             if !is_there {
-                wrong.push(format!("{DOCUMENT} names the test {name} in {path}, where it is not"));
+                wrong.push(format!("{DOCUMENT} names the test {name}, which is not in {path}"));
             }
         }
     }
-    verdict("proofs of security", seen, 70, &wrong);
+    verdict("tests of security promises", seen, 70, &wrong);
     let text = "#[test]\nfn a() {}\n\nfn b() {}\n\n#[tokio::test]\n#[ignore]\nasync fn c() {}";
     assert_eq!(["a", "b", "c", "d"].map(|name| is_a_test(text, name)), [true, false, true, false]);
 }
 
-// --- what must agree ----------------------------------------------------------------------------------------------------
+// --- consistency ----------------------------------------------------------------------------------------------------
 
 #[test]
-fn the_image_is_built_with_the_pinned_rust() {
+fn the_image_uses_the_pinned_rust_version() {
     let toolchain = read("rust-toolchain.toml");
     let version = after(&toolchain, "channel = ").find_map(literal).expect("a pinned version");
     assert!(
         read("Dockerfile").contains(&format!("FROM rust:{version}-")),
-        "the Dockerfile has another Rust than {version}"
+        "the Dockerfile does not use Rust {version}"
     );
     let minor = version.rsplit_once('.').map_or(version, |(minor, _)| minor);
-    assert!(read("Cargo.toml").contains(&format!("rust-version = \"{minor}\"")), "Cargo.toml has another than {minor}");
+    assert!(read("Cargo.toml").contains(&format!("rust-version = \"{minor}\"")), "rust-version in Cargo.toml is not {minor}");
 }
 
 #[test]
-fn what_compose_asks_of_its_environment_is_in_the_example() {
+fn variables_compose_requires_are_in_the_example_and_none_is_secret() {
     let (compose, example) = (read("compose.yaml"), read(".env.example"));
-    let asked: BTreeSet<_> = after(&compose, "${").map(word).collect();
+    let used: BTreeSet<_> = after(&compose, "${").map(word).collect();
     let given = |name: &str| example.lines().any(|line| line.starts_with(&format!("{name}=")));
-    // What has a default may be left out.
-    let wanted = asked.iter().filter(|name| compose.contains(&format!("${{{name}:?")));
+    // A variable with a default may be omitted.
+    let required = used.iter().filter(|name| compose.contains(&format!("${{{name}:?")));
     let wrong: Vec<_> =
-        wanted.filter(|name| !given(name)).map(|name| format!("{name} is not in .env.example")).collect();
-    verdict("variables of compose.yaml", asked.len(), 5, &wrong);
+        required.filter(|name| !given(name)).map(|name| format!("{name} is not in .env.example")).collect();
+    verdict("variables of compose.yaml", used.len(), 5, &wrong);
     let secret = |name: &&str| ["KEY", "PASSWORD", "PEPPER", "SMTP"].iter().any(|word| name.contains(word));
-    assert_eq!(asked.into_iter().find(secret), None, "a secret comes by a file");
+    assert_eq!(used.into_iter().find(secret), None, "secrets are passed as files, not as variables");
 }

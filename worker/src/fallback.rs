@@ -1,6 +1,6 @@
-//! What a worker takes by itself, because nobody hands it out: all that is due while Redis does not take ids, and at any
-//! time what is overdue, for then no scheduler reaches Redis, whatever this worker sees of it. The claims are the
-//! scheduler's, so nothing is done twice.
+//! Polls Postgres for work when the queue does not deliver it: for everything that is due while Redis is unavailable,
+//! and for overdue work at any time, because then no scheduler reaches Redis, whatever this worker observes. It uses
+//! the scheduler's claims, so nothing runs twice.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -17,17 +17,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{COLLECTION_CONCURRENCY, Work};
 
-/// How often a worker looks whether Redis is there, and for what is due when it is not.
-const LOOK: Duration = Duration::from_secs(1);
-/// How often it looks for what is overdue while Redis is there.
-const LOOK_FOR_OVERDUE: Duration = Duration::from_secs(10);
+/// Interval of the Redis check, and of polls for due work while Redis is unavailable.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval of polls for overdue work while Redis is available.
+const OVERDUE_POLL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Takes what nobody hands out until `stop`; then nothing more is taken, and what has begun may be finished within
-/// `patience`. Payments, collections and webhooks do not wait for each other.
-pub(crate) async fn run(work: &Arc<Work>, places: usize, stop: impl Future<Output = ()>, patience: Duration) {
+/// Polls until `stop`, then finishes running operations within `drain_timeout`. Payments, collections and webhooks do
+/// not wait for each other.
+pub(crate) async fn run(work: &Arc<Work>, concurrency: usize, stop: impl Future<Output = ()>, drain_timeout: Duration) {
     let stopping = CancellationToken::new();
-    let (tell, away) = watch::channel(false);
-    let looks = || Looks { away: away.clone(), stopping: stopping.clone() };
+    let (redis_status, redis_is_down) = watch::channel(false);
+    let polls = || Polls { redis_is_down: redis_is_down.clone(), stopping: stopping.clone() };
     let stopped = async {
         stop.await;
         stopping.cancel();
@@ -35,93 +35,94 @@ pub(crate) async fn run(work: &Arc<Work>, places: usize, stop: impl Future<Outpu
     let working = async {
         tokio::join!(
             stopped,
-            look_for_redis(&work.publisher, &tell, &stopping),
-            wake_endpoints(work, looks()),
-            Taker::new(work, false, places, looks()).perform_all(),
-            Taker::new(work, true, COLLECTION_CONCURRENCY, looks()).perform_all(),
+            monitor_redis(&work.publisher, &redis_status, &stopping),
+            wake_endpoints(work, polls()),
+            FallbackPoller::new(work, false, concurrency, polls()).perform_all(),
+            FallbackPoller::new(work, true, COLLECTION_CONCURRENCY, polls()).perform_all(),
         );
     };
-    let out_of_patience = async {
+    let drain_deadline = async {
         stopping.cancelled().await;
-        sleep(patience).await;
+        sleep(drain_timeout).await;
     };
     tokio::select! {
         () = working => {}
-        () = out_of_patience => tracing::warn!("operations under way were left; recovery takes them up when their leases end"),
+        () = drain_deadline => {
+            tracing::warn!("stopped with operations still running; recovery continues them when their leases expire");
+        }
     }
 }
 
-async fn look_for_redis(publisher: &Publisher, tell: &watch::Sender<bool>, stopping: &CancellationToken) {
+async fn monitor_redis(publisher: &Publisher, redis_status: &watch::Sender<bool>, stopping: &CancellationToken) {
     loop {
-        let redis = publisher.ping().await;
-        metrics::gauge!("redis_up").set(if redis.is_ok() { 1.0 } else { 0.0 });
-        let is_away = redis.is_err();
-        let is_news = tell.send_if_modified(|away| std::mem::replace(away, is_away) != is_away);
-        match redis {
-            Err(error) if is_news => {
-                tracing::warn!(%error, "Redis takes no ids; what is due is looked for in Postgres")
+        let ping = publisher.ping().await;
+        metrics::gauge!("redis_up").set(if ping.is_ok() { 1.0 } else { 0.0 });
+        let is_down = ping.is_err();
+        let changed = redis_status.send_if_modified(|was_down| std::mem::replace(was_down, is_down) != is_down);
+        match ping {
+            Err(error) if changed => {
+                tracing::warn!(%error, "Redis is unavailable; polling Postgres for due work")
             }
-            Ok(()) if is_news => tracing::info!("Redis takes ids again"),
+            Ok(()) if changed => tracing::info!("Redis is available again"),
             _ => {}
         }
-        if stopping.run_until_cancelled(sleep(LOOK)).await.is_none() {
+        if stopping.run_until_cancelled(sleep(POLL_INTERVAL)).await.is_none() {
             return;
         }
     }
 }
 
-async fn wake_endpoints(work: &Work, mut looks: Looks) {
-    while let Some(late) = looks.next().await {
-        match dispatch::endpoints_due(&work.db, late).await {
+async fn wake_endpoints(work: &Work, mut polls: Polls) {
+    while let Some(min_delay) = polls.next().await {
+        match dispatch::endpoints_due(&work.db, min_delay).await {
             Ok(endpoints) => endpoints.into_iter().for_each(|endpoint| work.wakes.wake(endpoint)),
-            Err(error) => tracing::error!(%error, "no endpoints with webhooks to deliver could be looked for"),
+            Err(error) => tracing::error!(%error, "could not query the endpoints with due webhooks"),
         }
     }
 }
 
-/// When to look into Postgres, and for what.
-struct Looks {
-    /// Whether Redis takes no ids.
-    away: watch::Receiver<bool>,
+/// When to poll Postgres, and for which work.
+struct Polls {
+    redis_is_down: watch::Receiver<bool>,
     stopping: CancellationToken,
 }
 
-impl Looks {
-    /// Waits for the next look. For how long must have been due what is taken then? `None` once the process is to stop.
+impl Polls {
+    /// Waits for the next poll and returns how long work must have been due to be taken. `None` when the process stops.
     async fn next(&mut self) -> Option<Duration> {
-        let pause = if *self.away.borrow() { LOOK } else { LOOK_FOR_OVERDUE };
-        // The first look after Redis has gone does not wait.
-        self.stopping.run_until_cancelled(timeout(pause, self.away.changed())).await?.ok();
-        Some(self.late())
+        let interval = if *self.redis_is_down.borrow() { POLL_INTERVAL } else { OVERDUE_POLL_INTERVAL };
+        // A change of the Redis status triggers a poll at once.
+        self.stopping.run_until_cancelled(timeout(interval, self.redis_is_down.changed())).await?.ok();
+        Some(self.min_delay())
     }
 
-    fn late(&mut self) -> Duration {
-        if *self.away.borrow_and_update() { Duration::ZERO } else { OVERDUE }
+    fn min_delay(&mut self) -> Duration {
+        if *self.redis_is_down.borrow_and_update() { Duration::ZERO } else { OVERDUE }
     }
 }
 
-/// Takes operations of one kind, never more than it can begin at once, so that another worker may take the others.
-struct Taker<'a> {
+/// Takes operations of one kind, never more than it can start at once: other workers may take the rest.
+struct FallbackPoller<'a> {
     work: &'a Arc<Work>,
-    /// Whether it takes those that nobody waits for.
+    /// Whether it takes background operations, for which no request waits.
     background: bool,
-    places: Arc<Semaphore>,
-    looks: Looks,
-    /// The last look has filled all places, so there may be more.
+    slots: Arc<Semaphore>,
+    polls: Polls,
+    /// The last poll filled all free slots, so more work may be due.
     more: bool,
 }
 
-impl<'a> Taker<'a> {
-    fn new(work: &'a Arc<Work>, background: bool, places: usize, looks: Looks) -> Self {
-        Self { work, background, places: Arc::new(Semaphore::new(places)), looks, more: false }
+impl<'a> FallbackPoller<'a> {
+    fn new(work: &'a Arc<Work>, background: bool, concurrency: usize, polls: Polls) -> Self {
+        Self { work, background, slots: Arc::new(Semaphore::new(concurrency)), polls, more: false }
     }
 
     async fn perform_all(self) {
         let work = self.work;
-        let taken = stream::unfold(self, async |mut taker| Some((taker.take().await?, taker)));
-        taken
+        let batches = stream::unfold(self, async |mut poller| Some((poller.take().await?, poller)));
+        batches
             .flat_map(stream::iter)
-            .for_each_concurrent(None, async |(wake, _place)| {
+            .for_each_concurrent(None, async |(wake, _slot)| {
                 let id = wake.id;
                 if AssertUnwindSafe(Arc::clone(work).perform(wake)).catch_unwind().await.is_err() {
                     tracing::error!(%id, "a handler panicked");
@@ -130,37 +131,36 @@ impl<'a> Taker<'a> {
             .await;
     }
 
-    /// What fills the free places, once there is something to look for and a place is free. `None` once the process is to
-    /// stop; what was found by then is begun, for nobody else would find it soon.
+    /// Takes due operations for the free slots, at the next poll and once a slot is free. `None` when the process
+    /// stops; operations already taken are still performed, because no other worker would find them soon.
     async fn take(&mut self) -> Option<Vec<(Wake, OwnedSemaphorePermit)>> {
-        let late = if self.more { self.looks.late() } else { self.looks.next().await? };
-        let stopping = self.looks.stopping.clone();
-        let mut places = stopping.run_until_cancelled(free_places(&self.places)).await?;
-        let most = places.num_permits();
-        let due = operations::take_due_of(&self.work.db, self.background, late, most).await.unwrap_or_else(|error| {
-            tracing::error!(%error, "what is due could not be looked for; looking again");
+        let min_delay = if self.more { self.polls.min_delay() } else { self.polls.next().await? };
+        let stopping = self.polls.stopping.clone();
+        let mut slots = stopping.run_until_cancelled(acquire_free_slots(&self.slots)).await?;
+        let limit = slots.num_permits();
+        let due = operations::take_overdue(&self.work.db, self.background, min_delay, limit).await.unwrap_or_else(|error| {
+            tracing::error!(%error, "could not query due operations; trying again");
             Vec::new()
         });
-        self.more = due.len() == most;
-        if !due.is_empty() && !late.is_zero() {
-            tracing::warn!(count = due.len(), "operations that no scheduler has handed out in time were taken");
+        self.more = due.len() == limit;
+        if !due.is_empty() && !min_delay.is_zero() {
+            tracing::warn!(count = due.len(), "took operations that no scheduler handed out in time");
         }
-        let place =
-            |places: &mut OwnedSemaphorePermit| places.split(1).expect("no more were taken than there are places");
+        let slot = |slots: &mut OwnedSemaphorePermit| slots.split(1).expect("no more operations than slots");
         Some(
             due.into_iter()
-                .map(|due| (Wake { id: due.id.uuid(), request_id: due.request_id }, place(&mut places)))
+                .map(|due| (Wake { id: due.id.uuid(), request_id: due.request_id }, slot(&mut slots)))
                 .collect(),
         )
     }
 }
 
-/// Waits for a free place, and takes all that are free.
-async fn free_places(places: &Arc<Semaphore>) -> OwnedSemaphorePermit {
-    const OPEN: &str = "nobody closes the semaphore";
-    let mut free = Arc::clone(places).acquire_owned().await.expect(OPEN);
-    // Nobody else acquires: what is available now can only become more.
-    let more = u32::try_from(places.available_permits()).unwrap_or(u32::MAX);
-    free.merge(Arc::clone(places).try_acquire_many_owned(more).expect(OPEN));
+/// Waits for a free slot and acquires all that are free.
+async fn acquire_free_slots(slots: &Arc<Semaphore>) -> OwnedSemaphorePermit {
+    const OPEN: &str = "the semaphore is never closed";
+    let mut free = Arc::clone(slots).acquire_owned().await.expect(OPEN);
+    // Only this poller acquires, so the number of available permits cannot shrink here.
+    let more = u32::try_from(slots.available_permits()).unwrap_or(u32::MAX);
+    free.merge(Arc::clone(slots).try_acquire_many_owned(more).expect(OPEN));
     free
 }

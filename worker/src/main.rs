@@ -1,5 +1,5 @@
-//! The worker process: it alone talks to providers and to merchants' endpoints. Any number may run; what each does is decided by rows, claims and leases
-//! in Postgres, and the queue only wakes it.
+//! The worker process, the only one that calls providers and delivers webhooks. Any number may run: claims and leases
+//! in Postgres decide which worker does what, and the queue only wakes them.
 
 mod fallback;
 mod webhooks;
@@ -24,38 +24,37 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-/// Money operations at once: each waits for its provider most of the time, and holds no connection meanwhile.
+/// An operation mostly waits for its provider, and holds no database connection while it does.
 const MONEY_CONCURRENCY: usize = 64;
-/// Collections of invoices at once: fewer, for nobody waits for them.
+/// Lower than for payments, because no request waits for a collection.
 const COLLECTION_CONCURRENCY: usize = 32;
-/// Questions how a charge stands at once.
+/// Concurrent queries of the provider for a charge's status.
 const INQUIRY_CONCURRENCY: usize = 8;
-/// Statements compared at once.
+/// Provider statements compared at the same time.
 const RECONCILIATION_CONCURRENCY: usize = 2;
-/// Test clocks advanced at once.
 const CLOCK_CONCURRENCY: usize = 4;
-/// Connections to Postgres for our own rows.
+/// Postgres connections for the system's own tables.
 const DATABASE_POOL: u32 = 16;
-/// Connections to Postgres for the mock's books, which are none of ours.
+/// Postgres connections of the mock provider, which stands for an external system.
 const MOCK_POOL: u32 = 8;
-/// Connections to Postgres for claims of webhooks: one is made at a time.
+/// Webhook deliveries are claimed one statement at a time.
 const CLAIM_POOL: u32 = 1;
-/// Names of endpoints passed on at once.
+/// Wake-ups passed to the dispatcher at the same time.
 const WAKE_CONCURRENCY: usize = 64;
-/// How often the clock of this machine is compared with the database's time as it is known here.
-const CLOCK_CHECK: Duration = Duration::from_secs(1);
-/// How long a stop waits for what is in flight: a provider's time-out and the outcome's commit fit in.
+/// How often this host's clock is compared with the last known database time.
+const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a stop waits for running handlers: enough for a provider's timeout and the commit of its outcome.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[tokio::main]
 async fn main() -> Result<()> {
     telemetry::init_logs();
     let metrics = telemetry::init_metrics()?;
-    queues::count_posts_from_nought();
-    flows::count_payments_from_nought();
-    flows::count_billing_from_nought();
+    queues::register_posts_metrics();
+    flows::register_payments_metrics();
+    flows::register_billing_metrics();
     flows::report_accounts(config::metrics_accounts()?);
-    webhooks::count_from_nought();
+    webhooks::register_metrics();
     public_url::set(config::public_url()?);
     let redis = config::redis()?;
     let keys = flows::Keys { encryption: config::encryption_keys()?, peppers: None };
@@ -66,52 +65,52 @@ async fn main() -> Result<()> {
     let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;
     let money_concurrency = config::money_concurrency(MONEY_CONCURRENCY)?;
     if !unchecked {
-        // What it would deliver with others would not be signed.
+        // With the wrong keys it could not decrypt the secrets that sign webhooks.
         tokio::select! {
-            fit = flows::keys_fit(&work.db, &keys) => fit?,
+            checked = flows::require_matching_keys(&work.db, &keys) => checked?,
             () = telemetry::shutdown_signal() => return Ok(()),
         }
     }
-    internal.has_started();
+    internal.mark_started();
     tracing::info!(metrics = %metrics_address, "worker is waiting for work");
 
     let stop = CancellationToken::new();
     let draining = async {
         telemetry::shutdown_signal().await;
-        tracing::info!("worker is stopping: what is in flight is finished, nothing new is taken");
+        tracing::info!("worker is stopping: it takes no new work and finishes what is running");
         internal.drain();
         stop.cancel();
     };
     let ((), unfinished, ()) = tokio::join!(
         draining,
-        take_work(&work, &redis, money_concurrency, &stop),
+        process_work(&work, &redis, money_concurrency, &stop),
         dispatcher.run(stop.cancelled(), SHUTDOWN_TIMEOUT),
     );
-    tracing::info!(unfinished, "worker has stopped; recovery takes up what is unfinished");
+    tracing::info!(unfinished, "worker has stopped; recovery continues unfinished operations");
     Ok(())
 }
 
-/// Takes work until `stop`, but none while the clock of this machine is wrong: what is in flight then is finished, the rest is left
-/// to others. Answers how many handlers were left unfinished at the end.
-async fn take_work(work: &Arc<Work>, redis: &Redis, money_concurrency: usize, stop: &CancellationToken) -> usize {
+/// Processes work until `stop`, except while this host's clock is wrong: running handlers then finish, and other
+/// workers do the rest. Returns how many handlers had not finished at the end.
+async fn process_work(work: &Arc<Work>, redis: &Redis, money_concurrency: usize, stop: &CancellationToken) -> usize {
     let mut unfinished = 0;
-    while stop.run_until_cancelled(work.clock_is_right()).await.is_some() {
+    while stop.run_until_cancelled(work.wait_for_correct_clock()).await.is_some() {
         let pause = stop.child_token();
-        let watching = async {
-            pause.run_until_cancelled(work.clock_is_wrong()).await;
+        let monitor = async {
+            pause.run_until_cancelled(work.wait_for_clock_error()).await;
             pause.cancel();
         };
         let (stopped, (), ()) = tokio::join!(
             queue::run(redis, work.pools(money_concurrency), pause.cancelled(), SHUTDOWN_TIMEOUT),
             fallback::run(work, money_concurrency, pause.cancelled(), SHUTDOWN_TIMEOUT),
-            watching,
+            monitor,
         );
         unfinished = stopped.unfinished;
     }
     unfinished
 }
 
-/// What all handlers share, and what makes the attempts of webhooks.
+/// Builds the state that the handlers share, and the webhook dispatcher.
 fn assemble(redis: &Redis, encryption: &KeyRing) -> Result<(Arc<Work>, webhooks::Dispatcher)> {
     let database_url = config::database_url()?;
     let publisher = Publisher::connect(redis);
@@ -122,7 +121,7 @@ fn assemble(redis: &Redis, encryption: &KeyRing) -> Result<(Arc<Work>, webhooks:
         clock: Clock::system(),
         allow_loopback: config::webhook_loopback()?,
     };
-    let claims = db::forgetful_pool(&database_url, CLAIM_POOL, "worker-claims")?;
+    let claims = db::async_commit_pool(&database_url, CLAIM_POOL, "worker-claims")?;
     let (dispatcher, wakes) = webhooks::Dispatcher::new(db.clone(), claims, sender);
     let mock = Mock::new(db::pool(&database_url, MOCK_POOL, "mock-provider")?);
     let card_gateway = config::card_gateway_url()?.map(|url| CardGateway::new(url, (*db).clone(), encryption.clone()));
@@ -130,7 +129,7 @@ fn assemble(redis: &Redis, encryption: &KeyRing) -> Result<(Arc<Work>, webhooks:
     Ok((Arc::new(Work { db, wakes, providers, clock: Clock::system(), publisher }), dispatcher))
 }
 
-/// What the handlers of all queues share.
+/// State shared by the handlers of all queues.
 struct Work {
     db: Db,
     wakes: webhooks::Wakes,
@@ -140,7 +139,6 @@ struct Work {
 }
 
 impl Work {
-    /// Who takes which queue, and how many at once.
     fn pools(self: &Arc<Self>, money_concurrency: usize) -> Vec<Pool> {
         vec![
             self.pool(queues::MONEY, money_concurrency, Self::perform),
@@ -148,7 +146,7 @@ impl Work {
             self.pool(queues::INQUIRIES, INQUIRY_CONCURRENCY, Self::inquire),
             self.pool(queues::RECONCILIATIONS, RECONCILIATION_CONCURRENCY, Self::reconcile),
             self.pool(queues::CLOCKS, CLOCK_CONCURRENCY, Self::advance_clock),
-            // The name is only passed on: how much is done at once is for the dispatcher to say.
+            // The handler only forwards the id: the dispatcher limits its own concurrency.
             self.pool(queues::WEBHOOKS, WAKE_CONCURRENCY, Self::wake_endpoint),
         ]
     }
@@ -161,16 +159,16 @@ impl Work {
         Pool::new(queue, concurrency, move |wake| handler(Arc::clone(&work), wake))
     }
 
-    async fn clock_is_right(&self) {
+    async fn wait_for_correct_clock(&self) {
         while let Err(reason) = self.clock.verify(&self.db).await {
-            tracing::warn!(%reason, "worker takes no work");
-            sleep(CLOCK_CHECK).await;
+            tracing::warn!(%reason, "worker takes no work while its clock is wrong");
+            sleep(CLOCK_CHECK_INTERVAL).await;
         }
     }
 
-    async fn clock_is_wrong(&self) {
+    async fn wait_for_clock_error(&self) {
         while self.clock.verify(&self.db).await.is_ok() {
-            sleep(CLOCK_CHECK).await;
+            sleep(CLOCK_CHECK_INTERVAL).await;
         }
     }
 
@@ -188,11 +186,11 @@ impl Work {
             match flows::perform(&self.db, &self.providers, &self.clock, id).await {
                 Ok(Some(done)) => {
                     tracing::info!("operation finished");
-                    self.tell(done).await;
+                    self.notify(done).await;
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    tracing::error!(%error, "the operation was left as it is; recovery takes it up when its lease ends")
+                    tracing::error!(%error, "the operation did not finish; recovery continues it when its lease expires")
                 }
             }
         }
@@ -200,18 +198,18 @@ impl Work {
         .await;
     }
 
-    /// Tells the waiting API process. If it does not hear it, it reads Postgres by itself.
-    async fn tell(&self, done: flows::Performed) {
+    /// Notifies the waiting API process. If the notification is lost, that process polls Postgres.
+    async fn notify(&self, done: flows::Performed) {
         let Some(channel) = done.reply_to else { return };
         if let Err(error) = self.publisher.reply(&channel, done.reply_id).await {
-            tracing::warn!(%error, "the waiting request was not told; it looks for itself");
+            tracing::warn!(%error, "could not notify the waiting request; it polls Postgres");
         }
     }
 
     async fn reconcile(self: Arc<Self>, wake: Wake) {
         let id = ProviderAccountId::from_uuid(wake.id);
         if let Err(error) = flows::reconcile(&self.db, &self.providers, &self.clock, id).await {
-            tracing::error!(provider_account = %id, %error, "the statement was not compared; it is read again in a minute");
+            tracing::error!(provider_account = %id, %error, "could not reconcile the statement; trying again in a minute");
         }
     }
 
@@ -219,9 +217,9 @@ impl Work {
         let id = AccountId::from_uuid(wake.id);
         match flows::advance_clock(&self.db, &self.providers, &self.clock, id).await {
             Ok(()) => {}
-            Err(Error::Conflict(_)) => tracing::info!(account = %id, "the advance is another's, or was ended"),
+            Err(Error::Conflict(_)) => tracing::info!(account = %id, "another worker advances the test clock, or the advance has ended"),
             Err(error) => {
-                tracing::error!(account = %id, %error, "the test clock stands still; it goes on when its lease ends");
+                tracing::error!(account = %id, %error, "could not advance the test clock; trying again when the lease expires");
             }
         }
     }
@@ -229,7 +227,7 @@ impl Work {
     async fn inquire(self: Arc<Self>, wake: Wake) {
         let id = PaymentId::from_uuid(wake.id);
         if let Err(error) = flows::inquire(&self.db, &self.providers, &self.clock, id).await {
-            tracing::error!(payment = %id, %error, "how the charge stands was not noted; asked for again in half a minute");
+            tracing::error!(payment = %id, %error, "could not update the charge's status; trying again in half a minute");
         }
     }
 }

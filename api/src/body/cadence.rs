@@ -1,4 +1,4 @@
-//! The fields of which the dates of recurring invoices are made.
+//! The fields of a recurring invoice's schedule.
 
 use common::calendar::{Cadence, MAX_INTERVAL, Unit};
 use common::recurring_invoices::IssueMode;
@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer};
 
 use super::strict;
 
-/// The unit of the time between two invoices.
+/// The unit of the interval between two invoices.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CadenceUnit(pub(crate) Unit);
 
@@ -20,9 +20,9 @@ impl<'de> Deserialize<'de> for CadenceUnit {
     }
 }
 
-schema_is!(CadenceUnit, schema::word(Unit::ALL.map(Cadence::unit_name)));
+schema_is!(CadenceUnit, schema::enumeration(Unit::ALL.map(Cadence::unit_name)));
 
-/// How many units lie between two invoices.
+/// The number of units between two invoices.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CadenceInterval(pub(crate) i64);
 
@@ -33,9 +33,8 @@ impl<'de> Deserialize<'de> for CadenceInterval {
     }
 }
 
-schema_is!(CadenceInterval, schema::whole(1, MAX_INTERVAL.into()));
+schema_is!(CadenceInterval, schema::integer(1, MAX_INTERVAL.into()));
 
-/// A day of a month, from 1.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DayOfMonth(pub(crate) i64);
 
@@ -45,9 +44,9 @@ impl<'de> Deserialize<'de> for DayOfMonth {
     }
 }
 
-schema_is!(DayOfMonth, schema::whole(1, 31));
+schema_is!(DayOfMonth, schema::integer(1, 31));
 
-/// What becomes of each invoice.
+/// Whether each invoice is issued or stays a draft.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InvoiceMode(pub(crate) IssueMode);
 
@@ -60,4 +59,4 @@ impl<'de> Deserialize<'de> for InvoiceMode {
     }
 }
 
-schema_is!(InvoiceMode, schema::word(IssueMode::ALL.map(IssueMode::name)));
+schema_is!(InvoiceMode, schema::enumeration(IssueMode::ALL.map(IssueMode::name)));

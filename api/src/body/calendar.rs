@@ -1,4 +1,4 @@
-//! Days and the zones in which they begin.
+//! Calendar dates and time zones.
 
 use common::calendar::{Date, TimeZone};
 use common::schema::{self, schema_is};
@@ -6,26 +6,26 @@ use serde::de::{Deserialize, Deserializer};
 
 use super::strict;
 
-/// A day of the calendar.
+/// A calendar date.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Day(pub(crate) Date);
 
 impl<'de> Deserialize<'de> for Day {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        strict(from, "a day of the calendar, such as 2026-11-21", |value| value.as_str()?.parse().ok().map(Self))
+        strict(from, "a date, such as 2026-11-21", |value| value.as_str()?.parse().ok().map(Self))
     }
 }
 
-schema_is!(Day, schema::day());
+schema_is!(Day, schema::date());
 
-/// The name of a time zone, in any case.
+/// An IANA time zone name, case-insensitive.
 #[derive(Clone, Debug)]
 pub(crate) struct Zone(pub(crate) TimeZone);
 
 impl<'de> Deserialize<'de> for Zone {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let wanted = "the name of a time zone of IANA's database, such as America/New_York";
-        strict(from, wanted, |value| value.as_str()?.parse().ok().map(Self))
+        let expected = "an IANA time zone name, such as America/New_York";
+        strict(from, expected, |value| value.as_str()?.parse().ok().map(Self))
     }
 }
 

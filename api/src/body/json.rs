@@ -1,9 +1,8 @@
-//! JSON read whole. A key that an object has twice has two values, and which of them counts differs from reader to reader; so
-//! it is refused.
+//! A JSON parser that rejects duplicate keys: which of the two values counts differs between parsers.
 
 use std::fmt;
 
-use common::card_number::shown;
+use common::card_number::excerpt;
 use common::error::Error;
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
@@ -11,15 +10,15 @@ use serde_json::{Map, Number, Value};
 /// Reads a document.
 ///
 /// # Errors
-/// 422 without a field for what is not JSON; 422 naming the first key that stands twice in one object.
+/// 422 without a field if it is not JSON, or naming the first duplicate key.
 pub(super) fn parse(bytes: &[u8]) -> Result<Value, Error> {
-    let (mut path, mut twice) = (String::new(), None);
+    let (mut path, mut duplicate) = (String::new(), None);
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let read = Reader { path: &mut path, twice: &mut twice }.deserialize(&mut reader);
+    let read = Reader { path: &mut path, duplicate: &mut duplicate }.deserialize(&mut reader);
     let value = read.and_then(|value| reader.end().map(|()| value)).map_err(|error| {
         Error::invalid("", format!("the body is not JSON: line {}, column {}", error.line(), error.column()))
     })?;
-    match twice {
+    match duplicate {
         Some(param) => {
             let message = format!("{param} must be sent once");
             Err(Error::invalid(param, message))
@@ -28,25 +27,25 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Value, Error> {
     }
 }
 
-/// The path of a field within the object at `path`. Its name is another's words.
+/// The path of a field of the object at `path`. The name is untrusted input, so it is sanitized.
 pub(crate) fn field(path: &str, name: &str) -> String {
-    let name = if name.is_empty() { "(empty name)".to_owned() } else { shown(name) };
+    let name = if name.is_empty() { "(empty name)".to_owned() } else { excerpt(name) };
     if path.is_empty() { name } else { format!("{path}.{name}") }
 }
 
-/// Builds a value, and remembers where the first repeated key stands.
+/// Builds a value and records the path of the first duplicate key.
 struct Reader<'a> {
     path: &'a mut String,
-    twice: &'a mut Option<String>,
+    duplicate: &'a mut Option<String>,
 }
 
 impl Reader<'_> {
-    /// Reads what stands one step further.
-    fn step<T>(&mut self, longer: String, read: impl FnOnce(Reader<'_>) -> T) -> T {
-        let outer = std::mem::replace(self.path, longer);
-        let done = read(Reader { path: &mut *self.path, twice: &mut *self.twice });
+    /// Reads a nested value at `path`.
+    fn nested<T>(&mut self, path: String, read: impl FnOnce(Reader<'_>) -> T) -> T {
+        let outer = std::mem::replace(self.path, path);
+        let result = read(Reader { path: &mut *self.path, duplicate: &mut *self.duplicate });
         *self.path = outer;
-        done
+        result
     }
 }
 
@@ -97,7 +96,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
         let mut read = Vec::new();
         loop {
             let path = format!("{}[{}]", self.path, read.len());
-            match self.step(path, |reader| items.next_element_seed(reader))? {
+            match self.nested(path, |reader| items.next_element_seed(reader))? {
                 Some(item) => read.push(item),
                 None => return Ok(Value::Array(read)),
             }
@@ -108,9 +107,9 @@ impl<'de> Visitor<'de> for Reader<'_> {
         let mut read = Map::new();
         while let Some(key) = fields.next_key::<String>()? {
             let path = field(self.path, &key);
-            let value = self.step(path, |reader| fields.next_value_seed(reader))?;
+            let value = self.nested(path, |reader| fields.next_value_seed(reader))?;
             if read.contains_key(&key) {
-                self.twice.get_or_insert_with(|| field(self.path, &key));
+                self.duplicate.get_or_insert_with(|| field(self.path, &key));
             }
             read.insert(key, value);
         }
@@ -124,7 +123,7 @@ mod tests {
 
     use super::*;
 
-    fn twice(text: &str) -> String {
+    fn duplicate_key(text: &str) -> String {
         match parse(text.as_bytes()) {
             Err(Error::Invalid { param, .. }) => param.into_owned(),
             other => panic!("{text}: {other:?}"),
@@ -132,18 +131,19 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_stands_twice_is_named_at_any_depth() {
-        assert_eq!(twice(r#"{"amount": 1, "amount": 1}"#), "amount");
-        assert_eq!(twice(r#"{"a": [{}, {"b": {"c": null, "\u0063": 2}}]}"#), "a[1].b.c");
-        assert_eq!(twice(r#"{"": 1, "": 1}"#), "(empty name)");
-        assert_eq!(twice(r#"{"4242424242424242": 1, "4242424242424242": 2}"#), "(a number that is not repeated)");
-        // What is not JSON has no keys.
-        assert_eq!(twice(r#"{"a": 1, "a": 2"#), "");
+    fn duplicate_keys_are_rejected_at_any_depth() {
+        assert_eq!(duplicate_key(r#"{"amount": 1, "amount": 1}"#), "amount");
+        assert_eq!(duplicate_key(r#"{"a": [{}, {"b": {"c": null, "\u0063": 2}}]}"#), "a[1].b.c");
+        assert_eq!(duplicate_key(r#"{"": 1, "": 1}"#), "(empty name)");
+        let numeric = r#"{"4242424242424242": 1, "4242424242424242": 2}"#;
+        assert_eq!(duplicate_key(numeric), "(number redacted)");
+        // Invalid JSON is reported without a field.
+        assert_eq!(duplicate_key(r#"{"a": 1, "a": 2"#), "");
         assert!(parse(br#"{"a": {"b": 1}, "b": [{"a": 1}, {"a": 1}]}"#).is_ok());
     }
 
     #[test]
-    fn everything_else_is_read_as_by_others() {
+    fn other_input_is_parsed_like_serde_json() {
         let whole = serde_json::json!({"a": [1, -1, 1.5, 1e300, "x", true, null, {"b": {}}], "c": 18_446_744_073_709_551_615_u64});
         check(mutated(whole), |bytes| match (parse(&bytes), serde_json::from_slice::<Value>(&bytes)) {
             (Ok(read), Ok(expected)) => assert_eq!(read, expected),

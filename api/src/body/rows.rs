@@ -1,4 +1,4 @@
-//! Lists and objects within a body, read so that an error names its row and field and repeats nothing of what was sent.
+//! Nested lists and objects. Errors name the row and the field and never repeat the value.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,12 +6,12 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// Reads a list row by row, so that an error names its row; `null` is none. For `#[serde(default, deserialize_with)]`.
+/// Reads a list so that errors name the row; `null` is `None`. For `#[serde(default, deserialize_with)]`.
 pub(crate) fn rows<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<T>>, D::Error> {
     from.deserialize_any(Rows(PhantomData))
 }
 
-/// An object within a body: in a list, or as a field.
+/// A nested object: in a list or as a field.
 #[derive(Debug)]
 pub(crate) struct Row<T>(pub(crate) T);
 
@@ -21,11 +21,11 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Row<T> {
     }
 }
 
-/// Refuses scalars, which a visitor would repeat.
+/// Rejects scalars; serde's default error would repeat the value.
 macro_rules! no_scalars {
-    ($wanted:literal: $($visit:ident($scalar:ty),)*) => {$(
+    ($expected:literal: $($visit:ident($scalar:ty),)*) => {$(
         fn $visit<E: Error>(self, _: $scalar) -> Result<Self::Value, E> {
-            Err(E::custom(concat!("must be ", $wanted)))
+            Err(E::custom(concat!("must be ", $expected)))
         }
     )*};
 }
@@ -75,7 +75,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
         Err(E::custom("must be an object"))
     }
 
-    // What is derived would read the fields of an object from a list, too.
+    // A derived struct would also accept a list of its fields.
     fn visit_seq<A: SeqAccess<'de>>(self, _: A) -> Result<T, A::Error> {
         Err(A::Error::custom("must be an object"))
     }

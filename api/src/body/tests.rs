@@ -1,4 +1,4 @@
-//! What the types of fields make of any JSON value.
+//! Property tests of the field types.
 
 use proptest::prelude::*;
 use serde::de::DeserializeOwned;
@@ -7,14 +7,14 @@ use testkit::fuzz::{anything, check, mutated, texts};
 
 use super::*;
 
-/// Values of any kind, and texts that are nearly one of these.
+/// Arbitrary JSON values, and mutations of valid strings.
 fn values(near: &[&str]) -> impl Strategy<Value = Value> {
     let near: Vec<_> = near.iter().map(|text| mutated((*text).to_owned()).boxed()).collect();
     let near = proptest::strategy::Union::new(near).prop_map(Value::String);
     prop_oneof![2 => anything(), 3 => near, 1 => (-3..40i64).prop_map(Value::from)]
 }
 
-/// What is accepted is what was sent, as `same` says; what is refused is not repeated.
+/// An accepted value equals the input according to `same`; errors do not repeat the input.
 #[track_caller]
 fn field<T: DeserializeOwned>(near: &[&str], same: impl Fn(&T, &Value) -> bool) {
     check(values(near), |value| match serde_json::from_value::<T>(value.clone()) {
@@ -27,14 +27,14 @@ fn field<T: DeserializeOwned>(near: &[&str], same: impl Fn(&T, &Value) -> bool) 
 }
 
 fn is_within(number: i64, first: i64, last: i64, value: &Value) -> bool {
-    // Not by another way of writing it: `10.0`, `1e1` and `"10"` are none.
+    // Other spellings of the number, `10.0`, `1e1` and `"10"`, are not equal.
     (first..=last).contains(&number) && *value == number
 }
 
 #[test]
 fn numbers_are_whole_and_within_bounds() {
     field::<Amount>(&["10"], |read, value| is_within(read.0, 1, MAX_AMOUNT, value));
-    field::<Part>(&["10"], |read, value| is_within(read.0, 0, MAX_AMOUNT, value));
+    field::<NonNegativeAmount>(&["10"], |read, value| is_within(read.0, 0, MAX_AMOUNT, value));
     field::<Quantity>(&["10"], |read, value| is_within(read.0, 1, MAX_AMOUNT, value));
     field::<IntervalCount>(&["3"], |read, value| is_within(read.0.into(), 1, 1095, value));
     field::<CadenceInterval>(&["3"], |read, value| is_within(read.0, 1, 36, value));
@@ -43,7 +43,7 @@ fn numbers_are_whole_and_within_bounds() {
 }
 
 #[test]
-fn words_are_those_that_are_known() {
+fn only_known_enum_values_are_accepted() {
     field::<CheckoutIntent>(&["one_time", "store"], |_, value| *value == "one_time" || *value == "store");
     field::<EventName>(&["payment.captured"], |read, value| *value == read.0.name());
     field::<EndpointStatus>(&["enabled"], |read, value| *value == read.0.name());
@@ -55,7 +55,7 @@ fn words_are_those_that_are_known() {
 }
 
 #[test]
-fn codes_days_and_zones_are_their_own_names() {
+fn codes_dates_and_zones_are_parsed_exactly() {
     let same = |name: &str, value: &Value| value.as_str().is_some_and(|text| text.eq_ignore_ascii_case(name));
     field::<CurrencyCode>(&["USD", "jpy"], |read, value| same(read.0.code(), value));
     field::<CountryCode>(&["GB"], |read, value| same(read.0.code(), value));
@@ -67,7 +67,7 @@ fn codes_days_and_zones_are_their_own_names() {
 }
 
 #[test]
-fn texts_are_kept_as_sent_and_bounded() {
+fn strings_are_unchanged_and_bounded() {
     let plain = |text: &str| (1..=255).contains(&text.chars().count()) && !text.chars().any(char::is_control);
     field::<Text>(&["Ada Lovelace"], |read, value| *value == read.0 && plain(&read.0));
     field::<Email>(&["ada@example.com"], |read, value| {
@@ -82,18 +82,18 @@ fn texts_are_kept_as_sent_and_bounded() {
 }
 
 #[test]
-fn a_body_of_any_bytes_is_read_or_refused() {
+fn arbitrary_bodies_are_parsed_or_rejected() {
     let types = proptest::option::of(prop_oneof![mutated("application/json; charset=utf-8"), texts()]);
     check((types, testkit::fuzz::noise()), |(content_type, bytes)| {
         let read = Body::<Value>::of(content_type.as_deref().map(str::as_bytes), &bytes);
-        let Err(refusal) = read else { return };
-        assert_eq!(refusal.status(), 422);
-        assert!(matches!(refusal.param(), None | Some("Content-Type")), "{refusal:?}");
+        let Err(error) = read else { return };
+        assert_eq!(error.status(), 422);
+        assert!(matches!(error.param(), None | Some("Content-Type")), "{error:?}");
     });
 }
 
 #[test]
-fn nul_is_refused_by_the_name_of_its_field() {
+fn nul_is_rejected_by_field_name() {
     let read = |body: &Value| Body::<Value>::of(Some(b"application/json"), body.to_string().as_bytes());
     for (body, param) in [
         (json!({"name": "\0"}), "name"),
@@ -101,12 +101,12 @@ fn nul_is_refused_by_the_name_of_its_field() {
         (json!({"note": ["\0"]}), "note[0]"),
         (json!({"": "\0"}), "(empty name)"),
     ] {
-        assert_eq!(read(&body).err().and_then(|refusal| refusal.param().map(str::to_owned)).as_deref(), Some(param));
+        assert_eq!(read(&body).err().and_then(|error| error.param().map(str::to_owned)).as_deref(), Some(param));
     }
 }
 
 #[test]
-fn an_address_to_return_to_is_read_alike_by_all() {
+fn return_urls_that_parsers_read_differently_are_rejected() {
     let read = |text: &str| serde_json::from_value::<WebUrl>(json!(text)).is_ok();
     assert!(read("https://shop.example/thanks?a=1#top") && read("http://localhost:3000"));
     for bad in

@@ -1,8 +1,8 @@
-// What payment pages and card fields share: reading the inputs, and changing the card for a token at the provider. The card goes
-// there and nowhere else: no input has a name, so not even the form could send it.
+// Shared by payment pages and card fields: validates the inputs and exchanges the card for a token of the provider. The card is
+// sent only there: the inputs have no names, so the form cannot submit them.
 "use strict";
 
-const cardOf = (() => {
+const createCardForm = (() => {
   const TEST_TOKENS = {
     "4000000000000002": "tok_declined",
     "4000000000000010": "tok_partial",
@@ -22,15 +22,15 @@ const cardOf = (() => {
     ["JCB", /^35/],
     ["UnionPay", /^62/],
   ];
-  // Countries that have no postal codes; providers are told zeros.
+  // Countries without postal codes; providers get zeros.
   const NO_POSTAL_CODE = new Set(
     ("AE AG AO AW BF BI BJ BO BS BW BZ CD CF CG CI CK CM DJ DM ER FJ GA GD GH GM GQ GY HK JM KI KM KP LC ML MO MR MW NR NU " +
       "QA RW SB SC SL SR SS ST SY TD TG TK TL TO TT TV UG VU YE ZW").split(" ")
   );
-  const ANSWER_WITHIN_MS = 30000;
+  const TIMEOUT_MS = 30000;
 
-  // What a person can put right, and where.
-  class Fault extends Error {
+  // An error that the cardholder can correct, and its input.
+  class InputError extends Error {
     constructor(message, input) {
       super(message);
       this.input = input;
@@ -53,12 +53,12 @@ const cardOf = (() => {
     return sum % 10 === 0;
   }
 
-  // Month and year of "4/29", "04 / 2029", "0429".
+  // Parses "4/29", "04 / 2029" and "0429".
   function expiryOf(text) {
-    const found = /^\s*(\d{1,2})\s*[/.\-]?\s*(\d{2}|\d{4})\s*$/.exec(text);
-    if (!found) return null;
-    const month = Number(found[1]);
-    const year = Number(found[2]) + (found[2].length === 2 ? 2000 : 0);
+    const match = /^\s*(\d{1,2})\s*[/.\-]?\s*(\d{2}|\d{4})\s*$/.exec(text);
+    if (!match) return null;
+    const month = Number(match[1]);
+    const year = Number(match[2]) + (match[2].length === 2 ? 2000 : 0);
     return month >= 1 && month <= 12 ? { month, year } : null;
   }
 
@@ -79,38 +79,38 @@ const cardOf = (() => {
 
     const hasPostalCode = () => !NO_POSTAL_CODE.has(inputs.country.value);
 
-    // What is wrong with an input as it stands; nothing if nothing is.
+    // Each returns the error message of an input, or an empty string.
     const CHECKS = {
       number: (text) => {
         const number = digitsOf(text);
         if (!number) return "Please enter the card number.";
-        const isRight = /^\d{12,19}$/.test(number) && passesLuhn(number);
-        return isRight ? "" : "The card number is not right. Please check it.";
+        const isValid = /^\d{12,19}$/.test(number) && passesLuhn(number);
+        return isValid ? "" : "The card number is not valid. Please check it.";
       },
       expiry: (text) => {
         if (!text.trim()) return "Please enter the expiry date.";
         const expiry = expiryOf(text);
         const now = new Date();
         if (!expiry || expiry.year > now.getFullYear() + 50) {
-          return "The expiry date is not right. Enter month and year, such as 04 / 29.";
+          return "The expiry date is not valid. Enter month and year, such as 04 / 29.";
         }
         const months = ({ year, month }) => year * 12 + month;
-        const isOver = months(expiry) < months({ year: now.getFullYear(), month: now.getMonth() + 1 });
-        return isOver ? "The card has expired. Please check the date, or use another card." : "";
+        const isExpired = months(expiry) < months({ year: now.getFullYear(), month: now.getMonth() + 1 });
+        return isExpired ? "The card has expired. Please check the date, or use another card." : "";
       },
       cvc: (text) => {
         const number = digitsOf(inputs.number.value);
         const amex = brandOf(number) === "American Express";
-        const isRight = (number ? (amex ? /^\d{4}$/ : /^\d{3}$/) : /^\d{3,4}$/).test(text.trim());
+        const isValid = (number ? (amex ? /^\d{4}$/ : /^\d{3}$/) : /^\d{3,4}$/).test(text.trim());
         const where = amex ? "4 digits on the front of the card" : "3 digits on the back of the card";
-        return isRight ? "" : `Please enter the security code: ${where}.`;
+        return isValid ? "" : `Please enter the security code: ${where}.`;
       },
       name: (text) => (text.trim() ? "" : "Please enter the name on the card."),
       country: () => "",
       "postal-code": (text) => (text.trim() || !hasPostalCode() ? "" : "Please enter the postal code."),
     };
 
-    // Says at an input what is wrong with it, or that nothing is any more.
+    // Shows the error message of an input, or clears it.
     function mark(input, message) {
       form.querySelector(`#${input.id}-error`).textContent = message;
       if (message) input.setAttribute("aria-invalid", "true");
@@ -126,10 +126,10 @@ const cardOf = (() => {
       return message;
     }
 
-    // Every input is marked that is wrong; the first of them is the fault.
+    // Marks every invalid input and throws the error of the first.
     function read() {
       const [first] = Object.values(inputs).map((input) => [check(input), input]).filter(([message]) => message);
-      if (first) throw new Fault(...first);
+      if (first) throw new InputError(...first);
       return {
         number: digitsOf(inputs.number.value),
         expiry: expiryOf(inputs.expiry.value),
@@ -140,12 +140,12 @@ const cardOf = (() => {
       };
     }
 
-    async function ofGateway(card) {
+    async function gatewayToken(card) {
       const stop = new AbortController();
-      const timer = setTimeout(() => stop.abort(), ANSWER_WITHIN_MS);
-      let said;
+      const timer = setTimeout(() => stop.abort(), TIMEOUT_MS);
+      let result;
       try {
-        const answer = await fetch(form.dataset.tokenUrl, {
+        const response = await fetch(form.dataset.tokenUrl, {
           method: "POST",
           credentials: "omit",
           referrerPolicy: "no-referrer",
@@ -161,74 +161,74 @@ const cardOf = (() => {
             country_code: card.country,
           }),
         });
-        said = (await answer.json()).response;
+        result = (await response.json()).response;
       } catch {
-        throw new Fault("The card processor could not be reached. Nothing was charged; please try again.", null);
+        throw new InputError("The card processor could not be reached. Nothing was charged; please try again.", null);
       } finally {
         clearTimeout(timer);
       }
-      if (said && said.code === "00" && said.card_token) return said.card_token;
-      const faults = {
-        "02": ["The card number is not right. Please check it.", inputs.number],
-        "03": ["The expiry date is not right. Please check it.", inputs.expiry],
-        "05": ["The country is not right. Please check it.", inputs.country],
+      if (result && result.code === "00" && result.card_token) return result.card_token;
+      const errors = {
+        "02": ["The card number is not valid. Please check it.", inputs.number],
+        "03": ["The expiry date is not valid. Please check it.", inputs.expiry],
+        "05": ["The country is not valid. Please check it.", inputs.country],
       };
-      const [message, input] = faults[said && said.code] || ["The card could not be read. Please check what you entered.", null];
-      throw new Fault(message, input);
+      const [message, input] = errors[result && result.code] || ["The card details are not valid. Please check them.", null];
+      throw new InputError(message, input);
     }
 
-    // At the mock nothing is sent anywhere.
-    const ofMock = (card) => TEST_TOKENS[card.number] || "tok_ok";
+    // For the mock provider nothing is sent.
+    const mockToken = (card) => TEST_TOKENS[card.number] || "tok_ok";
 
     function clear() {
       error.textContent = "";
       for (const input of Object.values(inputs)) mark(input, "");
     }
 
-    // Says what is wrong at its input, or below all where it is about none, and answers what it has said.
-    function show(fault) {
-      const message = fault instanceof Fault ? fault.message : "The card could not be read. Please try again.";
-      if (fault.input) {
-        mark(fault.input, message);
-        fault.input.focus();
+    // Shows an error at its input, or below the form if it has none, and returns the message.
+    function show(failure) {
+      const message = failure instanceof InputError ? failure.message : "The card could not be read. Please try again.";
+      if (failure.input) {
+        mark(failure.input, message);
+        failure.input.focus();
       } else error.textContent = message;
       return message;
     }
 
-    // An input is checked when it is left with something in it. While the mouse is pressed nothing is said: what is pressed
-    // would move away from under it.
-    let pressed = false;
-    const left = new Set();
-    function checkLeft() {
-      if (pressed) return;
-      for (const input of left) check(input);
-      left.clear();
+    // A non-empty input is checked when it loses focus. Not while the pointer is down: a new message would move the pressed button
+    // away.
+    let pointerDown = false;
+    const unchecked = new Set();
+    function checkPending() {
+      if (pointerDown) return;
+      for (const input of unchecked) check(input);
+      unchecked.clear();
     }
-    document.addEventListener("pointerdown", () => { pressed = true; }, true);
+    document.addEventListener("pointerdown", () => { pointerDown = true; }, true);
     for (const kind of ["pointerup", "pointercancel"]) {
       document.addEventListener(kind, () => {
-        pressed = false;
-        setTimeout(checkLeft);
+        pointerDown = false;
+        setTimeout(checkPending);
       }, true);
     }
     form.addEventListener("focusout", ({ target }) => {
       if (!nameOf(target) || !target.value.trim()) return;
-      left.add(target);
-      // Which digits a security code has depends on the card.
-      if (target === inputs.number && isMarked(inputs.cvc)) left.add(inputs.cvc);
-      checkLeft();
+      unchecked.add(target);
+      // The length of the security code depends on the card brand.
+      if (target === inputs.number && isMarked(inputs.cvc)) unchecked.add(inputs.cvc);
+      checkPending();
     });
 
-    // Only what is typed at the end is put in order: a caret in the middle stays where it is.
+    // Input is formatted only while typing at the end, so that a caret in the middle does not move.
     const atEnd = (input) => input.selectionStart === input.value.length;
 
-    function tidyNumber(event) {
+    function formatNumber(event) {
       const digits = digitsOf(inputs.number.value);
       brand.textContent = brandOf(digits);
       if (/^\d*$/.test(digits) && (event.type === "change" || atEnd(inputs.number))) inputs.number.value = grouped(digits);
     }
 
-    function tidyExpiry(event) {
+    function formatExpiry(event) {
       const input = inputs.expiry;
       if (event.type === "change") {
         const expiry = expiryOf(input.value);
@@ -245,14 +245,14 @@ const cardOf = (() => {
     function nameCountries() {
       const select = inputs.country;
       const region = (/[-_]([A-Z]{2})$/.exec(navigator.language || "") || [])[1];
-      const chosen = select.querySelector(`option[value="${region || "US"}"]`) ? region || "US" : "US";
+      const selected = select.querySelector(`option[value="${region || "US"}"]`) ? region || "US" : "US";
       if (typeof Intl.DisplayNames === "function") {
         const names = new Intl.DisplayNames([document.documentElement.lang || "en"], { type: "region" });
         for (const option of select.options) option.textContent = names.of(option.value) || option.value;
-        const sorted = [...select.options].sort((one, other) => one.textContent.localeCompare(other.textContent));
+        const sorted = [...select.options].sort((a, b) => a.textContent.localeCompare(b.textContent));
         select.append(...sorted);
       }
-      select.value = chosen;
+      select.value = selected;
     }
 
     const showPostalCode = () => {
@@ -263,24 +263,24 @@ const cardOf = (() => {
     showPostalCode();
     inputs.country.addEventListener("change", showPostalCode);
     for (const kind of ["input", "change"]) {
-      inputs.number.addEventListener(kind, tidyNumber);
-      inputs.expiry.addEventListener(kind, tidyExpiry);
+      inputs.number.addEventListener(kind, formatNumber);
+      inputs.expiry.addEventListener(kind, formatExpiry);
     }
     form.addEventListener("input", ({ target }) => {
-      left.delete(target);
+      unchecked.delete(target);
       if (nameOf(target) && isMarked(target)) mark(target, "");
     });
 
     return {
-      // A token for the card that was entered; or a fault, for `show`.
+      // Resolves to a token for the entered card; rejects with an error for `show`.
       token: async () => {
         const card = read();
-        return form.dataset.provider === "mock" ? ofMock(card) : ofGateway(card);
+        return form.dataset.provider === "mock" ? mockToken(card) : gatewayToken(card);
       },
       show,
       clear,
-      // It is kept no longer than for one try.
-      forgetCode: () => {
+      // The security code is not kept after an attempt.
+      clearCode: () => {
         inputs.cvc.value = "";
       },
     };

@@ -1,31 +1,31 @@
-// The card field within a merchant's page. It speaks with that page alone:
+// The card field in a merchant's page. It exchanges messages only with that page:
 //   field → page: {type: "ready"}, {type: "upstreamToken", upstreamToken}, {type: "error", message}
 //   page → field: {type: "submit"}
 (() => {
   const form = document.getElementById("card");
   const origin = form.dataset.origin;
-  const card = cardOf(form);
+  const card = createCardForm(form);
   let busy = false;
 
-  const tell = (message) => parent.postMessage(message, origin);
+  const send = (message) => parent.postMessage(message, origin);
 
   async function submit() {
     if (busy) return;
     busy = true;
     card.clear();
     try {
-      tell({ type: "upstreamToken", upstreamToken: await card.token() });
-    } catch (fault) {
-      tell({ type: "error", message: card.show(fault) });
+      send({ type: "upstreamToken", upstreamToken: await card.token() });
+    } catch (error) {
+      send({ type: "error", message: card.show(error) });
     } finally {
       busy = false;
     }
   }
 
-  // Enter in an input is for the page's own button.
+  // Enter must not submit the form: the merchant's page decides when to submit.
   form.addEventListener("submit", (event) => event.preventDefault());
   addEventListener("message", (event) => {
     if (event.source === parent && event.origin === origin && event.data && event.data.type === "submit") submit();
   });
-  tell({ type: "ready" });
+  send({ type: "ready" });
 })();

@@ -1,4 +1,4 @@
-//! The card field: a page that one origin may frame, for the length of a checkout session.
+//! The card field: a page that only the merchant's origin may frame, for the duration of a checkout session.
 
 use std::sync::LazyLock;
 
@@ -13,95 +13,95 @@ use axum::routing::get;
 use common::checkout;
 use common::error::Error;
 
-use super::files::FIELD;
-use super::{INPUTS_STYLE, Taker, inputs};
-use crate::answer::Refusal;
+use super::scripts::FIELD;
+use super::{CardFieldConfig, INPUTS_STYLE, inputs};
 use crate::app::App;
+use crate::error::ApiError;
 use crate::pages::html::{self, Style, Text};
 
 static STYLE: LazyLock<Style> = LazyLock::new(|| Style::new(&[include_str!("field.css"), INPUTS_STYLE]));
 
-/// The route. Whatever it answers is a page that a browser may keep nowhere.
+/// The route. No response may be cached.
 pub(super) fn router(app: &App) -> Router<App> {
     Router::new()
-        .route("/elements/field/{session}", get(show).fallback(async || Refusal::wrong_method()))
-        .layer(from_fn_with_state(app.clone(), let_in))
+        .route("/elements/field/{session}", get(show).fallback(async || ApiError::method_not_allowed()))
+        .layer(from_fn_with_state(app.clone(), limit_by_address))
 }
 
-/// Strangers are counted by their address, together with who opens payment pages.
-async fn let_in(State(app): State<App>, request: Request, next: Next) -> Response {
-    let verdict = app.limits.take_page(html::address_of(&request)).await;
-    let mut response = if verdict.allowed() {
+/// Applies the rate limit of the client address, which payment pages share.
+async fn limit_by_address(State(app): State<App>, request: Request, next: Next) -> Response {
+    let decision = app.limits.acquire_page(html::client_address(&request)).await;
+    let mut response = if decision.allowed() {
         next.run(request).await
     } else {
-        let mut response = problem(StatusCode::TOO_MANY_REQUESTS);
-        Refusal::too_many(verdict).tell_limit(response.headers_mut());
+        let mut response = error_page(StatusCode::TOO_MANY_REQUESTS);
+        ApiError::rate_limited(decision).write_rate_limit(response.headers_mut());
         response
     };
-    html::quiet(response.headers_mut());
+    html::set_private_headers(response.headers_mut());
     response
 }
 
 async fn show(State(app): State<App>, path: Result<RawPathParams, RawPathParamsRejection>) -> Response {
-    let Ok(path) = path else { return problem(StatusCode::NOT_FOUND) };
+    let Ok(path) = path else { return error_page(StatusCode::NOT_FOUND) };
     let id = path.iter().find(|(name, _)| *name == "session").map_or("", |(_, value)| value);
     match checkout::field_session(&app.db, id).await {
-        Ok(session) => match Taker::of_session(&app, &session) {
-            Some(taker) => field(&session.origin, &taker),
-            None => problem(StatusCode::NOT_IMPLEMENTED),
+        Ok(session) => match CardFieldConfig::of_session(&app, &session) {
+            Some(card_field_config) => field(&session.origin, &card_field_config),
+            None => error_page(StatusCode::NOT_IMPLEMENTED),
         },
-        Err(Error::NotFound(_)) => problem(StatusCode::NOT_FOUND),
-        Err(Error::Conflict(_)) => problem(StatusCode::CONFLICT),
-        Err(error) => problem(Refusal::from(error).status()),
+        Err(Error::NotFound(_)) => error_page(StatusCode::NOT_FOUND),
+        Err(Error::Conflict(_)) => error_page(StatusCode::CONFLICT),
+        Err(error) => error_page(ApiError::from(error).status()),
     }
 }
 
-fn field(origin: &str, taker: &Taker) -> Response {
-    // An operator has allowed it, and a browser has sent it. It may still hold nothing that would say more in a header.
-    let plain = |c: char| c.is_ascii_alphanumeric() || ":/.-_[]".contains(c);
-    if !origin.chars().all(plain) {
-        return problem(StatusCode::CONFLICT);
+fn field(origin: &str, card_field_config: &CardFieldConfig) -> Response {
+    // The origin is on the allow-list, but it must also be safe to insert into the policy.
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || ":/.-_[]".contains(c);
+    if !origin.chars().all(is_safe) {
+        return error_page(StatusCode::CONFLICT);
     }
     let body = format!(
-        "<main>\n<h1 class=\"unseen\">Card details</h1>\n<form id=\"card\" class=\"card\" novalidate autocomplete=\"on\" data-origin=\"{}\" {}>\n{}</form>\n</main>\n\
-         <noscript>A card can be entered here only with JavaScript.</noscript>\n",
+        "<main>\n<h1 class=\"visually-hidden\">Card details</h1>\n<form id=\"card\" class=\"card\" novalidate autocomplete=\"on\" data-origin=\"{}\" {}>\n{}</form>\n</main>\n\
+         <noscript>Entering a card requires JavaScript.</noscript>\n",
         Text(origin),
-        taker.attributes(),
+        card_field_config.attributes(),
         inputs(),
     );
     let html = html::document(Text("Card"), &STYLE, Some((&FIELD, "../")), &body);
-    let connect = taker.origin().map(|origin| format!("; connect-src {origin}")).unwrap_or_default();
+    let connect = card_field_config.origin().map(|origin| format!("; connect-src {origin}")).unwrap_or_default();
     let policy = format!(
         "default-src 'none'; style-src {}; script-src 'self'{connect}; form-action 'none'; base-uri 'none'; \
          frame-ancestors {origin}",
         STYLE.source()
     );
-    respond(StatusCode::OK, &policy, html)
+    html_response(StatusCode::OK, &policy, html)
 }
 
-/// Why there is no field. Nobody is told whose page it was to be in, so nobody may frame this.
-fn problem(status: StatusCode) -> Response {
-    let says = match status {
+/// An error instead of the field. No page may frame it, because the merchant's origin is not known here.
+fn error_page(status: StatusCode) -> Response {
+    let message = match status {
         StatusCode::NOT_FOUND => "This card field does not exist.",
-        StatusCode::CONFLICT => "This card field was used, or its time is up. Please load the page again.",
+        StatusCode::CONFLICT => "This card field was already used or has expired. Please reload the page.",
         StatusCode::TOO_MANY_REQUESTS => "There were too many requests. Please try again in a few seconds.",
-        StatusCode::NOT_IMPLEMENTED => "No card can be taken here yet.",
+        StatusCode::NOT_IMPLEMENTED => "Cards cannot be accepted here yet.",
         _ => "Something went wrong on our side. Please try again.",
     };
     let html = html::document(
         Text("Card"),
         &STYLE,
         None,
-        &format!("<main>\n<h1 class=\"unseen\">Card details</h1>\n<p role=\"alert\">{says}</p>\n</main>\n"),
+        &format!("<main>\n<h1 class=\"visually-hidden\">Card details</h1>\n<p role=\"alert\">{message}</p>\n</main>\n"),
     );
     let policy = format!(
         "default-src 'none'; style-src {}; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
         STYLE.source()
     );
-    respond(status, &policy, html)
+    html_response(status, &policy, html)
 }
 
-fn respond(status: StatusCode, policy: &str, html: String) -> Response {
+fn html_response(status: StatusCode, policy: &str, html: String) -> Response {
     let mut response = (status, html::HTML, html).into_response();
     match HeaderValue::try_from(policy) {
         Ok(policy) => {
@@ -120,13 +120,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_origin_says_nothing_else_in_the_policy() {
+    fn an_origin_cannot_inject_into_the_policy() {
         check(prop_oneof![mutated("https://shop.example:8443"), texts()], |origin| {
-            let response = field(&origin, &Taker::Mock);
+            let response = field(&origin, &CardFieldConfig::Mock);
             let policy = response.headers()[CONTENT_SECURITY_POLICY].to_str().expect("ASCII");
             if response.status() == StatusCode::OK {
-                let own = policy.rsplit_once("frame-ancestors ").expect("it is said").1;
-                assert!(own == origin && !own.contains([' ', ';', ',', '\'', '*']), "{policy}");
+                let ancestors = policy.rsplit_once("frame-ancestors ").expect("a directive").1;
+                assert!(ancestors == origin && !ancestors.contains([' ', ';', ',', '\'', '*']), "{policy}");
             } else {
                 assert!(response.status() == StatusCode::CONFLICT && policy.ends_with("frame-ancestors 'none'"));
             }

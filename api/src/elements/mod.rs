@@ -1,17 +1,17 @@
-//! What cardholders' browsers run: the scripts of pages and card fields, and the card field itself (docs/elements.md). A card goes
-//! from there to the provider, and never comes to this service.
+//! The card field and the scripts of pages and card fields (docs/elements.md). The browser sends the card to the
+//! provider; it never reaches this service.
 
+mod card_field_config;
 mod field;
-mod files;
-mod taker;
+mod scripts;
 
 use axum::Router;
 
-pub(crate) use self::files::{PAY, Script};
-pub(crate) use self::taker::Taker;
+pub(crate) use self::card_field_config::CardFieldConfig;
+pub(crate) use self::scripts::{PAY, Script};
 use crate::app::App;
 
-/// The inputs of a card, without names: no form can send them. Pages and fields show the same.
+/// The card inputs of pages and card fields. They have no names, so the form cannot submit them.
 pub(crate) fn inputs() -> String {
     use std::fmt::Write as _;
 
@@ -22,10 +22,9 @@ pub(crate) fn inputs() -> String {
     include_str!("inputs.html").replace("{countries}", &countries)
 }
 
-/// How the inputs look. Colours come from whoever shows them.
+/// The style of the inputs. The embedding page defines the colors.
 pub(crate) const INPUTS_STYLE: &str = include_str!("inputs.css");
 
-/// The routes.
 pub(crate) fn router(app: &App) -> Router<App> {
-    files::router().merge(field::router(app))
+    scripts::router().merge(field::router(app))
 }

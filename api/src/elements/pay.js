@@ -1,4 +1,4 @@
-// A payment page: the card becomes a token, and the form sends that.
+// A payment page: exchanges the card for a token and submits that with the form.
 (() => {
   const form = document.getElementById("pay");
   const button = form.querySelector("button[type=submit]");
@@ -6,53 +6,53 @@
   const amount = form.querySelector("input[name=amount]");
   const tip = form.querySelector("input[name=tip]");
   const outcome = document.getElementById("outcome");
-  const card = cardOf(form);
-  // Longer than the service lets a request wait.
-  const GIVE_UP_MS = 60000;
+  const card = createCardForm(form);
+  // Longer than the service takes to respond.
+  const TIMEOUT_MS = 60000;
   let busy = false;
 
-  // Both sums come from the service, spelt out; which of them is shown depends on the box.
-  function showSum() {
+  // Shows the total with or without the tip. The service renders both texts.
+  function showTotal() {
     const which = tip && tip.checked ? "with" : "without";
-    for (const place of document.querySelectorAll("[data-with]")) {
-      if (!(place === button && busy)) place.textContent = place.dataset[which];
+    for (const element of document.querySelectorAll("[data-with]")) {
+      if (!(element === button && busy)) element.textContent = element.dataset[which];
     }
     for (const row of document.querySelectorAll("[data-tip]")) row.hidden = which === "without";
     amount.value = amount.dataset[which === "with" ? "sum" : "sumWithout"];
   }
 
-  function setBusy(now) {
-    busy = now;
-    form.setAttribute("aria-busy", String(now));
-    button.setAttribute("aria-disabled", String(now));
-    if (now) button.textContent = "Paying…";
-    else showSum();
+  function setBusy(value) {
+    busy = value;
+    form.setAttribute("aria-busy", String(value));
+    button.setAttribute("aria-disabled", String(value));
+    if (value) button.textContent = "Paying…";
+    else showTotal();
   }
 
-  // What was entered stays, but for the security code.
-  function say(lines) {
-    for (const old of document.querySelectorAll("main > .notice")) old.remove();
+  // Shows a message. The entered card stays, except for the security code.
+  function showMessage(lines) {
+    for (const notice of document.querySelectorAll("main > .notice")) notice.remove();
     outcome.replaceChildren(
       ...lines.filter(Boolean).map((line) => Object.assign(document.createElement("p"), { textContent: line }))
     );
     outcome.hidden = false;
-    card.forgetCode();
+    card.clearCode();
     setBusy(false);
     outcome.focus();
   }
 
-  async function ask() {
+  async function submit() {
     const stop = new AbortController();
-    const timer = setTimeout(() => stop.abort(), GIVE_UP_MS);
+    const timer = setTimeout(() => stop.abort(), TIMEOUT_MS);
     try {
-      const answer = await fetch(form.action, {
+      const response = await fetch(form.action, {
         method: "POST",
         headers: { accept: "application/json" },
         body: new URLSearchParams(new FormData(form)),
         signal: stop.signal,
       });
-      const isOurs = (answer.headers.get("content-type") || "").startsWith("application/json");
-      return isOurs ? await answer.json() : { submit: true };
+      const isJson = (response.headers.get("content-type") || "").startsWith("application/json");
+      return isJson ? await response.json() : { submit: true };
     } finally {
       clearTimeout(timer);
     }
@@ -66,33 +66,32 @@
     setBusy(true);
     try {
       token.value = await card.token();
-    } catch (fault) {
+    } catch (error) {
       setBusy(false);
-      card.show(fault);
+      card.show(error);
       return;
     }
-    let answer;
+    let reply;
     try {
-      answer = await ask();
+      reply = await submit();
     } catch {
-      say(["No answer came. Please press the button again: if it was paid meanwhile, the page says so and nothing is charged twice."]);
+      showMessage(["There was no response. Please press the button again: if the payment succeeded, the page says so, and nothing is charged twice."]);
       return;
     }
-    if (answer.lines) say(answer.lines);
-    // The service has a page to show in place of this one.
-    else if (answer.submit) form.submit();
+    if (reply.lines) showMessage(reply.lines);
+    // The service wants to show another page.
+    else if (reply.submit) form.submit();
     else {
-      // Whoever comes back from the bank by the Back button finds the payment that waits, and the way there again.
-      if (answer.back) history.replaceState(null, "", answer.back);
-      location.assign(answer.location);
+      // The Back button on the bank's page then leads to the pending payment and its link to the bank.
+      if (reply.back) history.replaceState(null, "", reply.back);
+      location.assign(reply.location);
     }
   }
 
   form.addEventListener("submit", pay);
-  if (tip) tip.addEventListener("change", showSum);
-  // Also when the browser comes back to the page as it left it.
+  if (tip) tip.addEventListener("change", showTotal);
   addEventListener("pageshow", (event) => {
-    // Kept by the browser with the card still in it: neither that nor how the page stood then is shown again.
+    // Restored from the back/forward cache, with the card still entered and an outdated state: load it afresh.
     if (event.persisted) {
       form.reset();
       location.reload();

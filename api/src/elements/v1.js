@@ -1,5 +1,5 @@
-// Cards in a merchant's page (docs/elements.md). The card is entered in a frame of this service and goes straight to the provider;
-// the page gets a payment token.
+// Card fields in merchants' pages (docs/elements.md). The card is entered in an iframe of this service and goes directly to the
+// provider; the page gets a payment token.
 //
 //   const card = UnifiedPayments("svc_pk_…").mount("#card");
 //   const { paymentToken } = await card.submit();
@@ -7,10 +7,10 @@
   "use strict";
   const script = document.currentScript || document.querySelector('script[src*="/elements/v1."]');
   const base = new URL("..", script.src);
-  // A session lives for 30 minutes; what is older than this is not relied on.
-  const FRESH_MS = 25 * 60 * 1000;
-  const READY_MS = 20 * 1000;
-  const ANSWER_MS = 60 * 1000;
+  // Sessions are valid for 30 minutes; one older than this is replaced.
+  const MAX_SESSION_AGE_MS = 25 * 60 * 1000;
+  const READY_TIMEOUT_MS = 20 * 1000;
+  const TOKEN_TIMEOUT_MS = 60 * 1000;
   const UNREACHABLE = "The payment service could not be reached. Please try again.";
 
   function checkKey(key) {
@@ -20,29 +20,29 @@
       );
     }
     if (typeof key !== "string" || !/^svc_pk_(test|live)_[A-Za-z0-9_-]+$/.test(key)) {
-      throw new Error("UnifiedPayments: a publishable key (svc_pk_…) is needed.");
+      throw new Error("UnifiedPayments: a publishable key (svc_pk_…) is required.");
     }
   }
 
-  // Its message is for the cardholder; `code` and `detail` are for the developer.
-  function failure(message, answer) {
+  // The message is for the cardholder; `code` and `detail` are for the developer.
+  function failure(message, body) {
     const error = new Error(message);
-    const said = (answer && answer.error) || {};
-    if (said.code) error.code = said.code;
-    if (said.message) error.detail = said.message;
+    const details = (body && body.error) || {};
+    if (details.code) error.code = details.code;
+    if (details.message) error.detail = details.message;
     return error;
   }
 
-  function within(ms, message, promise) {
+  function withTimeout(ms, message, promise) {
     let timer;
-    const late = new Promise((_, reject) => {
+    const timeout = new Promise((_, reject) => {
       timer = setTimeout(() => reject(failure(message)), ms);
     });
-    return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+    return Promise.race([promise, timeout]).finally(() => clearTimeout(timer));
   }
 
   async function post(key, path, body) {
-    let answer;
+    let result;
     let status;
     try {
       const response = await fetch(new URL(path, base), {
@@ -52,60 +52,62 @@
         body: JSON.stringify(body),
       });
       status = response.status;
-      answer = await response.json();
+      result = await response.json();
     } catch {
       throw failure(UNREACHABLE);
     }
-    if (status === 201) return answer;
-    if (status === 409) throw failure("This took too long. Please try again.", answer);
-    if (status === 429 || status >= 500) throw failure("The payment service is busy. Please try again in a moment.", answer);
-    throw failure("Paying by card is not available here at the moment.", answer);
+    if (status === 201) return result;
+    if (status === 409) throw failure("This took too long. Please try again.", result);
+    if (status === 429 || status >= 500) throw failure("The payment service is busy. Please try again in a moment.", result);
+    throw failure("Paying by card is not available here at the moment.", result);
   }
 
   function mount(key, target, options) {
-    const place = typeof target === "string" ? document.querySelector(target) : target;
-    if (!(place instanceof Element)) throw new Error("UnifiedPayments: there is no element to mount the card field in.");
+    const container = typeof target === "string" ? document.querySelector(target) : target;
+    if (!(container instanceof Element)) {
+      throw new Error("UnifiedPayments: the element to mount the card field in was not found.");
+    }
     const intent = options && options.intent;
     let session = null;
     let frame = null;
     let submitting = null;
-    let gone = false;
+    let unmounted = false;
 
     async function startSession() {
-      const began = performance.now();
-      const made = await post(key, "v1/checkout_sessions", intent ? { intent } : {});
-      return { id: made.sessionId, mountUrl: made.mountUrl, usedUp: false, began };
+      const startedAt = performance.now();
+      const created = await post(key, "v1/checkout_sessions", intent ? { intent } : {});
+      return { id: created.sessionId, mountUrl: created.mountUrl, used: false, startedAt };
     }
 
-    const isFresh = () => session !== null && !session.usedUp && performance.now() - session.began < FRESH_MS;
+    const isFresh = () => session !== null && !session.used && performance.now() - session.startedAt < MAX_SESSION_AGE_MS;
 
-    // The frame stays for later sessions, so that a card which was declined can be corrected in it.
+    // The frame is kept for later sessions, so that a declined card can be corrected in it.
     function openFrame(mountUrl) {
       const element = document.createElement("iframe");
       const origin = new URL(mountUrl).origin;
-      let hear = null;
+      let onMessage = null;
       const listen = (event) => {
-        if (event.source === element.contentWindow && event.origin === origin && event.data && hear) hear(event.data);
+        if (event.source === element.contentWindow && event.origin === origin && event.data && onMessage) onMessage(event.data);
       };
       const opened = {
         close: () => {
           removeEventListener("message", listen);
           element.remove();
         },
-        // What the card is worth: a token of the provider.
-        ask: () => {
-          const answer = new Promise((resolve, reject) => {
-            hear = (data) => {
+        // Resolves to the provider's token for the card.
+        requestToken: () => {
+          const token = new Promise((resolve, reject) => {
+            onMessage = (data) => {
               if (data.type === "upstreamToken") resolve(data.upstreamToken);
               if (data.type === "error") reject(failure(String(data.message)));
             };
           });
           element.contentWindow.postMessage({ type: "submit" }, origin);
-          return within(ANSWER_MS, "The card processor did not answer. Please try again.", answer);
+          return withTimeout(TOKEN_TIMEOUT_MS, "The card processor did not respond. Please try again.", token);
         },
       };
       const ready = new Promise((resolve) => {
-        hear = (data) => {
+        onMessage = (data) => {
           if (data.type === "ready") resolve();
         };
       });
@@ -114,8 +116,8 @@
       element.setAttribute("sandbox", "allow-scripts allow-same-origin allow-forms");
       element.style.cssText = "display: block; width: 100%; height: 27rem; border: 0;";
       element.src = mountUrl;
-      place.append(element);
-      return within(READY_MS, UNREACHABLE, ready).then(
+      container.append(element);
+      return withTimeout(READY_TIMEOUT_MS, UNREACHABLE, ready).then(
         () => opened,
         (error) => {
           opened.close();
@@ -128,11 +130,11 @@
       if (!isFresh()) session = await startSession();
       if (frame) return;
       const opened = await openFrame(session.mountUrl);
-      if (gone) opened.close();
+      if (unmounted) opened.close();
       else frame = opened;
     }
 
-    // One preparation at a time; one that failed is begun anew by whoever comes next.
+    // Calls share a preparation in progress; after a failure the next call retries.
     let preparing = null;
     function prepared() {
       if (!preparing) {
@@ -144,28 +146,28 @@
     }
 
     async function submit() {
-      if (gone) throw failure("The card field has been closed.");
+      if (unmounted) throw failure("The card field has been closed.");
       await prepared();
-      if (gone) throw failure("The card field has been closed.");
+      if (unmounted) throw failure("The card field has been closed.");
       const current = session;
-      const upstreamToken = await frame.ask();
+      const upstreamToken = await frame.requestToken();
       try {
         const token = await post(key, "v1/tokens", { sessionId: current.id, upstreamToken });
-        current.usedUp = true;
+        current.used = true;
         return { paymentToken: token.paymentToken, expiresAt: token.expiresAt };
       } catch (error) {
-        if (error.code === "conflict" || error.code === "not_found") current.usedUp = true;
+        if (error.code === "conflict" || error.code === "not_found") current.used = true;
         throw error;
       }
     }
 
     const ready = prepared();
-    // Whoever does not look at `ready` hears of it from `submit`.
+    // Prevents an unhandled rejection: `submit` reports the error too.
     ready.catch(() => {});
     return {
-      // Resolves when the field can be typed into.
+      // Resolves when the field accepts input.
       ready,
-      // Who presses the button twice gets the same token twice.
+      // Concurrent calls get the same token.
       submit: () => {
         if (!submitting) {
           submitting = submit().finally(() => {
@@ -175,7 +177,7 @@
         return submitting;
       },
       unmount: () => {
-        gone = true;
+        unmounted = true;
         if (frame) frame.close();
         frame = null;
       },

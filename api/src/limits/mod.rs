@@ -1,51 +1,48 @@
-//! What is limited (docs/api.md, Rate limits): the requests of a key, those of a client address to what browsers use, and those of
-//! an address whose key is not known to be good. `common::rate_limits` keeps the buckets.
+//! Rate limits (docs/api.md, Rate limits): requests per key, requests per client address to pages and browser routes,
+//! and requests per address whose key is not known to be valid. `common::rate_limits` stores the buckets.
 //!
-//! A budget that several people share is never spent by a request that is refused: the bucket of a publishable key is that of all
-//! visitors of a shop, so it is taken from after everything that can be checked without it, in the same step as the address's
-//! share of it, and gets back what a refused request has taken.
+//! All visitors of a shop share the bucket of its publishable key, so rejected requests must not use it up: it is
+//! charged after every check that does not need it, in one step with the address's share of it, and gets its token back
+//! if the handler rejects the request.
 //!
-//! A secret key that this process has seen to be good passes without its address being counted: its requests cost one round trip
-//! to Redis, for the key's own bucket. Any other key is counted by its address before it is looked up, so that guessing costs
-//! Postgres a bounded amount; a key that turns out to be good gives that back in the round trip that takes from its own bucket.
+//! A secret key that this process has already accepted is not counted by address: its requests cost one round trip to
+//! Redis, for the key's own bucket. Any other key is charged to its address before the lookup, which bounds the load
+//! that guessing puts on Postgres. A key that proves valid gets that token back in the round trip that charges its own
+//! bucket.
 
 use std::net::IpAddr;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use common::accounts::{Caller, Rate};
 use common::config::ApiLimits;
-use common::rate_limits::{Bucket, RateLimits, Taken};
+use common::rate_limits::{Bucket, RateLimits, Acquisition};
 
-/// How many seconds' worth of requests an address may make at once.
+/// Bursts per address, in seconds of its rate.
 const PAGES_BURST: u32 = 5;
-const UNKNOWN_BURST: u32 = 4;
+const UNVERIFIED_BURST: u32 = 4;
 
-/// The limits of this process and of all. Cheap to clone.
+/// The rate limiter. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Limits {
     buckets: RateLimits,
-    set: ApiLimits,
+    config: ApiLimits,
 }
 
-/// What a bucket said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Verdict {
-    /// Whose bucket it is.
+pub(crate) struct RateLimitDecision {
     policy: Policy,
     rate: Rate,
     allowed: bool,
-    /// Requests left at once.
+    /// Tokens left in the bucket.
     remaining: u32,
-    /// Microseconds until another request is allowed, or until the bucket is full.
+    /// Microseconds until a rejected request may be retried, or until the bucket of an allowed one is full.
     reset_us: u64,
 }
 
-/// What is counted.
+/// What a bucket counts requests by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Policy {
-    /// The requests of a key.
     Key,
-    /// The requests of a client address.
     Address,
 }
 
@@ -59,59 +56,59 @@ impl Policy {
 }
 
 impl Limits {
-    pub(crate) fn new(redis: &queue::Redis, set: ApiLimits) -> Self {
-        Self { buckets: RateLimits::new(Some(redis)), set }
+    pub(crate) fn new(redis: &queue::Redis, config: ApiLimits) -> Self {
+        Self { buckets: RateLimits::new(Some(redis)), config }
     }
 
-    /// Takes one request of a secret key, and gives back what its address was charged before the key was known.
-    pub(crate) async fn take_key(&self, caller: &Caller, charged: Option<IpAddr>) -> Verdict {
-        let charged = charged.map(|address| self.unknown_of(address)).unwrap_or_default();
-        verdict(Policy::Key, caller.rate, self.buckets.exchange(&[key_of(caller)], &charged).await)
+    /// Acquires a token for a secret key, and refunds the one that its address was charged before the key was verified.
+    pub(crate) async fn acquire_key(&self, caller: &Caller, charged: Option<IpAddr>) -> RateLimitDecision {
+        let charged = charged.map(|address| self.unverified_of(address)).unwrap_or_default();
+        decision(Policy::Key, caller.rate, self.buckets.restore_and_acquire(&[key_of(caller)], &charged).await)
     }
 
-    /// Takes one request to a payment page, or to a route for browsers before its key is looked up.
-    pub(crate) async fn take_page(&self, address: IpAddr) -> Verdict {
-        let rate = Rate { per_second: self.set.page, burst: self.set.page.saturating_mul(PAGES_BURST) };
+    /// Acquires a token for a payment page, or for a browser route before its key is looked up.
+    pub(crate) async fn acquire_page(&self, address: IpAddr) -> RateLimitDecision {
+        let rate = Rate { per_second: self.config.page, burst: self.config.page.saturating_mul(PAGES_BURST) };
         let buckets = Bucket::of_address("page", address, rate.per_second, rate.burst);
-        verdict(Policy::Address, rate, self.buckets.take(&buckets).await)
+        decision(Policy::Address, rate, self.buckets.acquire(&buckets).await)
     }
 
-    /// Takes one request of a publishable key, from the key's bucket and from the share of it that an address has.
-    pub(crate) async fn take_visitor(&self, caller: &Caller, address: IpAddr) -> Verdict {
-        let part = |whole: u32| (u64::from(whole) * u64::from(self.set.key_share) / 100).max(1);
+    /// Acquires a token for a publishable key, from the key's bucket and from the address's share of it.
+    pub(crate) async fn acquire_visitor(&self, caller: &Caller, address: IpAddr) -> RateLimitDecision {
+        let part = |whole: u32| (u64::from(whole) * u64::from(self.config.key_share) / 100).max(1);
         let part = |whole| u32::try_from(part(whole)).unwrap_or(u32::MAX);
         let share = Rate { per_second: part(caller.rate.per_second), burst: part(caller.rate.burst) };
         let name = format!("visitor:{}", caller.key_id);
         let mut buckets = Bucket::of_address(&name, address, share.per_second, share.burst);
         buckets.push(key_of(caller));
-        let taken = self.buckets.take(&buckets).await;
-        match taken {
-            Taken::Refused { by, .. } if by + 1 < buckets.len() => verdict(Policy::Address, share, taken),
-            Taken::Refused { .. } | Taken::Allowed { .. } => verdict(Policy::Key, caller.rate, taken),
+        let acquisition = self.buckets.acquire(&buckets).await;
+        match acquisition {
+            Acquisition::Refused { by, .. } if by + 1 < buckets.len() => decision(Policy::Address, share, acquisition),
+            Acquisition::Refused { .. } | Acquisition::Allowed { .. } => decision(Policy::Key, caller.rate, acquisition),
         }
     }
 
-    /// Gives a publishable key back what a refused request has taken from it. The address is charged all the same.
-    pub(crate) async fn give_back(&self, caller: &Caller) {
-        self.buckets.give_back(&[key_of(caller)]).await;
+    /// Refunds the token of a publishable key after a rejected request. The address's token is not refunded.
+    pub(crate) async fn refund_key(&self, caller: &Caller) {
+        self.buckets.restore(&[key_of(caller)]).await;
     }
 
-    /// Takes one request whose key is missing, wrong, or not known to be good.
-    pub(crate) async fn take_unknown(&self, address: IpAddr) -> Verdict {
-        verdict(Policy::Address, self.unknown_rate(), self.buckets.take(&self.unknown_of(address)).await)
+    /// Acquires a token of the address for a request whose key is missing, invalid or not verified yet.
+    pub(crate) async fn acquire_unverified(&self, address: IpAddr) -> RateLimitDecision {
+        decision(Policy::Address, self.unverified_rate(), self.buckets.acquire(&self.unverified_of(address)).await)
     }
 
-    /// Gives an address back what it was charged for a key that nothing was found out about.
-    pub(crate) async fn give_back_unknown(&self, address: IpAddr) {
-        self.buckets.give_back(&self.unknown_of(address)).await;
+    /// Refunds the address's token for a key that could not be checked.
+    pub(crate) async fn refund_unverified(&self, address: IpAddr) {
+        self.buckets.restore(&self.unverified_of(address)).await;
     }
 
-    const fn unknown_rate(&self) -> Rate {
-        Rate { per_second: self.set.unknown, burst: self.set.unknown.saturating_mul(UNKNOWN_BURST) }
+    const fn unverified_rate(&self) -> Rate {
+        Rate { per_second: self.config.unknown, burst: self.config.unknown.saturating_mul(UNVERIFIED_BURST) }
     }
 
-    fn unknown_of(&self, address: IpAddr) -> Vec<Bucket> {
-        let Rate { per_second, burst } = self.unknown_rate();
+    fn unverified_of(&self, address: IpAddr) -> Vec<Bucket> {
+        let Rate { per_second, burst } = self.unverified_rate();
         Bucket::of_address("unknown", address, per_second, burst)
     }
 }
@@ -120,22 +117,24 @@ fn key_of(caller: &Caller) -> Bucket {
     Bucket::per_second(caller.key_id.to_string(), caller.rate.per_second, caller.rate.burst)
 }
 
-fn verdict(policy: Policy, rate: Rate, taken: Taken) -> Verdict {
-    match taken {
-        Taken::Allowed { remaining, full_in_us } => {
-            Verdict { policy, rate, allowed: true, remaining, reset_us: full_in_us }
+fn decision(policy: Policy, rate: Rate, acquisition: Acquisition) -> RateLimitDecision {
+    match acquisition {
+        Acquisition::Allowed { remaining, full_in_us } => {
+            RateLimitDecision { policy, rate, allowed: true, remaining, reset_us: full_in_us }
         }
-        Taken::Refused { wait_us, .. } => Verdict { policy, rate, allowed: false, remaining: 0, reset_us: wait_us },
+        Acquisition::Refused { wait_us, .. } => {
+            RateLimitDecision { policy, rate, allowed: false, remaining: 0, reset_us: wait_us }
+        }
     }
 }
 
-impl Verdict {
-    /// Whether the request may go on.
+impl RateLimitDecision {
     pub(crate) fn allowed(self) -> bool {
         self.allowed
     }
 
-    /// The fields `RateLimit-Policy` and `RateLimit` of the IETF, and `Retry-After` for who must wait.
+    /// Adds `RateLimit-Policy` and `RateLimit` (IETF draft-ietf-httpapi-ratelimit-headers), and `Retry-After` if
+    /// rejected.
     pub(crate) fn write(self, headers: &mut HeaderMap) {
         let Rate { per_second, burst } = self.rate;
         let (window, reset) = (burst.div_ceil(per_second).max(1), self.reset_us.div_ceil(1_000_000));

@@ -1,8 +1,8 @@
-//! An example of each object; testkit/tests/openapi holds them against their schemas.
+//! An example of each object; testkit/tests/openapi validates them against their schemas.
 
 use serde_json::{Value, json};
 
-/// The objects as they may look, by the names of their schemas.
+/// Examples by schema name.
 pub(super) fn all() -> [(&'static str, Value); 17] {
     let at = "2026-11-21T09:30:00.123Z";
     let customer = "cus_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7";

@@ -1,13 +1,13 @@
-//! The document of the API, OpenAPI 3.1, at `/openapi.json`, and the page of it at `/docs`. Both are built once, at start,
-//! from the route table and from the structs that parse and render (docs/architecture.md, The document of the API).
+//! The OpenAPI 3.1 document at `/openapi.json` and its HTML page at `/docs`. Both are built at startup from the route
+//! table and the request and response structs (docs/architecture.md, The document of the API).
 
+pub(crate) mod doc;
+mod errors;
 mod examples;
 mod fields;
 pub(crate) mod operations;
 mod page;
-mod refusals;
 mod schemas;
-pub(crate) mod sheet;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -16,14 +16,13 @@ use axum::routing::get;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use crate::answer::ErrorBody;
 use crate::app::App;
-use crate::endpoint::{Door, Endpoint};
+use crate::endpoint::{Access, Endpoint};
+use crate::error::ErrorBody;
 
-/// How long a reader may keep either.
 const CACHE: &str = "public, max-age=300";
 
-/// The two routes. They are public, and no operations of /v1.
+/// The two routes, which are public and not part of /v1.
 pub(crate) fn router(endpoints: &mut [Endpoint], public_url: &str) -> Router<App> {
     let document = document(endpoints, public_url);
     let page = page::render(&document);
@@ -45,36 +44,36 @@ pub(crate) fn router(endpoints: &mut [Endpoint], public_url: &str) -> Router<App
 }
 
 const ABOUT: &str = "One API for card payments, whichever provider settles a merchant's money.\n\n\
-    Bodies are JSON objects; an empty body is an empty object. An unknown field or query parameter, and one that is sent \
-    twice, is 422 and named. A field that is `null` counts as omitted, unless the field says otherwise. No text of a body \
-    contains U+0000. Amounts are whole numbers of the currency's minor unit. Instants are RFC 3339 in UTC. A field of an answer without a value is omitted, never `null`; new fields \
-    may come.\n\n\
-    Every error has one shape, `Error`, at every status. An unknown path is 404 and a wrong method 405, both without a \
-    key. Every answer carries `Request-Id`.\n\n\
-    Every `POST` that creates an object takes `Idempotency-Key`, but those of browsers: the same key and body get the first \
-    answer again.";
+    Bodies are JSON objects; an empty body is an empty object. An unknown field or query parameter, or one that is \
+    sent twice, is 422, and `param` names it. A field that is `null` counts as omitted, unless its description says \
+    otherwise. Strings must not contain U+0000. Amounts are whole numbers of the currency's minor unit. Timestamps are \
+    RFC 3339 in UTC. A response field without a value is omitted, never `null`. Responses may gain new fields.\n\n\
+    Every error response has the same body, `Error`. An unknown path is 404 and a wrong method 405, even without a \
+    key. Every response has a `Request-Id` header.\n\n\
+    Every `POST` that creates an object accepts `Idempotency-Key`, except the browser routes: the same key with the \
+    same body returns the first response again.";
 
-const SECRET: &str = "A secret key, `svc_sk_test_…` or `svc_sk_live_…`, for your server. A live request is signed as well: \
-    RFC 9421 with `hmac-sha256` over `@method`, `@path`, `@query`, with a body its `content-digest` (RFC 9530, \
-    sha-256), and `idempotency-key` where it is sent; parameters `created`, `keyid`, `nonce`, `alg`.";
-const PUBLISHABLE: &str = "A publishable key, `svc_pk_test_…` or `svc_pk_live_…`, for the browser. Both its routes answer a \
-    CORS preflight without a key.";
+const SECRET: &str = "A secret key, `svc_sk_test_…` or `svc_sk_live_…`, for your server. A live request must also \
+    be signed: RFC 9421 with `hmac-sha256` over `@method`, `@path`, `@query`, with a body its `content-digest` (RFC \
+    9530, sha-256), and `idempotency-key` if it is sent; parameters `created`, `keyid`, `nonce`, `alg`.";
+const PUBLISHABLE: &str = "A publishable key, `svc_pk_test_…` or `svc_pk_live_…`, for browsers. Both of its routes \
+    accept CORS preflights, which carry no key.";
 
-/// The whole document.
+/// Builds the document.
 pub(crate) fn document(endpoints: &mut [Endpoint], public_url: &str) -> Value {
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     let mut components = schemas::Named::new();
     for endpoint in endpoints.iter_mut() {
-        answers.append(&mut endpoint.sheet.answer_schemas);
-        if let (Some(body), Some(schema)) = (&endpoint.sheet.body, endpoint.sheet.body_schema()) {
+        responses.append(&mut endpoint.doc.response_schemas);
+        if let (Some(body), Some(schema)) = (&endpoint.doc.body, endpoint.doc.body_schema()) {
             components.insert(body.name.to_owned(), schema);
         }
     }
-    ErrorBody::schemas(&mut answers);
-    answers.push(("Error".to_owned(), <ErrorBody<'_> as utoipa::PartialSchema>::schema()));
-    components.extend(schemas::of_answers(answers));
+    ErrorBody::schemas(&mut responses);
+    responses.push(("Error".to_owned(), <ErrorBody<'_> as utoipa::PartialSchema>::schema()));
+    components.extend(schemas::of_responses(responses));
     components.entry("ErrorDetail".to_owned()).and_modify(|detail| {
-        detail["properties"]["code"]["enum"] = json!(refusals::codes());
+        detail["properties"]["code"]["enum"] = json!(errors::codes());
     });
 
     for (name, example) in examples::all() {
@@ -91,19 +90,19 @@ pub(crate) fn document(endpoints: &mut [Endpoint], public_url: &str) -> Value {
         "openapi": "3.1.0",
         "info": {"title": "Unified Payments", "version": env!("CARGO_PKG_VERSION"), "description": ABOUT},
         "servers": [{"url": public_url}],
-        "tags": CHAPTERS.map(|name| json!({"name": name})),
+        "tags": TAGS.map(|name| json!({"name": name})),
         "paths": paths,
         "components": {
             "schemas": components,
-            "responses": refusals::components(),
-            "headers": refusals::header_components(),
+            "responses": errors::components(),
+            "headers": errors::header_components(),
             "securitySchemes": {"secretKey": bearer(SECRET), "publishableKey": bearer(PUBLISHABLE)},
         },
     })
 }
 
-/// The chapters, in the order of the page.
-const CHAPTERS: [&str; 13] = [
+/// The tags, in the order of the page.
+const TAGS: [&str; 13] = [
     "Payments",
     "Payment methods",
     "Customers",
@@ -119,8 +118,8 @@ const CHAPTERS: [&str; 13] = [
     "Capabilities",
 ];
 
-/// The chapter of an operation, by the resource that an operation's name begins with.
-const TAGS: &[(&str, &str)] = &[
+/// The tag of each resource; an operation's name starts with its resource.
+const TAG_OF_RESOURCE: &[(&str, &str)] = &[
     ("capabilities", "Capabilities"),
     ("customers", "Customers"),
     ("payment_methods", "Payment methods"),
@@ -140,25 +139,25 @@ const TAGS: &[(&str, &str)] = &[
 
 fn tag(endpoint: &Endpoint) -> &'static str {
     let resource = endpoint.name().split('.').next().unwrap_or_default();
-    TAGS.iter().find(|(name, _)| *name == resource).map_or("Other", |(_, tag)| tag)
+    TAG_OF_RESOURCE.iter().find(|(name, _)| *name == resource).map_or("Other", |(_, tag)| tag)
 }
 
 fn operation(endpoint: &Endpoint, all: &[Endpoint]) -> Value {
-    let sheet = &endpoint.sheet;
-    let scheme = if matches!(endpoint.door, Door::Browser(_)) { "publishableKey" } else { "secretKey" };
-    let mut responses = refusals::of(endpoint);
-    if let Some(answer) = &sheet.answer {
-        let mut headers = refusals::headers(true);
-        headers.extend(sheet.header.iter().map(|(name, header)| ((*name).to_owned(), header.clone())));
-        let schema = json!({"$ref": format!("#/components/schemas/{}", answer.schema)});
-        for (status, description) in [(answer.status, answer.description)].into_iter().chain(sheet.otherwise) {
+    let doc = &endpoint.doc;
+    let scheme = if matches!(endpoint.access, Access::Browser(_)) { "publishableKey" } else { "secretKey" };
+    let mut responses = errors::of(endpoint);
+    if let Some(success) = &doc.response {
+        let mut headers = errors::headers(true);
+        headers.extend(doc.header.iter().map(|(name, header)| ((*name).to_owned(), header.clone())));
+        let schema = json!({"$ref": format!("#/components/schemas/{}", success.schema)});
+        for (status, description) in [(success.status, success.description)].into_iter().chain(doc.other_status) {
             let mut response = json!({
                 "description": description,
                 "headers": headers,
                 "content": {"application/json": {"schema": schema}},
             });
-            if !sheet.followed_by.is_empty() {
-                response["links"] = links(sheet.followed_by, all);
+            if !doc.links.is_empty() {
+                response["links"] = links(doc.links, all);
             }
             responses.insert(status.to_string(), response);
         }
@@ -166,13 +165,13 @@ fn operation(endpoint: &Endpoint, all: &[Endpoint]) -> Value {
     let mut operation = json!({
         "operationId": endpoint.name(),
         "tags": [tag(endpoint)],
-        "summary": sheet.summary,
-        "description": sheet.description,
+        "summary": doc.summary,
+        "description": doc.description,
         "security": [{scheme: []}],
-        "parameters": sheet.parameters,
+        "parameters": doc.parameters,
         "responses": responses,
     });
-    if let Some(body) = &sheet.body {
+    if let Some(body) = &doc.body {
         let schema = json!({"$ref": format!("#/components/schemas/{}", body.name)});
         operation["requestBody"] = json!({
             "required": !body.required.is_empty(),
@@ -182,7 +181,7 @@ fn operation(endpoint: &Endpoint, all: &[Endpoint]) -> Value {
     operation
 }
 
-/// Where the id of the object answered leads.
+/// OpenAPI links: the operations that take the id of the returned object.
 fn links(names: &[&str], all: &[Endpoint]) -> Value {
     let known = names.iter().filter(|name| all.iter().any(|endpoint| endpoint.name() == **name));
     known
@@ -198,7 +197,7 @@ fn links(names: &[&str], all: &[Endpoint]) -> Value {
 mod tests {
     use std::collections::BTreeSet;
 
-    use common::capabilities::Operation;
+    use common::capabilities::Permission;
 
     use super::*;
     use crate::routes::endpoints;
@@ -207,12 +206,12 @@ mod tests {
         document(&mut endpoints(), "https://pay.example")
     }
 
-    /// Asked for by a field of a body, on the route of another operation.
-    const WITHOUT_ROUTE: [Operation; 3] =
-        [Operation::PaymentsAuthorize, Operation::PaymentsPartialCapture, Operation::PaymentsPartialRefund];
+    /// Entitlements that a body field of another operation requires.
+    const WITHOUT_ROUTE: [Permission; 3] =
+        [Permission::PaymentsAuthorize, Permission::PaymentsPartialCapture, Permission::PaymentsPartialRefund];
 
     #[test]
-    fn every_operation_with_a_route_is_there_once_by_its_name() {
+    fn every_routed_operation_is_documented_once() {
         let document = all();
         let paths = document["paths"].as_object().expect("paths");
         let named: Vec<&str> = paths
@@ -222,13 +221,13 @@ mod tests {
             .collect();
         let unique: BTreeSet<_> = named.iter().copied().collect();
         assert_eq!(unique.len(), named.len(), "{named:?}");
-        let expected = Operation::ALL.iter().filter(|operation| !WITHOUT_ROUTE.contains(operation));
+        let expected = Permission::ALL.iter().filter(|operation| !WITHOUT_ROUTE.contains(operation));
         let expected: BTreeSet<_> = expected.map(|operation| operation.name()).chain(["capabilities.list"]).collect();
         assert_eq!(unique, expected);
     }
 
     #[test]
-    fn every_reference_leads_somewhere_and_every_component_is_led_to() {
+    fn every_reference_resolves_and_every_component_is_used() {
         let document = all();
         let mut references = BTreeSet::new();
         collect(&document, &mut references);
@@ -239,9 +238,9 @@ mod tests {
         for kind in ["schemas", "responses", "headers"] {
             for name in document["components"][kind].as_object().expect("components").keys() {
                 let reference = format!("#/components/{kind}/{name}");
-                // No operation answers 405: that is what other methods get.
-                let led_to = references.contains(&reference) || name == "MethodNotAllowed";
-                assert!(led_to, "nothing refers to {reference}");
+                // No operation refers to 405: other methods of its path return it.
+                let is_used = references.contains(&reference) || name == "MethodNotAllowed";
+                assert!(is_used, "nothing refers to {reference}");
             }
         }
     }
@@ -258,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_says_what_it_needs_and_what_may_be_null() {
+    fn required_and_nullable_fields_are_documented() {
         let document = all();
         let body = &document["components"]["schemas"]["PaymentCreate"];
         assert_eq!(body["required"], json!(["amount", "currency"]));

@@ -1,4 +1,4 @@
-//! The sheet of each operation, in the order of the route table.
+//! The documentation of each operation, in the order of the route table.
 
 mod invoices;
 mod payment_links;
@@ -24,7 +24,7 @@ pub(crate) use self::recurring_invoices::*;
 pub(crate) use self::subscriptions::{
     subscriptions_cancel, subscriptions_create, subscriptions_list, subscriptions_retrieve,
 };
-use super::sheet::Sheet;
+use super::doc::OperationDoc;
 use crate::routes::addresses::{AddressFields, RoleField};
 use crate::routes::capabilities::Capabilities;
 use crate::routes::checkout::{ExchangeFields, SessionFields, SessionView, TokenView};
@@ -40,189 +40,189 @@ fn id<T: PartialSchema>() -> Value {
     serde_json::to_value(T::schema()).unwrap_or_default()
 }
 
-/// The header of an answer that was given before.
+/// The header that marks a replayed response.
 fn replayed() -> Value {
     json!({
-        "description": "There and `true` if this answer was given before, to an earlier request for the same.",
+        "description": "`true` if this is the stored response of an earlier request; absent otherwise.",
         "schema": {"type": "string", "enum": ["true"]},
     })
 }
 
-impl Sheet {
-    /// It creates an object, once for each key.
-    fn once(self) -> Self {
+impl OperationDoc {
+    /// Adds `Idempotency-Key` and the header of replayed responses.
+    fn idempotent(self) -> Self {
         let key = json!({"type": "string", "minLength": 1, "maxLength": MAX_KEY, "pattern": "^[!-~]+$"});
-        let about = "Your own name for this request, the same for each retry. The same key with the same body gets the first answer \
-            again; with another body it is 422.";
-        self.parameter("header", "Idempotency-Key", false, about, key).header("Idempotent-Replayed", replayed())
+        let description = "Your own id for this request, the same for each retry. The same key with the same body \
+                           returns the first response again; with another body it is 422.";
+        self.parameter("header", "Idempotency-Key", false, description, key).header("Idempotent-Replayed", replayed())
     }
 
-    fn of_one<T: PartialSchema>(self) -> Self {
-        self.parameter("path", "id", true, "An unknown id and another account's are both 404.", id::<T>())
+    fn path_id<T: PartialSchema>(self) -> Self {
+        self.parameter("path", "id", true, "An unknown id, or one of another account, is 404.", id::<T>())
     }
 }
 
-pub(crate) fn capabilities() -> Sheet {
-    Sheet::new(
-        "What this key may do",
-        "Every operation once, in the state in which its route would find it. The same name is the entitlement and \
+pub(crate) fn capabilities() -> OperationDoc {
+    OperationDoc::new(
+        "List what this key may do",
+        "Every operation with its state for this key. The operation's name is also the name of the entitlement and of \
          `error.capability`.",
     )
-    .answers::<Capabilities>(200, "Every operation.")
+    .response::<Capabilities>(200, "Every operation.")
 }
 
-pub(crate) fn customers_create() -> Sheet {
-    Sheet::new("Create a customer", "`name` defaults to the local part of `email`, once.")
-        .once()
-    .takes::<CustomerFields>(
+pub(crate) fn customers_create() -> OperationDoc {
+    OperationDoc::new("Create a customer", "`name` defaults to the local part of `email`.")
+        .idempotent()
+        .request_body::<CustomerFields>(
             "CustomerCreate",
             &["email"],
             json!({"email": "ada@example.com", "externalId": "u-1815", "customFields": [{"name": "Size", "type": "text", "value": "M"}]}),
         )
-        .answers::<CustomerView<'_>>(201, "The customer.")
-        .refuses(&[409, 422])
-        .followed_by(&["customers.retrieve", "customers.update"])
+        .response::<CustomerView<'_>>(201, "The customer.")
+        .errors(&[409, 422])
+        .links(&["customers.retrieve", "customers.update"])
 }
 
-pub(crate) fn customers_list() -> Sheet {
+pub(crate) fn customers_list() -> OperationDoc {
     let external_id = json!({"type": "string", "minLength": 1});
-    Sheet::new("List customers", "Newest first.")
-        .lists::<CustomerView<'_>>("A page of customers.", id::<CustomerId>())
-        .parameter("query", "externalId", false, "Your own id, exactly: one customer or none.", external_id)
-        .refuses(&[422])
+    OperationDoc::new("List customers", "Newest first.")
+        .list_response::<CustomerView<'_>>("A page of customers.", id::<CustomerId>())
+        .parameter("query", "externalId", false, "Your own id, matched exactly: one customer or none.", external_id)
+        .errors(&[422])
 }
 
-pub(crate) fn customers_retrieve() -> Sheet {
-    Sheet::new("Retrieve a customer", "By our id alone; your own id is for the list.")
-        .of_one::<CustomerId>()
-        .answers::<CustomerView<'_>>(200, "The customer.")
-        .refuses(&[404])
+pub(crate) fn customers_retrieve() -> OperationDoc {
+    OperationDoc::new("Retrieve a customer", "Only by our id; to find a customer by your own id, use the list.")
+        .path_id::<CustomerId>()
+        .response::<CustomerView<'_>>(200, "The customer.")
+        .errors(&[404])
 }
 
-pub(crate) fn customers_update() -> Sheet {
-    Sheet::new(
+pub(crate) fn customers_update() -> OperationDoc {
+    OperationDoc::new(
         "Update a customer",
-        "Only what is sent changes. `externalId` is written once. `customFields` replaces the whole list; `null` and \
-         `[]` clear it.",
+        "Only the fields that are sent change. `externalId` can be set only once. `customFields` replaces the whole \
+         list; `null` and `[]` clear it.",
     )
-    .of_one::<CustomerId>()
-    .takes::<CustomerFields>("CustomerUpdate", &[], json!({"name": "Ada Lovelace", "customFields": null}))
-    .answers::<CustomerView<'_>>(200, "The customer as it is now.")
-    .refuses(&[404, 409, 422])
+    .path_id::<CustomerId>()
+    .request_body::<CustomerFields>("CustomerUpdate", &[], json!({"name": "Ada Lovelace", "customFields": null}))
+    .response::<CustomerView<'_>>(200, "The updated customer.")
+    .errors(&[404, 409, 422])
 }
 
-pub(crate) fn payment_methods_create() -> Sheet {
-    Sheet::new(
+pub(crate) fn payment_methods_create() -> OperationDoc {
+    OperationDoc::new(
         "Save a card",
-        "The provider saves it. A provider that takes longer than 25 s leaves the card in `processing`; it appears in \
-         the list once it is saved. The customer's first card becomes the default.",
+        "Saves the card at the provider. If the provider takes longer than 25 s, the card is returned in status \
+         `processing`, and it appears in the list once it is saved. The customer's first card becomes the default.",
     )
-    .once()
-    .takes::<NewCardFields>(
+    .idempotent()
+    .request_body::<NewCardFields>(
         "PaymentMethodCreate",
         &["customerId", "paymentToken"],
         json!({"customerId": "cus_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7", "paymentToken": "tok_ok"}),
     )
-    .answers::<PaymentMethodView<'_>>(201, "The card.")
-    .refuses(&[404, 409, 422])
-    .followed_by(&["payment_methods.default"])
+    .response::<PaymentMethodView<'_>>(201, "The card.")
+    .errors(&[404, 409, 422])
+    .links(&["payment_methods.default"])
 }
 
-pub(crate) fn payment_methods_list() -> Sheet {
-    Sheet::new("List a customer's cards", "Active cards: the default one first, the others newest first.")
-        .parameter("query", "customerId", true, "Whose cards.", id::<CustomerId>())
-        .lists::<PaymentMethodView<'_>>("A page of cards.", id::<PaymentMethodId>())
-        .refuses(&[404, 422])
+pub(crate) fn payment_methods_list() -> OperationDoc {
+    OperationDoc::new("List a customer's cards", "Active cards: the default card first, then newest first.")
+        .parameter("query", "customerId", true, "The customer.", id::<CustomerId>())
+        .list_response::<PaymentMethodView<'_>>("A page of cards.", id::<PaymentMethodId>())
+        .errors(&[404, 422])
 }
 
-pub(crate) fn payment_methods_default() -> Sheet {
-    Sheet::new("Make a card the default", "It is charged when nothing else is named.")
-        .of_one::<PaymentMethodId>()
-        .answers::<PaymentMethodView<'_>>(200, "The card, now the default.")
-        .refuses(&[404, 409])
+pub(crate) fn payment_methods_default() -> OperationDoc {
+    OperationDoc::new("Make a card the default", "The default card is charged when no other card is specified.")
+        .path_id::<PaymentMethodId>()
+        .response::<PaymentMethodView<'_>>(200, "The card, now the default.")
+        .errors(&[404, 409])
 }
 
-pub(crate) fn payments_create() -> Sheet {
-    Sheet::new(
+pub(crate) fn payments_create() -> OperationDoc {
+    OperationDoc::new(
         "Take a payment",
-        "A decline is an answer, not an error: branch on `status`. When the provider's answer is not known after 25 s \
-         the payment is answered in status `processing`; retrieve it later, or send the request again with the same \
-         `Idempotency-Key`.\n\nSend exactly one of `paymentToken` and `paymentMethodId`. `capture: false` only holds \
-         the money, and needs `payments.authorize` too.",
+        "A decline is not an error: branch on `status`. If the outcome is not known after 25 s, the payment is \
+         returned in status `processing`; retrieve it later, or repeat the request with the same \
+         `Idempotency-Key`.\n\nSend exactly one of `paymentToken` and `paymentMethodId`. `capture: false` only \
+         authorizes the amount, and also needs the `payments.authorize` entitlement.",
     )
-    .once()
-    .takes::<PaymentFields>(
+    .idempotent()
+    .request_body::<PaymentFields>(
         "PaymentCreate",
         &["amount", "currency"],
         json!({"amount": 1250, "currency": "USD", "paymentToken": "tok_ok"}),
     )
-    .answers::<PaymentView<'_>>(201, "The payment, whatever came of it.")
-    .refuses(&[404, 409, 422])
-    .followed_by(&["payments.retrieve", "payments.capture", "payments.void", "payments.refund"])
+    .response::<PaymentView<'_>>(201, "The payment, whatever its outcome.")
+    .errors(&[404, 409, 422])
+    .links(&["payments.retrieve", "payments.capture", "payments.void", "payments.refund"])
 }
 
-pub(crate) fn payments_list() -> Sheet {
-    Sheet::new("List payments", "Newest first.")
-        .lists::<PaymentView<'_>>("A page of payments.", id::<PaymentId>())
-        .refuses(&[422])
+pub(crate) fn payments_list() -> OperationDoc {
+    OperationDoc::new("List payments", "Newest first.")
+        .list_response::<PaymentView<'_>>("A page of payments.", id::<PaymentId>())
+        .errors(&[422])
 }
 
-pub(crate) fn payments_retrieve() -> Sheet {
-    Sheet::new("Retrieve a payment", "Its present state, with its refunds.")
-        .of_one::<PaymentId>()
-        .answers::<PaymentView<'_>>(200, "The payment.")
-        .refuses(&[404])
+pub(crate) fn payments_retrieve() -> OperationDoc {
+    OperationDoc::new("Retrieve a payment", "The current state, with its refunds.")
+        .path_id::<PaymentId>()
+        .response::<PaymentView<'_>>(200, "The payment.")
+        .errors(&[404])
 }
 
-pub(crate) fn payments_capture() -> Sheet {
-    Sheet::new(
+pub(crate) fn payments_capture() -> OperationDoc {
+    OperationDoc::new(
         "Capture a payment",
-        "Takes authorized money, once: all of it if no `amount` is sent. Less than all needs \
-         `payments.partial_capture`. While the outcome is unknown the payment shows `pendingOperation`.",
+        "Captures an authorized payment, once: the full amount if no `amount` is sent. A partial capture needs the \
+         `payments.partial_capture` entitlement. While the outcome is unknown, the payment has `pendingOperation`.",
     )
-    .of_one::<PaymentId>()
-    .takes::<AmountField>("PaymentCapture", &[], json!({"amount": 1000}))
-    .answers::<PaymentView<'_>>(200, "The payment.")
-    .refuses(&[404, 409, 422])
+    .path_id::<PaymentId>()
+    .request_body::<AmountField>("PaymentCapture", &[], json!({"amount": 1000}))
+    .response::<PaymentView<'_>>(200, "The payment.")
+    .errors(&[404, 409, 422])
 }
 
-pub(crate) fn payments_void() -> Sheet {
-    Sheet::new("Void a payment", "Cancels what has not settled. It takes no body.")
-        .of_one::<PaymentId>()
-        .answers::<PaymentView<'_>>(200, "The payment.")
-        .refuses(&[404, 409])
+pub(crate) fn payments_void() -> OperationDoc {
+    OperationDoc::new("Void a payment", "Cancels a payment that has not settled. It takes no body.")
+        .path_id::<PaymentId>()
+        .response::<PaymentView<'_>>(200, "The payment.")
+        .errors(&[404, 409])
 }
 
-pub(crate) fn payments_refund() -> Sheet {
-    Sheet::new(
+pub(crate) fn payments_refund() -> OperationDoc {
+    OperationDoc::new(
         "Refund a payment",
-        "Gives captured money back: all that is left if no `amount` is sent. Less than that needs \
-         `payments.partial_refund`. The refund is accepted here and completes later.\n\nSend an `externalId` of your own, the same \
-         with each retry: it is unique for its payment. The same again with the same amount answers the first refund; with another \
-         amount it is 409. `Idempotency-Key` changes nothing here.",
+        "Refunds a captured payment: the whole remaining amount if no `amount` is sent. A partial refund needs the \
+         `payments.partial_refund` entitlement. The refund is accepted here and completes later.\n\nSend your own \
+         `externalId`, the same with each retry: it is unique for its payment. The same `externalId` with the same \
+         amount returns the first refund; with another amount it is 409. `Idempotency-Key` has no effect here.",
     )
-    .of_one::<PaymentId>()
-    .takes::<RefundFields>("PaymentRefund", &[], json!({"amount": 250, "externalId": "return-1042"}))
-    .answers::<RefundView>(202, "The refund, accepted.")
+    .path_id::<PaymentId>()
+    .request_body::<RefundFields>("PaymentRefund", &[], json!({"amount": 250, "externalId": "return-1042"}))
+    .response::<RefundView>(202, "The refund, accepted.")
     .header("Idempotent-Replayed", replayed())
-    .refuses(&[404, 409, 422])
+    .errors(&[404, 409, 422])
 }
 
-pub(crate) fn webhook_endpoints_create() -> Sheet {
-    Sheet::new(
+pub(crate) fn webhook_endpoints_create() -> OperationDoc {
+    OperationDoc::new(
         "Register a webhook endpoint",
-        "From then on it is sent every event of the kinds in `enabledEvents`, and of every kind if that is omitted or \
-         empty. `secret` is answered here and by a rotation, and never again. An account has 50 endpoints at most.",
+        "From then on, events of the types in `enabledEvents` are delivered to it, or of all types if that is omitted \
+         or empty. `secret` is returned only here and by a rotation. An account can have at most 50 endpoints.",
     )
-    .once()
-    .takes::<NewEndpointFields>(
+    .idempotent()
+    .request_body::<NewEndpointFields>(
         "WebhookEndpointCreate",
         &["url"],
         json!({"url": "https://shop.example/webhooks", "enabledEvents": ["payment.settled", "payment.refunded"]}),
     )
-    .answers::<EndpointView<'_>>(201, "The endpoint, with its secret.")
-    .refuses(&[409, 422])
-    .followed_by(&[
+    .response::<EndpointView<'_>>(201, "The endpoint, with its secret.")
+    .errors(&[409, 422])
+    .links(&[
         "webhook_endpoints.retrieve",
         "webhook_endpoints.update",
         "webhook_endpoints.rotate_secret",
@@ -230,86 +230,86 @@ pub(crate) fn webhook_endpoints_create() -> Sheet {
     ])
 }
 
-pub(crate) fn webhook_endpoints_list() -> Sheet {
-    Sheet::new("List webhook endpoints", "Newest first.")
-        .lists::<EndpointView<'_>>("A page of endpoints.", id::<WebhookEndpointId>())
-        .refuses(&[422])
+pub(crate) fn webhook_endpoints_list() -> OperationDoc {
+    OperationDoc::new("List webhook endpoints", "Newest first.")
+        .list_response::<EndpointView<'_>>("A page of endpoints.", id::<WebhookEndpointId>())
+        .errors(&[422])
 }
 
-pub(crate) fn webhook_endpoints_retrieve() -> Sheet {
-    Sheet::new("Retrieve a webhook endpoint", "Without its secret.")
-        .of_one::<WebhookEndpointId>()
-        .answers::<EndpointView<'_>>(200, "The endpoint.")
-        .refuses(&[404])
+pub(crate) fn webhook_endpoints_retrieve() -> OperationDoc {
+    OperationDoc::new("Retrieve a webhook endpoint", "The secret is not included.")
+        .path_id::<WebhookEndpointId>()
+        .response::<EndpointView<'_>>(200, "The endpoint.")
+        .errors(&[404])
 }
 
-pub(crate) fn webhook_endpoints_update() -> Sheet {
-    Sheet::new(
+pub(crate) fn webhook_endpoints_update() -> OperationDoc {
+    OperationDoc::new(
         "Update a webhook endpoint",
-        "Only what is sent changes. `enabledEvents` replaces the whole list; `[]` is every event. `status` disables it, \
-         or enables it again, whoever disabled it.",
+        "Only the fields that are sent change. `enabledEvents` replaces the whole list; `[]` means all event types. \
+         `status` disables the endpoint, or enables it again, even if it was not disabled by you.",
     )
-    .of_one::<WebhookEndpointId>()
-    .takes::<EndpointFields>("WebhookEndpointUpdate", &[], json!({"enabledEvents": [], "status": "enabled"}))
-    .answers::<EndpointView<'_>>(200, "The endpoint as it is now.")
-    .refuses(&[404, 422])
+    .path_id::<WebhookEndpointId>()
+    .request_body::<EndpointFields>("WebhookEndpointUpdate", &[], json!({"enabledEvents": [], "status": "enabled"}))
+    .response::<EndpointView<'_>>(200, "The updated endpoint.")
+    .errors(&[404, 422])
 }
 
-pub(crate) fn webhook_endpoints_delete() -> Sheet {
-    Sheet::new(
+pub(crate) fn webhook_endpoints_delete() -> OperationDoc {
+    OperationDoc::new(
         "Delete a webhook endpoint",
-        "No attempt begins after this is answered, which may take two seconds if attempts are under way. Its deliveries \
-         stay in the list.",
+        "No delivery attempt starts after the response, which can take two seconds while attempts are in progress. \
+         Past deliveries stay in the list.",
     )
-    .of_one::<WebhookEndpointId>()
-    .answers::<DeletedEndpointView>(200, "It is deleted.")
-    .refuses(&[404])
+    .path_id::<WebhookEndpointId>()
+    .response::<DeletedEndpointView>(200, "The endpoint is deleted.")
+    .errors(&[404])
 }
 
-pub(crate) fn webhook_endpoints_rotate_secret() -> Sheet {
-    Sheet::new(
+pub(crate) fn webhook_endpoints_rotate_secret() -> OperationDoc {
+    OperationDoc::new(
         "Rotate the secret of a webhook endpoint",
-        "Deliveries are signed with the new and with the former secret for 24 hours, and with the new one alone from then \
-         on. It takes no body.",
+        "For 24 hours deliveries are signed with both the new and the previous secret, then only with the new one. It \
+         takes no body.",
     )
-    .of_one::<WebhookEndpointId>()
-    .answers::<EndpointView<'_>>(200, "The endpoint, with its new secret.")
-    .refuses(&[404])
+    .path_id::<WebhookEndpointId>()
+    .response::<EndpointView<'_>>(200, "The endpoint, with its new secret.")
+    .errors(&[404])
 }
 
-pub(crate) fn webhook_deliveries_list() -> Sheet {
+pub(crate) fn webhook_deliveries_list() -> OperationDoc {
     let statuses = json!({"type": "string", "enum": DeliveryStatus::ALL.map(DeliveryStatus::name)});
-    let of_endpoint = "Of this endpoint alone, which may be a deleted one.";
-    Sheet::new("List webhook deliveries", "Newest first: one for each attempt, made or still to be made.")
-        .lists::<DeliveryView<'_>>("A page of deliveries.", id::<WebhookDeliveryId>())
+    let of_endpoint = "Only deliveries to this endpoint, which may be deleted.";
+    OperationDoc::new("List webhook deliveries", "Newest first: one for each attempt, past or scheduled.")
+        .list_response::<DeliveryView<'_>>("A page of deliveries.", id::<WebhookDeliveryId>())
         .parameter("query", "endpointId", false, of_endpoint, id::<WebhookEndpointId>())
-        .parameter("query", "status", false, "In this status alone.", statuses)
-        .refuses(&[404, 422])
+        .parameter("query", "status", false, "Only deliveries in this status.", statuses)
+        .errors(&[404, 422])
 }
 
-pub(crate) fn webhook_deliveries_retrieve() -> Sheet {
-    Sheet::new("Retrieve a webhook delivery", "With what was sent and what was answered.")
-        .of_one::<WebhookDeliveryId>()
-        .answers::<DeliveryView<'_>>(200, "The delivery.")
-        .refuses(&[404])
+pub(crate) fn webhook_deliveries_retrieve() -> OperationDoc {
+    OperationDoc::new("Retrieve a webhook delivery", "Includes the request that was sent and the response to it.")
+        .path_id::<WebhookDeliveryId>()
+        .response::<DeliveryView<'_>>(200, "The delivery.")
+        .errors(&[404])
 }
 
-pub(crate) fn webhook_deliveries_replay() -> Sheet {
-    Sheet::new(
+pub(crate) fn webhook_deliveries_replay() -> OperationDoc {
+    OperationDoc::new(
         "Replay a webhook delivery",
-        "Sends the same bytes to the same endpoint once more, at once and without retries, under the same `webhook-id` and \
-         a fresh signature. It takes no body.",
+        "Sends the same payload to the same endpoint once more, immediately and without retries, with the same \
+         `webhook-id` and a new signature. It takes no body.",
     )
-    .of_one::<WebhookDeliveryId>()
-    .answers::<DeliveryView<'_>>(200, "The new delivery.")
-    .refuses(&[404, 409])
-    .followed_by(&["webhook_deliveries.retrieve"])
+    .path_id::<WebhookDeliveryId>()
+    .response::<DeliveryView<'_>>(200, "The new delivery.")
+    .errors(&[404, 409])
+    .links(&["webhook_deliveries.retrieve"])
 }
 
-pub(crate) fn addresses_create() -> Sheet {
-    Sheet::new("Create an address", "It is the default for nothing until it is made so.")
-        .once()
-        .takes::<AddressFields>(
+pub(crate) fn addresses_create() -> OperationDoc {
+    OperationDoc::new("Create an address", "A new address is not a default address.")
+        .idempotent()
+        .request_body::<AddressFields>(
             "AddressCreate",
             &["customerId", "line1", "country"],
             json!({
@@ -317,98 +317,101 @@ pub(crate) fn addresses_create() -> Sheet {
                 "line1": "12 St James's Square", "city": "London", "postalCode": "SW1Y 4LB", "country": "GB",
             }),
         )
-        .answers::<AddressView<'_>>(201, "The address.")
-        .refuses(&[404, 422])
-        .followed_by(&["addresses.retrieve", "addresses.update", "addresses.default"])
+        .response::<AddressView<'_>>(201, "The address.")
+        .errors(&[404, 422])
+        .links(&["addresses.retrieve", "addresses.update", "addresses.default"])
 }
 
-pub(crate) fn addresses_list() -> Sheet {
-    Sheet::new("List a customer's addresses", "Newest first.")
-        .parameter("query", "customerId", true, "Whose addresses.", id::<CustomerId>())
-        .lists::<AddressView<'_>>("A page of addresses.", id::<AddressId>())
-        .refuses(&[404, 422])
+pub(crate) fn addresses_list() -> OperationDoc {
+    OperationDoc::new("List a customer's addresses", "Newest first.")
+        .parameter("query", "customerId", true, "The customer.", id::<CustomerId>())
+        .list_response::<AddressView<'_>>("A page of addresses.", id::<AddressId>())
+        .errors(&[404, 422])
 }
 
-pub(crate) fn addresses_retrieve() -> Sheet {
-    Sheet::new("Retrieve an address", "With whether it is the customer's default.")
-        .of_one::<AddressId>()
-        .answers::<AddressView<'_>>(200, "The address.")
-        .refuses(&[404])
+pub(crate) fn addresses_retrieve() -> OperationDoc {
+    OperationDoc::new("Retrieve an address", "Includes whether it is a default address of the customer.")
+        .path_id::<AddressId>()
+        .response::<AddressView<'_>>(200, "The address.")
+        .errors(&[404])
 }
 
-pub(crate) fn addresses_update() -> Sheet {
-    Sheet::new(
+pub(crate) fn addresses_update() -> OperationDoc {
+    OperationDoc::new(
         "Update an address",
-        "Only what is sent changes. A field cannot be cleared, only replaced, and `customerId` cannot be changed.",
+        "Only the fields that are sent change. A field can be replaced but not cleared, and `customerId` cannot \
+         change.",
     )
-    .of_one::<AddressId>()
-    .takes::<AddressFields>("AddressUpdate", &[], json!({"line2": "2nd floor"}))
-    .answers::<AddressView<'_>>(200, "The address as it is now.")
-    .refuses(&[404, 422])
+    .path_id::<AddressId>()
+    .request_body::<AddressFields>("AddressUpdate", &[], json!({"line2": "2nd floor"}))
+    .response::<AddressView<'_>>(200, "The updated address.")
+    .errors(&[404, 422])
 }
 
-pub(crate) fn addresses_default() -> Sheet {
-    Sheet::new(
+pub(crate) fn addresses_default() -> OperationDoc {
+    OperationDoc::new(
         "Make an address a default",
-        "A customer has one default billing and one default shipping address; they may be the same. The one that was \
-         is none from the same moment on.",
+        "A customer has one default billing and one default shipping address, which may be the same. This address \
+         replaces the previous default.",
     )
-    .of_one::<AddressId>()
-    .takes::<RoleField>("AddressDefault", &["type"], json!({"type": "billing"}))
-    .answers::<AddressView<'_>>(200, "The address, now the default.")
-    .refuses(&[404, 422])
+    .path_id::<AddressId>()
+    .request_body::<RoleField>("AddressDefault", &["type"], json!({"type": "billing"}))
+    .response::<AddressView<'_>>(200, "The address, now the default.")
+    .errors(&[404, 422])
 }
 
-pub(crate) fn plans_create() -> Sheet {
-    Sheet::new(
+pub(crate) fn plans_create() -> OperationDoc {
+    OperationDoc::new(
         "Create a plan",
-        "There is one plan for each `amount`, `currency`, `interval` and `intervalCount`. If it is there already it is \
-         answered as it is, though its `name` may be another than the one sent.",
+        "There is one plan for each combination of `amount`, `currency`, `interval` and `intervalCount`. If it already \
+         exists, it is returned unchanged, even if its `name` differs.",
     )
-    .once()
-    .takes::<PlanFields>(
+    .idempotent()
+    .request_body::<PlanFields>(
         "PlanCreate",
         &["name", "amount", "currency", "interval"],
         json!({"name": "Gold", "amount": 2900, "currency": "USD", "interval": "month"}),
     )
-    .answers::<PlanView<'_>>(201, "The plan, made now.")
-    .or(200, "The plan that was there.")
-    .refuses(&[422])
-    .followed_by(&["plans.retrieve"])
+    .response::<PlanView<'_>>(201, "The new plan.")
+    .or_status(200, "The existing plan.")
+    .errors(&[422])
+    .links(&["plans.retrieve"])
 }
 
-pub(crate) fn plans_list() -> Sheet {
-    Sheet::new("List plans", "Newest first.").lists::<PlanView<'_>>("A page of plans.", id::<PlanId>()).refuses(&[422])
+pub(crate) fn plans_list() -> OperationDoc {
+    OperationDoc::new("List plans", "Newest first.")
+        .list_response::<PlanView<'_>>("A page of plans.", id::<PlanId>())
+        .errors(&[422])
 }
 
-pub(crate) fn plans_retrieve() -> Sheet {
-    Sheet::new("Retrieve a plan", "A plan never changes.")
-        .of_one::<PlanId>()
-        .answers::<PlanView<'_>>(200, "The plan.")
-        .refuses(&[404])
+pub(crate) fn plans_retrieve() -> OperationDoc {
+    OperationDoc::new("Retrieve a plan", "A plan never changes.")
+        .path_id::<PlanId>()
+        .response::<PlanView<'_>>(200, "The plan.")
+        .errors(&[404])
 }
 
-pub(crate) fn checkout_sessions_create() -> Sheet {
-    Sheet::new(
+pub(crate) fn checkout_sessions_create() -> OperationDoc {
+    OperationDoc::new(
         "Start a checkout session",
-        "From a page whose origin is on the account's allow-list. The origin is looked at before anything else.",
+        "From a page whose origin is on the account's allow-list. The origin is checked first.",
     )
     .parameter("header", "Origin", true, "Set by the browser.", json!({"type": "string"}))
-    .takes::<SessionFields>("CheckoutSessionCreate", &[], json!({"intent": "one_time"}))
-    .answers::<SessionView<'_>>(201, "The session.")
-    .refuses(&[422])
+    .request_body::<SessionFields>("CheckoutSessionCreate", &[], json!({"intent": "one_time"}))
+    .response::<SessionView<'_>>(201, "The session.")
+    .errors(&[422])
 }
 
-pub(crate) fn tokens_create() -> Sheet {
-    Sheet::new(
+pub(crate) fn tokens_create() -> OperationDoc {
+    OperationDoc::new(
         "Exchange a session for a payment token",
-        "Once for each session, with what the card field got from the provider.",
+        "Once per session, with the token that the card field received from the provider.",
     )
-    .takes::<ExchangeFields>(
+    .request_body::<ExchangeFields>(
         "TokenCreate",
         &["sessionId", "upstreamToken"],
         json!({"sessionId": "cs_4f1d0c9b8a7e6d5c4b3a29180716253443526170", "upstreamToken": "tok_ok"}),
     )
-    .answers::<TokenView<'_>>(201, "The token.")
-    .refuses(&[404, 409, 422])
+    .response::<TokenView<'_>>(201, "The token.")
+    .errors(&[404, 409, 422])
 }

@@ -1,4 +1,4 @@
-//! The document as a page: rendered here, whole, so that it needs no script and nobody else's server.
+//! Renders the OpenAPI document as one HTML page that needs no script and no third-party server.
 
 use std::fmt::Write as _;
 
@@ -8,19 +8,18 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use super::errors;
 use super::fields::{escape, inline, prose, rows};
-use super::refusals;
-use crate::answer::anchor;
+use crate::error::anchor;
 
 const STYLE: &str = include_str!("page.css");
 
-/// The page, and what a browser may load for it: the one style within, and nothing else.
+/// The page and its Content-Security-Policy, which allows only the inline style.
 pub(super) struct Page {
     pub(super) html: String,
     pub(super) policy: HeaderValue,
 }
 
-/// Renders the document.
 pub(super) fn render(document: &Value) -> Page {
     let hash = STANDARD.encode(Sha256::digest(STYLE));
     let policy = format!(
@@ -33,17 +32,17 @@ pub(super) fn render(document: &Value) -> Page {
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title} API</title>\n\
          <style>{STYLE}</style>\n{nav}\n<main>\n<h1>{title} API</h1>\n\
-         <p class=\"quiet\">Version {version} at <code>{server}</code>. For programs: \
-         <a href=\"/openapi.json\">openapi.json</a> (OpenAPI 3.1).</p>\n{about}\n{keys}\n{chapters}\n{errors}\n{schemas}\n\
+         <p class=\"muted\">Version {version} at <code>{server}</code>. Machine-readable: \
+         <a href=\"/openapi.json\">openapi.json</a> (OpenAPI 3.1).</p>\n{about}\n{keys}\n{sections}\n{errors}\n{schemas}\n\
          </main>\n</html>\n",
         nav = nav(document),
         about = prose(text(&info["description"])),
         keys = keys(document),
-        chapters = chapters(document),
+        sections = sections(document),
         errors = errors(document),
         schemas = schemas(document),
     );
-    let policy = HeaderValue::try_from(policy).expect("base64 and words are a header's characters");
+    let policy = HeaderValue::try_from(policy).expect("base64 and keywords are valid in a header");
     Page { html, policy }
 }
 
@@ -55,7 +54,7 @@ fn entries(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
     value.as_object().into_iter().flatten().map(|(key, value)| (key.as_str(), value))
 }
 
-/// Every operation: its method, its path, and what is said of it.
+/// Every operation: method, path and operation object.
 fn operations(document: &Value) -> Vec<(&str, &str, &Value)> {
     let of_path = |(path, methods)| entries(methods).map(move |(method, operation)| (method, path, operation));
     entries(&document["paths"]).flat_map(of_path).collect()
@@ -79,34 +78,34 @@ fn nav(document: &Value) -> String {
         }
         html.push_str("</ul>\n");
     }
-    html + "<strong>Everywhere</strong>\n<a href=\"#errors\">Errors</a>\n<a href=\"#schemas\">Objects and bodies</a>\n</nav>"
+    html + "<strong>General</strong>\n<a href=\"#errors\">Errors</a>\n<a href=\"#schemas\">Objects and bodies</a>\n</nav>"
 }
 
 fn keys(document: &Value) -> String {
     let schemes = entries(&document["components"]["securitySchemes"]);
     let descriptions: String = schemes.map(|(_, scheme)| prose(text(&scheme["description"]))).collect();
     format!(
-        "<h2 id=\"keys\">Keys</h2>\n<p>Send one with every request: <code>Authorization: Bearer …</code></p>\n{descriptions}"
+        "<h2 id=\"keys\">Keys</h2>\n<p>Send a key with every request: <code>Authorization: Bearer …</code></p>\n{descriptions}"
     )
 }
 
-fn chapters(document: &Value) -> String {
-    let chapter = |tag| {
+fn sections(document: &Value) -> String {
+    let section = |tag| {
         let operations: String = of_tag(document, tag)
             .into_iter()
             .map(|(method, path, operation)| article(document, method, path, operation))
             .collect();
         format!("<h2>{}</h2>\n{operations}", escape(text(&tag["name"])))
     };
-    tags(document).map(chapter).collect()
+    tags(document).map(section).collect()
 }
 
 fn article(document: &Value, method: &str, path: &str, operation: &Value) -> String {
     let id = text(&operation["operationId"]);
     let mut html = format!(
         "<article id=\"{id}\">\n<h3><a href=\"#{id}\">{}</a></h3>\n\
-         <p class=\"where\"><span class=\"{method}\">{method}</span> <code>{path}</code> \
-         <span class=\"quiet\">{id}</span></p>\n{}",
+         <p class=\"endpoint\"><span class=\"{method}\">{method}</span> <code>{path}</code> \
+         <span class=\"muted\">{id}</span></p>\n{}",
         escape(text(&operation["summary"])),
         prose(text(&operation["description"])),
     );
@@ -117,7 +116,7 @@ fn article(document: &Value, method: &str, path: &str, operation: &Value) -> Str
             let required = if parameter["required"] == true { ", required" } else { "" };
             let _ = writeln!(
                 html,
-                "<tr><th><code>{name}</code><br><span class=\"quiet\">{place}{required}</span><td>{}",
+                "<tr><th><code>{name}</code><br><span class=\"muted\">{place}{required}</span><td>{}",
                 super::fields::field(parameter, &parameter["schema"])
             );
         }
@@ -130,8 +129,8 @@ fn article(document: &Value, method: &str, path: &str, operation: &Value) -> Str
     }
     let _ = write!(
         html,
-        "<h4>Answers</h4>\n<div class=\"scroll\"><table>\n{}</table></div>\n</article>\n",
-        answers(document, operation)
+        "<h4>Responses</h4>\n<div class=\"scroll\"><table>\n{}</table></div>\n</article>\n",
+        responses(document, operation)
     );
     html
 }
@@ -148,21 +147,21 @@ fn resolve<'a>(document: &'a Value, schema: &'a Value) -> Option<&'a Value> {
     }
 }
 
-fn answers(document: &Value, operation: &Value) -> String {
+fn responses(document: &Value, operation: &Value) -> String {
     let row = |(status, response): (&str, &Value)| {
-        let Some(whole) = resolve(document, response) else { return String::new() };
-        let description = inline(text(&whole["description"]));
-        let schema = &whole["content"]["application/json"]["schema"];
-        let says = match schema.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next()) {
+        let Some(resolved) = resolve(document, response) else { return String::new() };
+        let description = inline(text(&resolved["description"]));
+        let schema = &resolved["content"]["application/json"]["schema"];
+        let content = match schema.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next()) {
             Some(name) => format!("<a href=\"#schema-{name}\">{name}</a>"),
             None => codes(schema).iter().map(|code| format!("<code>{code}</code> ")).collect(),
         };
-        format!("<tr><th>{status}<td>{says} {description}\n")
+        format!("<tr><th>{status}<td>{content} {description}\n")
     };
     entries(&operation["responses"]).map(row).collect()
 }
 
-/// The codes that an error may have with one status.
+/// The error codes of a response.
 fn codes(schema: &Value) -> Vec<&str> {
     let codes = &schema["allOf"][1]["properties"]["error"]["properties"]["code"]["enum"];
     codes.as_array().into_iter().flatten().map(text).collect()
@@ -173,11 +172,11 @@ fn errors(document: &Value) -> String {
     let mut html = format!("<h2 id=\"errors\">Errors</h2>\n<pre>{shape}</pre>\n");
     html.push_str(&resolve(document, &document["components"]["schemas"]["ErrorDetail"]).map(rows).unwrap_or_default());
     html.push_str("<div class=\"scroll\"><table>\n");
-    for (code, statuses, description) in refusals::explained() {
+    for (code, statuses, description) in errors::explained() {
         let statuses = statuses.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
         let _ = writeln!(
             html,
-            "<tr id=\"{id}\"><th><a href=\"#{id}\"><code>{code}</code></a><br><span class=\"quiet\">{statuses}</span><td>{}",
+            "<tr id=\"{id}\"><th><a href=\"#{id}\"><code>{code}</code></a><br><span class=\"muted\">{statuses}</span><td>{}",
             prose(description),
             id = anchor(code),
         );
@@ -205,7 +204,7 @@ mod tests {
     use crate::routes::endpoints;
 
     #[test]
-    fn the_page_has_every_operation_and_nothing_from_elsewhere() {
+    fn the_page_has_every_operation_and_loads_nothing() {
         let document = super::super::document(&mut endpoints(), "https://pay.example/<x>");
         let page = render(&document);
         for (_, path, operation) in operations(&document) {

@@ -1,7 +1,6 @@
-//! The way to a challenge of 3-D Secure, and the way back. Merchants and cardholders are told this address, and not the
-//! provider's.
+//! Redirects to a 3-D Secure challenge and back. Merchants and cardholders see this URL instead of the provider's.
 //!
-//! What the way back brings in its query is anybody's word and is not read. The provider is asked, and the browser goes on.
+//! The query of the return URL is untrusted and not read: the provider is queried for the outcome.
 
 use std::time::Duration;
 
@@ -11,92 +10,91 @@ use axum::http::header::{LOCATION, REFRESH};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use common::flows::{self, Challenge, ChallengedFrom, PageKind};
+use common::flows::{self, Challenge, PageKind, ReturnTo};
 use common::payments::{self, Payment, Status};
 use common::queues;
 use queue::Wake;
 use tokio::time::{Instant, sleep};
 use url::Url;
 
+use super::error_page::ErrorPage;
 use super::html::{Text, page};
-use super::problem::Problem;
-use super::{LOOK_AGAIN, PAYMENT, Path, token};
+use super::{PAYMENT, Path, REFRESH_SECONDS, token};
 use crate::app::App;
-use crate::envelope::RequestId;
+use crate::request_context::RequestId;
 
-/// How long whoever comes back waits for what the provider says.
-const PATIENCE: Duration = Duration::from_secs(5);
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long a returning browser waits for the outcome.
+const TIMEOUT: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The two routes, below the layers of all pages.
 pub(super) fn router() -> Router<App> {
     Router::new()
-        .route("/pay/a/{token}", get(async |State(app): State<App>, path: Path| go_on(&app, &token(path)?).await))
+        .route("/pay/a/{token}", get(async |State(app): State<App>, path: Path| start(&app, &token(path)?).await))
         .route(
             "/pay/a/{token}/return",
-            get(async |State(app): State<App>, id: RequestId, path: Path| come_back(&app, &token(path)?, id).await),
+            get(async |State(app): State<App>, id: RequestId, path: Path| finish(&app, &token(path)?, id).await),
         )
 }
 
-/// To the provider, while the question stands.
-async fn go_on(app: &App, token: &str) -> Result<Response, Problem> {
+/// Redirects to the provider while the challenge is open.
+async fn start(app: &App, token: &str) -> Result<Response, ErrorPage> {
     let challenge = flows::challenge(&app.db, token).await?;
     match (&challenge.payment.challenge_url, challenge.payment.status) {
-        (Some(url), Status::RequiresAction) => Ok(to(url)),
-        _ => Ok(back(&challenge)),
+        (Some(url), Status::RequiresAction) => Ok(redirect(url)),
+        _ => Ok(redirect_back(&challenge)),
     }
 }
 
-/// From the provider, or from anywhere.
-async fn come_back(app: &App, token: &str, RequestId(request_id): RequestId) -> Result<Response, Problem> {
+/// Handles the return from the provider; anyone can open this URL.
+async fn finish(app: &App, token: &str, RequestId(request_id): RequestId) -> Result<Response, ErrorPage> {
     let mut challenge = flows::challenge(&app.db, token).await?;
     if challenge.payment.status == Status::RequiresAction {
         let request_id = Some(request_id.to_string());
         app.push(queues::MONEY, Wake { id: challenge.operation.uuid(), request_id });
         challenge.payment = outcome(app, challenge.payment).await;
     }
-    Ok(back(&challenge))
+    Ok(redirect_back(&challenge))
 }
 
-/// The payment once it has an outcome, or as it stands when patience ends.
+/// Waits for the outcome; returns the payment, still `requires_action` at the timeout.
 async fn outcome(app: &App, mut payment: Payment) -> Payment {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while payment.status == Status::RequiresAction && Instant::now() < end {
-        sleep(LOOK_EVERY).await;
+        sleep(POLL_INTERVAL).await;
         match payments::retrieve(&app.db, payment.account_id, payment.id).await {
             Ok(read) => payment = read,
-            Err(error) => tracing::warn!(%error, payment = %payment.id, "the payment could not be read; waiting on"),
+            Err(error) => tracing::warn!(%error, payment = %payment.id, "the payment could not be read; retrying"),
         }
     }
     payment
 }
 
-/// Where the cardholder came from.
-fn back(challenge: &Challenge) -> Response {
+/// Sends the cardholder back to where the payment was started.
+fn redirect_back(challenge: &Challenge) -> Response {
     let payment = &challenge.payment;
-    match &challenge.from {
-        // Relative to /pay/a/{token} it would not hold for /pay/a/{token}/return, so it is from the root.
-        ChallengedFrom::Page(PageKind::Invoice, token) => to(&format!("/pay/i/{token}?{PAYMENT}={}", payment.id)),
-        ChallengedFrom::Page(PageKind::Link, token) => to(&format!("/pay/l/{token}?{PAYMENT}={}", payment.id)),
-        ChallengedFrom::Merchant(url) => match Url::parse(url) {
+    match &challenge.return_to {
+        // Absolute: the two routes, /pay/a/{token} and /pay/a/{token}/return, would need different relative paths.
+        ReturnTo::Page(PageKind::Invoice, token) => redirect(&format!("/pay/i/{token}?{PAYMENT}={}", payment.id)),
+        ReturnTo::Page(PageKind::Link, token) => redirect(&format!("/pay/l/{token}?{PAYMENT}={}", payment.id)),
+        ReturnTo::Merchant(url) => match Url::parse(url) {
             Ok(mut url) => {
                 url.query_pairs_mut().append_pair("paymentId", &payment.id.to_string());
-                to(url.as_str())
+                redirect(url.as_str())
             }
-            Err(_) => stand(payment),
+            Err(_) => status_page(payment),
         },
-        ChallengedFrom::Nowhere => stand(payment),
+        ReturnTo::Unspecified => status_page(payment),
     }
 }
 
-/// Nobody has told where to go, so the page says how it stands.
-fn stand(payment: &Payment) -> Response {
-    let (title, says) = match payment.status {
+/// The page for a payment without a return URL.
+fn status_page(payment: &Payment) -> Response {
+    let (title, message) = match payment.status {
         Status::Processing | Status::RequiresAction => {
-            ("One moment, please", "Your bank has not confirmed the payment yet. This page looks again by itself.")
+            ("One moment, please", "Your bank has not confirmed the payment yet. This page updates automatically.")
         }
-        Status::Declined => ("The payment was declined", "Nothing was charged. You may close this page."),
-        Status::Failed => ("The payment could not be made", "Nothing was charged. You may close this page."),
+        Status::Declined => ("The payment was declined", "Nothing was charged. You can close this page."),
+        Status::Failed => ("The payment could not be made", "Nothing was charged. You can close this page."),
         Status::Authorized
         | Status::PartiallyAuthorized
         | Status::PendingSettlement
@@ -104,20 +102,20 @@ fn stand(payment: &Payment) -> Response {
         | Status::PartiallyRefunded
         | Status::Refunded
         | Status::Cancelled
-        | Status::Expired => ("Thank you", "Your bank has confirmed the payment. You may close this page."),
+        | Status::Expired => ("Thank you", "Your bank has confirmed the payment. You can close this page."),
     };
-    let body = format!("<section role=\"status\">\n<h1>{title}</h1>\n<p>{says}</p>\n</section>\n");
+    let body = format!("<section role=\"status\">\n<h1>{title}</h1>\n<p>{message}</p>\n</section>\n");
     let mut response = page(StatusCode::OK, Text(title), &body);
     if payment.status.is_under_way() {
-        response.headers_mut().insert(REFRESH, HeaderValue::from_static(LOOK_AGAIN));
+        response.headers_mut().insert(REFRESH, HeaderValue::from_static(REFRESH_SECONDS));
     }
     response
 }
 
-/// An address that was checked when it came to us; one that is no header after all is not gone to.
-fn to(place: &str) -> Response {
-    match HeaderValue::try_from(place) {
-        Ok(place) => (StatusCode::SEE_OTHER, [(LOCATION, place)]).into_response(),
+/// The URL was validated when it was stored; one that is not a valid header value gets a 404.
+fn redirect(url: &str) -> Response {
+    match HeaderValue::try_from(url) {
+        Ok(location) => (StatusCode::SEE_OTHER, [(LOCATION, location)]).into_response(),
         Err(_) => StatusCode::NOT_FOUND.into_response(),
     }
 }
@@ -130,13 +128,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_address_adds_a_header() {
-        check(prop_oneof![mutated("https://shop.example/thanks?a=1"), texts()], |place| {
-            let response = to(&place);
+    fn redirect_urls_cannot_inject_headers() {
+        check(prop_oneof![mutated("https://shop.example/thanks?a=1"), texts()], |url| {
+            let response = redirect(&url);
             match response.headers().get(LOCATION) {
                 Some(location) => {
-                    assert_eq!((response.status(), location.as_bytes()), (StatusCode::SEE_OTHER, place.as_bytes()));
-                    assert!(!place.contains(['\r', '\n', '\0']), "{place:?}");
+                    assert_eq!((response.status(), location.as_bytes()), (StatusCode::SEE_OTHER, url.as_bytes()));
+                    assert!(!url.contains(['\r', '\n', '\0']), "{url:?}");
                 }
                 None => assert_eq!(response.status(), StatusCode::NOT_FOUND),
             }

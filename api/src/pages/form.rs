@@ -1,21 +1,21 @@
-//! What a form sends. Only the fields that we ask for are looked at; nothing else of it is kept or logged.
+//! Posted forms. Only the requested fields are read; the rest is neither stored nor logged.
 
 use axum::body::Bytes;
 use axum::extract::Request;
 use axum::http::header::CONTENT_TYPE;
 use common::error::Error;
 
-use crate::again::body_of;
-use crate::answer::Refusal;
+use crate::error::ApiError;
+use crate::retry::read_body;
 
-/// Bytes of a form at most.
+/// In bytes.
 const MAX_FORM: usize = 8 * 1024;
 
 /// Reads the body of a form.
 ///
 /// # Errors
-/// 422 for what is no form; 413 for one over the limit; 408 for one that takes too long.
-pub(super) async fn read(request: Request) -> Result<Bytes, Refusal> {
+/// 422 if it is not a form, 413 over the limit, 408 after a timeout.
+pub(super) async fn read(request: Request) -> Result<Bytes, ApiError> {
     let content_type = request.headers().get(CONTENT_TYPE).map(|value| value.as_bytes());
     let essence = content_type.and_then(|value| value.split(|b| *b == b';').next()).unwrap_or_default().trim_ascii();
     if !essence.eq_ignore_ascii_case(b"application/x-www-form-urlencoded") {
@@ -23,10 +23,10 @@ pub(super) async fn read(request: Request) -> Result<Bytes, Refusal> {
         return Err(Error::invalid("Content-Type", message).into());
     }
     let (parts, body) = request.into_parts();
-    body_of(&parts.extensions, body, MAX_FORM).await
+    read_body(&parts.extensions, body, MAX_FORM).await
 }
 
-/// The value of a field, or of a parameter; of a repeated one, the first.
+/// The first value of a form field or query parameter.
 pub(super) fn value(encoded: &[u8], name: &str) -> Option<String> {
     url::form_urlencoded::parse(encoded).find(|(field, _)| field == name).map(|(_, value)| value.into_owned())
 }
@@ -38,7 +38,7 @@ mod tests {
     use testkit::fuzz::{check, mutated_bytes, noise, texts};
 
     #[test]
-    fn a_field_is_found_by_its_name_alone() {
+    fn a_field_is_found_by_its_exact_name() {
         let sent = b"number=4242424242424242&token=tok_ok%21+x&token=second&=&&x";
         assert_eq!(value(sent, "token").as_deref(), Some("tok_ok! x"));
         assert_eq!(value(sent, "other"), None);
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn any_form_is_read_and_every_value_comes_as_it_was_entered() {
+    fn values_are_returned_as_entered() {
         check(prop_oneof![mutated_bytes("token=tok_ok&amount=1250&tip=1"), noise()], |sent| {
             let token = value(&sent, "token");
             assert!(token.is_none_or(|token| token.len() <= 3 * sent.len()));

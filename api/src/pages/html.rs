@@ -1,4 +1,4 @@
-//! What every page is made of: text that is always escaped, the frame, and what a browser may do with it.
+//! Building blocks of pages: escaped text, the document, and the security headers.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -14,17 +14,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use crate::elements::{INPUTS_STYLE, PAY, Script, Taker};
+use crate::elements::{CardFieldConfig, INPUTS_STYLE, PAY, Script};
 
-/// The header of what all of this is.
 pub(crate) const HTML: [(HeaderName, &str); 1] = [(CONTENT_TYPE, "text/html; charset=utf-8")];
 
 static STYLE: LazyLock<Style> = LazyLock::new(|| Style::new(&[include_str!("page.css"), INPUTS_STYLE]));
 
-/// The one style within, a form that posts to us, and nothing else: no script, no frame around it, nobody else's server.
+/// Allows the inline style and a form that posts to this service; no script, no framing, no other server.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| policy(None));
 
-/// A style that stands within its page, and that the page's policy knows by its hash.
+/// An inline style, which the Content-Security-Policy allows by its hash.
 pub(crate) struct Style {
     text: String,
     hash: String,
@@ -37,28 +36,30 @@ impl Style {
         Self { text, hash }
     }
 
-    /// What a policy calls it.
+    /// The source expression for `style-src`.
     pub(crate) fn source(&self) -> String {
         format!("'sha256-{}'", self.hash)
     }
 }
 
-/// With a taker of cards: our script too, and the server that it gives the card to. That may also ask the cardholder, and a
-/// browser that follows a form there wants to be told so.
-fn policy(taker: Option<&Taker>) -> HeaderValue {
-    let other = taker.and_then(Taker::origin).map(|origin| format!(" {origin}")).unwrap_or_default();
-    let script = match taker {
-        Some(_) => format!("script-src 'self'; connect-src 'self'{other}; "),
+/// With a `card_field_config`, also allows the script and the server that it sends the card to. The challenge is on
+/// that server too, and browsers apply `form-action` to the redirect after a form post.
+fn policy(card_field_config: Option<&CardFieldConfig>) -> HeaderValue {
+    let gateway =
+        card_field_config.and_then(CardFieldConfig::origin).map(|origin| format!(" {origin}")).unwrap_or_default();
+    let script = match card_field_config {
+        Some(_) => format!("script-src 'self'; connect-src 'self'{gateway}; "),
         None => String::new(),
     };
     let policy = format!(
-        "default-src 'none'; style-src {}; {script}form-action 'self'{other}; base-uri 'none'; frame-ancestors 'none'",
+        "default-src 'none'; style-src {}; {script}form-action 'self'{gateway}; base-uri 'none'; \
+         frame-ancestors 'none'",
         STYLE.source()
     );
-    HeaderValue::try_from(policy).expect("base64, words and a URL's origin are a header's characters")
+    HeaderValue::try_from(policy).expect("base64, keywords and a URL's origin are valid in a header")
 }
 
-/// Text as a merchant or anyone else wrote it. It is escaped wherever it is printed.
+/// Untrusted text; escaped when displayed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Text<'a>(pub(crate) &'a str);
 
@@ -81,21 +82,22 @@ impl fmt::Display for Text<'_> {
     }
 }
 
-/// A text of the merchant's within a page. What it says of directions ends with it, so it turns no amount around.
+/// Text written by the merchant, isolated by `<bdi>` so that bidirectional characters in it cannot reorder an amount
+/// after it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Quoted<'a>(pub(super) &'a str);
+pub(super) struct MerchantText<'a>(pub(super) &'a str);
 
-impl fmt::Display for Quoted<'_> {
+impl fmt::Display for MerchantText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "<bdi>{}</bdi>", Text(self.0))
     }
 }
 
-/// A whole document, perhaps with a script of ours that is in this folder, relative to the page.
+/// A complete document. The script is relative to the page: its folder is given with it.
 pub(crate) fn document(title: Text<'_>, style: &Style, script: Option<(&Script, &str)>, body: &str) -> String {
     let script = script.map(|(script, folder)| {
-        let (address, integrity) = (script.address(folder), script.integrity());
-        format!("<script src=\"{}\" integrity=\"{integrity}\" defer></script>\n", Text(&address))
+        let (url, integrity) = (script.url(folder), script.integrity());
+        format!("<script src=\"{}\" integrity=\"{integrity}\" defer></script>\n", Text(&url))
     });
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
@@ -106,28 +108,32 @@ pub(crate) fn document(title: Text<'_>, style: &Style, script: Option<(&Script, 
     )
 }
 
-/// A whole page.
 pub(super) fn page(status: StatusCode, title: Text<'_>, body: &str) -> Response {
     (status, HTML, document(title, &STYLE, None, &format!("<main>\n{body}</main>\n"))).into_response()
 }
 
-/// A page on which a card can be entered.
-pub(super) fn card_page(status: StatusCode, title: Text<'_>, body: &str, taker: &Taker) -> Response {
+/// A page with a card form.
+pub(super) fn card_page(
+    status: StatusCode,
+    title: Text<'_>,
+    body: &str,
+    card_field_config: &CardFieldConfig,
+) -> Response {
     let html = document(title, &STYLE, Some((&PAY, "../../elements/")), &format!("<main>\n{body}</main>\n"));
     let mut response = (status, HTML, html).into_response();
-    response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy(Some(taker)));
+    response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy(Some(card_field_config)));
     response
 }
 
-/// What goes with every page, whatever it is.
-pub(super) fn shield(headers: &mut HeaderMap) {
-    quiet(headers);
+/// The headers of every page.
+pub(super) fn set_page_headers(headers: &mut HeaderMap) {
+    set_private_headers(headers);
     headers.entry(CONTENT_SECURITY_POLICY).or_insert_with(|| POLICY.clone());
     headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
 }
 
-/// It is kept nowhere, found nowhere, and tells nobody where it was.
-pub(crate) fn quiet(headers: &mut HeaderMap) {
+/// Prevents caching, indexing and referrers: the URL is a secret.
+pub(crate) fn set_private_headers(headers: &mut HeaderMap) {
     for (name, value) in [
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "no-referrer"),
@@ -138,10 +144,10 @@ pub(crate) fn quiet(headers: &mut HeaderMap) {
     }
 }
 
-/// Where a request came from.
-pub(crate) fn address_of(request: &Request) -> IpAddr {
-    let from = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
-    from.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
+/// The client's IP address.
+pub(crate) fn client_address(request: &Request) -> IpAddr {
+    let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
+    address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
 }
 
 #[cfg(test)]
@@ -149,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_escaped_whatever_it_is() {
+    fn any_text_is_escaped() {
         for (text, escaped) in [
             ("", ""),
             ("é 漢", "é 漢"),
@@ -159,12 +165,12 @@ mod tests {
             ("<<>>", "&lt;&lt;&gt;&gt;"),
         ] {
             assert_eq!(Text(text).to_string(), escaped);
-            assert_eq!(Quoted(text).to_string(), format!("<bdi>{escaped}</bdi>"));
+            assert_eq!(MerchantText(text).to_string(), format!("<bdi>{escaped}</bdi>"));
         }
     }
 
     #[test]
-    fn the_style_is_ours_alone() {
+    fn the_style_loads_nothing() {
         for loaded in ["@import", "url(", "</", "\\"] {
             assert!(!STYLE.text.contains(loaded), "{loaded}");
         }

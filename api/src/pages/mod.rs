@@ -1,17 +1,17 @@
-//! Pages for cardholders, of invoices and of payment links (docs/billing.md, Payment pages). They are no operations of /v1:
-//! who opens one has no key, and the address is what lets them in. No cookie, no card number, and nobody else's script.
+//! Payment pages for cardholders, of invoices and payment links (docs/billing.md, Payment pages). They are not part of
+//! /v1: there is no key, and the secret URL grants access. No cookies, no card numbers, no third-party scripts.
 
 mod challenge;
+mod error_page;
 mod form;
 pub(crate) mod html;
+mod messages;
 mod pay_form;
 mod price;
-mod problem;
 mod receipt;
 mod reply;
-mod sum;
+mod totals;
 mod view;
-mod words;
 
 use axum::Router;
 use axum::extract::rejection::RawPathParamsRejection;
@@ -23,40 +23,40 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use common::egress::is_public;
 use common::error::Error;
-use common::flows::{self, Offer, PageAddress, PageKind, PageState, Paying};
+use common::flows::{self, PageAddress, PageKind, PageState, PayOutcome, PaySubmission};
 use common::id::PaymentId;
 use common::operations::Origin;
 use common::payments::Payment;
 use common::queues;
 use queue::Wake;
 
-use self::problem::Problem;
+use self::error_page::ErrorPage;
 use self::reply::{Reply, Sender};
-use self::view::Telling;
-use crate::again;
-use crate::answer::Refusal;
+use self::view::FormState;
 use crate::app::App;
-use crate::elements::Taker;
-use crate::envelope::RequestId;
+use crate::elements::CardFieldConfig;
+use crate::error::ApiError;
+use crate::request_context::RequestId;
+use crate::retry;
 use crate::waiting::{self, Waiting};
 
-/// After so many seconds a page that waits for an outcome looks again.
-const LOOK_AGAIN: &str = "3";
-/// And one on which something is to be pressed: seldom enough not to be in the way.
-const LOOK_SELDOM: &str = "15";
-/// Names, in the address, the payment that whoever reads the page has made.
+/// A page that waits for an outcome reloads after this many seconds.
+const REFRESH_SECONDS: &str = "3";
+/// For a page with a button to press, so that a reload rarely interrupts the reader.
+const SLOW_REFRESH_SECONDS: &str = "15";
+/// The query parameter with the id of the reader's own payment.
 const PAYMENT: &str = "payment";
 
 type Path = Result<RawPathParams, RawPathParamsRejection>;
 
-/// The routes. Whatever they answer is a page that a browser may keep nowhere, frame nowhere, and fetch nothing for.
+/// The routes. Responses must not be cached or framed, and load nothing from other servers.
 pub(crate) fn router(app: &App) -> Router<App> {
     Router::new()
         .route("/pay/i/{token}", page_of(PageKind::Invoice))
         .route("/pay/l/{token}", page_of(PageKind::Link))
         .merge(challenge::router())
-        .layer(from_fn(again::run))
-        .layer(from_fn_with_state(app.clone(), let_in))
+        .layer(from_fn(retry::run))
+        .layer(from_fn_with_state(app.clone(), limit_by_address))
 }
 
 fn page_of(kind: PageKind) -> axum::routing::MethodRouter<App> {
@@ -65,120 +65,121 @@ fn page_of(kind: PageKind) -> axum::routing::MethodRouter<App> {
     let pay = async move |State(app): State<App>, id: RequestId, path: Path, request: Request| {
         pay(&app, kind, &token(path)?, id, request).await
     };
-    get(show).post(pay).fallback(async || Problem::from(Refusal::wrong_method()))
+    get(show).post(pay).fallback(async || ErrorPage::from(ApiError::method_not_allowed()))
 }
 
-/// Strangers are counted by their address, and a page is shielded whatever is on it.
-async fn let_in(State(app): State<App>, request: Request, next: Next) -> Response {
-    let verdict = app.limits.take_page(html::address_of(&request)).await;
-    let mut response = if verdict.allowed() {
+/// Applies the rate limit of the client address, and adds the page headers to every response.
+async fn limit_by_address(State(app): State<App>, request: Request, next: Next) -> Response {
+    let decision = app.limits.acquire_page(html::client_address(&request)).await;
+    let mut response = if decision.allowed() {
         next.run(request).await
     } else {
-        Problem::from(Refusal::too_many(verdict)).into_response()
+        ErrorPage::from(ApiError::rate_limited(decision)).into_response()
     };
-    html::shield(response.headers_mut());
+    html::set_page_headers(response.headers_mut());
     response
 }
 
-/// What the address ends with. Bytes that are no text name nothing.
-fn token(path: Path) -> Result<String, Problem> {
-    let path = path.map_err(|_| Refusal::no_route())?;
+/// The token in the path. Invalid UTF-8 is a 404.
+fn token(path: Path) -> Result<String, ErrorPage> {
+    let path = path.map_err(|_| ApiError::no_route())?;
     let token = path.iter().find(|(name, _)| *name == "token").map(|(_, value)| value);
-    token.filter(|token| !token.contains('\0')).map(str::to_owned).ok_or_else(|| Refusal::no_route().into())
+    token.filter(|token| !token.contains('\0')).map(str::to_owned).ok_or_else(|| ApiError::no_route().into())
 }
 
-async fn show(app: &App, kind: PageKind, token: &str, RawQuery(query): RawQuery) -> Result<Response, Problem> {
+async fn show(app: &App, kind: PageKind, token: &str, RawQuery(query): RawQuery) -> Result<Response, ErrorPage> {
     let query = query.unwrap_or_default();
-    let named = form::value(query.as_bytes(), PAYMENT).and_then(|id| id.parse().ok());
-    let telling = Telling { remark: None, tips: false };
-    shown(app, PageAddress { kind, token }, named, StatusCode::OK, telling).await
+    let payment = form::value(query.as_bytes(), PAYMENT).and_then(|id| id.parse().ok());
+    let form = FormState { message: None, tip_selected: false };
+    render(app, PageAddress { kind, token }, payment, StatusCode::OK, form).await
 }
 
-/// The page as it stands, with something to say about what was just sent.
-async fn shown(
+/// Renders the page in its current state.
+async fn render(
     app: &App,
     address: PageAddress<'_>,
     payment: Option<PaymentId>,
     status: StatusCode,
-    telling: Telling<'_>,
-) -> Result<Response, Problem> {
+    form: FormState<'_>,
+) -> Result<Response, ErrorPage> {
     let page = flows::open_page(&app.db, address, payment, app.clock.now()).await?;
-    let taker = Taker::of_payee(app, &page.payee);
-    let (title, body) = view::render(&page, taker.as_ref(), telling);
+    let card_field_config = CardFieldConfig::of_payee(app, &page.payee);
+    let (title, body) = view::render(&page, card_field_config.as_ref(), form);
     let title = html::Text(&title);
-    let mut response = match &taker {
-        Some(taker) if page.state == PageState::Open => html::card_page(status, title, &body, taker),
+    let mut response = match &card_field_config {
+        Some(card_field_config) if page.state == PageState::Open => {
+            html::card_page(status, title, &body, card_field_config)
+        }
         _ => html::page(status, title, &body),
     };
     if page.state == PageState::UnderWay {
-        let is_asked = page.payment.as_ref().is_some_and(|payment| view::action_of(payment).is_some());
-        let again = if is_asked { LOOK_SELDOM } else { LOOK_AGAIN };
-        response.headers_mut().insert(REFRESH, HeaderValue::from_static(again));
+        let has_action = page.payment.as_ref().is_some_and(|payment| view::action_of(payment).is_some());
+        let seconds = if has_action { SLOW_REFRESH_SECONDS } else { REFRESH_SECONDS };
+        response.headers_mut().insert(REFRESH, HeaderValue::from_static(seconds));
     }
     Ok(response)
 }
 
-/// Pays, waits for the outcome as POST /v1/payments does, and sends the browser back to the page, which shows it. So a reload
-/// never pays twice. Who is asked by his bank is sent there. The page's own script is told the same, and stays on the page
-/// after a decline.
+/// Pays, waits for the outcome as POST /v1/payments does, and redirects the browser back to the page, so that a reload
+/// never pays twice. A payment that needs a challenge is redirected to it. The page's script gets the same in JSON, and
+/// stays on the page after a decline.
 async fn pay(
     app: &App,
     kind: PageKind,
     token: &str,
     request_id: RequestId,
     request: Request,
-) -> Result<Response, Problem> {
+) -> Result<Response, ErrorPage> {
     let address = PageAddress { kind, token };
     let sender = Sender::of(&request);
-    let payer = html::address_of(&request).to_canonical();
-    let sent = form::read(request).await?;
-    let tips = form::value(&sent, "tip").is_some();
-    let again = async |status, remark| match (sender, remark) {
-        (Sender::Form, _) => shown(app, address, None, status, Telling { remark, tips }).await,
-        (Sender::Script, Some(remark)) => Ok(sender.answer(status, Reply::Say(&[remark]))),
-        (Sender::Script, None) => Ok(sender.answer(status, Reply::Go(token))),
+    let payer = html::client_address(&request).to_canonical();
+    let fields = form::read(request).await?;
+    let tip_selected = form::value(&fields, "tip").is_some();
+    let show_again = async |status, message| match (sender, message) {
+        (Sender::Form, _) => render(app, address, None, status, FormState { message, tip_selected }).await,
+        (Sender::Script, Some(message)) => Ok(sender.response(status, Reply::ShowMessage(&[message]))),
+        (Sender::Script, None) => Ok(sender.response(status, Reply::GoTo(token))),
     };
-    let Some(card) = form::value(&sent, "token").filter(|card| !card.is_empty() && !card.contains('\0')) else {
-        return again(StatusCode::UNPROCESSABLE_ENTITY, Some("No card was sent. Please enter it again.")).await;
+    let Some(card) = form::value(&fields, "token").filter(|card| !card.is_empty() && !card.contains('\0')) else {
+        return show_again(StatusCode::UNPROCESSABLE_ENTITY, Some("No card was sent. Please enter it again.")).await;
     };
-    // What is no number is no sum that anyone was shown.
-    let total = form::value(&sent, "amount").map(|amount| amount.parse().unwrap_or(0));
-    let offer = Offer { token: &card, tips, total };
-    // That of a balancer is all payers'.
+    // 0 never matches the displayed total, so an invalid number is rejected.
+    let total = form::value(&fields, "amount").map(|amount| amount.parse().unwrap_or(0));
+    let submission = PaySubmission { token: &card, tips: tip_selected, total };
+    // The address of a load balancer says nothing about the payer.
     let payer_address = is_public(payer).then(|| payer.to_string());
     let origin = Origin { payer_address, ..app.origin(request_id, None) };
-    match flows::pay_page(&app.db, address, offer, &origin, &app.encryption, app.clock.now()).await {
-        Ok(Paying::Begun(payment, operation)) => {
+    match flows::pay_page(&app.db, address, submission, &origin, &app.encryption, app.clock.now()).await {
+        Ok(PayOutcome::Begun(payment, operation)) => {
             let waiter = app.replies.register(payment.id.uuid());
             app.push(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });
             let payment = waiting::outcome(app, Waiting::new(waiter), *payment).await;
-            became(app, address, sender, &payment).await
+            payment_response(app, address, sender, &payment).await
         }
-        // Somebody was first, or its time was up: the page says so.
-        Ok(Paying::Refused(_)) => Ok(sender.answer(StatusCode::OK, Reply::Go(token))),
-        Ok(Paying::OtherTotal) => {
-            let remark =
-                "The amount has changed meanwhile. Nothing was charged; please look at it again before you pay.";
+        // Already paid or expired: the page says which.
+        Ok(PayOutcome::Refused(_)) => Ok(sender.response(StatusCode::OK, Reply::GoTo(token))),
+        Ok(PayOutcome::TotalChanged) => {
+            let message = "The amount has changed. Nothing was charged; please check the new amount before you pay.";
             match sender {
-                Sender::Form => again(StatusCode::CONFLICT, Some(remark)).await,
-                // The whole page is to be shown anew, with the other sum.
-                Sender::Script => Ok(sender.answer(StatusCode::OK, Reply::Submit)),
+                Sender::Form => show_again(StatusCode::CONFLICT, Some(message)).await,
+                // Loads the page again, with the new total.
+                Sender::Script => Ok(sender.response(StatusCode::OK, Reply::Submit)),
             }
         }
-        Ok(Paying::TooMuch) => again(StatusCode::UNPROCESSABLE_ENTITY, None).await,
+        Ok(PayOutcome::TotalTooLarge) => show_again(StatusCode::UNPROCESSABLE_ENTITY, None).await,
         Err(Error::Invalid { param, .. }) if param == "currency" => {
-            let remark = "No card can be charged in this currency here. Nothing was charged.";
-            again(StatusCode::UNPROCESSABLE_ENTITY, Some(remark)).await
+            let message = "Cards cannot be charged in this currency here. Nothing was charged.";
+            show_again(StatusCode::UNPROCESSABLE_ENTITY, Some(message)).await
         }
         Err(Error::Invalid { .. }) => {
-            let remark = "The card could not be used. Nothing was charged; please try again.";
-            again(StatusCode::UNPROCESSABLE_ENTITY, Some(remark)).await
+            let message = "The card could not be used. Nothing was charged; please try again.";
+            show_again(StatusCode::UNPROCESSABLE_ENTITY, Some(message)).await
         }
         Err(Error::Conflict(_)) => {
-            let remark = "The card was read for another payment before. Nothing was charged; please try again.";
-            again(StatusCode::CONFLICT, Some(remark)).await
+            let message = "The card details were already used for a payment. Nothing was charged; please try again.";
+            show_again(StatusCode::CONFLICT, Some(message)).await
         }
-        Err(Error::NotSupported(_)) => again(StatusCode::NOT_IMPLEMENTED, None).await,
+        Err(Error::NotSupported(_)) => show_again(StatusCode::NOT_IMPLEMENTED, None).await,
         Err(
             error @ (Error::NotFound(_)
             | Error::NotEntitled(_)
@@ -189,19 +190,25 @@ async fn pay(
     }
 }
 
-/// Where a browser goes whose payment stands like this. The addresses are relative to the page's own, so that they hold behind
-/// whatever the outside calls this service.
-async fn became(app: &App, address: PageAddress<'_>, sender: Sender, payment: &Payment) -> Result<Response, Problem> {
+/// Where the browser goes after a payment. URLs are relative to the page, so that they work under any public host and
+/// path prefix.
+async fn payment_response(
+    app: &App,
+    address: PageAddress<'_>,
+    sender: Sender,
+    payment: &Payment,
+) -> Result<Response, ErrorPage> {
     let back = format!("{}?{PAYMENT}={}", address.token, payment.id);
     if let Some(action) = view::action_of(payment) {
-        return Ok(sender.answer(StatusCode::OK, Reply::Bank { location: &format!("../a/{action}"), back: &back }));
+        let reply = Reply::Challenge { location: &format!("../a/{action}"), back: &back };
+        return Ok(sender.response(StatusCode::OK, reply));
     }
     if sender == Sender::Script {
         let page = flows::open_page(&app.db, address, Some(payment.id), app.clock.now()).await?;
-        let lines = words::of_payment(payment, page.state).filter(|_| page.state == PageState::Open);
+        let lines = messages::of_payment(payment, page.state).filter(|_| page.state == PageState::Open);
         if let Some(lines) = lines {
-            return Ok(sender.answer(StatusCode::OK, Reply::Say(&lines)));
+            return Ok(sender.response(StatusCode::OK, Reply::ShowMessage(&lines)));
         }
     }
-    Ok(sender.answer(StatusCode::OK, Reply::Go(&back)))
+    Ok(sender.response(StatusCode::OK, Reply::GoTo(&back)))
 }

@@ -1,11 +1,11 @@
-//! Amounts as cardholders know them: `$12.50`, `€12.50`, `¥1,234`; `CHF 12.50` where a currency has no sign of its own.
+//! Amounts for cardholders: `$12.50`, `€12.50`, `¥1,234`; `CHF 12.50` for a currency without a symbol of its own.
 
 use std::fmt;
 
 use common::money::{Currency, Money};
 
-/// The signs that mean one currency and no other.
-const SIGNS: [(&str, &str); 18] = [
+/// Symbols that mean exactly one currency.
+const SYMBOLS: [(&str, &str); 18] = [
     ("AUD", "A$"),
     ("BRL", "R$"),
     ("CAD", "CA$"),
@@ -26,12 +26,10 @@ const SIGNS: [(&str, &str); 18] = [
     ("VND", "₫"),
 ];
 
-/// An amount to be shown to a cardholder.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Price(pub(super) Money);
 
 impl Price {
-    /// An amount in this currency.
     pub(super) fn of(minor: i64, currency: Currency) -> Self {
         Self(Money { minor, currency })
     }
@@ -39,11 +37,11 @@ impl Price {
 
 impl fmt::Display for Price {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let spelt = self.0.to_string();
+        let text = self.0.to_string();
         let code = self.0.currency.code();
-        match SIGNS.iter().find(|(of, _)| *of == code) {
-            Some((_, sign)) => f.write_str(&spelt.replacen(&format!("{code} "), sign, 1)),
-            None => f.write_str(&spelt.replacen(' ', "\u{a0}", 1)),
+        match SYMBOLS.iter().find(|(known, _)| *known == code) {
+            Some((_, symbol)) => f.write_str(&text.replacen(&format!("{code} "), symbol, 1)),
+            None => f.write_str(&text.replacen(' ', "\u{a0}", 1)),
         }
     }
 }
@@ -53,8 +51,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sign_stands_for_its_currency_alone() {
-        for (minor, code, shown) in [
+    fn symbols_are_unambiguous() {
+        for (minor, code, expected) in [
             (1_250, "USD", "$12.50"),
             (-25, "USD", "\u{2212}$0.25"),
             (123_456, "EUR", "€1,234.56"),
@@ -63,8 +61,8 @@ mod tests {
             (1_234, "BHD", "BHD\u{a0}1.234"),
             (500, "CHF", "CHF\u{a0}5.00"),
         ] {
-            assert_eq!(Price::of(minor, code.parse().expect("known")).to_string(), shown);
+            assert_eq!(Price::of(minor, code.parse().expect("known")).to_string(), expected);
         }
-        assert!(SIGNS.is_sorted() && SIGNS.iter().all(|(code, _)| code.parse::<Currency>().is_ok()));
+        assert!(SYMBOLS.is_sorted() && SYMBOLS.iter().all(|(code, _)| code.parse::<Currency>().is_ok()));
     }
 }

@@ -1,4 +1,4 @@
-//! What a browser is told that has pressed the button: a form is led to a page, and the page's own script is told in JSON.
+//! Responses to a payment from a page: a redirect for a plain form post, JSON for the page's script.
 
 use axum::Json;
 use axum::extract::Request;
@@ -7,25 +7,25 @@ use axum::http::header::{ACCEPT, LOCATION};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-/// What has sent the form.
+/// What sent the form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sender {
     /// The browser itself.
     Form,
-    /// `pay.js`, which asks for JSON.
+    /// `pay.js`, which accepts JSON.
     Script,
 }
 
-/// What comes next.
+/// What the browser does next.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Reply<'a> {
-    /// This is said on the page as it is, and the card stays entered.
-    Say(&'a [&'a str]),
-    /// Another page.
-    Go(&'a str),
-    /// The bank asks; and this address is where the browser finds the payment again.
-    Bank { location: &'a str, back: &'a str },
-    /// The browser is to send the form itself.
+    /// Show these lines on the current page, with the card still entered.
+    ShowMessage(&'a [&'a str]),
+    /// Go to this URL.
+    GoTo(&'a str),
+    /// Go to the bank's challenge; `back` is the page's URL for this payment.
+    Challenge { location: &'a str, back: &'a str },
+    /// Submit the form without the script, to load a new page.
     Submit,
 }
 
@@ -35,17 +35,17 @@ impl Sender {
         if accept == Some(b"application/json") { Self::Script } else { Self::Form }
     }
 
-    /// The answer; the status is that of one that leads nowhere.
-    pub(super) fn answer(self, status: StatusCode, reply: Reply<'_>) -> Response {
+    /// Builds the response. `status` applies unless it is a redirect.
+    pub(super) fn response(self, status: StatusCode, reply: Reply<'_>) -> Response {
         let body = match (self, reply) {
-            (Self::Form, Reply::Go(place) | Reply::Bank { location: place, .. }) => {
-                return (StatusCode::SEE_OTHER, [(LOCATION, place)]).into_response();
+            (Self::Form, Reply::GoTo(location) | Reply::Challenge { location, .. }) => {
+                return (StatusCode::SEE_OTHER, [(LOCATION, location)]).into_response();
             }
-            // Only a script is told to say or to send something.
-            (Self::Form, Reply::Say(_) | Reply::Submit) => return status.into_response(),
-            (Self::Script, Reply::Say(lines)) => json!({"lines": lines}),
-            (Self::Script, Reply::Go(location)) => json!({"location": location}),
-            (Self::Script, Reply::Bank { location, back }) => json!({"location": location, "back": back}),
+            // Only used for the script.
+            (Self::Form, Reply::ShowMessage(_) | Reply::Submit) => return status.into_response(),
+            (Self::Script, Reply::ShowMessage(lines)) => json!({"lines": lines}),
+            (Self::Script, Reply::GoTo(location)) => json!({"location": location}),
+            (Self::Script, Reply::Challenge { location, back }) => json!({"location": location, "back": back}),
             (Self::Script, Reply::Submit) => json!({"submit": true}),
         };
         (status, Json(body)).into_response()

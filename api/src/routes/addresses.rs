@@ -9,39 +9,39 @@ use common::page::ListView;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use crate::answer::{Answer, created, ok};
 use crate::app::App;
 use crate::body::{AddressRole, Body, CountryCode, Reference, Text, required};
+use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
-use crate::idempotency::{Once, answer};
+use crate::idempotency::{IdempotentCreate, respond};
 use crate::path::Path;
 use crate::query::Params;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AddressFields {
-    /// Whose address it is, for good: an update may repeat it, and not change it.
+    /// The customer. It cannot be changed: an update may only repeat it.
     customer_id: Option<Reference>,
     first_name: Option<Text>,
     last_name: Option<Text>,
     company: Option<Text>,
-    /// Street and number, or what stands for them.
+    /// The street address.
     line1: Option<Text>,
-    /// Flat, floor and the like.
+    /// Apartment, floor and the like.
     line2: Option<Text>,
     city: Option<Text>,
     /// State, province or region.
     state: Option<Text>,
-    /// In whatever form the country has; it is not checked further.
+    /// In the country's format, which is not checked.
     postal_code: Option<Text>,
-    /// ISO 3166-1 alpha-2, in any case.
+    /// ISO 3166-1 alpha-2, case-insensitive.
     country: Option<CountryCode>,
     phone: Option<Text>,
 }
 
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct RoleField {
-    /// What it becomes the default for.
+    /// The purpose for which the address becomes the default.
     #[serde(rename = "type")]
     role: Option<AddressRole>,
 }
@@ -49,16 +49,16 @@ pub(crate) struct RoleField {
 pub(super) async fn create(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
-    once: Once,
+    idempotent: IdempotentCreate,
     Body { fields, .. }: Body<AddressFields>,
-) -> Answer {
+) -> ApiResult {
     let change = fields.into_change();
     let customer = required("customerId", change.customer_id)?;
     let line1 = required("line1", change.line1)?;
     let country = required("country", change.country)?;
-    let new = NewAddress { customer_id: CustomerId::named(&customer)?, line1, country, details: change.details };
-    let made = flows::create_address(&app.db, &caller, new, once.key(), app.now(&caller).await?).await?;
-    answer(&app, made, |address| created(AddressView::new(address, caller.livemode())))
+    let new = NewAddress { customer_id: CustomerId::from_request(&customer)?, line1, country, details: change.details };
+    let creation = flows::create_address(&app.db, &caller, new, idempotent.key(), app.now(&caller).await?).await?;
+    respond(&app, creation, |address| created(AddressView::new(address, caller.livemode())))
 }
 
 pub(super) async fn update(
@@ -66,8 +66,8 @@ pub(super) async fn update(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
     Body { fields, .. }: Body<AddressFields>,
-) -> Answer {
-    let address = addresses::update(&app.db, caller.account_id, AddressId::named(&id)?, fields.into_change()).await?;
+) -> ApiResult {
+    let address = addresses::update(&app.db, caller.account_id, AddressId::from_request(&id)?, fields.into_change()).await?;
     Ok(ok(AddressView::new(&address, caller.livemode())))
 }
 
@@ -75,15 +75,15 @@ pub(super) async fn retrieve(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-) -> Answer {
-    let address = addresses::retrieve(&*app.db, caller.account_id, AddressId::named(&id)?).await?;
+) -> ApiResult {
+    let address = addresses::retrieve(&*app.db, caller.account_id, AddressId::from_request(&id)?).await?;
     Ok(ok(AddressView::new(&address, caller.livemode())))
 }
 
-pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> Answer {
+pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> ApiResult {
     let page = params.page()?;
     let id = required("customerId", params.get("customerId"))?;
-    let customer = customers::retrieve(&app.db, caller.account_id, CustomerId::named(id)?).await?;
+    let customer = customers::retrieve(&app.db, caller.account_id, CustomerId::from_request(id)?).await?;
     let rows = addresses::list(&app.db, caller.account_id, customer.id, page).await?;
     let livemode = caller.livemode();
     let views = rows.views(|address| AddressView::new(address, livemode));
@@ -95,9 +95,9 @@ pub(super) async fn set_default(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
     Body { fields, .. }: Body<RoleField>,
-) -> Answer {
+) -> ApiResult {
     let role = required("type", fields.role)?.0;
-    let address = flows::set_default_address(&app.db, &caller, AddressId::named(&id)?, role).await?;
+    let address = flows::set_default_address(&app.db, &caller, AddressId::from_request(&id)?, role).await?;
     Ok(ok(AddressView::new(&address, caller.livemode())))
 }
 

@@ -1,12 +1,12 @@
-//! GET /v1/capabilities: every operation, in the state in which its route would find it.
+//! GET /v1/capabilities: every operation and whether this key may call it.
 
 use axum::response::Response;
-use common::capabilities::{Grants, Operation, State};
+use common::capabilities::{Grants, Permission, State};
 use common::schema;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::answer::ok;
+use crate::error::ok;
 use crate::guard::Authenticated;
 
 #[derive(Serialize, ToSchema)]
@@ -24,17 +24,17 @@ struct Capability {
 }
 
 fn operations() -> schema::Field {
-    schema::word(Operation::ALL.iter().map(|operation| operation.name())).into()
+    schema::enumeration(Permission::ALL.iter().map(|operation| operation.name())).into()
 }
 
 pub(super) async fn list(Authenticated(caller): Authenticated) -> Response {
-    // A secret key is not for browsers, whatever its entitlements: it sees their operations as the account has them.
+    // Browser operations need a publishable key, so a secret key sees their state for the account.
     let account = Grants { entitlements: None, ..caller.grants.clone() };
     let state = |operation| {
-        let for_browsers = matches!(operation, Operation::CheckoutSessionsCreate | Operation::TokensCreate);
+        let for_browsers = matches!(operation, Permission::CheckoutSessionsCreate | Permission::TokensCreate);
         if for_browsers { account.state(operation) } else { caller.grants.state(operation) }
     };
-    let data = Operation::ALL
+    let data = Permission::ALL
         .iter()
         .map(|operation| Capability { operation: operation.name(), state: state(*operation) })
         .collect();

@@ -1,4 +1,4 @@
-//! The two routes of browsers: /v1/checkout_sessions and /v1/tokens
+//! The two routes for browsers: /v1/checkout_sessions and /v1/tokens
 
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa::openapi::ObjectBuilder;
 
-use crate::answer::{Answer, created};
 use crate::app::App;
 use crate::body::{Body, CheckoutIntent, Reference, required};
+use crate::error::{ApiResult, created};
 use crate::guard::Authenticated;
 
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct SessionFields {
-    /// What the token is for; `one_time` if not said. It binds nobody.
+    /// The intended use of the token; `one_time` by default. Informational: it is not enforced.
     intent: Option<CheckoutIntent>,
 }
 
@@ -29,12 +29,12 @@ pub(crate) struct SessionView<'a> {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
-    /// Names the session, for 30 minutes and one exchange.
+    /// Valid for 30 minutes and one token exchange.
     #[schema(schema_with = session_id)]
     session_id: &'a str,
-    /// Where the card field is.
+    /// The URL of the card field.
     mount_url: String,
-    /// The account's surcharge, tax and tip; empty if none is configured.
+    /// The account's surcharge, tax and tip; empty if none are configured.
     #[schema(schema_with = modifiers)]
     modifiers: &'a serde_json::Value,
     expires_at: Timestamp,
@@ -51,8 +51,8 @@ fn payment_token() -> schema::Field {
 fn modifiers() -> schema::Field {
     let modifier = || {
         ObjectBuilder::new()
-            .property("type", schema::word(["percent", "fixed"]))
-            .property("value", schema::whole(0, i64::MAX))
+            .property("type", schema::enumeration(["percent", "fixed"]))
+            .property("value", schema::integer(0, i64::MAX))
             .required("type")
             .required("value")
             .description(Some("Basis points if `percent`, minor units if `fixed`."))
@@ -69,9 +69,9 @@ pub(super) async fn start_session(
     Authenticated(caller): Authenticated,
     headers: HeaderMap,
     Body { fields, .. }: Body<SessionFields>,
-) -> Answer {
+) -> ApiResult {
     let intent = fields.intent.map_or_else(Intent::default, |intent| intent.0);
-    // The guard has seen that it is there, and on the allow-list.
+    // The guard has checked that it is present and on the allow-list.
     let origin = headers.get(ORIGIN).and_then(|origin| origin.to_str().ok()).unwrap_or_default();
     let now = app.clock.now();
     let session = checkout::start_session(&app.db, &caller, intent, origin, now).await?;
@@ -90,9 +90,9 @@ pub(super) async fn start_session(
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ExchangeFields {
-    /// Of a session that was not exchanged before.
+    /// A session that has not been exchanged yet.
     session_id: Option<Reference>,
-    /// What the card field got from the provider, or a test token.
+    /// The token that the card field received from the provider, or a test token.
     upstream_token: Option<Reference>,
 }
 
@@ -104,7 +104,7 @@ pub(crate) struct TokenView<'a> {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
-    /// Pays once, within two minutes.
+    /// Valid for one payment, within two minutes.
     #[schema(schema_with = payment_token)]
     payment_token: &'a str,
     expires_at: Timestamp,
@@ -114,7 +114,7 @@ pub(super) async fn exchange(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Body { fields, .. }: Body<ExchangeFields>,
-) -> Answer {
+) -> ApiResult {
     let session = required("sessionId", fields.session_id)?.0;
     let upstream_token = required("upstreamToken", fields.upstream_token)?.0;
     let now = app.clock.now();

@@ -1,4 +1,4 @@
-//! POST /v1/invoices/scheduler/run: the scheduler's claim, for one test account, and its outcome.
+//! POST /v1/invoices/scheduler/run: collects the due invoices of one test account, as the scheduler does, and waits.
 
 use axum::extract::State;
 use common::accounts::Scope;
@@ -10,32 +10,36 @@ use queue::Wake;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::answer::{Answer, ok};
 use crate::app::App;
-use crate::envelope::RequestId;
+use crate::error::{ApiResult, ok};
 use crate::guard::Authenticated;
+use crate::request_context::RequestId;
 use crate::waiting::Waiting;
 
-/// Invoices of one run at most.
+/// Invoices per run.
 const BATCH: i64 = 50;
 
-/// What a run has come to.
+/// The result of a run.
 #[derive(Serialize, ToSchema)]
 #[schema(as = SchedulerRun)]
 pub(crate) struct RunView {
-    /// Invoices that were due and that this run has taken, 50 at most. If it is 50, there may be more.
+    /// Due invoices that this run claimed, at most 50. If it is 50, there may be more.
     claimed: usize,
-    /// Of these, how many are paid.
+    /// How many of them were paid.
     collected: usize,
-    /// The others: declined, without a card, or not decided yet.
+    /// The others: declined, without a card, or still processing.
     released: usize,
 }
 
-pub(super) async fn run(State(app): State<App>, Authenticated(caller): Authenticated, request_id: RequestId) -> Answer {
+pub(super) async fn run(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    request_id: RequestId,
+) -> ApiResult {
     let origin = app.origin(request_id, Some(caller.key_id));
     let scope = Scope::Account(caller.account_id, app.now(&caller).await?);
     let collecting = flows::collect_due_invoices(&app.db, scope, BATCH, &origin).await?;
-    // All are under way before the first is waited for, and the patience of all ends together.
+    // All payments are queued before the first is awaited, so they share one timeout.
     let mut waiting = Vec::with_capacity(collecting.begun.len());
     for begun in &collecting.begun {
         waiting.push((Waiting::new(app.replies.register(begun.payment.uuid())), begun.payment));
@@ -49,16 +53,17 @@ pub(super) async fn run(State(app): State<App>, Authenticated(caller): Authentic
     Ok(ok(RunView { claimed, collected, released: claimed - collected }))
 }
 
-/// Waits for the outcome of one. The attempt exists by then, so nothing that goes wrong becomes an error.
+/// Waits for the outcome of one payment. The attempt is already committed, so a failed read never becomes an error
+/// response.
 async fn is_paid(app: &App, mut waiting: Waiting, account: AccountId, id: PaymentId) -> bool {
-    while waiting.worth_a_look().await {
+    while waiting.next_poll().await {
         match payments::retrieve(&app.db, account, id).await {
             Ok(payment) if payment.status == Status::Processing => {}
             Ok(payment) => return payment.status == Status::PendingSettlement || payment.settled,
-            Err(error) => tracing::warn!(%error, payment = %id, "the payment could not be read; waiting on"),
+            Err(error) => tracing::warn!(%error, payment = %id, "the payment could not be read; retrying"),
         }
     }
-    // Patience may have ended while an earlier one was waited for.
+    // The shared timeout may have passed while an earlier payment was awaited.
     let last = payments::retrieve(&app.db, account, id).await;
     last.is_ok_and(|payment| payment.status == Status::PendingSettlement || payment.settled)
 }

@@ -13,49 +13,49 @@ use utoipa::ToSchema;
 use utoipa::openapi::schema::OneOfBuilder;
 use utoipa::openapi::{ObjectBuilder, Type};
 
-use crate::answer::{Answer, created, ok};
 use crate::app::App;
 use crate::body::{Body, Email, Text, nullable, required};
+use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
-use crate::idempotency::{Once, answer};
+use crate::idempotency::{IdempotentCreate, respond};
 use crate::path::Path;
 use crate::query::Params;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CustomerFields {
-    /// Something before and after an `@`, without a space; it is not checked further.
+    /// Only an `@` with text on both sides and no whitespace is checked.
     email: Option<Email>,
-    /// Shown to people. It cannot be cleared, only replaced.
+    /// The display name. It can be replaced but not cleared.
     name: Option<Text>,
-    /// As sent. It cannot be cleared, only replaced.
+    /// Stored as sent. It can be replaced but not cleared.
     phone: Option<Text>,
-    /// Your own id, unique among your customers and written once.
+    /// Your own id, unique among your customers. It can be set only once.
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<Text>)]
     external_id: Option<Option<Text>>,
     /// Replaces the whole list; `null` and `[]` clear it.
     #[serde(default, deserialize_with = "nullable")]
-    #[schema(schema_with = sent_custom_fields)]
+    #[schema(schema_with = custom_fields_schema)]
     custom_fields: Option<Option<Value>>,
 }
 
-fn sent_custom_fields() -> schema::Field {
-    let nothing = ObjectBuilder::new().schema_type(Type::Null);
-    OneOfBuilder::new().item(nothing).item(customers::custom_fields::schema()).into()
+fn custom_fields_schema() -> schema::Field {
+    let null = ObjectBuilder::new().schema_type(Type::Null);
+    OneOfBuilder::new().item(null).item(customers::custom_fields::schema()).into()
 }
 
-/// `null` clears the list, as an empty one does.
-fn custom_fields(sent: Option<Option<Value>>) -> Result<Option<CustomFields>, Error> {
-    sent.map(|value| value.map_or_else(|| Ok(CustomFields::default()), |rows| CustomFields::parse(&rows))).transpose()
+/// `null` clears the list, like an empty one.
+fn custom_fields(value: Option<Option<Value>>) -> Result<Option<CustomFields>, Error> {
+    value.map(|value| value.map_or_else(|| Ok(CustomFields::default()), |rows| CustomFields::parse(&rows))).transpose()
 }
 
 pub(super) async fn create(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
-    once: Once,
+    idempotent: IdempotentCreate,
     Body { fields, .. }: Body<CustomerFields>,
-) -> Answer {
+) -> ApiResult {
     let new = NewCustomer {
         email: required("email", fields.email)?.0,
         name: fields.name.map(|text| text.0),
@@ -63,8 +63,8 @@ pub(super) async fn create(
         external_id: fields.external_id.flatten().map(|text| text.0),
         custom_fields: custom_fields(fields.custom_fields)?.unwrap_or_default(),
     };
-    let made = flows::create_customer(&app.db, &caller, new, once.key(), app.now(&caller).await?).await?;
-    answer(&app, made, |customer| created(CustomerView::new(customer, caller.livemode())))
+    let creation = flows::create_customer(&app.db, &caller, new, idempotent.key(), app.now(&caller).await?).await?;
+    respond(&app, creation, |customer| created(CustomerView::new(customer, caller.livemode())))
 }
 
 pub(super) async fn update(
@@ -72,16 +72,16 @@ pub(super) async fn update(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
     Body { fields, .. }: Body<CustomerFields>,
-) -> Answer {
+) -> ApiResult {
     let change = CustomerChange {
         email: fields.email.map(|text| text.0),
         name: fields.name.map(|text| text.0),
         phone: fields.phone.map(|text| text.0),
-        external_id: fields.external_id.map(|sent| sent.map(|text| text.0)),
+        external_id: fields.external_id.map(|id| id.map(|text| text.0)),
         custom_fields: custom_fields(fields.custom_fields)?,
     };
     let customer =
-        customers::update(&app.db, &caller, CustomerId::named(&id)?, change, app.now(&caller).await?).await?;
+        customers::update(&app.db, &caller, CustomerId::from_request(&id)?, change, app.now(&caller).await?).await?;
     Ok(ok(CustomerView::new(&customer, caller.livemode())))
 }
 
@@ -89,12 +89,12 @@ pub(super) async fn retrieve(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-) -> Answer {
-    let customer = customers::retrieve(&app.db, caller.account_id, CustomerId::named(&id)?).await?;
+) -> ApiResult {
+    let customer = customers::retrieve(&app.db, caller.account_id, CustomerId::from_request(&id)?).await?;
     Ok(ok(CustomerView::new(&customer, caller.livemode())))
 }
 
-pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> Answer {
+pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> ApiResult {
     let page = params.page()?;
     let external_id = params.get("externalId");
     if external_id == Some("") {

@@ -10,59 +10,59 @@ use common::page::ListView;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use crate::answer::{Answer, created, ok};
 use crate::app::App;
-use crate::body::{Amount, Body, CurrencyCode, Instant, Part, Quantity, Reference, Row, Terms, Text, required, rows};
+use crate::body::{
+    Amount, Body, CurrencyCode, Instant, NonNegativeAmount, Quantity, Reference, Row, Terms, Text, required, rows,
+};
+use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
-use crate::idempotency::{Once, answer};
+use crate::idempotency::{IdempotentCreate, respond};
 use crate::path::Path;
 use crate::query::Params;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct InvoiceFields {
-    /// Who is to owe it.
+    /// The customer to bill.
     customer_id: Option<Reference>,
-    /// ISO 4217, in any case.
+    /// ISO 4217, case-insensitive.
     currency: Option<CurrencyCode>,
-    /// What it is for.
+    /// Shown to the customer.
     description: Option<Text>,
-    /// What is owed in all. Required without `items`; with them it may be left out, and must be what they come to.
+    /// The total. Required without `items`; with `items` it is optional and must equal their total.
     amount: Option<Amount>,
-    /// What it adds up, 1 to 100 rows.
+    /// The line items, 1 to 100.
     #[serde(default, deserialize_with = "rows")]
     #[schema(value_type = Option<Vec<ItemFields>>, min_items = 1, max_items = 100)]
     items: Option<Vec<Row<ItemFields>>>,
-    /// Added to the items; needs them.
-    amount_tax: Option<Part>,
-    /// Taken off the items; needs them.
-    amount_discount: Option<Part>,
-    /// When it falls due; it may lie in the past.
+    /// Added to the items; requires `items`.
+    amount_tax: Option<NonNegativeAmount>,
+    /// Subtracted from the items; requires `items`.
+    amount_discount: Option<NonNegativeAmount>,
+    /// The due date, which may be in the past.
     due_at: Option<Instant>,
-    /// Or how long after its issue, `due_on_receipt` if neither is said. Not both.
+    /// The time from issue to the due date, instead of `dueAt`. `due_on_receipt` if neither is sent.
     payment_terms: Option<Terms>,
 }
 
-/// A row of an invoice. Each of its fields is required.
+/// A line item of an invoice. Every field is required.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ItemFields {
-    /// What it is for.
     #[schema(value_type = Text)]
     description: Option<Text>,
-    /// How many.
     #[schema(value_type = Quantity)]
     quantity: Option<Quantity>,
-    /// Each, in the currency's minor unit.
-    #[schema(value_type = Part)]
-    unit_amount: Option<Part>,
+    /// The price of one, in the currency's minor unit.
+    #[schema(value_type = NonNegativeAmount)]
+    unit_amount: Option<NonNegativeAmount>,
 }
 
 impl Row<ItemFields> {
-    /// The row that stands at `place`, such as `items[2]`.
-    fn into_item(self, place: &str) -> Result<Item, Error> {
+    /// Converts the line item at `path`, such as `items[2]`.
+    fn into_item(self, path: &str) -> Result<Item, Error> {
         let missing = |name: &str| {
-            let param = format!("{place}.{name}");
+            let param = format!("{path}.{name}");
             let message = format!("{param} is required");
             Error::invalid(param, message)
         };
@@ -75,14 +75,14 @@ impl Row<ItemFields> {
     }
 }
 
-/// The rows of a list that stands at `place`.
-pub(super) fn items(place: &str, rows: Vec<Row<ItemFields>>) -> Result<Vec<Item>, Error> {
-    rows.into_iter().enumerate().map(|(i, row)| row.into_item(&format!("{place}[{i}]"))).collect()
+/// Converts the line items of the list at `path`.
+pub(super) fn items(path: &str, rows: Vec<Row<ItemFields>>) -> Result<Vec<Item>, Error> {
+    rows.into_iter().enumerate().map(|(i, row)| row.into_item(&format!("{path}[{i}]"))).collect()
 }
 
 fn due(at: Option<Instant>, terms: Option<Terms>) -> Result<Due, Error> {
     match (at, terms) {
-        (Some(_), Some(_)) => Err(Error::invalid("paymentTerms", "send dueAt or paymentTerms, not both")),
+        (Some(_), Some(_)) => Err(Error::invalid("paymentTerms", "paymentTerms must not be sent with dueAt")),
         (Some(at), None) => Ok(Due::At(at.0)),
         (None, terms) => Ok(Due::Terms(terms.map_or(PaymentTerms::DueOnReceipt, |terms| terms.0))),
     }
@@ -91,32 +91,32 @@ fn due(at: Option<Instant>, terms: Option<Terms>) -> Result<Due, Error> {
 pub(super) async fn create(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
-    once: Once,
+    idempotent: IdempotentCreate,
     Body { fields, .. }: Body<InvoiceFields>,
-) -> Answer {
+) -> ApiResult {
     let customer = required("customerId", fields.customer_id)?.0;
     let currency = required("currency", fields.currency)?.0;
     let items = fields.items.map(|rows| items("items", rows)).transpose()?;
-    let (tax, discount) = (fields.amount_tax.map(|part| part.0), fields.amount_discount.map(|part| part.0));
+    let (tax, discount) = (fields.amount_tax.map(|tax| tax.0), fields.amount_discount.map(|discount| discount.0));
     let new = NewInvoice {
         currency,
         description: fields.description.map(|text| text.0),
         bill: Bill::new(fields.amount.map(|amount| amount.0), items, tax, discount)?,
         due: due(fields.due_at, fields.payment_terms)?,
-        // Whom it names comes after what it says.
-        customer_id: CustomerId::named(&customer)?,
+        // Parsed last: errors in the other fields take precedence over an unknown customer.
+        customer_id: CustomerId::from_request(&customer)?,
         cycle: None,
     };
-    let made = flows::create_invoice(&app.db, &caller, new, once.key(), app.now(&caller).await?).await?;
-    answer(&app, made, |invoice| created(InvoiceView::new(invoice)))
+    let creation = flows::create_invoice(&app.db, &caller, new, idempotent.key(), app.now(&caller).await?).await?;
+    respond(&app, creation, |invoice| created(InvoiceView::new(invoice)))
 }
 
 pub(super) async fn retrieve(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-) -> Answer {
-    let invoice = invoices::retrieve(&*app.db, caller.account_id, InvoiceId::named(&id)?).await?;
+) -> ApiResult {
+    let invoice = invoices::retrieve(&*app.db, caller.account_id, InvoiceId::from_request(&id)?).await?;
     Ok(ok(InvoiceView::new(&invoice)))
 }
 
@@ -124,9 +124,9 @@ pub(super) async fn issue(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-) -> Answer {
+) -> ApiResult {
     let invoice =
-        invoices::issue_draft(&app.db, caller.account_id, InvoiceId::named(&id)?, app.now(&caller).await?).await?;
+        invoices::issue_draft(&app.db, caller.account_id, InvoiceId::from_request(&id)?, app.now(&caller).await?).await?;
     Ok(ok(InvoiceView::new(&invoice)))
 }
 
@@ -134,17 +134,17 @@ pub(super) async fn void(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-) -> Answer {
-    let invoice = flows::void_invoice(&app.db, &caller, InvoiceId::named(&id)?, app.now(&caller).await?).await?;
+) -> ApiResult {
+    let invoice = flows::void_invoice(&app.db, &caller, InvoiceId::from_request(&id)?, app.now(&caller).await?).await?;
     Ok(ok(InvoiceView::new(&invoice)))
 }
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ScheduleFields {
-    /// When it is to be collected. What lies in the past is due at once.
+    /// When to charge it. A time in the past means now.
     collect_at: Option<Instant>,
-    /// With which card of its customer; with the one that is the default by then, if not said.
+    /// The customer's card to charge; by default the one that is the default card at that time.
     payment_method_id: Option<Reference>,
 }
 
@@ -153,10 +153,10 @@ pub(super) async fn schedule(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
     Body { fields, .. }: Body<ScheduleFields>,
-) -> Answer {
+) -> ApiResult {
     let collect_at = required("collectAt", fields.collect_at)?.0;
-    let id = InvoiceId::named(&id)?;
-    let card = fields.payment_method_id.map(|card| PaymentMethodId::named(&card.0));
+    let id = InvoiceId::from_request(&id)?;
+    let card = fields.payment_method_id.map(|card| PaymentMethodId::from_request(&card.0));
     let now = app.now(&caller).await?;
     let invoice = flows::schedule_invoice(&app.db, &caller, id, collect_at, card.transpose()?, now).await?;
     Ok(ok(InvoiceView::new(&invoice)))
@@ -166,8 +166,8 @@ pub(super) async fn cancel_schedule(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-) -> Answer {
-    let invoice = flows::cancel_schedule(&app.db, &caller, InvoiceId::named(&id)?).await?;
+) -> ApiResult {
+    let invoice = flows::cancel_schedule(&app.db, &caller, InvoiceId::from_request(&id)?).await?;
     Ok(ok(InvoiceView::new(&invoice)))
 }
 
@@ -176,14 +176,14 @@ pub(super) async fn attempts(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
     params: Params,
-) -> Answer {
-    let (page, id) = (params.page()?, InvoiceId::named(&id)?);
+) -> ApiResult {
+    let (page, id) = (params.page()?, InvoiceId::from_request(&id)?);
     let rows = invoices::attempts::list(&app.db, caller.account_id, id, page).await?;
     let views = rows.views(AttemptView::new);
     Ok(ok(ListView::new(views, |view| view.id.to_string())))
 }
 
-pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> Answer {
+pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> ApiResult {
     let rows = invoices::list(&app.db, caller.account_id, params.page()?).await?;
     let views = rows.views(InvoiceView::new);
     Ok(ok(ListView::new(views, |view| view.id.to_string())))

@@ -6,7 +6,7 @@ use common::customers;
 use common::error::Error;
 use common::flows::{self, NewCard};
 use common::id::{CustomerId, PaymentMethodId};
-use common::idempotency::{Earlier, Made};
+use common::idempotency::{EarlierRequest, CreationResult};
 use common::operations;
 use common::page::ListView;
 use common::payment_methods::{self, PaymentMethod, PaymentMethodView, Status};
@@ -16,22 +16,22 @@ use queue::Wake;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use crate::answer::{Answer, Refusal, created, ok};
 use crate::app::App;
 use crate::body::{Body, Reference, required};
-use crate::envelope::RequestId;
+use crate::error::{ApiError, ApiResult, created, ok};
 use crate::guard::Authenticated;
-use crate::idempotency::{Once, answer, mark_replayed};
+use crate::idempotency::{IdempotentCreate, mark_replayed, respond};
 use crate::path::Path;
 use crate::query::Params;
+use crate::request_context::RequestId;
 use crate::waiting::Waiting;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NewCardFields {
-    /// Whose card it is.
+    /// The customer who owns the card.
     customer_id: Option<Reference>,
-    /// A payment token, or in test accounts a test token. It is spent.
+    /// A payment token, or in test accounts a test token. It can be used only once.
     payment_token: Option<Reference>,
 }
 
@@ -39,43 +39,42 @@ pub(super) async fn create(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     request_id: RequestId,
-    once: Once,
+    idempotent: IdempotentCreate,
     Body { fields, .. }: Body<NewCardFields>,
-) -> Answer {
+) -> ApiResult {
     let customer = required("customerId", fields.customer_id)?.0;
     let payment_token = required("paymentToken", fields.payment_token)?.0;
-    let new = NewCard { customer_id: CustomerId::named(&customer)?, payment_token };
+    let new = NewCard { customer_id: CustomerId::from_request(&customer)?, payment_token };
     let origin = app.origin(request_id, Some(caller.key_id));
     let now = app.now(&caller).await?;
-    let made = flows::save_card(&app.db, &caller, &new, &origin, &app.encryption, once.key(), now).await?;
-    let (id, is_earlier) = match &made {
-        Made::New((id, _)) => (*id, false),
-        Made::Earlier(Earlier::Saving(id)) => (*id, true),
-        Made::Earlier(Earlier::Answered(_)) => return answer(&app, made, |_| Refusal::fault().into_response()),
+    let creation = flows::save_card(&app.db, &caller, &new, &origin, &app.encryption, idempotent.key(), now).await?;
+    let (id, is_earlier) = match &creation {
+        CreationResult::New((id, _)) => (*id, false),
+        CreationResult::Earlier(EarlierRequest::SavingCard(id)) => (*id, true),
+        CreationResult::Earlier(EarlierRequest::Completed(_)) => return respond(&app, creation, |_| ApiError::internal().into_response()),
     };
     let waiter = app.replies.register(id.uuid());
-    if let Made::New((_, operation)) = made {
+    if let CreationResult::New((_, operation)) = creation {
         app.push(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });
     }
     let processing = PaymentMethod::processing(id, &caller, new.customer_id, now);
     let card = outcome(&app, Waiting::new(waiter), processing).await;
     if card.status == Status::Failed {
-        return Err(
-            Error::conflict(why_not_saved(operations::why_not_saved(&app.db, caller.account_id, id).await?)).into()
-        );
+        let code = operations::store_card_failure(&app.db, caller.account_id, id).await?;
+        return Err(Error::conflict(failure_message(code)).into());
     }
-    // Until the outcome is known, nothing is kept.
-    let kept = if card.status == Status::Processing { None } else { once.kept(&app).await };
-    let response = kept.unwrap_or_else(|| created(PaymentMethodView::new(&card)));
+    // No response is stored while the outcome is unknown.
+    let stored = if card.status == Status::Processing { None } else { idempotent.stored_response(&app).await };
+    let response = stored.unwrap_or_else(|| created(PaymentMethodView::new(&card)));
     Ok(if is_earlier { mark_replayed(response) } else { response })
 }
 
-/// The card once it is known what came of it, or as it stands when patience ends.
+/// Waits for the outcome; returns the card, still `processing` at the timeout.
 async fn outcome(app: &App, mut waiting: Waiting, mut card: PaymentMethod) -> PaymentMethod {
-    while waiting.worth_a_look().await {
+    while waiting.next_poll().await {
         match payment_methods::retrieve_from(&app.db, card.account_id, card.id).await {
             Ok(read) => card = read,
-            Err(error) => tracing::warn!(%error, payment_method = %card.id, "the card could not be read; waiting on"),
+            Err(error) => tracing::warn!(%error, payment_method = %card.id, "the card could not be read; retrying"),
         }
         if card.status != Status::Processing {
             break;
@@ -84,24 +83,24 @@ async fn outcome(app: &App, mut waiting: Waiting, mut card: PaymentMethod) -> Pa
     card
 }
 
-fn why_not_saved(code: Option<FailureCode>) -> &'static str {
+fn failure_message(code: Option<FailureCode>) -> &'static str {
     match code {
         Some(FailureCode::ProviderUnavailable) => {
-            "the provider could not be reached, so the card was not saved; its token is spent: try again with another"
+            "the provider could not be reached, so the card was not saved; retry with a new token"
         }
         Some(FailureCode::Configuration) => {
-            "the account is not set up for this at the provider, so the card was not saved; its token is spent"
+            "the account is not set up for this at the provider, so the card was not saved; a retry needs a new token"
         }
         Some(FailureCode::ProviderRefused | FailureCode::AmountMismatch) | None => {
-            "the provider would not save this card; its token is spent"
+            "the provider declined to save this card; a retry needs a new token"
         }
     }
 }
 
-pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> Answer {
+pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> ApiResult {
     let page = params.page()?;
     let id = required("customerId", params.get("customerId"))?;
-    let customer = customers::retrieve(&app.db, caller.account_id, CustomerId::named(id)?).await?;
+    let customer = customers::retrieve(&app.db, caller.account_id, CustomerId::from_request(id)?).await?;
     let default = customer.default_payment_method_id;
     let rows = payment_methods::list(&app.db, caller.account_id, customer.id, default, page).await?;
     let views = rows.views(PaymentMethodView::new);
@@ -112,8 +111,8 @@ pub(super) async fn set_default(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-) -> Answer {
-    let id = PaymentMethodId::named(&id)?;
+) -> ApiResult {
+    let id = PaymentMethodId::from_request(&id)?;
     let card = flows::set_default(&app.db, &caller, id, app.now(&caller).await?).await?;
     Ok(ok(PaymentMethodView::new(&card)))
 }

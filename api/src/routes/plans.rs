@@ -9,35 +9,35 @@ use common::plans::{self, Creation, NewPlan, PlanView};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use crate::answer::{Answer, created, ok};
 use crate::app::App;
 use crate::body::{Amount, Body, CurrencyCode, IntervalCount, PlanInterval, Text, required};
+use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
-use crate::idempotency::{Once, answer};
+use crate::idempotency::{IdempotentCreate, respond};
 use crate::path::Path;
 use crate::query::Params;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PlanFields {
-    /// Shown to people.
+    /// The display name.
     name: Option<Text>,
-    /// Each charge, in the currency's minor unit.
+    /// The price per cycle, in the currency's minor unit.
     amount: Option<Amount>,
-    /// ISO 4217, in any case.
+    /// ISO 4217, case-insensitive.
     currency: Option<CurrencyCode>,
-    /// The unit of the time between two charges.
+    /// The unit of the billing interval.
     interval: Option<PlanInterval>,
-    /// How many intervals lie between two charges, 1 if not said. At most three years: 1095 days, 156 weeks, 36 months.
+    /// The number of intervals between two charges, 1 by default. At most three years: 1095 days, 156 weeks, 36 months.
     interval_count: Option<IntervalCount>,
 }
 
 pub(super) async fn create(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
-    once: Once,
+    idempotent: IdempotentCreate,
     Body { fields, .. }: Body<PlanFields>,
-) -> Answer {
+) -> ApiResult {
     let minor = required("amount", fields.amount)?.0;
     let currency = required("currency", fields.currency)?.0;
     let new = NewPlan {
@@ -47,8 +47,8 @@ pub(super) async fn create(
         interval_count: fields.interval_count.map_or(1, |count| count.0),
     };
     let livemode = caller.livemode();
-    let made = flows::create_plan(&app.db, &caller, new, once.key(), app.now(&caller).await?).await?;
-    answer(&app, made, |creation| match creation {
+    let creation = flows::create_plan(&app.db, &caller, new, idempotent.key(), app.now(&caller).await?).await?;
+    respond(&app, creation, |plan| match plan {
         Creation::New(plan) => created(PlanView::new(plan, livemode)),
         Creation::Existing(plan) => ok(PlanView::new(plan, livemode)),
     })
@@ -58,13 +58,13 @@ pub(super) async fn retrieve(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-) -> Answer {
-    let id = PlanId::named(&id)?;
+) -> ApiResult {
+    let id = PlanId::from_request(&id)?;
     let plan = plans::retrieve(&app.db, caller.account_id, id).await?;
     Ok(ok(PlanView::new(&plan, caller.livemode())))
 }
 
-pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> Answer {
+pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> ApiResult {
     let rows = plans::list(&app.db, caller.account_id, params.page()?).await?;
     let livemode = caller.livemode();
     let views = rows.views(|plan| PlanView::new(plan, livemode));

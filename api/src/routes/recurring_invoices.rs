@@ -13,36 +13,36 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::invoices::{ItemFields, items};
-use crate::answer::{Answer, created, ok};
 use crate::app::App;
 use crate::body::{
-    Body, CadenceInterval, CadenceUnit, CurrencyCode, Day, DayOfMonth, Flag, InvoiceMode, Part, Reference, Row, Terms,
-    Text, required, rows,
+    Body, CadenceInterval, CadenceUnit, CurrencyCode, Day, DayOfMonth, Flag, InvoiceMode, NonNegativeAmount,
+    Reference, Row, Terms, Text, required, rows,
 };
+use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
-use crate::idempotency::{Once, answer};
+use crate::idempotency::{IdempotentCreate, respond};
 use crate::path::Path;
 use crate::query::Params;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RecurringInvoiceFields {
-    /// Who is to owe the invoices, for good: an update may repeat it, and not change it.
+    /// The customer to bill. It cannot be changed: an update may only repeat it.
     customer_id: Option<Reference>,
-    /// What you call it.
+    /// Your own name for it.
     name: Option<Text>,
-    /// How often, and on which day.
+    /// How often and on which day.
     #[schema(value_type = Option<CadenceFields>)]
     cadence: Option<Row<CadenceFields>>,
-    /// The last day of each month. Of `monthly` and `yearly` alone, and not with `cadence.dayOfMonth`.
+    /// Use the last day of the month. Only with `monthly` and `yearly`, and not with `cadence.dayOfMonth`.
     last_day_of_month: Option<Flag>,
-    /// The dates are counted from the first day on or after it that matches; today if none is said.
+    /// The first invoice is produced on the first matching day on or after this one; today by default.
     start_date: Option<Day>,
     /// The last day on which an invoice may be produced.
     end_date: Option<Day>,
-    /// What becomes of each invoice: it is issued, or stays a draft. `auto_send` if not said.
+    /// Whether each invoice is issued or stays a draft; `auto_send` by default.
     mode: Option<InvoiceMode>,
-    /// What each invoice is made of.
+    /// The content of each invoice.
     #[schema(value_type = Option<TemplateFields>)]
     template: Option<Row<TemplateFields>>,
 }
@@ -52,30 +52,30 @@ pub(crate) struct RecurringInvoiceFields {
 pub(crate) struct CadenceFields {
     #[schema(value_type = CadenceUnit)]
     unit: Option<CadenceUnit>,
-    /// How many units lie between two invoices, 1 if not said.
+    /// The number of units between two invoices, 1 by default.
     interval: Option<CadenceInterval>,
-    /// Of `monthly` and `yearly` alone, the day of the start if not said. A month that has fewer days gives its last.
+    /// Only with `monthly` and `yearly`; the day of `startDate` by default. In a shorter month, its last day.
     day_of_month: Option<DayOfMonth>,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TemplateFields {
-    /// ISO 4217, in any case.
+    /// ISO 4217, case-insensitive.
     #[schema(value_type = CurrencyCode)]
     currency: Option<CurrencyCode>,
-    /// How long after its issue each invoice falls due, `due_on_receipt` if not said.
+    /// The time from issue to the due date; `due_on_receipt` by default.
     payment_terms: Option<Terms>,
-    /// What each invoice is for.
+    /// Shown to the customer on each invoice.
     description: Option<Text>,
-    /// What each invoice adds up, 1 to 100 rows.
+    /// The line items of each invoice, 1 to 100.
     #[serde(default, deserialize_with = "rows")]
     #[schema(value_type = Vec<ItemFields>, required = true, min_items = 1, max_items = 100)]
     items: Option<Vec<Row<ItemFields>>>,
     /// Added to the items.
-    amount_tax: Option<Part>,
-    /// Taken off the items.
-    amount_discount: Option<Part>,
+    amount_tax: Option<NonNegativeAmount>,
+    /// Subtracted from the items.
+    amount_discount: Option<NonNegativeAmount>,
 }
 
 impl Row<CadenceFields> {
@@ -94,7 +94,7 @@ impl Row<TemplateFields> {
         let fields = self.0;
         let currency = required("template.currency", fields.currency)?.0;
         let items = items("template.items", required("template.items", fields.items)?)?;
-        let (tax, discount) = (fields.amount_tax.map(|part| part.0), fields.amount_discount.map(|part| part.0));
+        let (tax, discount) = (fields.amount_tax.map(|tax| tax.0), fields.amount_discount.map(|discount| discount.0));
         Ok(Template {
             currency,
             payment_terms: fields.payment_terms.map_or(PaymentTerms::DueOnReceipt, |terms| terms.0),
@@ -122,34 +122,35 @@ impl RecurringInvoiceFields {
 pub(super) async fn create(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
-    once: Once,
+    idempotent: IdempotentCreate,
     Body { fields, .. }: Body<RecurringInvoiceFields>,
-) -> Answer {
-    let sent = fields.into_change()?;
-    let cadence = required("cadence", sent.cadence)?;
+) -> ApiResult {
+    let fields = fields.into_change()?;
+    let cadence = required("cadence", fields.cadence)?;
     let new = NewRecurringInvoice {
-        customer_id: required("customerId", sent.customer_id)?,
-        name: sent.name,
-        cadence: cadence.with(sent.last_day_of_month.unwrap_or(false))?,
-        start_date: sent.start_date,
-        end_date: sent.end_date,
-        issue_mode: sent.issue_mode.unwrap_or(IssueMode::AutoSend),
-        template: required("template", sent.template)?,
+        customer_id: required("customerId", fields.customer_id)?,
+        name: fields.name,
+        cadence: cadence.with(fields.last_day_of_month.unwrap_or(false))?,
+        start_date: fields.start_date,
+        end_date: fields.end_date,
+        issue_mode: fields.issue_mode.unwrap_or(IssueMode::AutoSend),
+        template: required("template", fields.template)?,
     };
-    let made = flows::create_recurring_invoice(&app.db, &caller, new, once.key(), app.now(&caller).await?).await?;
-    answer(&app, made, |recurring| created(RecurringInvoiceView::new(recurring)))
+    let now = app.now(&caller).await?;
+    let creation = flows::create_recurring_invoice(&app.db, &caller, new, idempotent.key(), now).await?;
+    respond(&app, creation, |recurring| created(RecurringInvoiceView::new(recurring)))
 }
 
 pub(super) async fn retrieve(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-) -> Answer {
-    let recurring = recurring_invoices::retrieve(&app.db, caller.account_id, RecurringInvoiceId::named(&id)?).await?;
+) -> ApiResult {
+    let recurring = recurring_invoices::retrieve(&app.db, caller.account_id, RecurringInvoiceId::from_request(&id)?).await?;
     Ok(ok(RecurringInvoiceView::new(&recurring)))
 }
 
-pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> Answer {
+pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> ApiResult {
     let rows = recurring_invoices::list(&app.db, caller.account_id, params.page()?).await?;
     let views = rows.views(RecurringInvoiceView::new);
     Ok(ok(ListView::new(views, |view| view.id.to_string())))
@@ -160,9 +161,9 @@ pub(super) async fn update(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
     Body { fields, .. }: Body<RecurringInvoiceFields>,
-) -> Answer {
+) -> ApiResult {
     let (change, now) = (fields.into_change()?, app.now(&caller).await?);
-    let id = RecurringInvoiceId::named(&id)?;
+    let id = RecurringInvoiceId::from_request(&id)?;
     let recurring = flows::update_recurring_invoice(&app.db, &caller, id, change, now).await?;
     Ok(ok(RecurringInvoiceView::new(&recurring)))
 }
@@ -171,8 +172,8 @@ pub(super) async fn pause(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-) -> Answer {
-    let id = RecurringInvoiceId::named(&id)?;
+) -> ApiResult {
+    let id = RecurringInvoiceId::from_request(&id)?;
     let recurring = recurring_invoices::pause(&app.db, caller.account_id, id, app.now(&caller).await?).await?;
     Ok(ok(RecurringInvoiceView::new(&recurring)))
 }
@@ -181,8 +182,8 @@ pub(super) async fn resume(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-) -> Answer {
-    let id = RecurringInvoiceId::named(&id)?;
+) -> ApiResult {
+    let id = RecurringInvoiceId::from_request(&id)?;
     let recurring = flows::resume_recurring_invoice(&app.db, &caller, id, app.now(&caller).await?).await?;
     Ok(ok(RecurringInvoiceView::new(&recurring)))
 }
@@ -191,8 +192,8 @@ pub(super) async fn cancel(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-) -> Answer {
-    let id = RecurringInvoiceId::named(&id)?;
+) -> ApiResult {
+    let id = RecurringInvoiceId::from_request(&id)?;
     let recurring = recurring_invoices::cancel(&app.db, caller.account_id, id, app.now(&caller).await?).await?;
     Ok(ok(RecurringInvoiceView::new(&recurring)))
 }

@@ -9,53 +9,53 @@ use common::subscriptions::{self, NewSubscription, SubscriptionView};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use crate::answer::{Answer, created, ok};
 use crate::app::App;
 use crate::body::{Body, Day, Reference, Zone, required};
+use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
-use crate::idempotency::{Once, answer};
+use crate::idempotency::{IdempotentCreate, respond};
 use crate::path::Path;
 use crate::query::Params;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SubscriptionFields {
-    /// Who is to pay.
+    /// The customer to bill.
     customer_id: Option<Reference>,
-    /// What, and how often.
+    /// The plan, which has the price and the billing interval.
     plan_id: Option<Reference>,
-    /// With which of the customer's cards. If none is named, with the one that is the default when an invoice is collected.
+    /// The customer's card to charge. By default the one that is the default card when an invoice is collected.
     payment_method_id: Option<Reference>,
-    /// From which the dates are counted; today in `timezone` if not said. It may lie in the past.
+    /// The date from which the billing cycles are counted; today in `timezone` by default. It may be in the past.
     start_at: Option<Day>,
-    /// In which the days begin, by its name in IANA's database; `UTC` if not said.
+    /// The IANA name of the time zone in which days start; `UTC` by default.
     timezone: Option<Zone>,
 }
 
 pub(super) async fn create(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
-    once: Once,
+    idempotent: IdempotentCreate,
     Body { fields, .. }: Body<SubscriptionFields>,
-) -> Answer {
+) -> ApiResult {
     let (customer, plan) = (required("customerId", fields.customer_id)?.0, required("planId", fields.plan_id)?.0);
     let new = NewSubscription {
-        customer_id: CustomerId::named(&customer)?,
-        plan_id: PlanId::named(&plan)?,
-        payment_method_id: fields.payment_method_id.map(|card| PaymentMethodId::named(&card.0)).transpose()?,
+        customer_id: CustomerId::from_request(&customer)?,
+        plan_id: PlanId::from_request(&plan)?,
+        payment_method_id: fields.payment_method_id.map(|card| PaymentMethodId::from_request(&card.0)).transpose()?,
         start_at: fields.start_at.map(|day| day.0),
         timezone: fields.timezone.map_or(TimeZone::UTC, |zone| zone.0),
     };
-    let made = flows::create_subscription(&app.db, &caller, &new, once.key(), app.now(&caller).await?).await?;
-    answer(&app, made, |subscription| created(SubscriptionView::new(subscription)))
+    let creation = flows::create_subscription(&app.db, &caller, &new, idempotent.key(), app.now(&caller).await?).await?;
+    respond(&app, creation, |subscription| created(SubscriptionView::new(subscription)))
 }
 
 pub(super) async fn retrieve(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-) -> Answer {
-    let subscription = subscriptions::retrieve(&app.db, caller.account_id, SubscriptionId::named(&id)?).await?;
+) -> ApiResult {
+    let subscription = subscriptions::retrieve(&app.db, caller.account_id, SubscriptionId::from_request(&id)?).await?;
     Ok(ok(SubscriptionView::new(&subscription)))
 }
 
@@ -63,13 +63,13 @@ pub(super) async fn cancel(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-) -> Answer {
-    let id = SubscriptionId::named(&id)?;
+) -> ApiResult {
+    let id = SubscriptionId::from_request(&id)?;
     let subscription = flows::cancel_subscription(&app.db, &caller, id, app.now(&caller).await?).await?;
     Ok(ok(SubscriptionView::new(&subscription)))
 }
 
-pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> Answer {
+pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> ApiResult {
     let rows = subscriptions::list(&app.db, caller.account_id, params.page()?).await?;
     let views = rows.views(SubscriptionView::new);
     Ok(ok(ListView::new(views, |view| view.id.to_string())))

@@ -1,4 +1,4 @@
-//! Bodies of every route that takes one: right ones with a change. They are read as what they say, or the field is named.
+//! Fuzz tests of every request body: a mutated valid body is either parsed as sent or rejected with the field's name.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use testkit::fuzz::{check, json as mutated};
 use super::*;
 use crate::body::Body;
 
-/// The fields of a body that is JSON and an object; none if it is anything else.
+/// The field names of a JSON object; `None` for anything else.
 fn fields_of(bytes: &[u8]) -> Option<Vec<String>> {
     let Ok(Value::Object(fields)) = serde_json::from_slice(bytes) else { return None };
     Some(fields.into_iter().map(|(key, _)| key).collect())
@@ -16,7 +16,7 @@ fn fields_of(bytes: &[u8]) -> Option<Vec<String>> {
 #[track_caller]
 fn body<T: DeserializeOwned>(valid: Value) {
     let whole = valid.to_string();
-    assert!(Body::<T>::of(Some(b"application/json"), whole.as_bytes()).is_ok(), "{whole} is not right to begin with");
+    assert!(Body::<T>::of(Some(b"application/json"), whole.as_bytes()).is_ok(), "{whole} must be valid");
     let known: Vec<String> = fields_of(whole.as_bytes()).expect("an object");
     check(mutated(valid), |bytes| {
         let sent = fields_of(&bytes);
@@ -24,11 +24,11 @@ fn body<T: DeserializeOwned>(valid: Value) {
             Ok((_, json)) => {
                 assert!(bytes.is_empty() || serde_json::from_slice::<Value>(&bytes).expect("JSON") == json)
             }
-            Err(refusal) => {
-                assert_eq!(refusal.status(), 422);
-                let (message, param) = (refusal.message(), refusal.param());
-                assert!(message.len() < 300, "it repeats what was sent: {message}");
-                let Some(sent) = sent else { return assert_eq!(param, None, "no field is at fault: {message}") };
+            Err(error) => {
+                assert_eq!(error.status(), 422);
+                let (message, param) = (error.message(), error.param());
+                assert!(message.len() < 300, "the message repeats the value: {message}");
+                let Some(sent) = sent else { return assert_eq!(param, None, "the error names a field: {message}") };
                 let param = param.expect(message);
                 let field = param.split(['.', '[']).next().unwrap_or_default();
                 let is_named = known.iter().any(|known| known == field)
@@ -47,7 +47,7 @@ fn items() -> Value {
 }
 
 #[test]
-fn customers_and_addresses() {
+fn customer_and_address_bodies() {
     body::<customers::CustomerFields>(json!({
         "email": "ada@example.com", "name": "Ada", "phone": "+44 1", "externalId": "u-1815",
         "customFields": [{"name": "Size", "type": "text", "value": "M"}],
@@ -60,7 +60,7 @@ fn customers_and_addresses() {
 }
 
 #[test]
-fn payments_and_cards() {
+fn payment_and_card_bodies() {
     body::<payments::PaymentFields>(json!({
         "amount": 1250, "currency": "USD", "paymentToken": "tok_ok", "paymentMethodId": CARD, "capture": true,
         "returnUrl": "https://shop.example/thanks",
@@ -73,7 +73,7 @@ fn payments_and_cards() {
 }
 
 #[test]
-fn invoices_and_links() {
+fn invoice_and_payment_link_bodies() {
     body::<invoices::InvoiceFields>(json!({
         "customerId": CUSTOMER, "currency": "USD", "description": "November", "amount": 10825, "items": items(),
         "amountTax": 825, "amountDiscount": 1, "dueAt": "2026-12-21T09:30:00Z", "paymentTerms": "net_30",
@@ -85,7 +85,7 @@ fn invoices_and_links() {
 }
 
 #[test]
-fn what_comes_again_and_again() {
+fn recurring_billing_bodies() {
     body::<plans::PlanFields>(json!({
         "name": "Gold", "amount": 2900, "currency": "USD", "interval": "month", "intervalCount": 3,
     }));
@@ -103,7 +103,7 @@ fn what_comes_again_and_again() {
 }
 
 #[test]
-fn webhook_endpoints() {
+fn webhook_endpoint_bodies() {
     body::<webhook_endpoints::NewEndpointFields>(json!({
         "url": "https://shop.example/webhooks", "enabledEvents": ["payment.settled", "payment.refunded"],
     }));
@@ -112,10 +112,10 @@ fn webhook_endpoints() {
     }));
 }
 
-/// A route whose body is not tried above would be left out in silence.
+/// Fails if a route has a body without a test above.
 #[test]
-fn every_body_is_tried() {
-    let tried = include_str!("tests.rs").matches("\n    body::<").count();
+fn every_body_is_tested() {
+    let tested = include_str!("tests.rs").matches("\n    body::<").count();
     let sources = [
         include_str!("addresses.rs"),
         include_str!("capabilities.rs"),
@@ -133,21 +133,21 @@ fn every_body_is_tried() {
         include_str!("webhook_deliveries.rs"),
         include_str!("webhook_endpoints.rs"),
     ];
-    let taken = |source: &str| {
+    let bodies_of = |source: &str| {
         source.split("Body<").skip(1).filter_map(|rest| rest.split('>').next()).map(str::to_owned).collect::<Vec<_>>()
     };
-    let mut taken: Vec<_> = sources.into_iter().flat_map(taken).collect();
-    taken.sort();
-    taken.dedup();
-    assert_eq!(tried, taken.len(), "{taken:?}");
+    let mut bodies: Vec<_> = sources.into_iter().flat_map(bodies_of).collect();
+    bodies.sort();
+    bodies.dedup();
+    assert_eq!(tested, bodies.len(), "{bodies:?}");
 }
 
-/// `/v1/capabilities` says that a live account cannot do what its routes refuse to it.
+/// The routes that reject live accounts must be those that `/v1/capabilities` reports as test only.
 #[test]
-fn the_operations_of_test_accounts_alone_are_behind_their_door() {
+fn test_only_operations_require_a_test_account() {
     for endpoint in endpoints() {
-        let behind = matches!(endpoint.door, TestSecret(_));
+        let requires_test = matches!(endpoint.access, TestSecret(_));
         let is_test_only = endpoint.operation().is_some_and(Op::is_test_only);
-        assert_eq!(behind, is_test_only, "{} {}", endpoint.method, endpoint.path);
+        assert_eq!(requires_test, is_test_only, "{} {}", endpoint.method, endpoint.path);
     }
 }

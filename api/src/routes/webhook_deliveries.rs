@@ -9,17 +9,17 @@ use common::webhooks::deliveries::{self, Filter};
 use common::webhooks::{DeliveryStatus, DeliveryView};
 use queue::Wake;
 
-use crate::answer::{Answer, ok};
 use crate::app::App;
-use crate::envelope::RequestId;
+use crate::error::{ApiResult, ok};
 use crate::guard::Authenticated;
 use crate::path::Path;
 use crate::query::Params;
+use crate::request_context::RequestId;
 
-pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> Answer {
+pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> ApiResult {
     let page = params.page()?;
     let status = params.get("status").map(status).transpose()?;
-    let endpoint = params.get("endpointId").map(WebhookEndpointId::named).transpose()?;
+    let endpoint = params.get("endpointId").map(WebhookEndpointId::from_request).transpose()?;
     let rows = deliveries::list(&app.db, caller.account_id, Filter { endpoint, status }, page).await?;
     let livemode = caller.livemode();
     let views = rows.views(|delivery| DeliveryView::new(delivery, livemode));
@@ -35,8 +35,8 @@ pub(super) async fn retrieve(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-) -> Answer {
-    let delivery = deliveries::retrieve(&app.db, caller.account_id, WebhookDeliveryId::named(&id)?).await?;
+) -> ApiResult {
+    let delivery = deliveries::retrieve(&app.db, caller.account_id, WebhookDeliveryId::from_request(&id)?).await?;
     Ok(ok(DeliveryView::new(&delivery, caller.livemode())))
 }
 
@@ -45,9 +45,10 @@ pub(super) async fn replay(
     Authenticated(caller): Authenticated,
     RequestId(request_id): RequestId,
     Path(id): Path<String>,
-) -> Answer {
-    let again = deliveries::replay(&app.db, caller.account_id, WebhookDeliveryId::named(&id)?, app.clock.now()).await?;
-    let wake = Wake { id: again.endpoint_id.uuid(), request_id: Some(request_id.to_string()) };
+) -> ApiResult {
+    let id = WebhookDeliveryId::from_request(&id)?;
+    let delivery = deliveries::replay(&app.db, caller.account_id, id, app.clock.now()).await?;
+    let wake = Wake { id: delivery.endpoint_id.uuid(), request_id: Some(request_id.to_string()) };
     app.push(queues::WEBHOOKS, wake);
-    Ok(ok(DeliveryView::new(&again, caller.livemode())))
+    Ok(ok(DeliveryView::new(&delivery, caller.livemode())))
 }

@@ -9,21 +9,21 @@ use common::webhooks::{DeletedEndpointView, EndpointView};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use crate::answer::{Answer, created, ok};
 use crate::app::App;
 use crate::body::{Body, EndpointStatus, EventName, Reference, WebUrl, required, rows};
+use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
-use crate::idempotency::{Once, answer};
+use crate::idempotency::{IdempotentCreate, respond};
 use crate::path::Path;
 use crate::query::Params;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NewEndpointFields {
-    /// Where deliveries are to go, up to 2,048 bytes; of live accounts `https`.
+    /// The URL to deliver to, up to 2,048 bytes. Live accounts need `https`.
     #[schema(value_type = Option<WebUrl>)]
     url: Option<Reference>,
-    /// The events that it is to be told of; every event, if omitted or empty.
+    /// The event types to deliver; all, if omitted or empty.
     #[serde(default, deserialize_with = "rows")]
     enabled_events: Option<Vec<EventName>>,
 }
@@ -31,29 +31,29 @@ pub(crate) struct NewEndpointFields {
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EndpointFields {
-    /// Where deliveries go, up to 2,048 bytes; of live accounts `https`.
+    /// The URL to deliver to, up to 2,048 bytes. Live accounts need `https`.
     #[schema(value_type = Option<WebUrl>)]
     url: Option<Reference>,
-    /// Replaces the whole list; an empty one is every event.
+    /// Replaces the whole list; an empty list means all event types.
     #[serde(default, deserialize_with = "rows")]
     enabled_events: Option<Vec<EventName>>,
-    /// `disabled` stops deliveries; `enabled` lets them begin again, and forgets earlier failures.
+    /// `disabled` stops deliveries; `enabled` resumes them and resets the failure count.
     status: Option<EndpointStatus>,
 }
 
 pub(super) async fn create(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
-    once: Once,
+    idempotent: IdempotentCreate,
     Body { fields, .. }: Body<NewEndpointFields>,
-) -> Answer {
+) -> ApiResult {
     let new = NewEndpoint {
         url: EndpointUrl::parse(required("url", fields.url)?.0, app.webhook_policy(caller.mode))?,
         enabled_events: fields.enabled_events.into_iter().flatten().map(|name| name.0).collect(),
     };
     let now = app.clock.now();
-    let made = flows::create_webhook_endpoint(&app.db, &app.encryption, &caller, new, once.key(), now).await?;
-    answer(&app, made, |made| created(EndpointView::with_secret(made, caller.livemode())))
+    let creation = flows::create_webhook_endpoint(&app.db, &app.encryption, &caller, new, idempotent.key(), now).await?;
+    respond(&app, creation, |endpoint| created(EndpointView::with_secret(endpoint, caller.livemode())))
 }
 
 pub(super) async fn update(
@@ -61,13 +61,13 @@ pub(super) async fn update(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
     Body { fields, .. }: Body<EndpointFields>,
-) -> Answer {
+) -> ApiResult {
     let change = EndpointChange {
         url: fields.url.map(|url| EndpointUrl::parse(url.0, app.webhook_policy(caller.mode))).transpose()?,
         enabled_events: fields.enabled_events.map(|names| names.into_iter().map(|name| name.0).collect()),
         status: fields.status.map(|status| status.0),
     };
-    let endpoint = endpoints::update(&app.db, caller.account_id, WebhookEndpointId::named(&id)?, change).await?;
+    let endpoint = endpoints::update(&app.db, caller.account_id, WebhookEndpointId::from_request(&id)?, change).await?;
     Ok(ok(EndpointView::new(&endpoint, caller.livemode())))
 }
 
@@ -75,8 +75,8 @@ pub(super) async fn retrieve(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-) -> Answer {
-    let endpoint = endpoints::retrieve(&app.db, caller.account_id, WebhookEndpointId::named(&id)?).await?;
+) -> ApiResult {
+    let endpoint = endpoints::retrieve(&app.db, caller.account_id, WebhookEndpointId::from_request(&id)?).await?;
     Ok(ok(EndpointView::new(&endpoint, caller.livemode())))
 }
 
@@ -84,23 +84,23 @@ pub(super) async fn rotate_secret(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-) -> Answer {
-    let made =
-        endpoints::rotate_secret(&*app.db, &app.encryption, caller.account_id, WebhookEndpointId::named(&id)?).await?;
-    Ok(ok(EndpointView::with_secret(&made, caller.livemode())))
+) -> ApiResult {
+    let endpoint =
+        endpoints::rotate_secret(&*app.db, &app.encryption, caller.account_id, WebhookEndpointId::from_request(&id)?).await?;
+    Ok(ok(EndpointView::with_secret(&endpoint, caller.livemode())))
 }
 
 pub(super) async fn delete(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-) -> Answer {
-    let id = WebhookEndpointId::named(&id)?;
+) -> ApiResult {
+    let id = WebhookEndpointId::from_request(&id)?;
     endpoints::delete(&app.db, caller.account_id, id, app.clock.now()).await?;
     Ok(ok(DeletedEndpointView::new(id)))
 }
 
-pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> Answer {
+pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> ApiResult {
     let rows = endpoints::list(&app.db, caller.account_id, params.page()?).await?;
     let livemode = caller.livemode();
     let views = rows.views(|endpoint| EndpointView::new(endpoint, livemode));

@@ -1,10 +1,10 @@
-//! What an operator does to accounts. Only the operator's command line calls these.
+//! Changes of accounts by operators. Only the operator's command line calls these functions.
 
 use sqlx::{Acquire, PgExecutor, PgPool, Postgres, Transaction};
 
 use super::{Mode, Settlement};
 use crate::calendar::TimeZone;
-use crate::capabilities::Operation;
+use crate::capabilities::Permission;
 use crate::crypto::KeyRing;
 use crate::db;
 use crate::email::is_email;
@@ -16,32 +16,34 @@ use crate::providers::ProviderKind;
 use crate::providers::card_gateway::{self, Credentials};
 use crate::time::Timestamp;
 
-/// What may be set on an account; `None` leaves it as it is, or at its default.
+/// The settings of an account; `None` leaves a setting unchanged, or at its default.
 #[derive(Debug, Default)]
 pub struct AccountSettings {
-    /// Shown to people.
+    /// The displayed name.
     pub name: Option<String>,
-    /// IANA time zone name, in which its days begin.
+    /// The IANA name of the time zone in which its days begin.
     pub timezone: Option<String>,
-    /// Who settles new money. Old cards and payments stay where they are.
+    /// The provider for new payments. Existing cards and payments stay with theirs.
     pub provider: Option<ProviderKind>,
-    /// Whether less than all of an authorization may be captured.
+    /// Whether partial captures are allowed.
     pub partial_capture: Option<bool>,
-    /// Whether less than all may be refunded.
+    /// Whether partial refunds are allowed.
     pub partial_refund: Option<bool>,
-    /// `{surcharge?, tax?, tip?}`, each `{type: "percent"|"fixed", value}`; percent in basis points.
+    /// `{surcharge?, tax?, tip?}`, each `{type: "percent"
+    ///
+    /// "fixed", value}`; percent in basis points.
     pub modifiers: Option<serde_json::Value>,
     /// Origins allowed to use the publishable keys; replaces the list.
     pub allowed_origins: Option<Vec<String>>,
-    /// Requests per second of each key, and its burst.
+    /// Requests per second and burst of each key.
     pub rate_limit: Option<(i32, i32)>,
-    /// The address that a provider is given for a payer who has none.
+    /// The email address sent to a provider for a payer who has none.
     pub email: Option<String>,
-    /// Where cardholders may ask about a payment; empty to show none.
+    /// The contact for cardholders' questions; empty for none.
     pub support_contact: Option<String>,
 }
 
-/// Characters of a support contact at most.
+/// Maximum length of a support contact.
 const MAX_CONTACT: usize = 200;
 
 impl AccountSettings {
@@ -54,18 +56,18 @@ impl AccountSettings {
         if let Some(email) = &self.email
             && !is_email(email)
         {
-            return Err(Error::invalid("email", format!("{email} is not an e-mail address")));
+            return Err(Error::invalid("email", format!("{email} is not an email address")));
         }
         if let Some(contact) = &self.support_contact
             && (contact.chars().count() > MAX_CONTACT || contact.contains(char::is_control))
         {
             let message =
-                format!("the support contact has at most {MAX_CONTACT} characters, and no control characters");
+                format!("the support contact must have at most {MAX_CONTACT} characters and no control characters");
             return Err(Error::invalid("support_contact", message));
         }
         if let Some(zone) = &self.timezone {
             zone.parse::<TimeZone>()
-                .map_err(|_| Error::invalid("timezone", format!("{zone} is not a time zone's name")))?;
+                .map_err(|_| Error::invalid("timezone", format!("{zone} is not the name of a time zone")))?;
         }
         if let Some(origins) = &self.allowed_origins {
             origins.iter().try_for_each(|origin| check_origin(origin))?;
@@ -74,7 +76,7 @@ impl AccountSettings {
     }
 }
 
-/// An origin as a browser sends it: scheme, host and perhaps a port, and nothing after.
+/// Checks an origin as browsers send it: scheme, host and optional port, without a path.
 fn check_origin(origin: &str) -> Result<()> {
     let host = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
     match host {
@@ -83,48 +85,43 @@ fn check_origin(origin: &str) -> Result<()> {
     }
 }
 
-/// An account as an operator sees it.
+/// An account as operators see it.
 #[derive(Debug)]
 pub struct AccountRow {
-    /// The account.
     pub id: AccountId,
-    /// Its merchant.
     pub merchant_id: MerchantId,
-    /// Test or live.
     pub mode: Mode,
-    /// Shown to people.
+    /// The displayed name.
     pub name: String,
     /// IANA time zone name.
     pub timezone: String,
-    /// Who settles its new money.
+    /// The provider for new payments.
     pub provider: ProviderKind,
-    /// Whether less than all of an authorization may be captured.
+    /// Whether partial captures are allowed.
     pub partial_capture: bool,
-    /// Whether less than all may be refunded.
+    /// Whether partial refunds are allowed.
     pub partial_refund: bool,
     /// Surcharge, tax and tip.
     pub modifiers: serde_json::Value,
-    /// Origins allowed to use its publishable keys.
     pub allowed_origins: Vec<String>,
     /// Requests per second of each key, if set.
     pub rate_limit: Option<i32>,
     /// Burst of each key, if set.
     pub burst: Option<i32>,
-    /// The address that a provider is given for a payer who has none.
+    /// The email address sent to a provider for a payer who has none.
     pub email: Option<String>,
-    /// Where cardholders may ask about a payment.
+    /// The contact for cardholders' questions.
     pub support_contact: Option<String>,
-    /// Whether its provider has been told who it is, where that wants to know.
+    /// Whether the account is connected to its provider, or its provider needs no connection.
     pub connected: bool,
-    /// When it was made.
     pub created_at: Timestamp,
 }
 
-/// Makes an account, and its merchant unless one is named.
+/// Creates an account, and its merchant unless an existing one is given.
 ///
 /// # Errors
-/// [`Error::Invalid`] for a bad setting, [`Error::NotFound`] for an unknown merchant, [`Error::Conflict`] if the merchant
-/// has an account in this mode.
+/// [`Error::Invalid`] for an invalid setting, [`Error::NotFound`] for an unknown merchant, [`Error::Conflict`] if the
+/// merchant already has an account in this mode.
 pub async fn create(
     db: impl Acquire<'_, Database = Postgres>,
     now: Timestamp,
@@ -159,8 +156,8 @@ pub async fn create(
     )
     .execute(&mut *tx)
     .await
-    .map_err(|error| match db::violated(&error) {
-        Some("accounts_one_per_mode") => Error::conflict(format!("the merchant has a {} account", mode.name())),
+    .map_err(|error| match db::violated_constraint(&error) {
+        Some("accounts_one_per_mode") => Error::conflict(format!("the merchant already has a {} account", mode.name())),
         Some("accounts_merchant_id_fkey") => Error::no_such("merchant", merchant_id),
         _ => error.into(),
     })?;
@@ -170,10 +167,10 @@ pub async fn create(
     Ok(id)
 }
 
-/// Changes an account.
+/// Changes the settings of an account.
 ///
 /// # Errors
-/// [`Error::Invalid`] for a bad setting, [`Error::NotFound`] for an unknown account.
+/// [`Error::Invalid`] for an invalid setting, [`Error::NotFound`] for an unknown account.
 pub async fn set(
     db: impl Acquire<'_, Database = Postgres>,
     now: Timestamp,
@@ -184,7 +181,7 @@ pub async fn set(
     let mut tx = db.begin().await?;
     apply(&mut tx, id, settings).await?;
     if let Some(provider) = settings.provider {
-        let provider_account = at_provider(&mut tx, id, provider, now).await?;
+        let provider_account = find_or_create_provider_account(&mut tx, id, provider, now).await?;
         sqlx::query!("UPDATE accounts SET provider_account_id = $2 WHERE id = $1", id.uuid(), provider_account.uuid())
             .execute(&mut *tx)
             .await?;
@@ -237,10 +234,10 @@ async fn apply(tx: &mut Transaction<'_, Postgres>, id: AccountId, settings: &Acc
     if done.rows_affected() == 0 { Err(Error::no_such("account", id)) } else { Ok(()) }
 }
 
-/// Every account, newest first.
+/// Lists all accounts, newest first.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn list(db: &PgPool) -> Result<Vec<AccountRow>> {
     let rows = sqlx::query_as!(
         AccountRow,
@@ -254,12 +251,12 @@ pub async fn list(db: &PgPool) -> Result<Vec<AccountRow>> {
     Ok(rows)
 }
 
-/// Tells by what the card gateway knows an account, and what it is to be paid in; `None` leaves the currencies as they are.
-/// Nothing is moved there. Answers the provider account.
+/// Connects an account to its account at the card gateway, with its credentials and currencies; `None` leaves the
+/// currencies unchanged. No money moves. Returns the provider account.
 ///
 /// # Errors
-/// [`Error::Invalid`] for a currency that the gateway does not take, [`Error::NotFound`] for an unknown account,
-/// [`Error::Conflict`] for one that is known by another name there, and for a name that is another account's.
+/// [`Error::Invalid`] for a currency that the gateway does not support, [`Error::NotFound`] for an unknown account,
+/// [`Error::Conflict`] if it is connected under another user name, or another account uses this one.
 pub async fn connect(
     pool: impl Acquire<'_, Database = Postgres>,
     encryption: &KeyRing,
@@ -276,12 +273,12 @@ pub async fn connect(
     let mut tx = pool.begin().await?;
     let known = sqlx::query_scalar!("SELECT id FROM accounts WHERE id = $1 FOR NO KEY UPDATE", account.uuid());
     known.fetch_optional(&mut *tx).await?.ok_or_else(|| Error::no_such("account", account))?;
-    let id = at_provider(&mut tx, account, provider, now).await?;
-    // What was made under one name is not found under another: its cards, holds and unknown outcomes would be lost.
+    let id = find_or_create_provider_account(&mut tx, account, provider, now).await?;
+    // Cards, authorizations and unknown outcomes of one gateway account cannot be found in another.
     let credentials = match card_gateway::read_credentials(&mut *tx, encryption, id).await? {
         Some(former) if former.username != credentials.username => {
             let message =
-                format!("the account is {} at the gateway, and stays so; only its keys may change", former.username);
+                format!("the account is connected to the gateway account {}; only its keys may change", former.username);
             return Err(Error::conflict(message));
         }
         Some(former) => credentials.replacing(former),
@@ -294,31 +291,31 @@ pub async fn connect(
         credentials.field_key(),
         currencies.as_deref(),
     );
-    update.execute(&mut *tx).await.map_err(|error| match db::violated(&error) {
-        Some("provider_accounts_field_key") => Error::conflict("another account is this one at the gateway"),
+    update.execute(&mut *tx).await.map_err(|error| match db::violated_constraint(&error) {
+        Some("provider_accounts_field_key") => Error::conflict("another account is connected to this gateway account"),
         _ => error.into(),
     })?;
     tx.commit().await?;
     Ok(id)
 }
 
-/// The account at this provider, which is made if there is none.
-async fn at_provider(
+/// Returns the provider account, which is created if there is none.
+async fn find_or_create_provider_account(
     tx: &mut Transaction<'_, Postgres>,
     account: AccountId,
     provider: ProviderKind,
     now: Timestamp,
 ) -> Result<ProviderAccountId> {
-    let made = sqlx::query_scalar!(
+    let existing = sqlx::query_scalar!(
         "SELECT id FROM provider_accounts WHERE account_id = $1 AND provider = $2",
         account.uuid(),
         provider as ProviderKind,
     )
     .fetch_optional(&mut **tx)
     .await?;
-    if let Some(id) = made {
-        // Whoever comes back is read again.
-        read_statements(&mut **tx, account, provider, true).await?;
+    if let Some(id) = existing {
+        // An account that returns to a provider is reconciled again.
+        set_reconciliation(&mut **tx, account, provider, true).await?;
         return Ok(id);
     }
     let id = ProviderAccountId::new(now);
@@ -326,15 +323,15 @@ async fn at_provider(
     Ok(id)
 }
 
-/// Ends the reading of what a provider tells of an account, or begins it again where it ended. Answers that provider account.
+/// Disables or re-enables reconciliation of an account with a provider. Returns the provider account.
 ///
 /// # Errors
 /// [`Error::NotFound`] if the account has none at this provider.
-pub async fn read_statements(
+pub async fn set_reconciliation(
     db: impl PgExecutor<'_>,
     account: AccountId,
     provider: ProviderKind,
-    read: bool,
+    enabled: bool,
 ) -> Result<ProviderAccountId> {
     sqlx::query_scalar!(
         "UPDATE provider_accounts SET reconcile_at = CASE
@@ -342,14 +339,15 @@ pub async fn read_statements(
          WHERE account_id = $1 AND provider = $2 RETURNING id",
         account.uuid(),
         provider as ProviderKind,
-        read,
+        enabled,
     )
     .fetch_optional(db)
     .await?
     .ok_or_else(|| Error::no_such("account at this provider", account))
 }
 
-/// Says what one provider account cannot do, beside what its provider never can. Answers that provider account.
+/// Sets the operations that a provider account does not support, in addition to those its provider never supports.
+/// Returns the provider account.
 ///
 /// # Errors
 /// [`Error::NotFound`] if the account has none at this provider.
@@ -357,7 +355,7 @@ pub async fn set_unsupported(
     db: impl PgExecutor<'_>,
     account: AccountId,
     provider: ProviderKind,
-    unsupported: Option<&[Operation]>,
+    unsupported: Option<&[Permission]>,
 ) -> Result<ProviderAccountId> {
     let names = unsupported.map(|list| list.iter().map(|o| o.name().to_owned()).collect::<Vec<_>>());
     sqlx::query_scalar!(

@@ -1,5 +1,5 @@
-//! Who holds a key. What was read of one is believed for a moment, so that a merchant who asks often is not looked up each
-//! time.
+//! Authentication by API key. Keys are cached for a short time, so that frequent requests do not query the database
+//! each time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,148 +8,148 @@ use std::time::{Duration, Instant};
 use sqlx::PgPool;
 
 use super::keys::key_id;
-use super::rehash::{Tries, rehash};
-use super::usage::Uses;
+use super::rehash::{AttemptThrottle, rehash};
+use super::usage::UsageRecorder;
 use super::{AccountTime, Caller, KeyKind, Mode, Rate};
-use crate::capabilities::{Connected, Grants, Operation};
+use crate::capabilities::{Connected, Grants, Permission};
 use crate::crypto::Peppers;
 use crate::id::KeyId;
 
-/// Keys remembered at most; at that many the memory is begun anew.
-const MOST_KEYS: usize = 10_000;
+/// Maximum number of cached keys; the cache is cleared when it is full.
+const MAX_KEYS: usize = 10_000;
 
-/// Why a key was not accepted.
+/// Why a key was rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
-    /// Malformed, unknown or revoked: the caller is not told which.
+    /// Malformed, unknown or revoked: the client is not told which.
     #[error("the API key is not valid")]
     Refused,
-    /// Postgres failed: nothing is known of the key.
+    /// Postgres failed, so the key could not be checked.
     #[error("database: {0}")]
     Database(#[from] sqlx::Error),
 }
 
-/// The keys of all accounts, as one process knows them.
+/// The API keys of all accounts, with the cache of this process.
 pub struct Keys {
     db: PgPool,
     peppers: Peppers,
-    /// How long what was read is believed.
-    believed_for: Duration,
-    known: Mutex<HashMap<KeyId, Known>>,
-    moves: Tries,
-    uses: Uses,
+    cache_ttl: Duration,
+    cache: Mutex<HashMap<KeyId, CachedKey>>,
+    rehash_throttle: AttemptThrottle,
+    usage: UsageRecorder,
 }
 
 #[derive(Clone)]
-struct Known {
+struct CachedKey {
     read_at: Instant,
     hash: Arc<[u8]>,
-    /// Under which pepper; none if that is not known.
+    /// The pepper of the hash, if known.
     pepper_id: Option<[u8; 4]>,
     caller: Arc<Caller>,
 }
 
 impl Keys {
-    /// Keys that are read anew when what is known of them is older than `believed_for`; so long after its revocation a key
-    /// may still be accepted. It belongs to a runtime: when a key was used is noted by a task.
-    pub fn new(db: PgPool, peppers: Peppers, believed_for: Duration) -> Self {
-        let uses = Uses::noting_in(db.clone());
-        Self { db, peppers, believed_for, known: Mutex::default(), moves: Tries::default(), uses }
+    /// Creates the cache. A key may still be accepted for `cache_ttl` after its revocation. Requires a runtime: a task
+    /// records the use of keys.
+    pub fn new(db: PgPool, peppers: Peppers, cache_ttl: Duration) -> Self {
+        let usage = UsageRecorder::new(db.clone());
+        Self { db, peppers, cache_ttl, cache: Mutex::default(), rehash_throttle: AttemptThrottle::default(), usage }
     }
 
-    /// After so long no process believes any more what it has read before.
-    pub const fn believed_for(&self) -> Duration {
-        self.believed_for
+    /// The time after which every process has read a key again.
+    pub const fn cache_ttl(&self) -> Duration {
+        self.cache_ttl
     }
 
-    /// Whether this process has read this very secret key as valid before, however long ago, and nothing to the contrary since. It
-    /// may have been revoked meanwhile: [`Self::authenticate`] says. Everybody has a publishable key, so that says nothing of who
-    /// comes with it.
-    pub fn has_seen_secret(&self, text: &str) -> bool {
+    /// Whether this process has verified this secret key at any time and has not seen it rejected since. It may have
+    /// been revoked: [`Self::authenticate`] decides. Publishable keys are public, so they are not considered.
+    pub fn has_verified_secret(&self, text: &str) -> bool {
         let hash = key_id(text).and_then(|id| {
-            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            let known = known.get(&id).filter(|known| known.caller.key_kind == KeyKind::Secret);
-            known.map(|known| Arc::clone(&known.hash))
+            let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+            let cached = cache.get(&id).filter(|cached| cached.caller.key_kind == KeyKind::Secret);
+            cached.map(|cached| Arc::clone(&cached.hash))
         });
         hash.is_some_and(|hash| self.peppers.match_any(text, &hash))
     }
 
-    /// Notes that a request was let in with this key: soon, and at most once a minute (`api_keys.last_used_at`).
-    pub fn note_use(&self, key: KeyId) {
-        self.uses.note(key);
+    /// Records that a request with this key was accepted, asynchronously and at most once a minute
+    /// (`api_keys.last_used_at`).
+    pub fn record_use(&self, key: KeyId) {
+        self.usage.record(key);
     }
 
-    /// Finds who holds the key: one round trip at most, and while a pepper is rotated sometimes one more.
+    /// Authenticates a key, with at most one round trip, and sometimes another while a pepper is rotated.
     ///
     /// # Errors
-    /// [`AuthError::Refused`], alike for a malformed, an unknown and a revoked key.
+    /// [`AuthError::Refused`], whether the key is malformed, unknown or revoked.
     pub async fn authenticate(&self, text: &str) -> Result<Arc<Caller>, AuthError> {
         let id = key_id(text).ok_or(AuthError::Refused)?;
-        let known = match self.remembered(id) {
-            Some(known) => known,
+        let key = match self.cached(id) {
+            Some(key) => key,
             None => self.look_up(id).await?,
         };
-        // The kind and mode that the key's text claims are covered by the hash.
-        if !self.peppers.match_any(text, &known.hash) {
+        // The hash covers the kind and mode in the key's text.
+        if !self.peppers.match_any(text, &key.hash) {
             return Err(AuthError::Refused);
         }
-        if self.peppers.is_rotating() && known.pepper_id != Some(self.peppers.current().id()) {
-            self.move_to_current(id, text, &known).await;
+        if self.peppers.is_rotating() && key.pepper_id != Some(self.peppers.current().id()) {
+            self.rehash_current(id, text, &key).await;
         }
-        Ok(known.caller)
+        Ok(key.caller)
     }
 
-    /// Puts the key under the current pepper, now that its text is here. The request goes on whatever comes of it.
-    async fn move_to_current(&self, id: KeyId, text: &str, known: &Known) {
-        if !self.moves.begin(id) {
+    /// Moves the key's hash to the current pepper, now that its text is known. The request continues even if this
+    /// fails.
+    async fn rehash_current(&self, id: KeyId, text: &str, key: &CachedKey) {
+        if !self.rehash_throttle.begin(id) {
             return;
         }
-        match rehash(&self.db, &self.peppers, id, text, &known.hash).await {
-            // Somebody else has, or it has gone.
+        match rehash(&self.db, &self.peppers, id, text, &key.hash).await {
+            // Another process has moved it, or the key no longer exists.
             Ok(false) => {}
             Ok(true) => {
-                let mut remembered = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Some(entry) = remembered.get_mut(&id).filter(|entry| entry.hash == known.hash) {
+                let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(entry) = cache.get_mut(&id).filter(|entry| entry.hash == key.hash) {
                     entry.hash = self.peppers.current().hash(text).as_slice().into();
                     entry.pepper_id = Some(self.peppers.current().id());
                 }
             }
-            Err(error) => tracing::warn!(key = %id, %error, "a key stays under a former pepper for now"),
+            Err(error) => tracing::warn!(key = %id, %error, "failed to hash a key with the current pepper; it keeps the former one"),
         }
     }
 
-    fn remembered(&self, id: KeyId) -> Option<Known> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(&id).filter(|known| known.read_at.elapsed() < self.believed_for).cloned()
+    fn cached(&self, id: KeyId) -> Option<CachedKey> {
+        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.get(&id).filter(|cached| cached.read_at.elapsed() < self.cache_ttl).cloned()
     }
 
-    async fn look_up(&self, id: KeyId) -> Result<Known, AuthError> {
-        // Before the reading: what is revoked meanwhile is not believed for longer than was promised.
+    async fn look_up(&self, id: KeyId) -> Result<CachedKey, AuthError> {
+        // Measured before the query, so that a revocation during the query is noticed in time.
         let read_at = Instant::now();
-        let found = read(&self.db, id).await?;
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Found { hash, pepper_id, caller }) = found else {
-            known.remove(&id);
+        let stored = read(&self.db, id).await?;
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(StoredKey { hash, pepper_id, caller }) = stored else {
+            cache.remove(&id);
             return Err(AuthError::Refused);
         };
-        let found = Known { read_at, hash: hash.into(), pepper_id, caller: Arc::new(caller) };
-        if known.len() >= MOST_KEYS {
-            known.clear();
+        let key = CachedKey { read_at, hash: hash.into(), pepper_id, caller: Arc::new(caller) };
+        if cache.len() >= MAX_KEYS {
+            cache.clear();
         }
-        known.insert(id, found.clone());
-        Ok(found)
+        cache.insert(id, key.clone());
+        Ok(key)
     }
 }
 
-/// A key as its row has it.
-struct Found {
+/// A key as stored.
+struct StoredKey {
     hash: Vec<u8>,
     pepper_id: Option<[u8; 4]>,
     caller: Caller,
 }
 
-/// The hash of a key that is neither revoked nor past its end, and who holds it.
-async fn read(db: &PgPool, id: KeyId) -> Result<Option<Found>, sqlx::Error> {
+/// Reads the hash and the account of a key that is neither revoked nor expired.
+async fn read(db: &PgPool, id: KeyId) -> Result<Option<StoredKey>, sqlx::Error> {
     let row = sqlx::query!(
         r#"SELECT k.key_hash, k.pepper_id, k.kind, k.entitlements, k.signing_secret, k.account_id, a.mode, a.provider_account_id, a.allowed_origins,
                   a.modifiers, a.partial_capture, a.partial_refund, a.rate_limit, a.burst, p.provider, p.unsupported,
@@ -169,11 +169,11 @@ async fn read(db: &PgPool, id: KeyId) -> Result<Option<Found>, sqlx::Error> {
     let unsupported =
         row.provider.unsupported().iter().map(|operation| operation.name().to_owned()).chain(row.unsupported).collect();
     let settings = [
-        (row.partial_capture, Operation::PaymentsPartialCapture),
-        (row.partial_refund, Operation::PaymentsPartialRefund),
+        (row.partial_capture, Permission::PaymentsPartialCapture),
+        (row.partial_refund, Permission::PaymentsPartialRefund),
     ];
     let forbidden = settings.into_iter().filter_map(|(allowed, operation)| (!allowed).then_some(operation));
-    let test_only = Operation::ALL.iter().copied().filter(|operation| operation.is_test_only());
+    let test_only = Permission::ALL.iter().copied().filter(|operation| operation.is_test_only());
     let forbidden = forbidden.chain(test_only.filter(|_| row.mode == Mode::Live)).collect();
     let connected = Connected { current: row.connected, any: row.any_connected };
     let caller = Caller {
@@ -194,5 +194,5 @@ async fn read(db: &PgPool, id: KeyId) -> Result<Option<Found>, sqlx::Error> {
         modifiers: row.modifiers,
     };
     let pepper_id = row.pepper_id.and_then(|id| id.try_into().ok());
-    Ok(Some(Found { hash: row.key_hash, pepper_id, caller }))
+    Ok(Some(StoredKey { hash: row.key_hash, pepper_id, caller }))
 }

@@ -1,11 +1,12 @@
-//! API keys: `svc_sk_test_` + the key's public id + 64 hexadecimal digits of secret. Looked up by the id, compared by hash.
+//! API keys: `svc_sk_test_` + the key's public id + 64 hexadecimal digits of secret. Looked up by the id, verified by a
+//! hash.
 
 use std::time::Duration;
 
 use sqlx::{Acquire, PgConnection, PgExecutor, PgPool, Postgres};
 
 use super::{KeyKind, Mode};
-use crate::capabilities::Operation;
+use crate::capabilities::Permission;
 use crate::crypto::{KeyRing, Peppers, Secret, random_hex};
 use crate::error::{Error, Result};
 use crate::id::{AccountId, KeyId};
@@ -22,7 +23,8 @@ fn prefix(kind: KeyKind, mode: Mode) -> String {
     format!("svc_{kind}_{}_", mode.name())
 }
 
-/// The public id inside a key; none if the text is not formed like a key. It proves nothing and is no secret.
+/// Returns the public id contained in a key; `None` if the text does not have the form of a key. The id is not secret
+/// and proves nothing.
 pub fn key_id(text: &str) -> Option<KeyId> {
     let rest = [KeyKind::Secret, KeyKind::Publishable]
         .into_iter()
@@ -32,39 +34,33 @@ pub fn key_id(text: &str) -> Option<KeyId> {
     (secret.len() == SECRET_BYTES * 2).then(|| format!("{}{ulid}", KeyId::PREFIX).parse().ok())?
 }
 
-/// A key just issued: the only time that it is shown whole.
+/// A newly issued key. Its text cannot be retrieved again, except that of a publishable key.
 #[derive(Debug)]
 pub struct IssuedKey {
-    /// Its public id, which signatures name.
+    /// The public id, which signatures refer to.
     pub id: KeyId,
-    /// The key itself.
     pub key: Secret<String>,
-    /// What a live secret key signs its requests with.
+    /// The secret with which a live secret key signs its requests.
     pub signing_secret: Option<Secret<String>>,
 }
 
-/// A key as an operator sees it.
+/// A key as operators see it.
 #[derive(Debug)]
 pub struct KeyRow {
-    /// Its public id.
     pub id: KeyId,
-    /// Whose it is.
     pub account_id: AccountId,
-    /// Its kind.
     pub kind: KeyKind,
-    /// The whole key, of a publishable one.
+    /// The full text of a publishable key.
     pub key_text: Option<String>,
-    /// `None` is every entitlement.
+    /// `None` grants every entitlement.
     pub entitlements: Option<Vec<String>>,
-    /// When it was issued.
     pub created_at: Timestamp,
-    /// Since when it is refused.
     pub revoked_at: Option<Timestamp>,
-    /// From when on it is refused, since it was replaced.
+    /// When it expires, because it was replaced.
     pub expires_at: Option<Timestamp>,
-    /// When a request was last let in with it, to about a minute.
+    /// When a request with it was last accepted, to about a minute.
     pub last_used_at: Option<Timestamp>,
-    /// Under which pepper it is hashed; none if that is not known.
+    /// The pepper of its hash, if known.
     pub pepper_id: Option<Vec<u8>>,
 }
 
@@ -75,11 +71,11 @@ async fn mode_of(db: &mut PgConnection, account: AccountId) -> Result<Mode> {
         .ok_or_else(|| Error::no_such("account", account))
 }
 
-fn names(entitlements: Option<&[Operation]>) -> Option<Vec<String>> {
+fn entitlement_names(entitlements: Option<&[Permission]>) -> Option<Vec<String>> {
     entitlements.map(|list| list.iter().map(|operation| operation.name().to_owned()).collect())
 }
 
-/// Issues a secret key, with a signing secret if the account is live.
+/// Issues a secret key. For a live account it has a signing secret.
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown account.
@@ -89,13 +85,13 @@ pub async fn issue_secret(
     encryption: &KeyRing,
     now: Timestamp,
     account: AccountId,
-    entitlements: Option<&[Operation]>,
+    entitlements: Option<&[Permission]>,
 ) -> Result<IssuedKey> {
     let mut db = db.acquire().await?;
     let mode = mode_of(&mut db, account).await?;
-    let (id, key) = make(now, KeyKind::Secret, mode);
+    let (id, key) = generate(now, KeyKind::Secret, mode);
     let signing_secret = (mode == Mode::Live).then(|| format!("svc_ss_{}", random_hex(SECRET_BYTES)));
-    let (pepper, entitlements) = (peppers.current(), names(entitlements));
+    let (pepper, entitlements) = (peppers.current(), entitlement_names(entitlements));
     let sealed = signing_secret.as_deref().map(|secret| encryption.seal(secret, &id.to_string()));
     sqlx::query!(
         "INSERT INTO api_keys (id, account_id, kind, key_hash, pepper_id, entitlements, signing_secret, created_at)
@@ -113,7 +109,7 @@ pub async fn issue_secret(
     Ok(IssuedKey { id, key: Secret::new(key), signing_secret: signing_secret.map(Secret::new) })
 }
 
-/// Issues a publishable key. It is kept whole, for it may be seen again.
+/// Issues a publishable key. Its text is stored, because it may be displayed again.
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown account.
@@ -122,11 +118,11 @@ pub async fn issue_publishable(
     peppers: &Peppers,
     now: Timestamp,
     account: AccountId,
-    entitlements: Option<&[Operation]>,
+    entitlements: Option<&[Permission]>,
 ) -> Result<IssuedKey> {
     let mut db = db.acquire().await?;
-    let (id, key) = make(now, KeyKind::Publishable, mode_of(&mut db, account).await?);
-    let (pepper, entitlements) = (peppers.current(), names(entitlements));
+    let (id, key) = generate(now, KeyKind::Publishable, mode_of(&mut db, account).await?);
+    let (pepper, entitlements) = (peppers.current(), entitlement_names(entitlements));
     sqlx::query!(
         "INSERT INTO api_keys (id, account_id, kind, key_hash, pepper_id, key_text, entitlements, created_at)
          VALUES ($1, $2, 'publishable', $3, $4, $5, $6, $7)",
@@ -143,30 +139,28 @@ pub async fn issue_publishable(
     Ok(IssuedKey { id, key: Secret::new(key), signing_secret: None })
 }
 
-fn make(now: Timestamp, kind: KeyKind, mode: Mode) -> (KeyId, String) {
+fn generate(now: Timestamp, kind: KeyKind, mode: Mode) -> (KeyId, String) {
     let id = KeyId::new(now);
     let text = id.to_string();
     let ulid = text.strip_prefix(KeyId::PREFIX).expect("an id begins with its prefix");
     (id, format!("{}{ulid}{}", prefix(kind, mode), random_hex(SECRET_BYTES)))
 }
 
-/// Which keys are wanted.
+/// Which keys to list.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KeyFilter {
-    /// Of this account alone.
     pub account: Option<AccountId>,
-    /// Of this kind alone.
     pub kind: Option<KeyKind>,
-    /// Those alone that are neither revoked nor past their end.
+    /// Only keys that are neither revoked nor expired.
     pub in_use: bool,
-    /// Those alone that are in use and not known to be hashed under the pepper of this id.
+    /// Only keys in use that are not known to be hashed with the pepper of this id.
     pub not_under: Option<[u8; 4]>,
 }
 
-/// The keys that pass a filter, newest first.
+/// Lists keys, newest first.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn list(db: &PgPool, filter: KeyFilter) -> Result<Vec<KeyRow>> {
     let rows = sqlx::query_as!(
         KeyRow,
@@ -187,7 +181,8 @@ pub async fn list(db: &PgPool, filter: KeyFilter) -> Result<Vec<KeyRow>> {
     Ok(rows)
 }
 
-/// Revokes a key; it is refused within a second (`KEY_CACHE_MS`). Revoking it again changes nothing. Answers whose it is.
+/// Revokes a key. It is refused within a second (`KEY_CACHE_MS`). Revoking it again changes nothing. Returns its
+/// account.
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown key.
@@ -200,7 +195,7 @@ pub async fn revoke(db: impl PgExecutor<'_>, key: KeyId, now: Timestamp) -> Resu
     query.fetch_optional(db).await?.ok_or_else(|| Error::no_such("key", key))
 }
 
-/// Revokes every key of an account that is in use, and answers which these were.
+/// Revokes every key of an account that is in use, and returns their ids.
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown account.
@@ -219,11 +214,11 @@ pub async fn revoke_all(tx: &mut PgConnection, account: AccountId, now: Timestam
     Ok(revoked.fetch_all(tx).await?)
 }
 
-/// Issues a key in the place of another: of the same account and kind, and good for the same. The former one ends after
-/// `grace`, or sooner if it was to. Answers the former's account, the new key, and when the former ends.
+/// Issues a key that replaces another, with the same account, kind and entitlements. The former key expires after
+/// `grace`, or earlier if it already was to. Returns the account, the new key, and when the former key expires.
 ///
 /// # Errors
-/// [`Error::NotFound`] for an unknown key, [`Error::Conflict`] for one that is refused already.
+/// [`Error::NotFound`] for an unknown key, [`Error::Conflict`] if it is revoked or has expired.
 pub async fn rotate(
     tx: &mut PgConnection,
     peppers: &Peppers,
@@ -240,17 +235,17 @@ pub async fn rotate(
         grace.as_secs_f64(),
     );
     let Some(former) = former.fetch_optional(&mut *tx).await? else {
-        let known = sqlx::query_scalar!("SELECT id FROM api_keys WHERE id = $1", key.uuid());
-        known.fetch_optional(&mut *tx).await?.ok_or_else(|| Error::no_such("key", key))?;
-        return Err(Error::conflict("the key was revoked, or has ended: issue another"));
+        let existing = sqlx::query_scalar!("SELECT id FROM api_keys WHERE id = $1", key.uuid());
+        existing.fetch_optional(&mut *tx).await?.ok_or_else(|| Error::no_such("key", key))?;
+        return Err(Error::conflict("the key is revoked or has expired: issue a new one"));
     };
-    // An operation that this version does not know can be kept by none of its keys.
+    // Entitlements that this release does not know cannot be granted by any of its keys.
     let entitlements =
         former.entitlements.map(|names| names.iter().filter_map(|name| name.parse().ok()).collect::<Vec<_>>());
-    let (account, only) = (former.account_id, entitlements.as_deref());
+    let (account, entitlements) = (former.account_id, entitlements.as_deref());
     let issued = match former.kind {
-        KeyKind::Secret => issue_secret(tx, peppers, encryption, now, account, only).await?,
-        KeyKind::Publishable => issue_publishable(tx, peppers, now, account, only).await?,
+        KeyKind::Secret => issue_secret(tx, peppers, encryption, now, account, entitlements).await?,
+        KeyKind::Publishable => issue_publishable(tx, peppers, now, account, entitlements).await?,
     };
     Ok((account, issued, former.expires_at))
 }
@@ -263,9 +258,9 @@ mod tests {
     use testkit::fuzz::{changed, check, texts};
 
     #[test]
-    fn the_public_id_is_found_in_a_key_and_in_nothing_else() {
+    fn the_public_id_is_found_only_in_well_formed_keys() {
         let now = Timestamp::from_millisecond(1_800_000_000_000).expect("in range");
-        let (id, key) = make(now, KeyKind::Secret, Mode::Live);
+        let (id, key) = generate(now, KeyKind::Secret, Mode::Live);
         assert!(key.starts_with("svc_sk_live_"));
         assert_eq!(key_id(&key), Some(id));
         for bad in ["", "svc_sk_test_", "svc_sk_test_é", &key[..key.len() - 1], &format!("{key}0"), &key[4..]] {
@@ -274,10 +269,10 @@ mod tests {
     }
 
     #[test]
-    fn a_key_with_a_changed_character_is_no_key_or_not_the_same() {
+    fn keys_with_a_changed_character_are_rejected() {
         let pepper = Pepper::from_hex(&"5a".repeat(32)).expect("a pepper");
         let now = Timestamp::from_millisecond(1_800_000_000_000).expect("in range");
-        let (id, key) = make(now, KeyKind::Secret, Mode::Test);
+        let (id, key) = generate(now, KeyKind::Secret, Mode::Test);
         let hash = pepper.hash(&key);
         check(prop_oneof![changed(key.as_str()), texts()], |text| {
             if let Some(read) = key_id(&text) {

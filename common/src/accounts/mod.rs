@@ -10,14 +10,14 @@ mod settlement;
 mod time;
 mod usage;
 
-pub use admin::{AccountRow, AccountSettings, connect, create, list, read_statements, set, set_unsupported};
+pub use admin::{AccountRow, AccountSettings, connect, create, list, set_reconciliation, set, set_unsupported};
 pub use authentication::{AuthError, Keys};
 pub use keys::{
     IssuedKey, KeyFilter, KeyRow, issue_publishable, issue_secret, key_id, list as list_keys, revoke, revoke_all,
     rotate,
 };
 pub use payee::{Payee, payee};
-pub use rehash::{Elsewhere, hashed_elsewhere, rehash_publishable, samples as key_samples};
+pub use rehash::{KeysUnderOtherPeppers, keys_under_other_peppers, rehash_publishable, samples as key_samples};
 pub use scope::Scope;
 pub use settlement::{Settlement, settlement};
 pub use time::AccountTime;
@@ -26,7 +26,7 @@ use serde::Serialize;
 use sqlx::{PgConnection, PgExecutor, PgPool};
 
 use crate::calendar::TimeZone;
-use crate::capabilities::{Grants, Operation};
+use crate::capabilities::{Grants, Permission};
 use crate::config::{self, ConfigError};
 use crate::error::{Error, Result};
 use crate::id::{AccountId, KeyId, ProviderAccountId};
@@ -34,36 +34,34 @@ use crate::providers::ProviderKind;
 use crate::public_url;
 use crate::time::Timestamp;
 
-/// Returns when it is known that this service may be named by this address: with live accounts that is `https://`, or on this
-/// machine. Until Postgres answers, it is not.
+/// Waits until the database confirms that this URL may be the service's public URL: if there are live accounts, it must
+/// be `https://` or on this machine.
 ///
 /// # Errors
-/// There are live accounts, and the address is another. The process must not go on.
-pub async fn public_url_fits(db: &PgPool, base: &str) -> std::result::Result<(), ConfigError> {
-    if public_url::is_fit_for_live(base) {
+/// There are live accounts and the URL is neither. The process must exit.
+pub async fn check_public_url(db: &PgPool, base: &str) -> std::result::Result<(), ConfigError> {
+    if public_url::is_allowed_for_live(base) {
         return Ok(());
     }
-    config::fits(async || {
+    config::wait_until_consistent(async || {
         let live = sqlx::query_scalar!(r#"SELECT EXISTS (SELECT 1 FROM accounts WHERE mode = 'live') AS "live!""#);
-        let problem = "must begin with https://, for there are live accounts";
+        let problem = "must begin with https:// because there are live accounts";
         Ok::<_, sqlx::Error>(live.fetch_one(db).await?.then_some(ConfigError { name: "PUBLIC_URL", problem }))
     })
     .await
 }
 
-/// Test or live: they share no object.
+/// Test and live accounts share no objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type)]
 #[sqlx(type_name = "account_mode", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// The sandbox: no money moves.
     Test,
-    /// Money moves.
     Live,
 }
 
 impl Mode {
-    /// `test` or `live`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Test => "test",
@@ -77,23 +75,22 @@ impl Mode {
 #[sqlx(type_name = "key_kind", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum KeyKind {
-    /// On the merchant's server: everything.
+    /// On the merchant's server, for all operations.
     Secret,
-    /// In a browser: start a checkout session and exchange a token.
+    /// In a browser, to start a checkout session and exchange a token.
     Publishable,
 }
 
-/// How often a key may ask.
+/// The rate limit of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rate {
-    /// Requests per second, in the long run.
+    /// Sustained requests per second.
     pub per_second: u32,
-    /// Requests at once.
     pub burst: u32,
 }
 
 impl Rate {
-    /// What holds where an operator has set nothing.
+    /// The limit if an operator has not set one.
     pub const fn default_of(mode: Mode) -> Self {
         match mode {
             Mode::Test => Self { per_second: 25, burst: 50 },
@@ -102,75 +99,66 @@ impl Rate {
     }
 }
 
-/// The time zone in which an account counts its days.
+/// The time zone of an account's billing days.
 ///
 /// # Errors
-/// The database's; [`Error::Internal`] for a zone that this machine does not know.
+/// Database errors; [`Error::Internal`] for a time zone that this machine does not know.
 pub async fn timezone(db: impl PgExecutor<'_>, account: AccountId) -> Result<TimeZone> {
     let query = sqlx::query_scalar!("SELECT timezone FROM accounts WHERE id = $1", account.uuid());
     let name = query.fetch_one(db).await?;
     name.parse().map_err(|error| Error::internal(format!("the zone {name:?} of {account}: {error}")))
 }
 
-/// Keeps whoever wants the same from what an account may have only so many of, until this transaction ends. An account is locked
-/// before anything that it has.
+/// Locks an account until the transaction ends, so that concurrent requests cannot exceed one of its quotas. An account
+/// is locked before any of its objects.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn lock(tx: &mut PgConnection, account: AccountId) -> Result<()> {
     sqlx::query!("SELECT id FROM accounts WHERE id = $1 FOR NO KEY UPDATE", account.uuid()).fetch_one(tx).await?;
     Ok(())
 }
 
-/// What time it is for an account when everyone else's is `at`: a test account's clock may be ahead.
+/// Returns the time of an account when the system time is `at`: a test clock may be ahead.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn now(db: impl PgExecutor<'_>, account: AccountId, at: Timestamp) -> Result<Timestamp> {
     let query = sqlx::query_scalar!(r#"SELECT account_now($1, $2) AS "now!""#, account.uuid(), at);
     Ok(query.fetch_one(db).await?)
 }
 
-/// Who makes a request: a key, its account, and what they may do.
+/// The key that makes a request, its account, and its permissions.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// The key.
     pub key_id: KeyId,
-    /// Its kind.
     pub key_kind: KeyKind,
-    /// The account it belongs to.
     pub account_id: AccountId,
-    /// The account's mode.
     pub mode: Mode,
-    /// The account's time.
     pub time: AccountTime,
-    /// Where the account's new money goes.
+    /// The provider account for new payments.
     pub provider_account_id: ProviderAccountId,
-    /// Who settles it.
     pub provider: ProviderKind,
-    /// What the key may do.
     pub grants: Grants,
     /// Origins that may use the publishable key; an empty list refuses all.
     pub allowed_origins: Vec<String>,
-    /// How often the key may ask.
     pub rate: Rate,
-    /// What the key signs its requests with, as stored: encrypted in the context of the key's id.
+    /// The secret with which the key signs requests, encrypted and bound to the key's id.
     pub signing_secret: Option<Vec<u8>>,
-    /// The account's surcharge, tax and tip, as configured.
+    /// The configured surcharge, tax and tip.
     pub modifiers: serde_json::Value,
 }
 
 impl Caller {
-    /// Whether objects of this account are live.
     pub fn livemode(&self) -> bool {
         self.mode == Mode::Live
     }
 
-    /// Refuses what the key may not do.
+    /// Checks that the key may perform this operation.
     ///
     /// # Errors
     /// As [`Grants::require`].
-    pub fn require(&self, operation: Operation) -> Result<()> {
+    pub fn require(&self, operation: Permission) -> Result<()> {
         self.grants.require(operation)
     }
 }

@@ -1,43 +1,39 @@
-//! An account as a cardholder meets it on a payment page: who is paid, and how.
+//! The account that is paid on a hosted payment page.
 
 use sqlx::PgConnection;
 
 use super::Mode;
 use crate::calendar::TimeZone;
-use crate::capabilities::Operation;
+use crate::capabilities::Permission;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, ProviderAccountId};
 use crate::providers::ProviderKind;
 
-/// Who is paid.
 #[derive(Clone, Debug)]
 pub struct Payee {
-    /// The account.
     pub account_id: AccountId,
-    /// Its name, as the merchant chose it.
+    /// The name that the merchant chose.
     pub name: String,
-    /// Where cardholders may ask about a payment, if the merchant has said so.
+    /// The merchant's contact for questions of cardholders.
     pub support_contact: Option<String>,
-    /// Its mode.
     pub mode: Mode,
-    /// The time zone in which it counts its days.
+    /// The time zone of its billing days.
     pub timezone: TimeZone,
-    /// Where its new money goes.
+    /// The provider account for new payments.
     pub provider_account_id: ProviderAccountId,
-    /// Who settles it.
     pub provider: ProviderKind,
-    /// By what the provider knows the account in a browser, if it has such a thing.
+    /// The account's public key at the provider, if it has one.
     pub field_key: Option<String>,
-    /// Its surcharge, tax and tip, as configured.
+    /// The configured surcharge, tax and tip.
     pub modifiers: serde_json::Value,
-    /// Whether its provider takes payments at all.
-    pub takes_payments: bool,
+    /// Whether the provider account supports payments at all.
+    pub accepts_payments: bool,
 }
 
-/// Who is paid by whoever pays this account.
+/// Returns the payee for an account.
 ///
 /// # Errors
-/// The database's; [`Error::Internal`] for a zone that this machine does not know.
+/// Database errors; [`Error::Internal`] for a time zone that this machine does not know.
 pub async fn payee(db: &mut PgConnection, account: AccountId) -> Result<Payee> {
     let row = sqlx::query!(
         "SELECT a.name, a.support_contact, a.mode, a.timezone, a.provider_account_id, a.modifiers, p.provider, p.unsupported,
@@ -48,10 +44,10 @@ pub async fn payee(db: &mut PgConnection, account: AccountId) -> Result<Payee> {
     .fetch_one(db)
     .await?;
     let zone = &row.timezone;
-    let timezone = zone.parse().map_err(|error| Error::internal(format!("the zone {zone:?} of {account}: {error}")))?;
-    let needed = Operation::PaymentsCreate;
-    let lacking =
-        row.provider.unsupported().contains(&needed) || row.unsupported.iter().any(|name| name == needed.name());
+    let timezone = zone.parse().map_err(|error| Error::internal(format!("time zone {zone:?} of {account}: {error}")))?;
+    let required = Permission::PaymentsCreate;
+    let unsupported =
+        row.provider.unsupported().contains(&required) || row.unsupported.iter().any(|name| name == required.name());
     Ok(Payee {
         account_id: account,
         name: row.name,
@@ -62,6 +58,6 @@ pub async fn payee(db: &mut PgConnection, account: AccountId) -> Result<Payee> {
         provider: row.provider,
         field_key: row.field_key,
         modifiers: row.modifiers,
-        takes_payments: !lacking,
+        accepts_payments: !unsupported,
     })
 }

@@ -1,5 +1,5 @@
-//! Keys come under another pepper (docs/rotation.md): a secret key when it is used, for only then its text is known, and a
-//! publishable one at an operator's word, for it is kept whole.
+//! Moves the hashes of keys to the current pepper (docs/rotation.md): of a secret key when it is used, because only
+//! then its text is known, and of a publishable key by an operator's command, because its text is stored.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,34 +12,34 @@ use crate::crypto::Peppers;
 use crate::error::Result;
 use crate::id::KeyId;
 
-/// A process tries to move a key so often, whatever comes of it. While a new pepper is rolled out, those that have it and those
-/// that have not would move the same key to and fro.
-const AGAIN_AFTER: Duration = Duration::from_secs(60);
-/// Keys of which that is remembered; at that many the memory is begun anew.
-const MOST: usize = 10_000;
-/// Publishable keys that are looked at, at once.
-const PAGE: i64 = 500;
+/// Minimum time between two attempts for a key in one process. While a new pepper is rolled out, processes with and
+/// without it would otherwise move the same key back and forth.
+const RETRY_AFTER: Duration = Duration::from_secs(60);
+/// Maximum number of keys whose last attempt is stored; the map is cleared when it is full.
+const MAX_ENTRIES: usize = 10_000;
+/// Number of publishable keys per page.
+const PAGE_SIZE: i64 = 500;
 
-/// When a process has tried to move which key.
+/// The time of the last attempt for each key.
 #[derive(Default)]
-pub(super) struct Tries(Mutex<HashMap<KeyId, Instant>>);
+pub(super) struct AttemptThrottle(Mutex<HashMap<KeyId, Instant>>);
 
-impl Tries {
-    /// Whether it is time for another try, which begins now.
+impl AttemptThrottle {
+    /// Whether another attempt is due. If so, it starts now.
     pub(super) fn begin(&self, key: KeyId) -> bool {
-        let mut tries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if tries.get(&key).is_some_and(|tried| tried.elapsed() < AGAIN_AFTER) {
+        let mut attempts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if attempts.get(&key).is_some_and(|attempt| attempt.elapsed() < RETRY_AFTER) {
             return false;
         }
-        if tries.len() >= MOST {
-            tries.clear();
+        if attempts.len() >= MAX_ENTRIES {
+            attempts.clear();
         }
-        tries.insert(key, Instant::now());
+        attempts.insert(key, Instant::now());
         true
     }
 }
 
-/// Puts a key's hash under the current pepper, unless somebody else was faster.
+/// Hashes a key with the current pepper, unless another process already has. Returns whether it changed the row.
 pub(super) async fn rehash(
     db: impl PgExecutor<'_>,
     peppers: &Peppers,
@@ -60,11 +60,11 @@ pub(super) async fn rehash(
     Ok(done.rows_affected() == 1)
 }
 
-/// Puts the publishable keys after this one under the current pepper, a page of them. Those that match under none of the
-/// peppers stay as they are. Answers how many were moved, and after which to go on; none if that was all.
+/// Hashes one page of publishable keys after `after` with the current pepper. Keys that match none of the peppers stay
+/// unchanged. Returns how many were moved, and the key after which to continue; `None` after the last page.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn rehash_publishable(
     tx: &mut PgConnection,
     peppers: &Peppers,
@@ -74,38 +74,38 @@ pub async fn rehash_publishable(
         r#"SELECT id, key_hash, key_text AS "key_text!", pepper_id FROM api_keys
            WHERE kind = 'publishable' AND revoked_at IS NULL AND id > $1 ORDER BY id LIMIT $2"#,
         after.map_or(Uuid::nil(), KeyId::uuid),
-        PAGE,
+        PAGE_SIZE,
     )
     .fetch_all(&mut *tx)
     .await?;
     let mut moved = 0;
     for row in &rows {
-        let settled = row.pepper_id.as_deref() == Some(&peppers.current().id()[..]);
-        if !settled && peppers.match_any(&row.key_text, &row.key_hash) {
+        let is_current = row.pepper_id.as_deref() == Some(&peppers.current().id()[..]);
+        if !is_current && peppers.match_any(&row.key_text, &row.key_hash) {
             moved += u64::from(rehash(&mut *tx, peppers, row.id, &row.key_text, &row.key_hash).await?);
         }
     }
     Ok((moved, rows.last().map(|row| row.id)))
 }
 
-/// Keys in use that are not known to be hashed under the current pepper.
+/// Number of keys in use that are not known to be hashed with the current pepper.
 #[derive(Clone, Copy, Debug)]
-pub struct Elsewhere {
-    /// Secret ones, which move when they are used.
+pub struct KeysUnderOtherPeppers {
+    /// Secret keys, which move when they are used.
     pub secret: i64,
-    /// Publishable ones, which an operator can move.
+    /// Publishable keys, which an operator can move.
     pub publishable: i64,
-    /// Of all these, those that are known to be hashed under another.
+    /// How many of both are known to be hashed with another pepper.
     pub known: i64,
 }
 
-/// Counts them. It reads every key.
+/// Counts these keys. Reads every key.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn hashed_elsewhere(db: &PgPool, peppers: &Peppers) -> Result<Elsewhere> {
+/// Database errors only.
+pub async fn keys_under_other_peppers(db: &PgPool, peppers: &Peppers) -> Result<KeysUnderOtherPeppers> {
     let counted = sqlx::query_as!(
-        Elsewhere,
+        KeysUnderOtherPeppers,
         r#"SELECT count(*) FILTER (WHERE kind = 'secret') AS "secret!",
                   count(*) FILTER (WHERE kind = 'publishable') AS "publishable!",
                   count(pepper_id) AS "known!"
@@ -119,10 +119,11 @@ pub async fn hashed_elsewhere(db: &PgPool, peppers: &Peppers) -> Result<Elsewher
     Ok(counted)
 }
 
-/// What a process that starts tries its peppers on: the texts and hashes of the newest and the oldest publishable key in use.
+/// Returns the texts and hashes of the newest and the oldest publishable key in use, with which a process checks its
+/// peppers at startup.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn samples(db: &PgPool) -> Result<Vec<(String, Vec<u8>)>> {
     let rows = sqlx::query!(
         r#"(SELECT key_text AS "text!", key_hash AS "hash!" FROM api_keys
@@ -141,10 +142,10 @@ mod tests {
     use crate::time::Timestamp;
 
     #[test]
-    fn a_key_is_not_tried_again_at_once() {
+    fn repeated_attempts_are_throttled_per_key() {
         let now = Timestamp::from_millisecond(1_800_000_000_000).expect("in range");
-        let (tries, one, other) = (Tries::default(), KeyId::new(now), KeyId::new(now));
-        assert!(tries.begin(one) && tries.begin(other));
-        assert!(!tries.begin(one) && !tries.begin(other));
+        let (throttle, one, other) = (AttemptThrottle::default(), KeyId::new(now), KeyId::new(now));
+        assert!(throttle.begin(one) && throttle.begin(other));
+        assert!(!throttle.begin(one) && !throttle.begin(other));
     }
 }

@@ -1,4 +1,4 @@
-//! Whose due work is looked for.
+//! The accounts whose due work is processed.
 
 use sqlx::{PgConnection, PgPool};
 
@@ -8,45 +8,45 @@ use crate::id::AccountId;
 use crate::proof::{self, Rule};
 use crate::time::Timestamp;
 
-/// Whose due work is looked for, and by which time.
+/// The accounts whose due work is processed, and the time that decides what is due.
 #[derive(Clone, Copy, Debug)]
 pub enum Scope {
-    /// Everyone whose clock is not being advanced, at the database's time ([`Self::everyone`]). Who is claimed this way has its clock held, by
-    /// `hold_clock` in the claim's own statement.
-    Everyone(Timestamp),
-    /// One account, at its own time; nothing while its clock is being advanced.
+    /// All accounts whose clock is not being advanced, at the database's time ([`Self::all_accounts`]). The claiming
+    /// statement holds the clock of each account it selects, with `hold_clock`.
+    AllAccounts(Timestamp),
+    /// One account, at its own time. Nothing is due while its clock is being advanced.
     Account(AccountId, Timestamp),
-    /// One account whose clock is being advanced, by whoever advances it, at the instant at which it stands.
+    /// One account whose clock is being advanced, at the clock's current instant; used by the advance itself.
     Advance(AccountId, Timestamp),
 }
 
 impl Scope {
-    /// Everyone, at the time that the database's clock shows now: what a process takes for the time makes nothing due.
+    /// All accounts, at the database's current time: a process's own clock never makes work due.
     ///
     /// # Errors
-    /// Only the database's.
-    pub async fn everyone(db: &PgPool) -> Result<Self> {
+    /// Database errors only.
+    pub async fn all_accounts(db: &PgPool) -> Result<Self> {
         if !proof::holds(Rule::DatabaseClock) {
-            return Ok(Self::Everyone(Clock::system().now()));
+            return Ok(Self::AllAccounts(Clock::system().now()));
         }
         let now = sqlx::query_scalar!(r#"SELECT clock_timestamp() AS "now!: Timestamp""#);
-        Ok(Self::Everyone(now.fetch_one(db).await?))
+        Ok(Self::AllAccounts(now.fetch_one(db).await?))
     }
 
-    /// The same for one account of it, at the account's time.
+    /// The same scope, limited to one account, at the account's time.
     #[must_use]
     pub const fn of(self, account: AccountId, now: Timestamp) -> Self {
         match self {
-            Self::Everyone(_) | Self::Account(..) => Self::Account(account, now),
+            Self::AllAccounts(_) | Self::Account(..) => Self::Account(account, now),
             Self::Advance(..) => Self::Advance(account, now),
         }
     }
 
-    /// Whether what is due of the one account may be done in this transaction, as far as its clock is concerned. If so, no
-    /// advance begins before its end.
+    /// Whether the account's clock permits its due work in this transaction. If so, no advance of the clock starts
+    /// before the transaction ends.
     ///
     /// # Errors
-    /// Only the database's.
+    /// Database errors only.
     pub async fn hold(self, tx: &mut PgConnection) -> Result<bool> {
         let Self::Account(account, _) = self else { return Ok(true) };
         Ok(sqlx::query_scalar!(r#"SELECT hold_clock($1) AS "held!""#, account.uuid()).fetch_one(tx).await?)

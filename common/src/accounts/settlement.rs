@@ -1,4 +1,4 @@
-//! Who settles the money of a provider account, and in what.
+//! The provider and currencies of a provider account.
 
 use sqlx::PgExecutor;
 
@@ -7,37 +7,36 @@ use crate::id::ProviderAccountId;
 use crate::money::Currency;
 use crate::providers::ProviderKind;
 
-/// Who settles, and what the account is kept to.
+/// The provider and currencies of a provider account.
 #[derive(Clone, Debug)]
 pub struct Settlement {
-    /// Who is there.
     pub provider: ProviderKind,
-    /// The currencies that an operator has kept it to; none is all that the provider takes.
+    /// The currencies to which an operator has restricted it; `None` if all that the provider supports.
     pub currencies: Option<Vec<String>>,
 }
 
 impl Settlement {
     /// Whether the account can be paid in this currency.
-    pub fn takes(&self, currency: Currency) -> bool {
-        self.provider.takes(currency, self.currencies.as_deref())
+    pub fn supports(&self, currency: Currency) -> bool {
+        self.provider.supports(currency, self.currencies.as_deref())
     }
 
-    /// Refuses a currency that the account cannot be paid in.
+    /// Checks that the account can be paid in this currency.
     ///
     /// # Errors
-    /// 422 `currency`
+    /// 422 `currency`.
     pub fn require(&self, currency: Currency) -> Result<()> {
-        if self.takes(currency) {
+        if self.supports(currency) {
             return Ok(());
         }
         Err(Error::invalid("currency", format!("this account cannot be paid in {currency}")))
     }
 }
 
-/// Who settles the money of a provider account.
+/// Returns the settlement settings of a provider account.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn settlement(db: impl PgExecutor<'_>, account: ProviderAccountId) -> Result<Settlement> {
     let query =
         sqlx::query_as!(Settlement, "SELECT provider, currencies FROM provider_accounts WHERE id = $1", account.uuid());

@@ -1,4 +1,4 @@
-//! What time it is for an account: everyone's time, or that of its test clock (docs/billing.md, Test clock).
+//! The time of an account: the system time, or that of its test clock (docs/billing.md, Test clock).
 
 use sqlx::PgExecutor;
 
@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::id::AccountId;
 use crate::time::Timestamp;
 
-/// Where an account's time is read. That it has a test clock may be remembered; what the clock shows is read each time.
+/// Determines the time of an account. That it has a test clock may be cached; the clock itself is read each time.
 #[derive(Clone, Copy, Debug)]
 pub struct AccountTime {
     account: AccountId,
@@ -15,15 +15,15 @@ pub struct AccountTime {
 }
 
 impl AccountTime {
-    /// The time of an account, and whether a test clock tells it.
+    /// The time of an account, which may have a test clock.
     pub const fn new(account: AccountId, has_clock: bool) -> Self {
         Self { account, has_clock }
     }
 
-    /// The time now. Without a test clock this asks nobody.
+    /// Returns the current time. Without a test clock, no query is made.
     ///
     /// # Errors
-    /// Only the database's.
+    /// Database errors only.
     pub async fn now(self, db: impl PgExecutor<'_>, clock: &Clock) -> Result<Timestamp> {
         let now = clock.now();
         if !self.has_clock {

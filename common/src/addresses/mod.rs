@@ -1,4 +1,4 @@
-//! Addresses: where a customer is billed or receives. Which ones are the defaults is a fact of their customer.
+//! Billing and shipping addresses of customers. The customer's row refers to the default addresses.
 
 mod store;
 mod view;
@@ -14,99 +14,74 @@ use crate::id::{AccountId, AddressId, CustomerId};
 use crate::page::{Page, PageRequest, unknown_cursor};
 use crate::time::Timestamp;
 
-/// What a default address is the default for.
+/// The purpose of a default address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Where the customer is billed.
     Billing,
-    /// Where the customer receives.
     Shipping,
 }
 
 /// An address as stored.
 #[derive(Clone, Debug)]
 pub struct Address {
-    /// Its id.
     pub id: AddressId,
-    /// Whose it is, for good.
+    /// Never changes.
     pub customer_id: CustomerId,
-    /// Given name.
     pub first_name: Option<String>,
-    /// Family name.
     pub last_name: Option<String>,
-    /// Company.
     pub company: Option<String>,
-    /// Street and number, or what stands for them.
+    /// Street and number, or the local equivalent.
     pub line1: String,
-    /// Flat, floor and the like.
+    /// Apartment, suite or floor.
     pub line2: Option<String>,
-    /// City.
     pub city: Option<String>,
     /// State, province or region.
     pub state: Option<String>,
-    /// Postal code, in whatever form its country has.
+    /// The format depends on the country and is not checked.
     pub postal_code: Option<String>,
-    /// Country.
     pub country: Country,
-    /// Phone number.
     pub phone: Option<String>,
-    /// When it was made.
     pub created_at: Timestamp,
-    /// Whether its customer is billed here unless something else is said.
     pub is_default_billing: bool,
-    /// Whether its customer receives here unless something else is said.
     pub is_default_shipping: bool,
 }
 
-/// What of an address may be left out.
+/// The optional fields of an address.
 #[derive(Debug)]
 pub struct Details {
-    /// Given name.
     pub first_name: Option<String>,
-    /// Family name.
     pub last_name: Option<String>,
-    /// Company.
     pub company: Option<String>,
-    /// Flat, floor and the like.
+    /// Apartment, suite or floor.
     pub line2: Option<String>,
-    /// City.
     pub city: Option<String>,
     /// State, province or region.
     pub state: Option<String>,
-    /// Postal code.
     pub postal_code: Option<String>,
-    /// Phone number.
     pub phone: Option<String>,
 }
 
-/// An address to be made.
+/// The input for a new address.
 #[derive(Debug)]
 pub struct NewAddress {
-    /// Whose it is.
     pub customer_id: CustomerId,
-    /// Street and number.
     pub line1: String,
-    /// Country.
     pub country: Country,
-    /// The rest.
     pub details: Details,
 }
 
-/// What an update changes; `None` changes nothing.
+/// The fields to update; `None` leaves a field unchanged.
 #[derive(Debug)]
 pub struct AddressChange {
-    /// As sent: another customer than the address has is refused.
+    /// As sent. An id other than the address's customer is rejected.
     pub customer_id: Option<String>,
-    /// Street and number.
     pub line1: Option<String>,
-    /// Country.
     pub country: Option<Country>,
-    /// The rest.
     pub details: Details,
 }
 
 impl NewAddress {
-    /// The address that it makes, under an id of its own; nothing is written yet. It is the default for nothing until it is made so.
+    /// Builds the address with a new id, without storing it. It is not a default address.
     pub fn into_address(self, now: Timestamp) -> Address {
         let Self { customer_id, line1, country, details } = self;
         Address {
@@ -129,29 +104,29 @@ impl NewAddress {
     }
 }
 
-/// Writes an address.
+/// Inserts an address.
 ///
 /// # Errors
-/// [`Error::NotFound`] for an unknown customer, another account's too.
+/// [`Error::NotFound`] if the account has no such customer.
 pub async fn insert(tx: &mut PgConnection, account: AccountId, address: &Address) -> Result<()> {
-    store::insert(tx, account, address).await.map_err(|error| match db::violated(&error) {
+    store::insert(tx, account, address).await.map_err(|error| match db::violated_constraint(&error) {
         Some("addresses_customer") => Error::no_such("customer", address.customer_id),
         _ => error.into(),
     })
 }
 
-/// One address.
+/// Returns an address.
 ///
 /// # Errors
-/// [`Error::NotFound`], for another account's too.
+/// [`Error::NotFound`], also if it belongs to another account.
 pub async fn retrieve(db: impl PgExecutor<'_>, account: AccountId, id: AddressId) -> Result<Address> {
     store::find(db, account, id).await?.ok_or_else(|| Error::no_such("address", id))
 }
 
-/// Changes what is named, and nothing else.
+/// Updates the given fields.
 ///
 /// # Errors
-/// [`Error::NotFound`]; 422 `customerId` for another customer than the address has.
+/// [`Error::NotFound`]; 422 `customerId` if it differs from the address's customer.
 pub async fn update(db: &PgPool, account: AccountId, id: AddressId, change: AddressChange) -> Result<Address> {
     let mut tx = db::begin(db).await?;
     let mut address = store::lock(&mut tx, account, id).await?.ok_or_else(|| Error::no_such("address", id))?;
@@ -167,7 +142,7 @@ fn apply(address: &mut Address, change: AddressChange) -> Result<()> {
             *field = value;
         }
     }
-    // An id has one spelling, so texts that differ name another customer or none.
+    // An id has only one text form, so comparing texts is enough.
     if change.customer_id.is_some_and(|sent| sent != address.customer_id.to_string()) {
         return Err(Error::invalid("customerId", "customerId of an address cannot be changed"));
     }
@@ -185,10 +160,10 @@ fn apply(address: &mut Address, change: AddressChange) -> Result<()> {
     Ok(())
 }
 
-/// A page of a customer's addresses, newest first.
+/// Returns a page of a customer's addresses, newest first.
 ///
 /// # Errors
-/// 422 for a cursor that names no address of the customer.
+/// 422 if the cursor is not an address of the customer.
 pub async fn list(
     db: &PgPool,
     account: AccountId,

@@ -1,4 +1,4 @@
-//! The SQL of addresses.
+//! SQL for addresses.
 
 use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
@@ -7,7 +7,7 @@ use super::Address;
 use crate::error::Result;
 use crate::id::{AccountId, AddressId, CustomerId};
 
-/// Every reader reads all of an address, so the columns stand once.
+/// Selects every column of an address; all queries share this list.
 macro_rules! select_addresses {
     ($rest:literal, $($arg:expr),* $(,)?) => {
         sqlx::query_as!(

@@ -1,4 +1,4 @@
-//! An address as the API answers it.
+//! The JSON of an address in API responses.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -9,12 +9,11 @@ use crate::id::{AddressId, CustomerId};
 use crate::schema;
 use crate::time::Timestamp;
 
-/// The public JSON of an address.
+/// An address in the API.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = Address, description = "Where a customer is billed or receives.")]
+#[schema(as = Address, description = "A billing or shipping address of a customer.")]
 pub struct AddressView<'a> {
-    /// Its id.
     pub id: AddressId,
     #[schema(schema_with = schema::address)]
     object: &'static str,
@@ -39,14 +38,13 @@ pub struct AddressView<'a> {
     country: Country,
     #[serde(skip_serializing_if = "Option::is_none")]
     phone: Option<&'a str>,
-    /// Whether the customer is billed here unless something else is said.
+    /// Whether this is the customer's default billing address.
     is_default_billing: bool,
-    /// Whether the customer receives here unless something else is said.
+    /// Whether this is the customer's default shipping address.
     is_default_shipping: bool,
 }
 
 impl<'a> AddressView<'a> {
-    /// Renders an address.
     pub fn new(address: &'a Address, livemode: bool) -> Self {
         Self {
             id: address.id,

@@ -1,12 +1,12 @@
-//! Cadences: on which dates a recurring invoice produces one.
+//! Cadences: the dates on which a recurring invoice creates invoices.
 
 use super::{Cycles, Date, Period, Unit};
 use crate::error::{Error, Result};
 
-/// How many units may lie between two invoices.
+/// The largest number of units between two invoices.
 pub const MAX_INTERVAL: u8 = 36;
 
-/// How often, and on which day. It can only be made of what goes together.
+/// How often and on which day an invoice is created. Always a valid combination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cadence {
     unit: Unit,
@@ -14,19 +14,19 @@ pub struct Cadence {
     day: DayRule,
 }
 
-/// Which day of the month. Days and weeks have no choice but the first.
+/// The day of the month. Daily and weekly cadences only have `OfStart`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DayRule {
-    /// That of the day on which it starts.
+    /// The day of the start date.
     OfStart,
-    /// This one, or the last of a month that has fewer.
+    /// This day, or the last day of a shorter month.
     Nth(i8),
-    /// The last.
+    /// The last day.
     Last,
 }
 
 impl Cadence {
-    /// A unit, as the API reads and prints it.
+    /// The name of a unit in the API.
     pub const fn unit_name(unit: Unit) -> &'static str {
         match unit {
             Unit::Day => "daily",
@@ -36,35 +36,35 @@ impl Cadence {
         }
     }
 
-    /// A cadence of what was asked for.
+    /// Validates and builds a cadence.
     ///
     /// # Errors
-    /// 422 `cadence.unit`, `cadence.interval`, `cadence.dayOfMonth` or `lastDayOfMonth`: a word or number that is none, or what
-    /// does not go together.
+    /// 422 `cadence.unit`, `cadence.interval`, `cadence.dayOfMonth` or `lastDayOfMonth`: an invalid value, or an
+    /// invalid combination.
     pub fn parse(unit: &str, interval: i64, day_of_month: Option<i64>, last_day_of_month: bool) -> Result<Self> {
-        let Some(unit) = Unit::ALL.into_iter().find(|known| Self::unit_name(*known) == unit) else {
+        let Some(unit) = Unit::ALL.into_iter().find(|candidate| Self::unit_name(*candidate) == unit) else {
             return Err(Error::invalid("cadence.unit", "unit must be one of daily, weekly, monthly, yearly"));
         };
-        let wrong =
+        let invalid =
             || Error::invalid("cadence.interval", format!("interval must be a whole number from 1 to {MAX_INTERVAL}"));
-        let interval = u8::try_from(interval).ok().filter(|n| (1..=MAX_INTERVAL).contains(n)).ok_or_else(wrong)?;
-        let of_months = matches!(unit, Unit::Month | Unit::Year);
+        let interval = u8::try_from(interval).ok().filter(|n| (1..=MAX_INTERVAL).contains(n)).ok_or_else(invalid)?;
+        let has_months = matches!(unit, Unit::Month | Unit::Year);
         let day = match (day_of_month, last_day_of_month) {
-            (Some(_), _) if !of_months => {
-                return Err(Error::invalid("cadence.dayOfMonth", "dayOfMonth goes with monthly and yearly only"));
+            (Some(_), _) if !has_months => {
+                return Err(Error::invalid("cadence.dayOfMonth", "dayOfMonth requires the unit monthly or yearly"));
             }
-            (_, true) if !of_months => {
-                return Err(Error::invalid("lastDayOfMonth", "lastDayOfMonth goes with monthly and yearly only"));
+            (_, true) if !has_months => {
+                return Err(Error::invalid("lastDayOfMonth", "lastDayOfMonth requires the unit monthly or yearly"));
             }
             (Some(_), true) => {
                 return Err(Error::invalid(
                     "lastDayOfMonth",
-                    "lastDayOfMonth and cadence.dayOfMonth exclude each other",
+                    "lastDayOfMonth and cadence.dayOfMonth cannot be combined",
                 ));
             }
             (Some(day), false) => {
-                let wrong = || Error::invalid("cadence.dayOfMonth", "dayOfMonth must be a whole number from 1 to 31");
-                DayRule::Nth(i8::try_from(day).ok().filter(|day| (1..=31).contains(day)).ok_or_else(wrong)?)
+                let invalid = || Error::invalid("cadence.dayOfMonth", "dayOfMonth must be a whole number from 1 to 31");
+                DayRule::Nth(i8::try_from(day).ok().filter(|day| (1..=31).contains(day)).ok_or_else(invalid)?)
             }
             (None, true) => DayRule::Last,
             (None, false) => DayRule::OfStart,
@@ -72,17 +72,16 @@ impl Cadence {
         Ok(Self { unit, interval, day })
     }
 
-    /// The unit.
     pub const fn unit(&self) -> Unit {
         self.unit
     }
 
-    /// How many units lie between two invoices.
+    /// The number of units between two invoices.
     pub const fn interval(&self) -> u8 {
         self.interval
     }
 
-    /// The day of the month, from 1, if one was asked for.
+    /// The requested day of the month, from 1.
     pub const fn day_of_month(&self) -> Option<i8> {
         match self.day {
             DayRule::Nth(day) => Some(day),
@@ -90,17 +89,17 @@ impl Cadence {
         }
     }
 
-    /// Whether the last day of the month was asked for.
+    /// Whether the last day of the month was requested.
     pub const fn last_day_of_month(&self) -> bool {
         matches!(self.day, DayRule::Last)
     }
 
-    /// The dates from the first that matches on or after `start`. None if that lies beyond the year 9999.
+    /// Returns the dates from the first match on or after `start`; `None` if that is after the year 9999.
     fn starting(&self, start: Date) -> Option<Cycles> {
         let day = match self.day {
             DayRule::OfStart => start.day(),
             DayRule::Nth(day) => day,
-            // No month has more days, and one that has fewer gives its last.
+            // A shorter month yields its last day.
             DayRule::Last => 31,
         };
         let anchor = match self.unit {
@@ -111,18 +110,18 @@ impl Cadence {
         Cycles::on_day(anchor?, self.unit, self.interval.into(), day)
     }
 
-    /// This day in the month of `start`, or `months` later if it has passed.
+    /// Returns the day in the month of `start`, or `months` later if it is before `start`.
     fn match_in(start: Date, day: i8, months: i64) -> Option<Date> {
         let month = start.month_number();
         Date::in_month(month, day).filter(|date| *date >= start).or_else(|| Date::in_month(month + months, day))
     }
 }
 
-/// The dates of a recurring invoice: from its anchor on, by its cadence, up to its end.
+/// The dates of a recurring invoice, from its anchor to its end.
 ///
-/// The anchor is the first day that matches the cadence on or after the start; the interval counts from there. A yearly cadence
-/// is of the start's month. The same schedule comes of its anchor as of the start, so the anchor alone need be kept. Whoever
-/// changes the cadence makes a new schedule that starts today.
+/// The anchor is the first day on or after the start that matches the cadence; intervals are counted from it. A yearly
+/// cadence uses the month of the start. Building the schedule from the anchor gives the same schedule as building it
+/// from the start, so only the anchor is stored. Changing the cadence makes a new schedule that starts today.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
     cycles: Cycles,
@@ -130,21 +129,21 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The schedule that starts on a day, or is anchored there. `end` is the last day on which an invoice may be produced. None
-    /// if the first date lies beyond the year 9999.
+    /// Builds the schedule from its start or its anchor. `end` is the last day on which an invoice may be created.
+    /// Returns `None` if the first date is after the year 9999.
     pub fn new(cadence: &Cadence, start: Date, end: Option<Date>) -> Option<Self> {
         Some(Self { cycles: cadence.starting(start)?, end })
     }
 
-    /// The first date of the cadence, whether or not the end allows it.
+    /// The first date of the cadence, even if it is after the end.
     pub const fn anchor(&self) -> Date {
         self.cycles.anchor()
     }
 
-    /// The first cycle on or after a day, whatever was or was not produced before: its start is the date of the invoice, and the
-    /// whole its billing period, which the end of the schedule does not cut. None if the schedule has run its course.
+    /// Returns the first cycle that starts on or after `date`, or `None` if the schedule has ended. The cycle's start
+    /// is the date of the invoice, and the cycle is its billing period, which may extend past the end of the schedule.
     ///
-    /// The cycle after a cycle is the first on or after its end.
+    /// The cycle after a cycle is the first one on or after its end.
     pub fn on_or_after(&self, date: Date) -> Option<Period> {
         let cycle = self.cycles.period(self.cycles.first_on_or_after(date))?;
         self.end.is_none_or(|end| cycle.start() <= end).then_some(cycle)

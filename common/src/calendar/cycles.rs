@@ -1,33 +1,29 @@
-//! Cycles: dates that lie evenly apart, counted from an anchor.
+//! Cycles: evenly spaced dates, counted from an anchor.
 
 use std::fmt;
 
 use super::Date;
 
-/// The unit in which the time between two dates is counted.
+/// The unit of the step between two dates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "cadence_unit")]
 pub enum Unit {
-    /// Days.
     #[sqlx(rename = "daily")]
     Day,
-    /// Weeks: seven days.
     #[sqlx(rename = "weekly")]
     Week,
-    /// Months of the calendar.
     #[sqlx(rename = "monthly")]
     Month,
-    /// Years: twelve months.
     #[sqlx(rename = "yearly")]
     Year,
 }
 
 impl Unit {
-    /// Every one, from the shortest to the longest.
+    /// All values, shortest first.
     pub const ALL: [Self; 4] = [Self::Day, Self::Week, Self::Month, Self::Year];
 }
 
-/// An endless sequence of dates: its anchor, and the anchor and n times the same step.
+/// An infinite sequence of dates: the anchor plus n steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cycles {
     anchor: Date,
@@ -36,20 +32,20 @@ pub struct Cycles {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// So many days; 1 or more.
+    /// 1 or more.
     Days(i64),
-    /// So many months, 1 or more, and there this day, or the last where the month has fewer.
+    /// `count` is 1 or more. A month shorter than `day` yields its last day.
     Months { count: i64, day: i8 },
 }
 
 impl Cycles {
-    /// The anchor and every `count` units after it. Of a month that lacks the anchor's day it is the last, and the next month
-    /// that has the day has it again. None unless `count` is 1 or more.
+    /// The anchor and every `count` units after it. A month that lacks the anchor's day yields its last day; later
+    /// months that have the day yield it again. Returns `None` unless `count` is 1 or more.
     pub fn new(anchor: Date, unit: Unit, count: i32) -> Option<Self> {
         Self::on_day(anchor, unit, count, anchor.day())
     }
 
-    /// The same, but of months and years the anchor gives only the month, of which it is this day.
+    /// Like [`Self::new`], but months and years use `day` instead of the anchor's day.
     pub(super) fn on_day(anchor: Date, unit: Unit, count: i32, day: i8) -> Option<Self> {
         let count = i64::from(count);
         let step = match unit {
@@ -66,7 +62,7 @@ impl Cycles {
         self.anchor
     }
 
-    /// The date of a cycle, of which 0 is the first. None beyond the year 9999.
+    /// The date of cycle `n`, starting at 0; `None` after the year 9999.
     pub fn nth(&self, n: u32) -> Option<Date> {
         match self.step {
             Step::Days(step) => self.anchor.plus_days(step.checked_mul(n.into())?),
@@ -77,7 +73,7 @@ impl Cycles {
         }
     }
 
-    /// The first cycle whose date is this one or later.
+    /// The number of the first cycle whose date is `date` or later.
     pub fn first_on_or_after(&self, date: Date) -> u32 {
         if date <= self.anchor {
             return 0;
@@ -87,21 +83,21 @@ impl Cycles {
             Step::Months { count, day } => {
                 let months = date.month_number() - self.anchor.month_number();
                 let n = months / count;
-                // The last cycle up to the end of this month may lie before the date; the one after it does not.
+                // The last cycle up to the end of this month may be before the date; the next one is not.
                 let last = Date::in_month(self.anchor.month_number() + n * count, day);
                 n + i64::from(last < Some(date))
             }
         };
-        u32::try_from(n).expect("ten thousand years have fewer days")
+        u32::try_from(n).expect("10,000 years have fewer than 2^32 days")
     }
 
-    /// The days of a cycle: from its date to the day before the next one's. None if the next one lies beyond the year 9999.
+    /// The days of cycle `n`, up to the day before the next cycle; `None` if the next cycle is after the year 9999.
     pub fn period(&self, n: u32) -> Option<Period> {
         Some(Period { start: self.nth(n)?, end: self.nth(n.checked_add(1)?)? })
     }
 }
 
-/// The days of a cycle; at least one. Printed as `YYYY-MM-DD/YYYY-MM-DD`: the first day and the last.
+/// The days of a cycle; at least one. Displayed as `YYYY-MM-DD/YYYY-MM-DD`, the first and the last day.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Period {
     start: Date,
@@ -122,7 +118,7 @@ impl Period {
 
 impl fmt::Display for Period {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let last = self.end.plus_days(-1).expect("a day before the end, for there is one before it");
+        let last = self.end.plus_days(-1).expect("a period has at least one day");
         write!(f, "{}/{last}", self.start)
     }
 }

@@ -1,4 +1,4 @@
-//! Days of the calendar, without a time and without a zone.
+//! Calendar dates, without a time or a time zone.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,36 +7,35 @@ use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArgumentBuffer, PgTypeInfo, PgValueFormat, PgValueRef, Postgres};
 
-/// The day from which Postgres counts.
+/// Postgres counts dates from this day.
 const POSTGRES_EPOCH: jiff::civil::Date = jiff::civil::date(2000, 1, 1);
 
-/// A day of the Gregorian calendar, in one of the years 0000 to 9999.
+/// A date of the Gregorian calendar, in the years 0000 to 9999.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Date(jiff::civil::Date);
 
-/// What was sent as a day is none.
+/// The text is not a valid date.
 #[derive(Debug, thiserror::Error)]
-#[error("not a day of the calendar as YYYY-MM-DD")]
-pub struct NotADate;
+#[error("not a calendar date in the format YYYY-MM-DD")]
+pub struct InvalidDate;
 
 impl Date {
-    /// The first day that can be written.
+    /// The earliest date.
     pub const MIN: Self = Self(jiff::civil::date(0, 1, 1));
-    /// The last day that can be written.
+    /// The latest date.
     pub const MAX: Self = Self(jiff::civil::date(9999, 12, 31));
 
-    /// So many days later, or earlier; none outside the years 0000 to 9999.
+    /// Adds days, or subtracts them if negative; `None` outside the years 0000 to 9999.
     #[must_use]
     pub fn plus_days(self, days: i64) -> Option<Self> {
         Self::from_number(self.number().checked_add(days)?)
     }
 
-    /// A day of jiff's calendar; the nearest of ours for one outside the years 0000 to 9999.
-    pub(super) fn nearest(civil: jiff::civil::Date) -> Self {
+    /// Converts a jiff date, clamped to the years 0000 to 9999.
+    pub(super) fn clamped(civil: jiff::civil::Date) -> Self {
         Self(civil).clamp(Self::MIN, Self::MAX)
     }
 
-    /// As jiff has it.
     pub(super) const fn civil(self) -> jiff::civil::Date {
         self.0
     }
@@ -48,20 +47,20 @@ impl Date {
 
     fn from_number(days: i64) -> Option<Self> {
         let civil = POSTGRES_EPOCH.checked_add(jiff::Span::new().try_days(days).ok()?).ok()?;
-        Self::exact(civil)
+        Self::in_range(civil)
     }
 
-    /// Months since the beginning of the year 0000.
+    /// Months since January of the year 0000.
     pub(super) fn month_number(self) -> i64 {
         12 * i64::from(self.0.year()) + i64::from(self.0.month()) - 1
     }
 
-    /// This day of a month, or the month's last where it has fewer; none outside the years 0000 to 9999.
+    /// Returns the day of a month, or the last day of a shorter month; `None` outside the years 0000 to 9999.
     pub(super) fn in_month(month_number: i64, day: i8) -> Option<Self> {
         let year = i16::try_from(month_number.div_euclid(12)).ok()?;
         let month = i8::try_from(month_number.rem_euclid(12) + 1).ok()?;
         let first = jiff::civil::Date::new(year, month, 1).ok()?;
-        Self::exact(jiff::civil::Date::new(year, month, day.min(first.days_in_month())).ok()?)
+        Self::in_range(jiff::civil::Date::new(year, month, day.min(first.days_in_month())).ok()?)
     }
 
     /// The day of the month, from 1.
@@ -69,21 +68,21 @@ impl Date {
         self.0.day()
     }
 
-    fn exact(civil: jiff::civil::Date) -> Option<Self> {
+    fn in_range(civil: jiff::civil::Date) -> Option<Self> {
         (Self::MIN..=Self::MAX).contains(&Self(civil)).then_some(Self(civil))
     }
 }
 
 impl FromStr for Date {
-    type Err = NotADate;
+    type Err = InvalidDate;
 
-    /// Exactly `YYYY-MM-DD`, and a day that exists.
-    fn from_str(text: &str) -> Result<Self, NotADate> {
-        let form = |(i, b): (usize, u8)| if i == 4 || i == 7 { b == b'-' } else { b.is_ascii_digit() };
-        if text.len() != 10 || !text.bytes().enumerate().all(form) {
-            return Err(NotADate);
+    /// Accepts only `YYYY-MM-DD` with a date that exists.
+    fn from_str(text: &str) -> Result<Self, InvalidDate> {
+        let is_valid = |(i, b): (usize, u8)| if i == 4 || i == 7 { b == b'-' } else { b.is_ascii_digit() };
+        if text.len() != 10 || !text.bytes().enumerate().all(is_valid) {
+            return Err(InvalidDate);
         }
-        text.parse().map(Self).map_err(|_| NotADate)
+        text.parse().map(Self).map_err(|_| InvalidDate)
     }
 }
 
@@ -99,7 +98,7 @@ impl fmt::Debug for Date {
     }
 }
 
-crate::schema::schema_is!(Date, crate::schema::day());
+crate::schema::schema_is!(Date, crate::schema::date());
 
 impl serde::Serialize for Date {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -124,7 +123,7 @@ impl sqlx::Decode<'_, Postgres> for Date {
         match value.format() {
             PgValueFormat::Binary => {
                 let days = <i32 as sqlx::Decode<Postgres>>::decode(value)?;
-                Self::from_number(days.into()).ok_or_else(|| "a day out of range".into())
+                Self::from_number(days.into()).ok_or_else(|| "date out of range".into())
             }
             PgValueFormat::Text => Ok(value.as_str()?.parse()?),
         }
@@ -136,15 +135,15 @@ mod tests {
     use super::*;
 
     fn date(text: &str) -> Date {
-        text.parse().expect("a day")
+        text.parse().expect("a date")
     }
 
     #[test]
-    fn a_day_has_one_spelling() {
+    fn only_yyyy_mm_dd_is_accepted() {
         for text in ["0000-01-01", "1970-01-01", "2024-02-29", "2000-02-29", "2026-12-31", "9999-12-31"] {
             assert_eq!(date(text).to_string(), text);
         }
-        let none = [
+        let invalid = [
             "",
             "2026",
             "2026-1-1",
@@ -167,13 +166,13 @@ mod tests {
             "２026-01-1",
             "today",
         ];
-        for text in none {
+        for text in invalid {
             assert!(text.parse::<Date>().is_err(), "{text}");
         }
     }
 
     #[test]
-    fn days_are_counted_over_leap_years_and_end_with_four_digits() {
+    fn days_are_counted_across_leap_years_within_four_digit_years() {
         let sums = [("2024-02-28", 1, "2024-02-29"), ("2023-02-28", 1, "2023-03-01"), ("2000-01-01", -1, "1999-12-31")];
         for (from, days, to) in sums {
             assert_eq!(date(from).plus_days(days), Some(date(to)));
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_month_that_is_too_short_gives_its_last_day() {
+    fn a_short_month_yields_its_last_day() {
         let month = |text: &str| date(text).month_number();
         assert_eq!(Date::in_month(month("2026-02-01"), 31), Some(date("2026-02-28")));
         assert_eq!(Date::in_month(month("2028-02-01"), 30), Some(date("2028-02-29")));
@@ -199,23 +198,23 @@ mod tests {
     }
 
     #[test]
-    fn json_has_the_text() {
+    fn dates_serialize_as_text() {
         assert_eq!(serde_json::to_value(date("2026-11-21")).expect("JSON"), "2026-11-21");
     }
 
     #[tokio::test]
-    async fn postgres_keeps_the_same_day() {
+    async fn dates_round_trip_through_postgres() {
         let database = testkit::Database::create().await.expect("a database");
         let secret = crate::crypto::Secret::new(database.url().to_owned());
-        let db = crate::db::pool(&secret, 1, "calendar").expect("its address");
+        let db = crate::db::pool(&secret, 1, "calendar").expect("a valid URL");
         for text in ["0001-01-01", "1582-10-10", "1969-12-31", "2000-01-01", "2024-02-29", "9999-12-31"] {
-            let asked = sqlx::query_as::<_, (String, Date)>("SELECT $1::date::text, $2::text::date");
-            let (theirs, ours) = asked.bind(date(text)).bind(text).fetch_one(&db).await.expect("a row");
-            assert_eq!((theirs.as_str(), ours), (text, date(text)));
+            let query = sqlx::query_as::<_, (String, Date)>("SELECT $1::date::text, $2::text::date");
+            let (encoded, decoded) = query.bind(date(text)).bind(text).fetch_one(&db).await.expect("a row");
+            assert_eq!((encoded.as_str(), decoded), (text, date(text)));
         }
         for text in ["infinity", "-infinity", "0002-01-01 BC", "10000-01-01"] {
-            let asked = sqlx::query_scalar::<_, Date>("SELECT $1::text::date").bind(text).fetch_one(&db).await;
-            assert!(asked.is_err(), "{text} was read as {asked:?}");
+            let result = sqlx::query_scalar::<_, Date>("SELECT $1::text::date").bind(text).fetch_one(&db).await;
+            assert!(result.is_err(), "{text} was read as {result:?}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! When: days and the zones in which they begin, terms of payment, cycles of subscriptions, cadences of recurring invoices.
+//! Dates, time zones, payment terms, billing cycles of subscriptions and cadences of recurring invoices.
 //!
-//! Pure rules. A date of a cycle is always counted from its anchor and never from the date before it, so that a month which
-//! is too short shortens no later one; and whichever cycle is asked for, the others are not walked through.
-//! See docs/architecture-billing.md, "Calendar".
+//! Pure rules. Every date of a cycle is computed from the anchor, never from the previous date, so that a short month
+//! does not shift later dates. Any cycle is computed directly, without iterating over the cycles before it. See
+//! docs/architecture-billing.md, "Calendar".
 
 mod cadence;
 mod cycles;
@@ -14,6 +14,6 @@ mod zone;
 
 pub use cadence::{Cadence, MAX_INTERVAL, Schedule};
 pub use cycles::{Cycles, Period, Unit};
-pub use date::{Date, NotADate};
+pub use date::{Date, InvalidDate};
 pub use terms::PaymentTerms;
 pub use zone::{TimeZone, UnknownTimeZone};

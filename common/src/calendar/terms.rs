@@ -1,33 +1,28 @@
-//! Terms of payment: how long after its issue an invoice is due.
+//! Payment terms: the time from the issue of an invoice to its due date.
 
 use super::TimeZone;
 use crate::time::Timestamp;
 
-/// When an invoice is due.
+/// Payment terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "payment_terms", rename_all = "snake_case")]
 pub enum PaymentTerms {
-    /// At the instant of its issue.
     DueOnReceipt,
-    /// 7 days later.
     #[sqlx(rename = "net_7")]
     Net7,
-    /// 15 days later.
     #[sqlx(rename = "net_15")]
     Net15,
-    /// 30 days later.
     #[sqlx(rename = "net_30")]
     Net30,
-    /// 60 days later.
     #[sqlx(rename = "net_60")]
     Net60,
 }
 
 impl PaymentTerms {
-    /// Every one, from the shortest to the longest.
+    /// All values, shortest first.
     pub const ALL: [Self; 5] = [Self::DueOnReceipt, Self::Net7, Self::Net15, Self::Net30, Self::Net60];
 
-    /// As the API reads and prints it.
+    /// The name in the API.
     pub const fn name(self) -> &'static str {
         match self {
             Self::DueOnReceipt => "due_on_receipt",
@@ -48,8 +43,8 @@ impl PaymentTerms {
         }
     }
 
-    /// When an invoice of this instant is due: at the same time by the clocks of the zone, so many days of the calendar later,
-    /// however many hours these have.
+    /// Returns when an invoice issued at `issued` is due: at the same local time, this many calendar days later,
+    /// whatever the length of those days.
     pub fn due(self, issued: Timestamp, zone: &TimeZone) -> Timestamp {
         zone.days_later(issued, self.days())
     }

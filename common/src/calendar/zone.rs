@@ -1,4 +1,4 @@
-//! Time zones, and which instants their days are made of.
+//! Time zones, and when their days start.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,83 +12,83 @@ use super::Date;
 use crate::schema;
 use crate::time::Timestamp;
 
-/// Names that the system's folder has beside those of places, and that mean another zone on another machine, or none.
-const NO_PLACES: [&str; 3] = ["Factory", "localtime", "posixrules"];
+/// Names in the system's zone directory that are not IANA zones: their meaning depends on the machine.
+const EXCLUDED_NAMES: [&str; 3] = ["Factory", "localtime", "posixrules"];
 
-/// A time zone, by its name in the IANA database. The rules are the system's, which reads them anew when they change.
+/// A time zone, identified by its IANA name. The rules come from the system's zone database and are reloaded when it
+/// changes.
 #[derive(Clone)]
 pub struct TimeZone(jiff::tz::TimeZone);
 
-/// The system knows no zone of this name.
+/// The system's zone database has no zone of this name.
 #[derive(Debug, thiserror::Error)]
 #[error("not the name of a time zone")]
 pub struct UnknownTimeZone;
 
 impl TimeZone {
-    /// Universal time.
     pub const UTC: Self = Self(jiff::tz::TimeZone::UTC);
 
-    /// Its name, as IANA spells it. One of several names for the same zone stays the one that was given.
+    /// The name in IANA's spelling. Aliases are kept: they are not replaced by the canonical name.
     pub fn name(&self) -> &str {
-        self.0.iana_name().expect("a zone is only made by its name")
+        self.0.iana_name().expect("zones are only built from a name")
     }
 
-    /// The instant at which a day begins: the first at which clocks there show its midnight or later. So a day whose
-    /// midnight the clocks leap over begins where they land, and one that has two midnights with the earlier. A day that
-    /// the zone leaves out begins, and ends, where the next one begins.
+    /// Returns when a day starts: the first instant whose local time is its midnight or later. If midnight is skipped
+    /// by a clock change, the day starts at the change; if midnight occurs twice, at the first one. A day that the zone
+    /// skips starts and ends when the next day starts.
     ///
-    /// The last days of the year 9999 begin at the last instant that there is.
+    /// The last days of the year 9999 start at [`Timestamp::MAX`].
     pub fn beginning_of(&self, date: Date) -> Timestamp {
         self.first_instant(date.civil().at(0, 0, 0, 0))
     }
 
-    /// The day to which an instant belongs: the last one that has begun. It is the date that clocks there show, but for clocks
-    /// that are set back over midnight: the day that has begun goes on, so that no later instant belongs to an earlier day.
+    /// Returns the day of an instant: the last day that has started. That is the local date, except after clocks are
+    /// set back across midnight: the day that has started continues, so that no later instant has an earlier day.
     pub fn date_at(&self, instant: Timestamp) -> Date {
-        let shown = Date::nearest(self.0.to_datetime(instant.jiff()).date());
-        match shown.plus_days(1) {
+        let local = Date::clamped(self.0.to_datetime(instant.jiff()).date());
+        match local.plus_days(1) {
             Some(next) if self.beginning_of(next) <= instant => next,
-            _ => shown,
+            _ => local,
         }
     }
 
-    /// The day and the time that clocks there show, for people.
-    pub fn spell(&self, instant: Timestamp) -> String {
+    /// Formats the local date and time for display.
+    pub fn format_datetime(&self, instant: Timestamp) -> String {
         instant.jiff().to_zoned(self.0.clone()).strftime("%-d %B %Y, %H:%M %Z").to_string()
     }
 
-    /// The day that calendars there show, for people.
-    pub fn spell_day(&self, instant: Timestamp) -> String {
+    /// Formats the local date for display.
+    pub fn format_date(&self, instant: Timestamp) -> String {
         self.0.to_datetime(instant.jiff()).strftime("%-d %B %Y").to_string()
     }
 
-    /// The same time by the clocks there, so many days of the calendar later: the first instant at which they show it or, if
-    /// they leap over it, at which they show a later one. No days later is the instant itself.
+    /// Returns the same local time this many calendar days later: its first occurrence or, if a clock change skips it,
+    /// the instant of the change. Zero days later is the instant itself.
     pub fn days_later(&self, instant: Timestamp, days: u32) -> Timestamp {
         if days == 0 {
-            // By the clocks it might be the first of two, an hour earlier.
+            // If the local time occurs twice, its first occurrence may be an hour earlier.
             return instant;
         }
-        let shown = self.0.to_datetime(instant.jiff());
-        match Date::nearest(shown.date()).plus_days(days.into()) {
-            Some(date) => self.first_instant(date.civil().to_datetime(shown.time())),
+        let local = self.0.to_datetime(instant.jiff());
+        match Date::clamped(local.date()).plus_days(days.into()) {
+            Some(date) => self.first_instant(date.civil().to_datetime(local.time())),
             None => Timestamp::MAX,
         }
     }
 
-    /// The first instant at which clocks there show this or later; the last instant if that is beyond it.
-    fn first_instant(&self, shown: DateTime) -> Timestamp {
-        let at = |offset: jiff::tz::Offset| offset.to_timestamp(shown).unwrap_or(Timestamp::MAX.jiff());
-        Timestamp::new(match self.0.to_ambiguous_timestamp(shown).offset() {
+    /// Returns the first instant whose local time is `local` or later, at most [`Timestamp::MAX`].
+    fn first_instant(&self, local: DateTime) -> Timestamp {
+        let at = |offset: jiff::tz::Offset| offset.to_timestamp(local).unwrap_or(Timestamp::MAX.jiff());
+        Timestamp::new(match self.0.to_ambiguous_timestamp(local).offset() {
             AmbiguousOffset::Unambiguous { offset } => at(offset),
             AmbiguousOffset::Fold { before, .. } => at(before),
-            // Read by the offset that holds after the leap, what is never shown lies before the leap.
+            // With the offset after the change, a skipped local time is an instant before the change.
             AmbiguousOffset::Gap { after, .. } => self
                 .0
                 .following(at(after))
                 .map(|change| change.timestamp())
-                .find(|change| self.0.to_datetime(*change) >= shown)
-                .expect("clocks leap where the offset changes"),
+                .find(|change| self.0.to_datetime(*change) >= local)
+                .expect("a gap ends with an offset change"),
         })
     }
 }
@@ -96,11 +96,11 @@ impl TimeZone {
 impl FromStr for TimeZone {
     type Err = UnknownTimeZone;
 
-    /// Any case is read.
+    /// Case-insensitive.
     fn from_str(text: &str) -> Result<Self, UnknownTimeZone> {
         let zone = jiff::tz::TimeZone::get(text).map_err(|_| UnknownTimeZone)?;
-        let known = zone.iana_name().is_some_and(|name| !NO_PLACES.contains(&name));
-        if known { Ok(Self(zone)) } else { Err(UnknownTimeZone) }
+        let is_iana = zone.iana_name().is_some_and(|name| !EXCLUDED_NAMES.contains(&name));
+        if is_iana { Ok(Self(zone)) } else { Err(UnknownTimeZone) }
     }
 }
 
@@ -149,22 +149,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn people_read_the_time_of_their_zone() {
+    fn times_are_formatted_in_the_local_time() {
         let instant = Timestamp::parse("2026-07-01T03:30:00Z").expect("an instant");
-        for (zone, spelt) in [
+        for (zone, formatted) in [
             ("UTC", "1 July 2026, 03:30 UTC"),
             ("America/New_York", "30 June 2026, 23:30 EDT"),
             ("Asia/Kolkata", "1 July 2026, 09:00 IST"),
         ] {
             let zone: TimeZone = zone.parse().expect("a zone");
-            assert_eq!(zone.spell(instant), spelt);
-            assert!(spelt.starts_with(&format!("{},", zone.spell_day(instant))), "{spelt}");
+            assert_eq!(zone.format_datetime(instant), formatted);
+            assert!(formatted.starts_with(&format!("{},", zone.format_date(instant))), "{formatted}");
         }
     }
 
     #[test]
-    fn zones_have_the_name_they_were_given_in_the_spelling_of_iana() {
-        let spelled = [
+    fn names_are_kept_in_the_iana_spelling() {
+        let valid = [
             ("UTC", "UTC"),
             ("utc", "UTC"),
             ("america/NEW_YORK", "America/New_York"),
@@ -173,12 +173,12 @@ mod tests {
             ("Asia/Calcutta", "Asia/Calcutta"),
             ("Asia/Kolkata", "Asia/Kolkata"),
         ];
-        for (text, name) in spelled {
+        for (text, name) in valid {
             let zone: TimeZone = text.parse().expect(text);
             assert_eq!(zone.name(), name);
             assert_eq!(serde_json::to_value(&zone).expect("JSON"), name);
         }
-        let none = [
+        let invalid = [
             "",
             "Mars/Olympus",
             "New_York",
@@ -202,7 +202,7 @@ mod tests {
             "posixrules",
             "PosixRules",
         ];
-        for text in none {
+        for text in invalid {
             assert!(text.parse::<TimeZone>().is_err(), "{text}");
         }
     }

@@ -1,4 +1,4 @@
-//! What a card field needs to know of its checkout session: who frames it, and whom it gives the card to.
+//! The data that a card field needs of its checkout session.
 
 use sqlx::PgPool;
 
@@ -7,23 +7,22 @@ use crate::crypto::sha256;
 use crate::error::{Error, Result};
 use crate::providers::ProviderKind;
 
-/// A session as its card field meets it.
+/// A checkout session as the card field needs it.
 #[derive(Debug)]
 pub struct FieldSession {
-    /// The page that started it, and that alone may frame the field.
+    /// The origin of the page that started it; only this page may frame the field.
     pub origin: String,
-    /// The account's mode.
     pub mode: Mode,
-    /// Who takes the card.
+    /// The provider that receives the card.
     pub provider: ProviderKind,
-    /// By what the provider knows the account in a browser, if it has such a thing.
+    /// The account's public key at the provider, if it has one.
     pub field_key: Option<String>,
 }
 
-/// The session that a card field is opened for.
+/// Returns the session that a card field is opened for.
 ///
 /// # Errors
-/// [`Error::NotFound`] for an unknown session; [`Error::Conflict`] for one that was exchanged or has expired.
+/// [`Error::NotFound`] for an unknown session; [`Error::Conflict`] for one that was already exchanged or has expired.
 pub async fn field_session(db: &PgPool, session: &str) -> Result<FieldSession> {
     let row = sqlx::query!(
         r#"SELECT s.origin, a.mode, p.provider, p.field_key,
@@ -38,7 +37,7 @@ pub async fn field_session(db: &PgPool, session: &str) -> Result<FieldSession> {
     .await?
     .ok_or_else(|| Error::no_such("checkout session", ""))?;
     if !row.open {
-        return Err(Error::conflict("the checkout session was exchanged before, or has expired"));
+        return Err(Error::conflict("the checkout session has already been exchanged or has expired"));
     }
     Ok(FieldSession { origin: row.origin, mode: row.mode, provider: row.provider, field_key: row.field_key })
 }

@@ -1,32 +1,31 @@
-//! Keys that are being rotated: one is used for what is new, and it and others for what is there (docs/rotation.md).
+//! Key rotation: the current key is used for new data, and all keys for existing data (docs/rotation.md).
 
 use super::{EncryptionKey, Pepper, Secret};
 
-/// Keys of one purpose: the current one, and others that are on their way in or out.
+/// Keys of one purpose: the current one, and others that are being introduced or retired.
 #[derive(Clone)]
 pub struct Ring<K> {
     current: K,
     others: Vec<K>,
 }
 
-/// The keys that encrypt secrets at rest. One seals, each opens.
+/// The keys that encrypt secrets at rest. The current one seals, all open.
 pub type KeyRing = Ring<EncryptionKey>;
 
-/// The peppers under which API keys are hashed. One hashes what is new, each is tried.
+/// The peppers of API key hashes. The current one hashes new keys, all are tried for verification.
 pub type Peppers = Ring<Pepper>;
 
 impl<K> Ring<K> {
-    /// Of the current key and others.
     pub const fn new(current: K, others: Vec<K>) -> Self {
         Self { current, others }
     }
 
-    /// The one that is used for what is new.
+    /// The key for new data.
     pub const fn current(&self) -> &K {
         &self.current
     }
 
-    /// Whether others are given too: a rotation is under way.
+    /// Whether there are other keys, because a rotation is under way.
     pub const fn is_rotating(&self) -> bool {
         !self.others.is_empty()
     }
@@ -36,31 +35,30 @@ impl<K> Ring<K> {
     }
 }
 
-/// Under what something is sealed.
+/// Which key a ciphertext was sealed with.
 #[derive(Debug)]
 pub enum SealedUnder {
     /// The current key.
     Current,
-    /// Another one of the ring; this is what it opens to.
+    /// Another key of the ring, with the plaintext.
     Other(Secret<String>),
-    /// None of the ring.
+    /// No key of the ring.
     None,
 }
 
 impl KeyRing {
-    /// Encrypts under the current key, as [`EncryptionKey::seal`] does. A ciphertext does not say which key made it: the release
-    /// before this one must be able to read it.
+    /// Encrypts with the current key, as [`EncryptionKey::seal`] does. The ciphertext has no key id, because the
+    /// previous release must be able to read it.
     pub fn seal(&self, plain: &str, context: &str) -> Vec<u8> {
         self.current.seal(plain, context)
     }
 
-    /// Decrypts what any of the keys has sealed in this context; none if none has. They are tried in turn, for a wrong one is
-    /// refused.
+    /// Decrypts by trying each key; authenticated encryption rejects the wrong ones.
     pub fn open(&self, sealed: &[u8], context: &str) -> Option<Secret<String>> {
         self.keys().find_map(|key| key.open(sealed, context))
     }
 
-    /// Under which of the keys this is sealed.
+    /// Which key the ciphertext was sealed with.
     pub fn sealed_under(&self, sealed: &[u8], context: &str) -> SealedUnder {
         if self.current.open(sealed, context).is_some() {
             return SealedUnder::Current;
@@ -70,7 +68,7 @@ impl KeyRing {
 }
 
 impl Peppers {
-    /// Whether the text has this hash under any of the peppers; the current one is tried first.
+    /// Whether the text has this hash with any of the peppers. Tries the current one first.
     pub fn match_any(&self, text: &str, hash: &[u8]) -> bool {
         self.keys().any(|pepper| pepper.matches(text, hash))
     }
@@ -90,8 +88,8 @@ mod tests {
     }
 
     #[test]
-    fn at_each_step_of_a_rotation_all_read_what_any_writes() {
-        // The processes of a step and of the one before run side by side.
+    fn processes_of_adjacent_rotation_steps_read_each_others_data() {
+        // During a step, processes with the keys of the previous step still run.
         let steps = [
             (key('a'), vec![]),
             (key('a'), vec![key('b')]),
@@ -110,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_known_under_what_something_is_sealed() {
+    fn the_sealing_key_is_identified() {
         let ring = KeyRing::new(key('b'), vec![key('c'), key('a')]);
         let under = |digit, context| ring.sealed_under(&key(digit).seal("whsec_1", "row"), context);
         assert!(matches!(under('b', "row"), SealedUnder::Current));
@@ -119,20 +117,20 @@ mod tests {
         }
         assert!(matches!(under('d', "row"), SealedUnder::None));
         for digit in ['a', 'b', 'c'] {
-            assert!(matches!(under(digit, "another row"), SealedUnder::None), "the context binds under each key");
+            assert!(matches!(under(digit, "another row"), SealedUnder::None), "the context is bound with each key");
         }
         assert!(matches!(ring.sealed_under(b"short", "row"), SealedUnder::None));
     }
 
     #[test]
-    fn what_the_release_before_has_sealed_is_opened_and_it_opens_ours() {
-        let (former, ring) = (key('a'), KeyRing::new(key('a'), vec![key('b')]));
-        assert!(ring.open(&former.seal("whsec_1", "row"), "row").is_some());
-        assert!(former.open(&ring.seal("whsec_1", "row"), "row").is_some());
+    fn ciphertexts_are_compatible_with_the_previous_release() {
+        let (previous, ring) = (key('a'), KeyRing::new(key('a'), vec![key('b')]));
+        assert!(ring.open(&previous.seal("whsec_1", "row"), "row").is_some());
+        assert!(previous.open(&ring.seal("whsec_1", "row"), "row").is_some());
     }
 
     #[test]
-    fn a_hash_matches_under_the_peppers_that_are_given_alone() {
+    fn a_hash_matches_only_with_its_pepper() {
         let peppers = Peppers::new(pepper('b'), vec![pepper('a')]);
         for (digit, expected) in [('a', true), ('b', true), ('c', false)] {
             let hash = pepper(digit).hash("svc_sk_test_1");
@@ -143,10 +141,10 @@ mod tests {
     }
 
     #[test]
-    fn keys_have_names_that_are_not_the_keys() {
+    fn key_ids_do_not_reveal_keys() {
         assert_ne!(pepper('a').id(), pepper('b').id());
         assert_eq!(pepper('a').id(), pepper('a').id());
         assert_ne!(key('a').id(), [0xaa; 4]);
-        assert_ne!(pepper('a').id(), key('a').id(), "whoever has used one secret for both does not learn it here");
+        assert_ne!(pepper('a').id(), key('a').id(), "using one secret for both does not show in the ids");
     }
 }

@@ -1,4 +1,5 @@
-//! Custom fields of a customer: at most twenty rows `{name, type, value}`, each checked, none dropped in silence.
+//! Custom fields of a customer: at most 20 rows `{name, type, value}`. An invalid row rejects the request; no row is
+//! ever dropped.
 
 use std::collections::HashSet;
 
@@ -10,21 +11,21 @@ use crate::calendar::Date;
 use crate::error::{Error, Result};
 use crate::schema;
 
-/// Rows at most.
+/// Maximum number of rows.
 pub const MAX_ROWS: usize = 20;
 const MAX_NAME: usize = 40;
 const MAX_TEXT: usize = 500;
 const MAX_NUMBER: usize = 50;
 
-/// Rows that have been checked.
+/// Validated rows.
 #[derive(Debug, Default)]
 pub struct CustomFields(Vec<Value>);
 
 impl CustomFields {
-    /// Reads the rows of a request.
+    /// Parses the rows of a request.
     ///
     /// # Errors
-    /// 422 naming `customFields[i]`, the first row at fault, or `customFields` if it is no list or too long.
+    /// 422 `customFields[i]` for the first invalid row, or `customFields` if the value is not a list or too long.
     pub fn parse(rows: &Value) -> Result<Self> {
         let Some(rows) = rows.as_array() else {
             return Err(Error::invalid("customFields", "customFields must be a list of {name, type, value}"));
@@ -38,24 +39,24 @@ impl CustomFields {
             let (name, row) =
                 check_row(row).map_err(|problem| Error::invalid(format!("customFields[{i}]"), problem))?;
             if !names.insert(name.to_lowercase()) {
-                return Err(Error::invalid(format!("customFields[{i}]"), "name is used by another row"));
+                return Err(Error::invalid(format!("customFields[{i}]"), "name must be unique"));
             }
             checked.push(row);
         }
         Ok(Self(checked))
     }
 
-    /// As stored and answered.
+    /// Returns the rows as stored and as returned by the API.
     pub fn into_json(self) -> Value {
         Value::Array(self.0)
     }
 }
 
-/// A letter, then letters, digits, spaces, underscores or hyphens, as far as a pattern can say it that every language reads:
-/// what is beyond ASCII is not told apart.
+/// A letter, then letters, digits, spaces, underscores or hyphens. The pattern uses only syntax that every regex
+/// dialect supports, so it accepts every printable non-ASCII character.
 const NAME: &str = r"^[^\u0000-@\[-`{-\u009f][^\u0000-\u001f!-,./:-@\[-^`{-\u009f]*$";
 
-/// Rows as they are sent and answered.
+/// The schema of the rows in requests and responses.
 pub fn schema() -> schema::Field {
     let text = || ObjectBuilder::new().schema_type(Type::String);
     let name = text()
@@ -63,12 +64,12 @@ pub fn schema() -> schema::Field {
         .max_length(Some(MAX_NAME))
         .pattern(Some(NAME))
         .description(Some(
-            "A letter, then letters, digits, spaces, `_` and `-`; letters are those of any script. Unique in any case.",
+            "A letter, then letters, digits, spaces, `_` or `-`. Letters of any script. Unique, ignoring case.",
         ))
         .build();
     let row = |kind, value: ObjectBuilder| {
         let row = ["name", "type", "value"].into_iter().fold(ObjectBuilder::new(), ObjectBuilder::required);
-        row.property("name", name.clone()).property("type", schema::word([kind])).property("value", value)
+        row.property("name", name.clone()).property("type", schema::enumeration([kind])).property("value", value)
     };
     let number = text().max_length(Some(MAX_NUMBER)).pattern(Some(r"^-?[0-9]+(\.[0-9]+)?$"));
     let date = text().format(Some(SchemaFormat::KnownFormat(KnownFormat::Date)));
@@ -100,26 +101,26 @@ fn is_name(name: &str) -> bool {
 }
 
 fn check_value(kind: &str, value: &Value) -> Result<(), &'static str> {
-    let (right, problem) = match kind {
+    let (is_valid, problem) = match kind {
         "text" => (
             value.as_str().is_some_and(|text| text.chars().count() <= MAX_TEXT && !text.chars().any(char::is_control)),
-            "value must be a text of up to 500 characters without control characters",
+            "value must be a string of up to 500 characters without control characters",
         ),
         "number" => (
             value.as_str().is_some_and(is_decimal),
-            "value must be a decimal in a string, such as \"12\" or \"-3.14\", of up to 50 characters",
+            "value must be a string with a decimal number, such as \"12\" or \"-3.14\", of up to 50 characters",
         ),
         "boolean" => (value.is_boolean(), "value must be true or false"),
         "date" => (
             value.as_str().is_some_and(|text| text.parse::<Date>().is_ok()),
-            "value must be a day of the calendar as YYYY-MM-DD",
+            "value must be a calendar date in the format YYYY-MM-DD",
         ),
         _ => (false, "type must be one of text, number, boolean, date"),
     };
-    if right { Ok(()) } else { Err(problem) }
+    if is_valid { Ok(()) } else { Err(problem) }
 }
 
-/// Optional `-`, digits, optional `.digits`; no exponent.
+/// Accepts an optional `-`, digits and optional `.digits`; no exponent.
 fn is_decimal(text: &str) -> bool {
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     let unsigned = text.strip_prefix('-').unwrap_or(text);
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn right_values_are_kept_as_sent() {
+    fn valid_values_are_stored_unchanged() {
         let long = "x".repeat(500);
         let digits = "9".repeat(50);
         for (kind, value) in [
@@ -160,12 +161,12 @@ mod tests {
             ("date", json!("2024-02-29")),
         ] {
             let rows = row("Size A-1_b", kind, value);
-            assert_eq!(CustomFields::parse(&rows).expect("right").into_json(), rows);
+            assert_eq!(CustomFields::parse(&rows).expect("valid").into_json(), rows);
         }
     }
 
     #[test]
-    fn wrong_values_name_their_row() {
+    fn invalid_values_are_rejected_by_row() {
         for (kind, value) in [
             ("text", json!("x".repeat(501))),
             ("text", json!("a\u{7}b")),
@@ -193,17 +194,17 @@ mod tests {
     }
 
     #[test]
-    fn names_are_checked_and_unique_in_any_case() {
+    fn names_are_validated_and_unique_ignoring_case() {
         for name in ["", "1a", " a", "-a", "a.b", &"x".repeat(41)] {
             assert_eq!(param(&row(name, "text", json!("v"))), "customFields[0]", "{name}");
         }
-        let twice =
+        let duplicate =
             json!([{"name": "Size", "type": "text", "value": "a"}, {"name": "sIZE", "type": "text", "value": "b"}]);
-        assert_eq!(param(&twice), "customFields[1]");
+        assert_eq!(param(&duplicate), "customFields[1]");
     }
 
     #[test]
-    fn what_is_no_list_of_up_to_twenty_objects_is_refused() {
+    fn only_lists_of_up_to_twenty_objects_are_accepted() {
         assert_eq!(param(&json!({})), "customFields");
         assert_eq!(param(&json!("x")), "customFields");
         assert_eq!(param(&json!([1])), "customFields[0]");
@@ -215,29 +216,29 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_kept_as_sent_or_the_first_at_fault_is_named() {
+    fn rows_are_stored_unchanged_or_the_first_invalid_row_is_named() {
         let valid = json!([
             {"name": "Size", "type": "text", "value": "M"}, {"name": "Shoe", "type": "number", "value": "-41.5"},
             {"name": "VIP", "type": "boolean", "value": true}, {"name": "Born", "type": "date", "value": "1815-12-10"},
         ]);
-        let sent = json(valid).prop_filter_map("no JSON", |text| serde_json::from_slice(&text).ok());
+        let sent = json(valid).prop_filter_map("not JSON", |text| serde_json::from_slice(&text).ok());
         check(prop_oneof![4 => sent, 1 => anything()], |rows: Value| match CustomFields::parse(&rows) {
             Ok(fields) => {
-                let kept = fields.into_json();
-                let (kept, sent) = (kept.as_array().expect("a list"), rows.as_array().expect("a list"));
-                assert!(kept.len() == sent.len() && kept.len() <= MAX_ROWS);
-                for (kept, sent) in kept.iter().zip(sent) {
-                    assert_eq!(kept.as_object().expect("a row").len(), 3);
-                    assert!(["name", "type", "value"].iter().all(|key| kept[key] == sent[key]), "{kept} {sent}");
+                let stored = fields.into_json();
+                let (stored, sent) = (stored.as_array().expect("a list"), rows.as_array().expect("a list"));
+                assert!(stored.len() == sent.len() && stored.len() <= MAX_ROWS);
+                for (stored, sent) in stored.iter().zip(sent) {
+                    assert_eq!(stored.as_object().expect("a row").len(), 3);
+                    assert!(["name", "type", "value"].iter().all(|key| stored[key] == sent[key]), "{stored} {sent}");
                 }
-                assert!(CustomFields::parse(&Value::from(kept.clone())).is_ok());
+                assert!(CustomFields::parse(&Value::from(stored.clone())).is_ok());
             }
             Err(Error::Invalid { param, .. }) => {
                 let row = param.strip_prefix("customFields").expect("the field").trim_matches(['[', ']']);
-                let first_wrong = row.parse().map_or(0, |row: usize| row + 1);
-                assert!(rows.as_array().is_none_or(|rows| first_wrong <= rows.len()), "{param}");
-                // Those before it are right.
-                let before = rows.as_array().map_or(&[][..], |rows| &rows[..first_wrong.saturating_sub(1)]);
+                let first_invalid = row.parse().map_or(0, |row: usize| row + 1);
+                assert!(rows.as_array().is_none_or(|rows| first_invalid <= rows.len()), "{param}");
+                // The rows before it are valid.
+                let before = rows.as_array().map_or(&[][..], |rows| &rows[..first_invalid.saturating_sub(1)]);
                 assert!(CustomFields::parse(&Value::from(before)).is_ok() || before.len() > MAX_ROWS, "{param}");
             }
             Err(other) => panic!("{other}"),

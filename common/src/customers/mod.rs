@@ -1,4 +1,4 @@
-//! Customers: who pays. Their own id at the merchant is written once; their custom fields are checked row by row.
+//! Customers of a merchant. The merchant's own id of a customer (`externalId`) can be set once.
 
 pub mod custom_fields;
 mod store;
@@ -19,74 +19,63 @@ use crate::page::{Page, PageRequest, unknown_cursor};
 use crate::queues;
 use crate::time::Timestamp;
 
-/// Characters of an e-mail address, name, phone or external id at most.
+/// Maximum number of characters of an e-mail address, name, phone number or external id.
 pub const MAX_TEXT: usize = 255;
 
 /// A customer as stored.
 #[derive(Clone, Debug)]
 pub struct Customer {
-    /// Its id.
     pub id: CustomerId,
-    /// E-mail address.
     pub email: String,
-    /// Name; at first the local part of the e-mail address.
+    /// Defaults to the local part of the e-mail address.
     pub name: String,
-    /// Phone number.
     pub phone: Option<String>,
-    /// The merchant's own id, once set.
+    /// The merchant's own id. Cannot be changed once set.
     pub external_id: Option<String>,
-    /// Checked rows, in the order sent.
+    /// Validated rows, in the order sent.
     pub custom_fields: serde_json::Value,
-    /// The card that is charged when a request names none.
+    /// The card that is charged if a request names no card.
     pub default_payment_method_id: Option<PaymentMethodId>,
-    /// When it was made.
     pub created_at: Timestamp,
 }
 
-/// A customer to be made.
+/// The input for a new customer.
 #[derive(Debug)]
 pub struct NewCustomer {
-    /// E-mail address.
     pub email: String,
-    /// Name, if given.
     pub name: Option<String>,
-    /// Phone number, if given.
     pub phone: Option<String>,
-    /// The merchant's own id, if given.
+    /// The merchant's own id.
     pub external_id: Option<String>,
-    /// Custom fields; none is an empty list.
     pub custom_fields: CustomFields,
 }
 
-/// What an update changes; `None` changes nothing.
+/// The fields to update; `None` leaves a field unchanged.
 #[derive(Debug, Default)]
 pub struct CustomerChange {
-    /// E-mail address.
     pub email: Option<String>,
-    /// Name.
     pub name: Option<String>,
-    /// Phone number.
     pub phone: Option<String>,
-    /// The merchant's own id: `Some(None)` asks to clear it, which only an unset one bears.
+    /// The merchant's own id. `Some(None)` clears it, which is rejected if it is set.
     pub external_id: Option<Option<String>>,
     /// Replaces the whole list.
     pub custom_fields: Option<CustomFields>,
 }
 
-fn taken(error: sqlx::Error) -> Error {
-    match db::violated(&error) {
+fn map_duplicate(error: sqlx::Error) -> Error {
+    match db::violated_constraint(&error) {
         Some("customers_external_id") => Error::conflict("another customer has this externalId"),
         _ => error.into(),
     }
 }
 
-/// What stands before the last `@`: an earlier one is part of a quoted name.
+/// Returns the part before the last `@`; an earlier `@` belongs to a quoted local part.
 fn local_part(email: &str) -> &str {
     email.rsplit_once('@').map_or(email, |(local, _)| local)
 }
 
 impl NewCustomer {
-    /// The customer that it makes, under an id of its own; nothing is written yet.
+    /// Builds the customer with a new id, without storing it.
     pub fn into_customer(self, now: Timestamp) -> Customer {
         Customer {
             id: CustomerId::new(now),
@@ -101,40 +90,41 @@ impl NewCustomer {
     }
 }
 
-/// Writes a customer, with its event.
+/// Inserts a customer and its `customer.created` event.
 ///
 /// # Errors
-/// [`Error::Conflict`] if another customer has the externalId.
+/// [`Error::Conflict`] if another customer has the same `externalId`.
 pub async fn insert(tx: &mut Tx, caller: &Caller, customer: &Customer, now: Timestamp) -> Result<()> {
     let view = CustomerView::new(customer, caller.livemode());
     let event = events::render(caller.livemode(), EventType::CustomerCreated, &view, now)?;
-    let told = store::insert_with_event(tx, caller.account_id, customer, &event).await.map_err(taken)?;
-    for endpoint in told {
+    let endpoints = store::insert_with_event(tx, caller.account_id, customer, &event).await.map_err(map_duplicate)?;
+    for endpoint in endpoints {
         tx.wake(queues::WEBHOOKS, endpoint);
     }
     Ok(())
 }
 
-/// One customer.
+/// Returns a customer.
 ///
 /// # Errors
-/// [`Error::NotFound`], for another account's too.
+/// [`Error::NotFound`], also if it belongs to another account.
 pub async fn retrieve(db: &PgPool, account: AccountId, id: CustomerId) -> Result<Customer> {
     store::find(db, account, id).await?.ok_or_else(|| Error::no_such("customer", id))
 }
 
-/// The same within a transaction, if there is one.
+/// Returns a customer if it exists, within a transaction.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn find(db: &mut PgConnection, account: AccountId, id: CustomerId) -> Result<Option<Customer>> {
     Ok(store::find(db, account, id).await?)
 }
 
-/// Changes what is named, and nothing else. A change that changes nothing makes no event.
+/// Updates the given fields. If no value changes, no event is created.
 ///
 /// # Errors
-/// [`Error::NotFound`]; [`Error::Conflict`] for an externalId that is set and differs, or that another customer has.
+/// [`Error::NotFound`]; [`Error::Conflict`] if `externalId` is already set to another value, or another customer has
+/// it.
 pub async fn update(
     db: &Db,
     caller: &Caller,
@@ -147,7 +137,7 @@ pub async fn update(
         store::lock(&mut tx, caller.account_id, id).await?.ok_or_else(|| Error::no_such("customer", id))?;
     let changed = apply(&mut customer, change)?;
     if changed {
-        store::save(&mut tx, caller.account_id, &customer).await.map_err(taken)?;
+        store::save(&mut tx, caller.account_id, &customer).await.map_err(map_duplicate)?;
         announce(&mut tx, caller, EventType::CustomerUpdated, &customer, now).await?;
     }
     tx.commit().await?;
@@ -184,10 +174,10 @@ async fn announce(tx: &mut Tx, caller: &Caller, kind: EventType, customer: &Cust
     Ok(())
 }
 
-/// A page of customers, newest first; with an `external_id`, the one that has it, or none.
+/// Returns a page of customers, newest first. With `external_id`, the page has at most the one customer with that id.
 ///
 /// # Errors
-/// 422 for a cursor that names no customer of the account.
+/// 422 if the cursor is not a customer of the account.
 pub async fn list(
     db: &PgPool,
     account: AccountId,
@@ -200,24 +190,24 @@ pub async fn list(
         return Err(unknown_cursor());
     }
     let rows = match external_id {
-        Some(external_id) => store::with_external_id(db, account, external_id, page.starting_after).await?,
+        Some(external_id) => store::find_by_external_id(db, account, external_id, page.starting_after).await?,
         None => store::list(db, account, page.starting_after, page.fetch()).await?,
     };
     Ok(page.page(rows))
 }
 
-/// Locks a customer, so that its default card is decided by one request at a time.
+/// Locks a customer, to serialize changes of its default card.
 ///
 /// # Errors
-/// [`Error::NotFound`], for another account's too.
+/// [`Error::NotFound`], also if it belongs to another account.
 pub async fn lock(tx: &mut PgConnection, account: AccountId, id: CustomerId) -> Result<Customer> {
     store::lock(tx, account, id).await?.ok_or_else(|| Error::no_such("customer", id))
 }
 
-/// Makes a card the default one. The customer is locked before.
+/// Sets the default card. The customer must be locked.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn set_default_card(
     tx: &mut PgConnection,
     account: AccountId,
@@ -227,10 +217,10 @@ pub async fn set_default_card(
     store::set_default_card(tx, account, id, card).await
 }
 
-/// Makes an address the default one in this role, in place of the one that was. The customer is locked by it.
+/// Sets the default address for a role. This locks the customer.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn set_default_address(
     tx: &mut PgConnection,
     account: AccountId,
@@ -264,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_external_id_is_written_once() {
+    fn an_external_id_can_be_set_once() {
         assert!(apply(&mut customer(None), external_id(Some("a"))).expect("first write"));
         assert!(!apply(&mut customer(Some("a")), external_id(Some("a"))).expect("the same"));
         assert!(!apply(&mut customer(None), external_id(None)).expect("nothing to clear"));

@@ -1,4 +1,4 @@
-//! The SQL of customers.
+//! SQL for customers.
 
 use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::events::Event;
 use crate::id::{AccountId, AddressId, CustomerId, PaymentMethodId};
 
-/// Every reader reads all of a customer, so the columns stand once.
+/// Selects every column of a customer; all queries share this list.
 macro_rules! select_customers {
     ($rest:literal, $($arg:expr),* $(,)?) => {
         sqlx::query_as!(
@@ -21,7 +21,7 @@ macro_rules! select_customers {
     };
 }
 
-/// Writes a customer and the event of its creation, and answers the endpoints that are to hear of it.
+/// Inserts a customer and its event. Returns the webhook endpoints to notify.
 pub(super) async fn insert_with_event(
     tx: &mut PgConnection,
     account: AccountId,
@@ -96,8 +96,8 @@ pub(super) async fn list(
     Ok(query.fetch_all(db).await?)
 }
 
-/// The one that has this external id, unless the cursor is past it.
-pub(super) async fn with_external_id(
+/// Returns the customer with this external id, unless it is on an earlier page than the cursor.
+pub(super) async fn find_by_external_id(
     db: &PgPool,
     account: AccountId,
     external_id: &str,

@@ -1,4 +1,4 @@
-//! A customer as the API answers it and as events carry it.
+//! The JSON of a customer in API responses and events.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -8,33 +8,30 @@ use crate::id::CustomerId;
 use crate::schema;
 use crate::time::Timestamp;
 
-/// The public JSON of a customer.
+/// A customer in the API.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = Customer, description = "Who pays.")]
+#[schema(as = Customer, description = "A customer of the merchant.")]
 pub struct CustomerView<'a> {
-    /// Its id.
     pub id: CustomerId,
     #[schema(schema_with = schema::customer)]
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
-    /// E-mail address.
     email: &'a str,
-    /// The local part of `email` if not given, once, at creation.
+    /// Defaults at creation to the local part of `email`.
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     phone: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Your own id.
+    /// Your own id of the customer.
     external_id: Option<&'a str>,
-    /// Checked rows, in the order sent.
+    /// The rows, in the order sent.
     #[schema(schema_with = custom_fields::schema)]
     custom_fields: &'a serde_json::Value,
 }
 
 impl<'a> CustomerView<'a> {
-    /// Renders a customer.
     pub fn new(customer: &'a Customer, livemode: bool) -> Self {
         Self {
             id: customer.id,

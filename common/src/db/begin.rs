@@ -1,9 +1,9 @@
-//! Beginning a transaction such that a caller who goes away meanwhile does no harm.
+//! Begins transactions so that dropping the future is safe.
 //!
-//! sqlx 0.9.0 forgets a `BEGIN` whose future is dropped before its answer has come (sqlx issue 4393, mended after that version). The
-//! connection goes back to the pool inside a transaction that nobody commits: what the next caller writes on it is acknowledged and
-//! lost. A request's future is dropped whenever its client hangs up, so every transaction on a pool is begun here; clippy.toml
-//! disallows the others.
+//! sqlx 0.9.0 loses track of a `BEGIN` whose future is dropped before the response (sqlx issue 4393, fixed after that
+//! version). The connection returns to the pool inside an open transaction: the next caller's writes are acknowledged
+//! and then lost. Request futures are dropped whenever a client disconnects, so every transaction on a pool is begun
+//! here; clippy.toml disallows the alternatives.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,53 +11,53 @@ use std::task::{Context, Poll};
 use sqlx::{PgPool, Postgres, SqlStr, Transaction};
 use tokio::runtime::Handle;
 
-/// Begins a transaction whose statements all see the same moment, and lock nothing.
 const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-type Begun = Result<Transaction<'static, Postgres>, sqlx::Error>;
-type Beginning = Pin<Box<dyn Future<Output = Begun> + Send>>;
+type BeginResult = Result<Transaction<'static, Postgres>, sqlx::Error>;
+type BeginFuture = Pin<Box<dyn Future<Output = BeginResult> + Send>>;
 
 /// Begins a transaction.
 ///
 /// # Errors
-/// The database's, or no connection was free in time.
-pub async fn begin(pool: &PgPool) -> Begun {
-    ToItsEnd::of(Transaction::begin(pool.acquire().await?, None)).await
+/// The database's, or no connection was available in time.
+pub async fn begin(pool: &PgPool) -> BeginResult {
+    RunToCompletion::new(Transaction::begin(pool.acquire().await?, None)).await
 }
 
-/// Begins a transaction whose statements all see the same moment, and lock nothing.
+/// Begins a read-only transaction whose statements all see the same snapshot and take no row locks.
 ///
 /// # Errors
 /// As [`begin`].
-pub async fn snapshot(pool: &PgPool) -> Begun {
-    ToItsEnd::of(Transaction::begin(pool.acquire().await?, Some(SqlStr::from_static(SNAPSHOT)))).await
+pub async fn snapshot(pool: &PgPool) -> BeginResult {
+    RunToCompletion::new(Transaction::begin(pool.acquire().await?, Some(SqlStr::from_static(SNAPSHOT)))).await
 }
 
-/// Goes on by itself if it is dropped before its end. The transaction that nobody wants any more is then dropped, which rolls it back.
-struct ToItsEnd(Option<Beginning>);
+/// A future that continues in the background if it is dropped before completion. The resulting transaction is then
+/// dropped, which rolls it back.
+struct RunToCompletion(Option<BeginFuture>);
 
-impl ToItsEnd {
-    fn of(beginning: Beginning) -> Self {
-        Self(Some(beginning))
+impl RunToCompletion {
+    fn new(future: BeginFuture) -> Self {
+        Self(Some(future))
     }
 }
 
-impl Future for ToItsEnd {
-    type Output = Begun;
+impl Future for RunToCompletion {
+    type Output = BeginResult;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Begun> {
-        let Some(beginning) = &mut self.0 else { return Poll::Pending };
-        let begun = beginning.as_mut().poll(context);
-        if begun.is_ready() {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<BeginResult> {
+        let Some(future) = &mut self.0 else { return Poll::Pending };
+        let result = future.as_mut().poll(context);
+        if result.is_ready() {
             self.0 = None;
         }
-        begun
+        result
     }
 }
 
-impl Drop for ToItsEnd {
+impl Drop for RunToCompletion {
     fn drop(&mut self) {
-        // Without a runtime the process ends, and its connections with it.
+        // Without a runtime the process is ending, which closes its connections.
         if let (Some(rest), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
             runtime.spawn(rest);
         }
@@ -72,28 +72,28 @@ mod tests {
     use crate::crypto::Secret;
 
     #[tokio::test]
-    async fn what_is_written_after_a_beginning_was_given_up_is_committed() {
+    async fn writes_after_an_abandoned_begin_are_committed() {
         let database = testkit::Database::create().await.expect("a database");
         let pool = crate::db::pool(&Secret::new(database.url().to_owned()), 1, "test").expect("a pool");
         let mut other = sqlx::PgConnection::connect(database.url()).await.expect("a connection");
         sqlx::query("CREATE TABLE written (n integer PRIMARY KEY)").execute(&pool).await.expect("a table");
         for n in 0..20_i32 {
-            // From the first poll on the statement is on its way, and nobody waits for the answer.
-            let give_up = async {
+            // The first poll sends the statement; the future is dropped before the response.
+            let abandon = async {
                 for _ in 0..n / 4 {
                     tokio::task::yield_now().await;
                 }
             };
-            let beginning = async { if n % 2 == 0 { begin(&pool).await } else { snapshot(&pool).await } };
+            let begin = async { if n % 2 == 0 { begin(&pool).await } else { snapshot(&pool).await } };
             tokio::select! {
                 biased;
-                begun = beginning => drop(begun),
-                () = give_up => {}
+                result = begin => drop(result),
+                () = abandon => {}
             }
             sqlx::query("INSERT INTO written VALUES ($1)").bind(n).execute(&pool).await.expect("written");
-            let seen: i64 =
+            let visible: i64 =
                 sqlx::query_scalar("SELECT count(*) FROM written").fetch_one(&mut other).await.expect("read");
-            assert_eq!(seen, i64::from(n) + 1, "what was acknowledged is there for others");
+            assert_eq!(visible, i64::from(n) + 1, "acknowledged writes are visible to other connections");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Whether a request has committed anything: only until then may its handler be run again.
+//! Tracks whether a request has committed anything. Its handler may be retried only before that.
 
 use std::cell::Cell;
 
@@ -10,30 +10,31 @@ tokio::task_local! {
     static COMMITTED: Cell<bool>;
 }
 
-/// Runs `work`, and says whether it has sent a COMMIT that was not refused. A statement outside of a transaction commits by itself
-/// and is not seen here: it is the last that its command writes, so an error of it says that nothing was written.
+/// Runs `work`, and returns whether it has sent a COMMIT that was not refused. A statement outside a transaction
+/// commits implicitly and is not tracked: it is the last write of its command, so its error means that nothing was
+/// written.
 pub async fn watch_commits<T>(work: impl Future<Output = T>) -> (T, bool) {
-    let watched = async {
-        let done = work.await;
-        (done, COMMITTED.with(Cell::get))
+    let tracked = async {
+        let output = work.await;
+        (output, COMMITTED.with(Cell::get))
     };
-    COMMITTED.scope(Cell::new(false), watched).await
+    COMMITTED.scope(Cell::new(false), tracked).await
 }
 
-/// Notes the answer to a COMMIT. One without an answer may have taken effect.
-pub(crate) fn note_commit<T>(answer: &sqlx::Result<T>) {
-    if answer.as_ref().err().is_none_or(|error| !is_conflict(error)) {
-        // Without a request there is nobody to be told.
+/// Records the result of a COMMIT. A COMMIT without a response may have taken effect.
+pub(crate) fn note_commit<T>(result: &sqlx::Result<T>) {
+    if result.as_ref().err().is_none_or(|error| !is_conflict(error)) {
+        // Outside a request there is nothing to track.
         let _ = COMMITTED.try_with(|committed| committed.set(true));
     }
 }
 
-/// Commits a transaction that wakes nobody.
+/// Commits a transaction without wake-ups.
 ///
 /// # Errors
 /// The database's.
 pub(crate) async fn commit(tx: Transaction<'_, Postgres>) -> sqlx::Result<()> {
-    let answer = tx.commit().await;
-    note_commit(&answer);
-    answer
+    let result = tx.commit().await;
+    note_commit(&result);
+    result
 }

@@ -1,38 +1,38 @@
-//! How large the database is, and which tables make it so. Postgres asks the file system; no row is read.
+//! The size of the database and of its tables. Postgres reads it from the file system, not from rows.
 
 use sqlx::PgPool;
 
 use crate::error::Result;
 
-/// Tables that are told of at most, the largest first. There are some fifty of ours; what else somebody has put beside them makes
-/// no figures without end.
-const TABLES: i64 = 100;
+/// Tables reported, largest first. We have about fifty; the limit bounds the number of metrics if others share the
+/// database.
+const MAX_TABLES: i64 = 100;
 
-/// How large the database is.
+/// The size of the database.
 #[derive(Debug)]
 pub struct Size {
-    /// All of it, whoever's it is.
+    /// The whole database, including tables of others.
     pub bytes: i64,
-    /// Our tables, the mock's, and the card gateway's where it lies in the same database.
+    /// Our tables, the mock's, and the card gateway's if it uses the same database.
     pub tables: Vec<TableSize>,
 }
 
-/// How large a table is.
+/// The size of a table.
 #[derive(Debug)]
 pub struct TableSize {
-    /// Its name; of another schema than ours with that before it.
+    /// The name, with the schema in front if it is not ours.
     pub table: String,
-    /// With its indexes, what stands apart of its rows, and its partitions.
+    /// Including indexes, TOAST and partitions.
     pub bytes: i64,
 }
 
-/// How large the database is. The cost follows the number of tables and of files.
+/// Reads the size of the database. The cost depends on the number of tables and files.
 ///
 /// # Errors
 /// Only the database's.
 pub async fn size(db: &PgPool) -> Result<Size> {
     let bytes = sqlx::query_scalar!(r#"SELECT pg_database_size(current_database()) AS "bytes!""#).fetch_one(db).await?;
-    // A table that is dropped meanwhile has no size.
+    // A table that is dropped concurrently has no size, hence the coalesce.
     let tables = sqlx::query_as!(
         TableSize,
         r#"SELECT CASE WHEN n.nspname = current_schema() THEN '' ELSE n.nspname || '.' END || whole.relname AS "table!",
@@ -41,7 +41,7 @@ pub async fn size(db: &PgPool) -> Result<Size> {
            JOIN pg_namespace n ON n.oid = whole.relnamespace
            WHERE part.relkind = 'r' AND n.nspname IN (current_schema(), 'mock', 'gateway')
            GROUP BY n.nspname, whole.relname ORDER BY 2 DESC LIMIT $1"#,
-        TABLES,
+        MAX_TABLES,
     )
     .fetch_all(db)
     .await?;

@@ -1,77 +1,77 @@
-//! Which addresses may be connected to: those of the public internet, and none that leads back to ourselves.
+//! Which addresses may be connected to: only those of the public internet.
 //!
-//! The ranges are those that IANA's registries of special-purpose addresses (iana.org/assignments/iana-ipv4-special-registry
-//! and iana-ipv6-special-registry, set up by RFC 6890 and amended by RFC 8190) do not call globally reachable, and those of
-//! its registries of multicast and reserved space. A range is refused whole, although a few addresses in some are public by
-//! exception: those belong to protocols, and no receiver has one.
+//! Refused are the ranges that IANA's special-purpose address registries
+//! (iana.org/assignments/iana-ipv4-special-registry and iana-ipv6-special-registry, RFC 6890 amended by RFC 8190) do
+//! not list as globally reachable, and multicast and reserved space. Some ranges contain a few public addresses. Those
+//! are assigned to protocols and no webhook receiver has one, so a range is refused whole.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A range by its first address and the bits of its prefix, and what an address in it is.
+/// The first address of a range, its prefix length, and a description for messages.
 type Range<A> = (A, u32, &'static str);
 
 pub(super) const LOOPBACK: &str = "a loopback address";
 
 const V4: [Range<Ipv4Addr>; 16] = [
-    (Ipv4Addr::new(0, 0, 0, 0), 8, "an address of no host"),
+    (Ipv4Addr::new(0, 0, 0, 0), 8, "an unspecified address"),
     (Ipv4Addr::new(10, 0, 0, 0), 8, "a private address"),
-    (Ipv4Addr::new(100, 64, 0, 0), 10, "an address within a carrier's network"),
+    (Ipv4Addr::new(100, 64, 0, 0), 10, "a carrier-grade NAT address"),
     (Ipv4Addr::new(127, 0, 0, 0), 8, LOOPBACK),
-    // Clouds tell a machine its credentials at 169.254.169.254.
+    // Includes 169.254.169.254, where clouds serve instance credentials.
     (Ipv4Addr::new(169, 254, 0, 0), 16, "a link-local address"),
     (Ipv4Addr::new(172, 16, 0, 0), 12, "a private address"),
-    (Ipv4Addr::new(192, 0, 0, 0), 24, "an address of a protocol"),
-    (Ipv4Addr::new(192, 0, 2, 0), 24, "an address for documentation"),
-    (Ipv4Addr::new(192, 88, 99, 0), 24, "an address of a 6to4 relay"),
+    (Ipv4Addr::new(192, 0, 0, 0), 24, "a protocol-assigned address"),
+    (Ipv4Addr::new(192, 0, 2, 0), 24, "a documentation address"),
+    (Ipv4Addr::new(192, 88, 99, 0), 24, "a 6to4 relay address"),
     (Ipv4Addr::new(192, 168, 0, 0), 16, "a private address"),
-    (Ipv4Addr::new(198, 18, 0, 0), 15, "an address for benchmarks"),
-    (Ipv4Addr::new(198, 51, 100, 0), 24, "an address for documentation"),
-    (Ipv4Addr::new(203, 0, 113, 0), 24, "an address for documentation"),
+    (Ipv4Addr::new(198, 18, 0, 0), 15, "a benchmarking address"),
+    (Ipv4Addr::new(198, 51, 100, 0), 24, "a documentation address"),
+    (Ipv4Addr::new(203, 0, 113, 0), 24, "a documentation address"),
     (Ipv4Addr::new(224, 0, 0, 0), 4, "a multicast address"),
-    // The broadcast address among them.
+    // Includes the broadcast address.
     (Ipv4Addr::new(240, 0, 0, 0), 4, "a reserved address"),
-    // Public by its number; on Azure each machine's own host answers there.
-    (Ipv4Addr::new(168, 63, 129, 16), 32, "an address of a cloud's host"),
+    // Public by its number, but on Azure it is the virtual IP of the host platform.
+    (Ipv4Addr::new(168, 63, 129, 16), 32, "a cloud platform address"),
 ];
 
-/// Global unicast space, the only part of IPv6 in which hosts of the internet have addresses (RFC 4291, 2.4).
+/// Global unicast space, the only part of IPv6 with addresses of internet hosts (RFC 4291, 2.4).
 const V6_GLOBAL: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 
-/// What is refused within global unicast space.
+/// Refused ranges within global unicast space.
 const V6: [Range<Ipv6Addr>; 4] = [
-    // Teredo (2001::/32), which embeds IPv4, benchmarks, ORCHID, and protocols.
-    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23, "an address of a protocol"),
-    (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32, "an address for documentation"),
-    // Embeds IPv4, and hardly anybody relays it any more (RFC 7526).
+    // Teredo (2001::/32, embeds IPv4), benchmarking, ORCHID and protocol assignments.
+    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23, "a protocol-assigned address"),
+    (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32, "a documentation address"),
+    // Embeds IPv4; deprecated (RFC 7526).
     (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16, "a 6to4 address"),
-    (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20, "an address for documentation"),
+    (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20, "a documentation address"),
 ];
 
-/// What is refused outside it, by name for the reader's sake: the rest there is refused too.
+/// Ranges outside global unicast space that have a description of their own. All of that space is refused.
 const V6_NAMED: [Range<Ipv6Addr>; 5] = [
-    (Ipv6Addr::UNSPECIFIED, 128, "an address of no host"),
+    (Ipv6Addr::UNSPECIFIED, 128, "an unspecified address"),
     (Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7, "a private address"),
     (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10, "a link-local address"),
     (Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 0), 10, "a private address"),
     (Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0), 8, "a multicast address"),
 ];
 
-/// The prefix under which translators show IPv4 to hosts that have IPv6 alone (RFC 6052): the last 32 bits are the address.
+/// The NAT64 prefix (RFC 6052): the last 32 bits are an IPv4 address.
 const NAT64: (Ipv6Addr, u32) = (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96);
 
-/// How far connections may reach, by who named the host.
+/// Which addresses may be connected to, depending on who chose the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// A stranger: the public internet.
+    /// Chosen by a merchant: the public internet.
     Public,
-    /// A stranger, with the operator's leave to name this machine.
+    /// Chosen by a merchant where the operator allows loopback.
     Loopback,
-    /// The operator: wherever the network leads.
+    /// Chosen by the operator: any address.
     Anywhere,
 }
 
 impl Reach {
-    /// Why no connection may be made to this address; none if it may.
+    /// Describes the address if it must not be connected to.
     pub(super) fn refusal(self, address: IpAddr) -> Option<&'static str> {
         match self {
             Self::Public => refusal(address, false),
@@ -81,16 +81,16 @@ impl Reach {
     }
 }
 
-/// Whether an address is one of the public internet.
+/// Whether an address belongs to the public internet.
 pub fn is_public(address: IpAddr) -> bool {
     refusal(address, false).is_none()
 }
 
-/// Why no stranger may have us connect to this address, as what it is; none if one may.
+/// Describes the address if merchants must not make us connect to it.
 pub(super) fn refusal(address: IpAddr, allow_loopback: bool) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => refusal_v4(address, allow_loopback),
-        // ::ffff:a.b.c.d is a.b.c.d to the operating system, so it is here.
+        // The operating system treats ::ffff:a.b.c.d as a.b.c.d.
         IpAddr::V6(address) => match address.to_ipv4_mapped() {
             Some(mapped) => refusal_v4(mapped, allow_loopback),
             None => refusal_v6(address, allow_loopback),
@@ -102,27 +102,27 @@ fn refusal_v4(address: Ipv4Addr, allow_loopback: bool) -> Option<&'static str> {
     if allow_loopback && address.is_loopback() {
         return None;
     }
-    let (_, _, what) = V4.iter().find(|(first, bits, _)| within_v4(address, *first, *bits))?;
-    Some(what)
+    let (_, _, description) = V4.iter().find(|(first, bits, _)| within_v4(address, *first, *bits))?;
+    Some(description)
 }
 
 fn refusal_v6(address: Ipv6Addr, allow_loopback: bool) -> Option<&'static str> {
     let find = |ranges: &[Range<Ipv6Addr>]| {
-        ranges.iter().find(|(first, bits, _)| within_v6(address, *first, *bits)).map(|(_, _, what)| *what)
+        ranges.iter().find(|(first, bits, _)| within_v6(address, *first, *bits)).map(|(_, _, description)| *description)
     };
     if address == Ipv6Addr::LOCALHOST {
         return (!allow_loopback).then_some(LOOPBACK);
     }
     if within_v6(address, NAT64.0, NAT64.1) {
         let [.., a, b, c, d] = address.octets();
-        // The loopback behind a translator is the translator's.
+        // A translated loopback address is that of the translator, so loopback is not allowed here.
         return refusal_v4(Ipv4Addr::new(a, b, c, d), false);
     }
     if within_v6(address, V6_GLOBAL.0, V6_GLOBAL.1) {
         return find(&V6);
     }
-    // Addresses "compatible" with IPv4 (::/96), translators' own prefixes (64:ff9b:1::/48), what is discarded (100::/64),
-    // segments (5f00::/16), and all that has not been given out.
+    // IPv4-compatible addresses (::/96), local-use translation (64:ff9b:1::/48), discard-only (100::/64), segment
+    // routing (5f00::/16), and unassigned space.
     Some(find(&V6_NAMED).unwrap_or("a reserved address"))
 }
 
@@ -139,10 +139,11 @@ mod tests {
     use super::*;
 
     fn ip(text: &str) -> IpAddr {
-        text.parse().unwrap_or_else(|_| panic!("{text} is no address"))
+        text.parse().unwrap_or_else(|_| panic!("{text} is not an address"))
     }
 
-    /// Every range by its first and last address, and its neighbours, which are public unless the next range begins there.
+    /// The address before each range, its first and last address, and the one after it. `-` where the neighbour is
+    /// refused too.
     const EDGES: [(&str, &str, &str, &str); 25] = [
         ("-", "0.0.0.0", "0.255.255.255", "1.0.0.0"),
         ("9.255.255.255", "10.0.0.0", "10.255.255.255", "11.0.0.0"),
@@ -160,7 +161,7 @@ mod tests {
         ("203.0.112.255", "203.0.113.0", "203.0.113.255", "203.0.114.0"),
         ("223.255.255.255", "224.0.0.0", "239.255.255.255", "-"),
         ("-", "240.0.0.0", "255.255.255.255", "-"),
-        // From here on IPv6: below the translators' prefix, between it and global unicast, and above.
+        // IPv6: below the NAT64 prefix, between it and global unicast space, and above.
         ("-", "::", "64:ff9a:ffff:ffff:ffff:ffff:ffff:ffff", "64:ff9b::808:808"),
         ("64:ff9b::808:808", "64:ff9b:0:0:0:1::", "1fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2000::"),
         ("2000:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2001::", "2001:1ff:ffff:ffff:ffff:ffff:ffff:ffff", "2001:200::"),
@@ -178,7 +179,7 @@ mod tests {
     ];
 
     #[test]
-    fn ranges_begin_and_end_where_the_registries_say() {
+    fn ranges_match_the_registries() {
         for (before, first, last, after) in EDGES {
             for address in [first, last] {
                 assert!(refusal(ip(address), false).is_some(), "{address}");
@@ -190,22 +191,22 @@ mod tests {
     }
 
     #[test]
-    fn what_servers_must_not_reach_is_refused_by_its_name() {
-        for (address, what) in [
+    fn refused_addresses_are_described() {
+        for (address, description) in [
             ("127.0.0.1", LOOPBACK),
             ("127.8.8.8", LOOPBACK),
             ("::1", LOOPBACK),
             ("::ffff:127.0.0.1", LOOPBACK),
             ("64:ff9b::127.0.0.1", LOOPBACK),
-            ("0.0.0.0", "an address of no host"),
-            ("::", "an address of no host"),
+            ("0.0.0.0", "an unspecified address"),
+            ("::", "an unspecified address"),
             ("169.254.169.254", "a link-local address"),
             ("::ffff:169.254.169.254", "a link-local address"),
             ("64:ff9b::a9fe:a9fe", "a link-local address"),
             ("fe80::1", "a link-local address"),
-            ("192.0.0.192", "an address of a protocol"),
-            ("100.100.100.200", "an address within a carrier's network"),
-            ("168.63.129.16", "an address of a cloud's host"),
+            ("192.0.0.192", "a protocol-assigned address"),
+            ("100.100.100.200", "a carrier-grade NAT address"),
+            ("168.63.129.16", "a cloud platform address"),
             ("fd00:ec2::254", "a private address"),
             ("fd20:ce::254", "a private address"),
             ("fec0::1", "a private address"),
@@ -216,18 +217,18 @@ mod tests {
             ("64:ff9b:1::808:808", "a reserved address"),
             ("100::1", "a reserved address"),
             ("5f00::1", "a reserved address"),
-            ("2001:0:53aa:64c:0:7a68:8001:9e9b", "an address of a protocol"),
-            ("2001:10::1", "an address of a protocol"),
-            ("2001:20::1", "an address of a protocol"),
+            ("2001:0:53aa:64c:0:7a68:8001:9e9b", "a protocol-assigned address"),
+            ("2001:10::1", "a protocol-assigned address"),
+            ("2001:20::1", "a protocol-assigned address"),
             ("2002:7f00:1::", "a 6to4 address"),
             ("2002:808:808::1", "a 6to4 address"),
         ] {
-            assert_eq!(refusal(ip(address), false), Some(what), "{address}");
+            assert_eq!(refusal(ip(address), false), Some(description), "{address}");
         }
     }
 
     #[test]
-    fn the_public_internet_is_open() {
+    fn public_addresses_are_allowed() {
         for address in
             ["1.1.1.1", "8.8.8.8", "93.184.215.14", "2606:4700::1111", "2a00:1450:4001::200e", "::ffff:8.8.8.8"]
         {
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_permission_for_loopback_opens_nothing_else() {
+    fn allowing_loopback_allows_nothing_else() {
         for address in ["127.0.0.1", "127.255.255.255", "::1", "::ffff:127.0.0.1"] {
             assert_eq!(refusal(ip(address), true), None, "{address}");
         }
@@ -248,14 +249,14 @@ mod tests {
         }
     }
 
-    /// 65,537 addresses from all of IPv4, 65,536 being too regular a step.
-    fn all_over_v4() -> impl Iterator<Item = Ipv4Addr> {
+    /// About 65,550 addresses across IPv4. A step of 65,536 would vary only the upper half.
+    fn sampled_v4() -> impl Iterator<Item = Ipv4Addr> {
         (0..=u32::MAX).step_by(65_521).map(Ipv4Addr::from_bits)
     }
 
     #[test]
-    fn an_address_that_embeds_another_is_judged_by_it() {
-        for address in all_over_v4() {
+    fn embedded_ipv4_addresses_are_checked() {
+        for address in sampled_v4() {
             let own = refusal(address.into(), false);
             assert_eq!(refusal(address.to_ipv6_mapped().into(), false), own, "{address} mapped");
             let translated = Ipv6Addr::from_bits(NAT64.0.to_bits() | u128::from(address.to_bits()));
@@ -274,9 +275,9 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_open_that_the_standard_library_calls_special() {
-        let mut open = 0;
-        for address in all_over_v4() {
+    fn no_address_special_to_the_standard_library_is_allowed() {
+        let mut allowed = 0;
+        for address in sampled_v4() {
             let special = address.is_private()
                 || address.is_loopback()
                 || address.is_link_local()
@@ -286,8 +287,8 @@ mod tests {
                 || address.is_unspecified();
             let refused = refusal(address.into(), false).is_some();
             assert!(refused || !special, "{address}");
-            open += usize::from(!refused);
+            allowed += usize::from(!refused);
         }
-        assert!((50_000..60_000).contains(&open), "{open} of 65,000 open addresses");
+        assert!((50_000..60_000).contains(&allowed), "{allowed} of 65,550 addresses are allowed");
     }
 }

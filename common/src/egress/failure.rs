@@ -1,4 +1,4 @@
-//! Why no answer came: a kind for programs and a sentence for the merchant, which tells nothing of our side.
+//! Why there was no response: a kind for programs, and a sentence for the merchant that reveals nothing of our network.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -7,49 +7,48 @@ use std::time::Duration;
 
 use tokio_rustls::rustls;
 
-/// Characters of a message at most: a certificate may name thousands of hosts.
+/// Characters of a message: a certificate may name thousands of hosts.
 const MAX_MESSAGE: usize = 200;
 
-/// One sentence for a name that is none and for one that leads inwards, so that nobody learns which names there are inside.
-const NO_ADDRESS: &str = "the host's name leads to no address that may be connected to";
+/// The same sentence for unknown and for internal names, so that merchants cannot probe which internal names exist.
+const NO_ADDRESS: &str = "the host name does not resolve to a public address";
 
-/// A request that got no whole answer. It may have been received nonetheless, unless the kind says otherwise.
+/// A request without a complete response. It may still have been received, unless the kind rules that out.
 #[derive(Debug)]
 pub struct Failure {
-    /// What kind.
     pub kind: FailureKind,
-    /// What went wrong, fit for the merchant's eyes: it names no address that a name led to.
+    /// The cause, for the merchant. Names no resolved address.
     pub message: Cow<'static, str>,
     /// From the call to the failure.
     pub duration: Duration,
 }
 
-/// Kinds of failure, in the order in which a request meets them.
+/// Kinds of failure, in the order of the stages of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FailureKind {
-    /// The host's name has no address, or could not be looked up. Nothing was sent.
+    /// The host name has no address, or could not be resolved. Nothing was sent.
     Dns,
-    /// The host has only addresses that nobody may make us connect to. No connection was made.
+    /// The host has only addresses that are not allowed. No connection was made.
     AddressRefused,
-    /// No connection could be made, or it broke off before the end of the answer.
+    /// The connection failed, or broke before the end of the response.
     Connect,
-    /// The handshake failed or the certificate is not good. Nothing was sent.
+    /// The handshake failed or the certificate is invalid. Nothing was sent.
     Tls,
-    /// What came back is not HTTP/1.1, or its head is too large.
+    /// The response is not HTTP/1.1, or its head is too large.
     Protocol,
-    /// No whole answer in time.
+    /// No complete response in time.
     Timeout,
 }
 
-/// A failure before anybody looks at the clock.
+/// A failure without the duration.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
-pub(super) struct Fault {
+pub(super) struct ExchangeError {
     pub(super) kind: FailureKind,
     pub(super) message: Cow<'static, str>,
 }
 
-impl Fault {
+impl ExchangeError {
     pub(super) const fn new(kind: FailureKind, message: &'static str) -> Self {
         Self { kind, message: Cow::Borrowed(message) }
     }
@@ -63,29 +62,29 @@ impl Fault {
     }
 
     pub(super) fn timeout(limit: Duration) -> Self {
-        Self { kind: FailureKind::Timeout, message: format!("no complete answer within {limit:?}").into() }
+        Self { kind: FailureKind::Timeout, message: format!("no complete response within {limit:?}").into() }
     }
 
-    /// The fault that an error of the HTTP client is, or was caused by.
+    /// Finds the underlying failure in the source chain of an error of the HTTP client.
     pub(super) fn of(error: &(dyn Error + 'static)) -> Self {
         let mut next = Some(error);
         while let Some(error) = next {
-            let found = if let Some(fault) = error.downcast_ref::<Self>() {
-                Some(fault.clone())
+            let failure = if let Some(failure) = error.downcast_ref::<Self>() {
+                Some(failure.clone())
             } else if let Some(error) = error.downcast_ref::<hyper::Error>() {
                 Self::of_http(error)
             } else {
                 error.downcast_ref::<io::Error>().map(Self::of_io)
             };
-            if let Some(fault) = found {
-                return fault;
+            if let Some(failure) = failure {
+                return failure;
             }
             next = error.source();
         }
         Self::new(FailureKind::Connect, "the connection failed")
     }
 
-    /// What the handshake failed of. Servers that do not speak TLS often just hang up.
+    /// The cause of a failed handshake. Servers that do not speak TLS often just close the connection.
     pub(super) fn of_handshake(error: &io::Error) -> Self {
         Self::of_tls(error)
             .unwrap_or_else(|| Self::new(FailureKind::Tls, "the connection was closed during the TLS handshake"))
@@ -99,13 +98,13 @@ impl Fault {
 
     fn of_http(error: &hyper::Error) -> Option<Self> {
         if error.is_parse_too_large() {
-            Some(Self::new(FailureKind::Protocol, "the head of the answer is too large"))
+            Some(Self::new(FailureKind::Protocol, "the head of the response is too large"))
         } else if error.is_parse() {
-            Some(Self::new(FailureKind::Protocol, "the answer is not HTTP/1.1"))
+            Some(Self::new(FailureKind::Protocol, "the response is not HTTP/1.1"))
         } else if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
-            Some(Self::new(FailureKind::Connect, "the connection was closed before the answer was complete"))
+            Some(Self::new(FailureKind::Connect, "the connection was closed before the response was complete"))
         } else {
-            // Of the socket or of the body's framing: the cause says which.
+            // An error of the socket or of the body's framing: its source says which.
             None
         }
     }
@@ -113,16 +112,16 @@ impl Fault {
     fn of_io(error: &io::Error) -> Self {
         use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
         let is = |kinds: &[io::ErrorKind]| kinds.contains(&error.kind());
-        if let Some(fault) = Self::of_tls(error) {
-            fault
+        if let Some(failure) = Self::of_tls(error) {
+            failure
         } else if is(&[io::ErrorKind::TimedOut]) {
-            Self::new(FailureKind::Timeout, "the connection could not be made in time")
+            Self::new(FailureKind::Timeout, "the connection timed out")
         } else if is(&[io::ErrorKind::ConnectionRefused]) {
             Self::new(FailureKind::Connect, "the connection was refused")
         } else if is(&[ConnectionReset, ConnectionAborted, BrokenPipe, UnexpectedEof]) {
-            Self::new(FailureKind::Connect, "the connection was closed before the answer was complete")
+            Self::new(FailureKind::Connect, "the connection was closed before the response was complete")
         } else if is(&[io::ErrorKind::InvalidData, io::ErrorKind::InvalidInput]) {
-            Self::new(FailureKind::Protocol, "the answer is not HTTP/1.1")
+            Self::new(FailureKind::Protocol, "the response is not HTTP/1.1")
         } else {
             Self::new(FailureKind::Connect, "the host cannot be reached")
         }

@@ -1,39 +1,38 @@
-//! HTTP requests to addresses that merchants choose, sent from inside our network.
+//! HTTP requests to URLs chosen by merchants, sent from inside our network.
 //!
-//! Whoever names the address must gain nothing by it: reach nothing that the internet does not reach (`addresses`,
-//! `resolver`), hold us no longer than the time-out, and cost little memory whatever the answer (`client`, `answer`). One
-//! post is at most one request on the wire: a second try is the caller's decision.
-//! Hosts that the operator names are reached the same way, without that judgement (`trusted`).
-//! See docs/architecture.md, "Requests to strangers".
+//! Prevents server-side request forgery: only public addresses are reachable (`addresses`, `resolver`), no request
+//! takes longer than its timeout, and memory use is bounded for any response (`client`, `response`). One call sends at
+//! most one request; retries are the caller's decision. Hosts configured by the operator are reached without the
+//! address checks (`trusted_client`). See docs/architecture.md, "Requests to strangers".
 
 mod addresses;
-mod answer;
 mod client;
 mod connector;
 mod failure;
 mod resolver;
+mod response;
 mod stream;
 mod target;
 #[cfg(test)]
 mod tests;
-mod trusted;
+mod trusted_client;
 
 pub use addresses::is_public;
-pub use answer::Received;
 pub use client::Egress;
 pub use failure::{Failure, FailureKind};
 pub use hyper::HeaderMap;
 pub use hyper::body::Bytes;
 pub use resolver::{Resolver, SystemResolver};
-pub use target::{MAX_LENGTH, Target, Unfit};
+pub use response::TruncatedResponse;
+pub use target::{InvalidUrl, MAX_LENGTH, Target};
 pub use tokio_rustls::rustls::pki_types::CertificateDer;
-pub use trusted::{Said, Trusted, Unanswered};
+pub use trusted_client::{HttpResponse, NoResponse, TrustedClient};
 
-/// What is allowed beyond https to the public internet, by whom the address belongs to.
+/// What an account may use besides https to the public internet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// http too, where nothing but test data is sent.
+    /// http too, for test data.
     pub allow_http: bool,
-    /// 127.0.0.0/8 and ::1 too, where the operator says that they lead to nothing of value. It opens no other address.
+    /// 127.0.0.0/8 and ::1 too, if the operator permits it. Allows no other address.
     pub allow_loopback: bool,
 }

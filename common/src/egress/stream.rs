@@ -1,4 +1,4 @@
-//! A connection, plain or under TLS, as hyper reads and writes it.
+//! A plain or TLS connection for hyper.
 
 use std::io;
 use std::pin::Pin;
@@ -10,7 +10,6 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// A connection to a receiver.
 pub(super) enum Stream {
     Plain(TokioIo<TcpStream>),
     Tls(Box<TokioIo<TlsStream<TcpStream>>>),

@@ -1,4 +1,4 @@
-//! The URL of a receiver: read strictly when it is registered, and again each time something is sent.
+//! The URL of a webhook receiver. Validated strictly at registration, and again at each delivery.
 
 use std::fmt;
 
@@ -7,84 +7,85 @@ use url::{Host, Url};
 
 use super::{Policy, addresses};
 
-/// Bytes of a URL at most.
+/// Bytes of a URL.
 pub const MAX_LENGTH: usize = 2048;
-/// Bytes of a name at most, and of each of its labels (RFC 1035).
+/// Bytes of a host name, and of each of its labels (RFC 1035).
 const MAX_NAME: usize = 253;
 const MAX_LABEL: usize = 63;
 
-/// A URL that may be posted to, and what its policy allows. Nothing has been looked up yet.
+/// A validated URL with its policy. The host has not been resolved yet.
 #[derive(Clone)]
 pub struct Target {
     uri: Uri,
     allow_loopback: bool,
 }
 
-/// Why a URL is refused, as what it must be: `url must use https`.
+/// Why a URL is refused, worded to follow the field name: `url must use https`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unfit {
+pub enum InvalidUrl {
     /// Longer than [`MAX_LENGTH`].
     #[error("must be at most {MAX_LENGTH} bytes long")]
     TooLong,
-    /// No absolute URL of http or https, or one that only a forgiving reader understands.
+    /// Not an absolute http or https URL in strict syntax.
     #[error("must be an absolute URL such as https://example.com/hooks")]
     Malformed,
-    /// http, where the policy wants https.
+    /// http, although the policy requires https.
     #[error("must use https")]
     Unencrypted,
-    /// A name or password before the host. It would be kept and shown as part of the URL.
+    /// A user name or password. It would be stored and displayed as part of the URL.
     #[error("must not contain a user name or password")]
     Userinfo,
-    /// A part after `#`, which is never sent.
+    /// A fragment, which is never sent.
     #[error("must not contain a fragment")]
     Fragment,
-    /// Port 0, at which nothing can listen. Every other is allowed: receivers listen where they like.
+    /// Port 0, on which nothing can listen. Every other port is allowed.
     #[error("must not use port 0")]
     Port,
-    /// A host that is no name of the DNS.
-    #[error("must have the name or the public address of a host")]
+    /// The host is not a valid DNS name.
+    #[error("must have a valid host name or a public address")]
     Host,
-    /// An address, in whatever spelling, that must not be connected to.
-    #[error("must not lead to {0}")]
+    /// A refused address, in any spelling.
+    #[error("must not use {0}")]
     Address(&'static str),
 }
 
 impl Target {
-    /// Reads a URL as browsers do (WHATWG), except that nothing is forgiven, and judges its host as far as it can be judged
-    /// without looking it up.
+    /// Parses a URL as browsers do (WHATWG) but without error recovery, and checks its host as far as possible without
+    /// resolving it.
     ///
     /// # Errors
-    /// What is wrong with it, fit for the merchant's eyes.
-    pub fn parse(text: &str, policy: Policy) -> Result<Self, Unfit> {
+    /// What the merchant must correct.
+    pub fn parse(text: &str, policy: Policy) -> Result<Self, InvalidUrl> {
         if text.len() > MAX_LENGTH {
-            return Err(Unfit::TooLong);
+            return Err(InvalidUrl::TooLong);
         }
-        // A browser drops line breaks, reads `\` as `/` and does without slashes. Others may not, and would see another host.
+        // Browsers drop line breaks, read `\` as `/` and accept missing slashes. Other parsers would see a different
+        // host.
         if text.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
-            return Err(Unfit::Malformed);
+            return Err(InvalidUrl::Malformed);
         }
-        let mut url = Url::parse(text).map_err(|_| Unfit::Malformed)?;
+        let mut url = Url::parse(text).map_err(|_| InvalidUrl::Malformed)?;
         let scheme = url.scheme();
         let slashes = text[scheme.len()..].bytes().skip(1).take_while(|b| *b == b'/').count();
         if !matches!(scheme, "http" | "https") || slashes != 2 {
-            return Err(Unfit::Malformed);
+            return Err(InvalidUrl::Malformed);
         }
         if scheme == "http" && !policy.allow_http {
-            return Err(Unfit::Unencrypted);
+            return Err(InvalidUrl::Unencrypted);
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(Unfit::Userinfo);
+            return Err(InvalidUrl::Userinfo);
         }
         if url.fragment().is_some() {
-            return Err(Unfit::Fragment);
+            return Err(InvalidUrl::Fragment);
         }
         if url.port() == Some(0) {
-            return Err(Unfit::Port);
+            return Err(InvalidUrl::Port);
         }
-        if let Some(name) = judge(&url, policy)? {
-            url.set_host(Some(&name)).map_err(|_| Unfit::Host)?;
+        if let Some(name) = check_host(&url, policy)? {
+            url.set_host(Some(&name)).map_err(|_| InvalidUrl::Host)?;
         }
-        let uri = Uri::try_from(url.as_str()).map_err(|_| Unfit::Malformed)?;
+        let uri = Uri::try_from(url.as_str()).map_err(|_| InvalidUrl::Malformed)?;
         Ok(Self { uri, allow_loopback: policy.allow_loopback })
     }
 
@@ -96,38 +97,38 @@ impl Target {
         self.allow_loopback
     }
 
-    /// The same without the permission that it was read with, to see that nobody else relies on this reading.
+    /// Drops the loopback permission, to test that later stages check it again.
     #[cfg(test)]
     pub(super) fn without_loopback(self) -> Self {
         Self { allow_loopback: false, ..self }
     }
 }
 
-/// Judges the host. A name that ends in a dot is answered without it: it is the same host, and certificates and most
-/// servers know it only so.
-fn judge(url: &Url, policy: Policy) -> Result<Option<String>, Unfit> {
+/// Checks the host. Returns a name with a trailing dot without it: it is the same host, and certificates and most
+/// servers do not match the form with the dot.
+fn check_host(url: &Url, policy: Policy) -> Result<Option<String>, InvalidUrl> {
     let address = match url.host() {
-        None => return Err(Unfit::Host),
+        None => return Err(InvalidUrl::Host),
         Some(Host::Ipv4(address)) => address.into(),
         Some(Host::Ipv6(address)) => address.into(),
         Some(Host::Domain(name)) => {
             let bare = name.strip_suffix('.').unwrap_or(name);
             if !is_name(bare) {
-                return Err(Unfit::Host);
+                return Err(InvalidUrl::Host);
             }
-            // Always this machine (RFC 6761), whatever a resolver says.
+            // Always loopback (RFC 6761), whatever a resolver returns.
             let local = bare == "localhost" || bare.ends_with(".localhost");
             if local && !policy.allow_loopback {
-                return Err(Unfit::Address(addresses::LOOPBACK));
+                return Err(InvalidUrl::Address(addresses::LOOPBACK));
             }
             return Ok((bare != name).then(|| bare.to_owned()));
         }
     };
-    addresses::refusal(address, policy.allow_loopback).map_or(Ok(None), |what| Err(Unfit::Address(what)))
+    addresses::refusal(address, policy.allow_loopback).map_or(Ok(None), |description| Err(InvalidUrl::Address(description)))
 }
 
-/// Labels of letters, digits, hyphens and, since some do have them, underscores. The parser has made everything small, and
-/// ASCII of other scripts.
+/// Labels of letters, digits, hyphens and underscores, which some hosts use. The parser has already converted the name
+/// to lower-case ASCII.
 fn is_name(name: &str) -> bool {
     let is_label = |label: &str| {
         (1..=MAX_LABEL).contains(&label.len())
@@ -137,7 +138,7 @@ fn is_name(name: &str) -> bool {
 }
 
 impl fmt::Debug for Target {
-    /// Without path and query, which may hold secrets.
+    /// Omits path and query, which may contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let authority = self.uri.authority().map_or("", |authority| authority.as_str());
         write!(f, "Target({}://{authority})", self.uri.scheme_str().unwrap_or_default())
@@ -156,12 +157,12 @@ mod tests {
     const TEST: Policy = Policy { allow_http: true, allow_loopback: false };
     const LOCAL: Policy = Policy { allow_http: true, allow_loopback: true };
 
-    fn parse(text: &str, policy: Policy) -> Result<String, Unfit> {
+    fn parse(text: &str, policy: Policy) -> Result<String, InvalidUrl> {
         Target::parse(text, policy).map(|target| target.uri.to_string())
     }
 
     #[test]
-    fn good_urls_are_kept_or_made_canonical() {
+    fn valid_urls_become_canonical() {
         for (text, uri) in [
             ("https://example.com", "https://example.com/"),
             ("HTTPS://EXAMPLE.com:443/Hooks?a=1&b=2", "https://example.com/Hooks?a=1&b=2"),
@@ -187,60 +188,60 @@ mod tests {
     }
 
     #[test]
-    fn bad_urls_say_what_they_must_be() {
+    fn invalid_urls_are_refused_with_a_reason() {
         let long = format!("https://example.com/{}", "x".repeat(MAX_LENGTH));
         let label = format!("https://{}.example/", "x".repeat(64));
         let name = format!("https://{}example/", "x.".repeat(130));
-        for (text, unfit) in [
-            (long.as_str(), Unfit::TooLong),
-            ("", Unfit::Malformed),
-            ("/hooks", Unfit::Malformed),
-            ("//example.com/hooks", Unfit::Malformed),
-            ("example.com/hooks", Unfit::Malformed),
-            ("localhost:8080/hooks", Unfit::Malformed),
-            ("ftp://example.com/", Unfit::Malformed),
-            ("file:///etc/passwd", Unfit::Malformed),
-            ("gopher://example.com/", Unfit::Malformed),
-            ("https:example.com", Unfit::Malformed),
-            ("https:/example.com", Unfit::Malformed),
-            ("https:///example.com/", Unfit::Malformed),
-            ("https://", Unfit::Malformed),
-            ("https://?x", Unfit::Malformed),
-            ("https://exa mple.com/", Unfit::Malformed),
-            (" https://example.com/", Unfit::Malformed),
-            ("https://example.com/\n", Unfit::Malformed),
-            ("https://example.com/a\r\nX-Header: 1", Unfit::Malformed),
-            ("https://exa\tmple.com/", Unfit::Malformed),
-            ("https:\\\\example.com\\", Unfit::Malformed),
-            ("https://1.1.1.1\\@example.com/", Unfit::Malformed),
-            ("https://example.com:99999/", Unfit::Malformed),
-            ("https://example.com:x/", Unfit::Malformed),
-            ("https://1.2.3.4.5/", Unfit::Malformed),
-            ("https://256.1.1.1/", Unfit::Malformed),
-            ("https://[::1", Unfit::Malformed),
-            ("http://example.com/", Unfit::Unencrypted),
-            ("http://127.0.0.1/", Unfit::Unencrypted),
-            ("https://user@example.com/", Unfit::Userinfo),
-            ("https://user:pass@example.com/", Unfit::Userinfo),
-            ("https://:pass@example.com/", Unfit::Userinfo),
-            ("https://example.com/#part", Unfit::Fragment),
-            ("https://example.com/#", Unfit::Fragment),
-            ("https://example.com:0/", Unfit::Port),
-            ("https://example..com/", Unfit::Host),
-            ("https://example.com../", Unfit::Host),
-            ("https://./", Unfit::Host),
-            ("https://*.example.com/", Unfit::Host),
-            ("https://a$b.example.com/", Unfit::Host),
-            (label.as_str(), Unfit::Host),
-            (name.as_str(), Unfit::Host),
+        for (text, error) in [
+            (long.as_str(), InvalidUrl::TooLong),
+            ("", InvalidUrl::Malformed),
+            ("/hooks", InvalidUrl::Malformed),
+            ("//example.com/hooks", InvalidUrl::Malformed),
+            ("example.com/hooks", InvalidUrl::Malformed),
+            ("localhost:8080/hooks", InvalidUrl::Malformed),
+            ("ftp://example.com/", InvalidUrl::Malformed),
+            ("file:///etc/passwd", InvalidUrl::Malformed),
+            ("gopher://example.com/", InvalidUrl::Malformed),
+            ("https:example.com", InvalidUrl::Malformed),
+            ("https:/example.com", InvalidUrl::Malformed),
+            ("https:///example.com/", InvalidUrl::Malformed),
+            ("https://", InvalidUrl::Malformed),
+            ("https://?x", InvalidUrl::Malformed),
+            ("https://exa mple.com/", InvalidUrl::Malformed),
+            (" https://example.com/", InvalidUrl::Malformed),
+            ("https://example.com/\n", InvalidUrl::Malformed),
+            ("https://example.com/a\r\nX-Header: 1", InvalidUrl::Malformed),
+            ("https://exa\tmple.com/", InvalidUrl::Malformed),
+            ("https:\\\\example.com\\", InvalidUrl::Malformed),
+            ("https://1.1.1.1\\@example.com/", InvalidUrl::Malformed),
+            ("https://example.com:99999/", InvalidUrl::Malformed),
+            ("https://example.com:x/", InvalidUrl::Malformed),
+            ("https://1.2.3.4.5/", InvalidUrl::Malformed),
+            ("https://256.1.1.1/", InvalidUrl::Malformed),
+            ("https://[::1", InvalidUrl::Malformed),
+            ("http://example.com/", InvalidUrl::Unencrypted),
+            ("http://127.0.0.1/", InvalidUrl::Unencrypted),
+            ("https://user@example.com/", InvalidUrl::Userinfo),
+            ("https://user:pass@example.com/", InvalidUrl::Userinfo),
+            ("https://:pass@example.com/", InvalidUrl::Userinfo),
+            ("https://example.com/#part", InvalidUrl::Fragment),
+            ("https://example.com/#", InvalidUrl::Fragment),
+            ("https://example.com:0/", InvalidUrl::Port),
+            ("https://example..com/", InvalidUrl::Host),
+            ("https://example.com../", InvalidUrl::Host),
+            ("https://./", InvalidUrl::Host),
+            ("https://*.example.com/", InvalidUrl::Host),
+            ("https://a$b.example.com/", InvalidUrl::Host),
+            (label.as_str(), InvalidUrl::Host),
+            (name.as_str(), InvalidUrl::Host),
         ] {
-            assert_eq!(parse(text, LIVE), Err(unfit), "{text}");
+            assert_eq!(parse(text, LIVE), Err(error), "{text}");
         }
-        assert_eq!(Unfit::Unencrypted.to_string(), "must use https");
-        assert_eq!(Unfit::TooLong.to_string(), "must be at most 2048 bytes long");
+        assert_eq!(InvalidUrl::Unencrypted.to_string(), "must use https");
+        assert_eq!(InvalidUrl::TooLong.to_string(), "must be at most 2048 bytes long");
     }
 
-    /// This machine, as a browser would read it.
+    /// Spellings of the loopback address that a browser would accept.
     const LOOPBACK: [&str; 21] = [
         "127.0.0.1",
         "127.0.0.1.",
@@ -266,18 +267,18 @@ mod tests {
     ];
 
     #[test]
-    fn loopback_needs_its_permission_in_every_spelling() {
+    fn loopback_requires_permission_in_every_spelling() {
         for host in LOOPBACK {
             let text = format!("http://{host}:8080/hooks");
-            assert_eq!(parse(&text, TEST), Err(Unfit::Address("a loopback address")), "{host}");
+            assert_eq!(parse(&text, TEST), Err(InvalidUrl::Address("a loopback address")), "{host}");
             assert!(parse(&text, LOCAL).is_ok(), "{host}");
             let text = format!("https://{host}/hooks");
-            assert_eq!(parse(&text, LIVE), Err(Unfit::Address("a loopback address")), "{host}");
+            assert_eq!(parse(&text, LIVE), Err(InvalidUrl::Address("a loopback address")), "{host}");
         }
     }
 
     #[test]
-    fn addresses_within_are_refused_in_every_spelling_and_by_every_policy() {
+    fn private_addresses_are_refused_in_every_spelling_and_policy() {
         for host in [
             "169.254.169.254",
             "2852039166",
@@ -303,13 +304,13 @@ mod tests {
         ] {
             for policy in [LIVE, TEST, LOCAL] {
                 let parsed = parse(&format!("https://{host}/"), policy);
-                assert!(matches!(parsed, Err(Unfit::Address(_))), "{host} gave {parsed:?}");
+                assert!(matches!(parsed, Err(InvalidUrl::Address(_))), "{host} gave {parsed:?}");
             }
         }
     }
 
     #[test]
-    fn debugging_shows_no_path() {
+    fn debug_output_omits_the_path() {
         let target = Target::parse("https://example.com/secret?token=1", LIVE).unwrap();
         assert_eq!(format!("{target:?}"), "Target(https://example.com)");
     }
@@ -318,9 +319,9 @@ mod tests {
         proptest::sample::select(vec![LIVE, TEST, LOCAL])
     }
 
-    /// Whatever is accepted is what another reader would see, and leads nowhere within.
+    /// An accepted URL is canonical and does not name a private host.
     #[track_caller]
-    fn is_sound(text: &str, policy: Policy) {
+    fn assert_sound(text: &str, policy: Policy) {
         let Ok(target) = Target::parse(text, policy) else { return };
         let uri = target.uri.to_string();
         assert_eq!(parse(&uri, policy).as_deref(), Ok(uri.as_str()), "{text:?} is not canonical");
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_accepted_is_canonical_and_leads_nowhere_within() {
+    fn accepted_urls_are_canonical_and_not_private() {
         let urls = prop_oneof![
             mutated("https://example.com:8443/hooks?a=1"),
             mutated("http://127.0.0.1/"),
@@ -347,14 +348,14 @@ mod tests {
             texts(),
             texts().prop_map(|host| format!("https://{host}/")),
         ];
-        check((urls, policies()), |(text, policy)| is_sound(&text, policy));
+        check((urls, policies()), |(text, policy)| assert_sound(&text, policy));
     }
 
     #[test]
-    fn no_spelling_of_an_address_within_is_accepted() {
-        let within =
+    fn no_spelling_of_a_private_address_is_accepted() {
+        let private =
             proptest::sample::select(vec![[127, 0, 0, 1], [10, 0, 0, 1], [169, 254, 169, 254], [192, 168, 0, 1]]);
-        check((within, 0..6usize, policies()), |(octets, spelling, policy)| {
+        check((private, 0..6usize, policies()), |(octets, spelling, policy)| {
             let [a, b, c, d] = octets;
             let number = u32::from(Ipv4Addr::from(octets));
             let host = match spelling {

@@ -1,8 +1,8 @@
-//! Advancing a test clock: it stands still at one due instant after the other, until it has reached its target, and at each
-//! of them all that is due is done in the order of [`KINDS`].
+//! Advances a test clock. The clock stops at each due instant in turn until it reaches its target; at each instant
+//! everything due is run in the order of [`KINDS`].
 //!
-//! Whatever breaks off here is taken up again where the clock stands by then: work is claimed row by row, and what is done is
-//! no longer due. So an advance may be killed at any point, and two workers at it do nothing twice.
+//! An interrupted advance continues from the clock's current time: work is claimed row by row, and finished work is no
+//! longer due. So it may be killed at any point, and two workers on it do nothing twice.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::id::{AccountId, PaymentId};
 use crate::invoices;
 use crate::operations::{self, Origin, State};
 use crate::payment_links;
-use crate::payments::{self, Awaited};
+use crate::payments::{self, InquiryKind};
 use crate::proof::failpoint;
 use crate::providers::Providers;
 use crate::queues;
@@ -30,59 +30,62 @@ use crate::subscriptions;
 use crate::test_clocks::{self, Advance};
 use crate::time::Timestamp;
 
-/// After so long a worker gives an advance back at the next step, so that a long one holds up no other, and no stop.
-const SLICE: Duration = Duration::from_secs(5);
-/// How many of a kind are done in one run.
+/// Time after which a worker releases an advance at the next step, so that a long one blocks neither other advances nor
+/// a shutdown.
+const TIME_SLICE: Duration = Duration::from_secs(5);
+/// Items of a kind per run.
 const BATCH: usize = 50;
-/// Questions to the provider at once.
-const INQUIRIES_AT_ONCE: usize = 4;
-/// The pauses between two looks at operations that are under way, each twice the one before.
-const LOOKS: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(200));
-/// Something stays due though it was run: somebody else may be at it, so it is run again after a pause, so often.
-const RUN_AGAIN_AFTER: Duration = Duration::from_millis(100);
+/// Concurrent inquiries to the provider.
+const CONCURRENT_INQUIRIES: usize = 4;
+/// First and longest interval between polls of unfinished operations; each is twice the previous one.
+const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(200));
+/// If work stays due after a run, another process may hold it: pause before the next run, and how many such runs to
+/// allow.
+const RERUN_DELAY: Duration = Duration::from_millis(100);
 const RUNS_WITHOUT_PROGRESS: u32 = 20;
-/// The same if each run was a full batch.
+/// The limit if each run was a full batch.
 const FULL_RUNS_WITHOUT_PROGRESS: u32 = 1_000;
-/// After that a kind is run once in so much of the account's time, and then in twice as much, up to a day; and at the target.
-const LEAVE_ALONE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(24 * 3_600));
+/// After that limit, first and longest interval of the account's time between runs of the kind; each is twice the
+/// previous one. The kind is run again at the target.
+const SKIP_INTERVALS: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(24 * 3_600));
 
-/// Something that falls due by an account's clock.
-struct Kind {
+/// A kind of work that becomes due by an account's clock.
+struct WorkKind {
     name: &'static str,
-    /// When the next of an account is due.
+    /// When the account's next item is due.
     next_due: for<'a> fn(&'a PgPool, AccountId) -> BoxFuture<'a, Result<Option<Timestamp>>>,
-    /// Does what is due, some of it at least, and answers how many there were.
+    /// Runs due items, at least some of them, and returns how many there were.
     run: for<'a> fn(&'a Work<'a>, AccountId, Timestamp) -> BoxFuture<'a, Result<usize>>,
 }
 
-/// All that falls due, in the order in which it is done at one instant. Each has a line in [`super::accounts_ahead_with_due`],
-/// too.
-const KINDS: [Kind; 5] = [
-    Kind {
+/// All kinds, in the order in which they run at one instant. Each must also be in
+/// [`super::advanced_clocks_with_due_work`].
+const KINDS: [WorkKind; 5] = [
+    WorkKind {
         name: "recurring invoices",
         next_due: |db, account| recurring_invoices::next_due(db, account).boxed(),
         run: |work, account, now| {
             run_due_recurring_invoices(work.db, Scope::Advance(account, now), BATCH as i64).boxed()
         },
     },
-    Kind {
+    WorkKind {
         name: "subscriptions",
         next_due: |db, account| subscriptions::next_due(db, account).boxed(),
         run: |work, account, now| run_due_subscriptions(work.db, Scope::Advance(account, now), BATCH as i64).boxed(),
     },
-    Kind {
+    WorkKind {
         name: "collections",
         next_due: |db, account| invoices::next_due(db, account).boxed(),
         run: |work, account, now| collect_due(work, account, now).boxed(),
     },
-    Kind {
+    WorkKind {
         name: "payment links",
         next_due: |db, account| payment_links::next_due(db, account).boxed(),
         run: |work, account, now| {
             payment_links::run_due_payment_links(work.db, Scope::Advance(account, now), BATCH as i64).boxed()
         },
     },
-    Kind {
+    WorkKind {
         name: "settlement and expiry",
         next_due: |db, account| payments::next_inquiry(db, account).boxed(),
         run: |work, account, now| inquire_due(work, account, now).boxed(),
@@ -95,27 +98,27 @@ struct Work<'a> {
     clock: &'a Clock,
 }
 
-/// How a kind fares.
+/// Progress of one kind.
 #[derive(Clone, Copy, Default)]
 struct Progress {
-    /// What was due when it was run last, and how often it has been run for that again.
+    /// What was due at its last run, and how often it has been run again for that.
     due: Option<Timestamp>,
     runs: u32,
-    /// Nothing came of that. It is not run before this, and was left alone for so long.
-    left_until: Option<Timestamp>,
-    left_for: Duration,
+    /// Set if those runs made no progress: it is not run before this instant. `skip_interval` is the last interval.
+    skipped_until: Option<Timestamp>,
+    skip_interval: Duration,
 }
 
-/// Advances a clock as far as it goes in one slice of time; then it is handed out again.
+/// Advances a clock for one time slice; an unfinished advance is then handed out again.
 ///
 /// # Errors
-/// The database's, or [`Error::Conflict`] if another worker has taken over; the advance goes on from where it is. A conflict too if an
-/// operator has ended it: then it goes nowhere.
+/// Database errors; [`Error::Conflict`] if another worker has taken over, which continues the advance, or if an
+/// operator has ended it.
 pub async fn advance_clock(db: &Db, providers: &Providers, clock: &Clock, account: AccountId) -> Result<()> {
     let Some(advance) = test_clocks::claim(db, account).await? else { return Ok(()) };
     failpoint("advance_clock.claimed").await?;
     let work = Work { db, providers, clock };
-    let until = Instant::now() + SLICE;
+    let until = Instant::now() + TIME_SLICE;
     Advancing { work: &work, advance, until, progress: vec![Progress::default(); KINDS.len()] }.run().await
 }
 
@@ -123,7 +126,7 @@ struct Advancing<'a> {
     work: &'a Work<'a>,
     advance: Advance,
     until: Instant,
-    /// By the place in [`KINDS`].
+    /// Indexed like [`KINDS`].
     progress: Vec<Progress>,
 }
 
@@ -131,17 +134,17 @@ impl Advancing<'_> {
     async fn run(mut self) -> Result<()> {
         let db = self.work.db;
         loop {
-            if !self.operations_end().await? {
+            if !self.wait_for_operations().await? {
                 return self.advance.release(db).await;
             }
             let next = match self.first_due().await? {
                 Due::Now(kind, due) => {
-                    self.do_some(kind, due).await?;
+                    self.run_kind(kind, due).await?;
                     failpoint("advance_clock.done").await?;
                     if Instant::now() >= self.until {
                         return self.advance.release(db).await;
                     }
-                    // The lease begins anew, or somebody else has it.
+                    // Renews the lease; fails if another worker has it.
                     self.advance.step(db, self.advance.frozen_at).await?;
                     continue;
                 }
@@ -158,14 +161,14 @@ impl Advancing<'_> {
         }
     }
 
-    /// The first in the order that is due where the clock stands, or when the next will be. What is done may make something due
-    /// that comes earlier in the order, so it is asked after each.
+    /// Returns the first kind that is due at the clock's current time, or when the next will be. A run may make an
+    /// earlier kind due, so this is called after each run.
     async fn first_due(&self) -> Result<Due> {
         let mut next: Option<Timestamp> = None;
         for (kind, progress) in self.progress.iter().enumerate() {
             let due = (KINDS[kind].next_due)(self.work.db, self.advance.account).await?;
             let Some(due) = due else { continue };
-            let run_at = progress.left_until.map_or(due, |left| due.max(left));
+            let run_at = progress.skipped_until.map_or(due, |until| due.max(until));
             if run_at <= self.advance.frozen_at {
                 return Ok(Due::Now(kind, due));
             }
@@ -174,15 +177,15 @@ impl Advancing<'_> {
         Ok(Due::Later(next))
     }
 
-    /// Runs a kind once. What stays due by a mistake of ours must not hold the clock for ever.
-    async fn do_some(&mut self, kind: usize, due: Timestamp) -> Result<()> {
+    /// Runs a kind once. Work that stays due because of a bug must not stop the clock forever.
+    async fn run_kind(&mut self, kind: usize, due: Timestamp) -> Result<()> {
         let (account, now) = (self.advance.account, self.advance.frozen_at);
-        let Kind { name, run, .. } = &KINDS[kind];
+        let WorkKind { name, run, .. } = &KINDS[kind];
         let done = match run(self.work, account, now).await {
             Ok(done) => done,
             Err(Error::Database(error)) if db::lost_connection(&error) => return Err(error.into()),
             Err(error) => {
-                tracing::error!(%account, kind = name, %error, "what is due by a test clock could not be done");
+                tracing::error!(%account, kind = name, %error, "work due by a test clock failed");
                 0
             }
         };
@@ -193,78 +196,80 @@ impl Advancing<'_> {
         }
         progress.runs += 1;
         let full = done >= BATCH;
-        let enough = if full { FULL_RUNS_WITHOUT_PROGRESS } else { RUNS_WITHOUT_PROGRESS };
-        if progress.runs >= enough {
-            if progress.left_until.is_none() {
-                tracing::error!(%account, kind = name, %due, "what is due by a test clock stays due; the clock goes on");
+        let limit = if full { FULL_RUNS_WITHOUT_PROGRESS } else { RUNS_WITHOUT_PROGRESS };
+        if progress.runs >= limit {
+            if progress.skipped_until.is_none() {
+                tracing::error!(%account, kind = name, %due, "work due by a test clock stays due; the advance continues");
             }
-            progress.left_for = (progress.left_for * 2).clamp(LEAVE_ALONE.0, LEAVE_ALONE.1);
+            progress.skip_interval = (progress.skip_interval * 2).clamp(SKIP_INTERVALS.0, SKIP_INTERVALS.1);
             let last = now >= self.advance.target;
-            let until = if last { Timestamp::MAX } else { now.plus(progress.left_for).min(self.advance.target) };
-            progress.left_until = Some(until);
+            let until = if last { Timestamp::MAX } else { now.plus(progress.skip_interval).min(self.advance.target) };
+            progress.skipped_until = Some(until);
         } else if !full {
-            sleep(RUN_AGAIN_AFTER).await;
+            sleep(RERUN_DELAY).await;
         }
         Ok(())
     }
 
-    /// Waits for the operations that are under way by now, and for those that follow from them: what they are about is theirs
-    /// until then. Later ones of the merchant are not waited for. `false`: they have not ended, but the slice has.
-    async fn operations_end(&self) -> Result<bool> {
+    /// Waits for the operations in progress and for those that follow from them, because they own their payments until
+    /// then. Operations that the merchant starts later are not waited for. Returns `false` if the time slice ends
+    /// first.
+    async fn wait_for_operations(&self) -> Result<bool> {
         let (mut watched, mut woken) = (None, HashSet::new());
-        let mut pause = LOOKS.0;
+        let mut pause = POLL_INTERVALS.0;
         loop {
-            let mut left = operations::unfinished(self.work.db, self.advance.account).await?;
-            let watched = watched.get_or_insert_with(|| left.iter().map(|one| one.subject).collect::<HashSet<_>>());
-            left.retain(|one| watched.contains(&one.subject));
-            if left.is_empty() {
+            let mut pending = operations::unfinished(self.work.db, self.advance.account).await?;
+            let watched = watched.get_or_insert_with(|| pending.iter().map(|operation| operation.subject).collect::<HashSet<_>>());
+            pending.retain(|operation| watched.contains(&operation.subject));
+            if pending.is_empty() {
                 return Ok(true);
             }
             if Instant::now() >= self.until {
                 return Ok(false);
             }
-            let ready = left.iter().filter(|one| one.state == State::Ready).map(|one| one.id.uuid());
+            let ready = pending.iter().filter(|operation| operation.state == State::Ready).map(|operation| operation.id.uuid());
             self.work.db.wake(queues::MONEY, ready.filter(|id| woken.insert(*id)));
             sleep(pause).await;
-            pause = LOOKS.1.min(pause * 2);
+            pause = POLL_INTERVALS.1.min(pause * 2);
         }
     }
 }
 
 enum Due {
-    /// This kind, since then.
+    /// This kind is due since that instant.
     Now(usize, Timestamp),
-    /// Nothing before then; nothing at all without it.
+    /// Nothing is due before that instant; `None` if nothing will be.
     Later(Option<Timestamp>),
 }
 
-/// Begins attempts. Their outcomes are waited for with all operations.
+/// Begins collection attempts. Their outcomes are awaited together with all operations.
 async fn collect_due(work: &Work<'_>, account: AccountId, now: Timestamp) -> Result<usize> {
     let scope = Scope::Advance(account, now);
-    let collecting = collect_due_invoices(work.db, scope, BATCH as i64, &Origin::default()).await?;
-    Ok(collecting.due)
+    let run = collect_due_invoices(work.db, scope, BATCH as i64, &Origin::default()).await?;
+    Ok(run.due)
 }
 
-/// Asks how charges stand: those that may have settled first, then those whose hold may have run out.
+/// Asks the provider for the status of charges: first those that may have settled, then those whose authorization may
+/// have expired.
 async fn inquire_due(work: &Work<'_>, account: AccountId, now: Timestamp) -> Result<usize> {
-    for awaited in [Awaited::Settlement, Awaited::Expiry] {
+    for awaited in [InquiryKind::Settlement, InquiryKind::Expiry] {
         let due = payments::due_inquiries(work.db, account, now, awaited, BATCH as i64).await?;
         if due.is_empty() {
             continue;
         }
-        let ask = |id: PaymentId| async move { (id, inquire(work.db, work.providers, work.clock, id).await) };
-        let answers: Vec<_> =
-            stream::iter(due.iter().copied()).map(ask).buffer_unordered(INQUIRIES_AT_ONCE).collect().await;
-        let mut asked = Vec::new();
-        for (id, answer) in answers {
-            match answer {
-                Ok(()) => asked.push(id),
+        let inquire_one = |id: PaymentId| async move { (id, inquire(work.db, work.providers, work.clock, id).await) };
+        let results: Vec<_> =
+            stream::iter(due.iter().copied()).map(inquire_one).buffer_unordered(CONCURRENT_INQUIRIES).collect().await;
+        let mut recorded = Vec::new();
+        for (id, result) in results {
+            match result {
+                Ok(()) => recorded.push(id),
                 Err(error) => {
-                    tracing::error!(payment = %id, %error, "how the charge stands was not noted; asked for again");
+                    tracing::error!(payment = %id, %error, "the charge's status was not recorded; it will be asked for again");
                 }
             }
         }
-        payments::postpone_inquiries(work.db, account, &asked, now).await?;
+        payments::postpone_inquiries(work.db, account, &recorded, now).await?;
         return Ok(due.len());
     }
     Ok(0)

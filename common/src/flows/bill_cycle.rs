@@ -1,4 +1,4 @@
-//! Billing a cycle of a subscription: its invoice is issued and, from the same moment on, collected.
+//! Bills a cycle of a subscription: issues its invoice and schedules it for immediate collection.
 
 use crate::calendar::{PaymentTerms, Period};
 use crate::db::Tx;
@@ -8,10 +8,10 @@ use crate::plans::Plan;
 use crate::subscriptions::Subscription;
 use crate::time::Timestamp;
 
-/// Writes the invoice of a cycle. The subscription is locked, or was written by this transaction.
+/// Writes the invoice of a cycle. The subscription is locked, or was inserted by this transaction.
 ///
 /// # Errors
-/// The database's: a cycle that was billed before among them.
+/// Database errors, including a constraint violation if the cycle was already billed.
 pub(super) async fn bill_cycle(
     tx: &mut Tx,
     subscription: &Subscription,

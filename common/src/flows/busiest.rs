@@ -1,5 +1,5 @@
-//! Whose the work of late was. Nearly whatever changes writes an event, so events are the measure; an advance of a test clock, which
-//! may go on for long without any, is shown beside them.
+//! Which accounts caused the recent load. Almost every change writes an event, so events are the measure; an advance of
+//! a test clock, which may run long without any, is listed too.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,51 +9,47 @@ use sqlx::PgPool;
 use crate::accounts::Mode;
 use crate::error::Result;
 use crate::id::AccountId;
-use crate::test_clocks::{self, UnderWay};
+use crate::test_clocks::{self, RunningAdvance};
 use crate::time::Timestamp;
 
-/// Events that are counted at most, the newest ones. So many are read in a second or two, whatever the table holds.
+/// Maximum number of events counted, newest first. Reading that many takes a second or two, whatever the table holds.
 const COUNTED: i64 = 200_000;
-/// Advances that are looked at.
+/// Maximum number of advances read.
 const ADVANCES: i64 = 1_000;
 
-/// What was counted.
 #[derive(Debug)]
 pub struct Busiest {
-    /// From when on.
+    /// Start of the counted period.
     pub since: Timestamp,
-    /// How many events there were, of everyone.
+    /// Events of all accounts.
     pub events: i64,
-    /// There were more before `since`, in the time that was asked for.
+    /// Whether the requested period has more events, before `since`.
     pub more: bool,
-    /// The accounts, the one with most first; then others whose clock is being advanced.
+    /// Accounts by number of events, highest first; then other accounts whose clock is being advanced.
     pub accounts: Vec<BusyAccount>,
 }
 
-/// An account, and what it has done.
+/// An account and its recent activity.
 #[derive(Debug)]
 pub struct BusyAccount {
-    /// The account.
     pub id: AccountId,
-    /// What people call it.
     pub name: String,
-    /// Test or live.
     pub mode: Mode,
-    /// Its events; none of one that is not among the busiest.
+    /// Its events; `None` if it is not among the busiest.
     pub events: Option<i64>,
-    /// The advance of its clock, if one is under way.
-    pub advance: Option<UnderWay>,
+    /// The advance of its clock, if one is in progress.
+    pub advance: Option<RunningAdvance>,
 }
 
-/// The accounts with the most events of late, so many at most. Read along the ids of events, which are in the order of time: the cost
-/// follows what there was of late, up to a bound.
+/// Returns the accounts with the most recent events, at most `limit`. Reads events by id, which is in time order, so
+/// the cost follows the number of recent events, up to a bound.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn busiest_accounts(db: &PgPool, lately: Duration, limit: i64) -> Result<Busiest> {
+/// Database errors only.
+pub async fn busiest_accounts(db: &PgPool, period: Duration, limit: i64) -> Result<Busiest> {
     let since = sqlx::query_scalar!(
         r#"SELECT clock_timestamp() - make_interval(secs => $1) AS "since!: Timestamp""#,
-        lately.as_secs_f64()
+        period.as_secs_f64()
     )
     .fetch_one(db)
     .await?;
@@ -73,7 +69,7 @@ pub async fn busiest_accounts(db: &PgPool, lately: Duration, limit: i64) -> Resu
     .await?;
     let (events, oldest) = rows.first().map_or((0, since), |row| (row.of_all, row.oldest));
     let more = events >= COUNTED;
-    let under_way = test_clocks::under_way(db, ADVANCES).await?;
+    let under_way = test_clocks::running(db, ADVANCES).await?;
     let mut advances: HashMap<_, _> = under_way.into_iter().map(|advance| (advance.account, advance)).collect();
     let mut accounts = Vec::new();
     for row in rows {
@@ -84,8 +80,8 @@ pub async fn busiest_accounts(db: &PgPool, lately: Duration, limit: i64) -> Resu
     Ok(Busiest { since: if more { oldest } else { since }, events, more, accounts })
 }
 
-/// Those that are left: their clocks are being advanced, and they are not among the busiest.
-async fn others(db: &PgPool, mut advances: HashMap<AccountId, UnderWay>) -> Result<Vec<BusyAccount>> {
+/// The remaining accounts with a clock being advanced, which are not among the busiest.
+async fn others(db: &PgPool, mut advances: HashMap<AccountId, RunningAdvance>) -> Result<Vec<BusyAccount>> {
     let ids: Vec<_> = advances.keys().map(|id| id.uuid()).collect();
     let rows = sqlx::query!(r#"SELECT a.id, a.name, a.mode FROM accounts a WHERE a.id = ANY ($1) ORDER BY a.id"#, &ids)
         .fetch_all(db)

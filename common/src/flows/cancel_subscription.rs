@@ -1,4 +1,4 @@
-//! Cancelling a subscription, with the collection of what it is still owed.
+//! Cancels a subscription and the collection of its unpaid invoices.
 
 use crate::accounts::Caller;
 use crate::db::Db;
@@ -8,7 +8,7 @@ use crate::invoices;
 use crate::subscriptions::{self, Status, Subscription};
 use crate::time::Timestamp;
 
-/// Cancels a subscription at once, and takes its invoices out of collection. One that is cancelled stays as it is.
+/// Cancels a subscription immediately, and takes its invoices out of collection. A cancelled one is returned unchanged.
 ///
 /// # Errors
 /// [`Error::NotFound`](crate::error::Error::NotFound).
@@ -18,7 +18,7 @@ pub async fn cancel_subscription(db: &Db, caller: &Caller, id: SubscriptionId, n
     if subscription.status == Status::Cancelled {
         return Ok(subscription);
     }
-    invoices::unschedule_all_of(&mut tx, caller.account_id, id).await?;
+    invoices::unschedule_subscription(&mut tx, caller.account_id, id).await?;
     subscriptions::cancel(&mut tx, &mut subscription, now).await?;
     tx.commit().await?;
     Ok(subscription)

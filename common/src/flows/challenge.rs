@@ -1,6 +1,6 @@
-//! A challenge of 3-D Secure: where the cardholder goes on, and what happens on the way back.
+//! A 3-D Secure challenge: where to send the cardholder, and what to do on return.
 //!
-//! Whoever comes back says nothing that counts: the operation is looked up at the provider (docs/architecture.md).
+//! The return itself proves nothing: the operation is looked up at the provider (docs/architecture.md).
 
 use sqlx::PgPool;
 
@@ -9,32 +9,31 @@ use crate::error::{Error, Result};
 use crate::id::OperationId;
 use crate::payments::{self, Payment};
 
-/// A payment whose cardholder is, or was, asked.
+/// A payment whose cardholder has or had a challenge.
 #[derive(Debug)]
 pub struct Challenge {
-    /// The payment as it stands.
     pub payment: Payment,
-    /// What charges for it: to be woken when somebody comes back.
+    /// The operation that charges for it, to wake when the cardholder returns.
     pub operation: OperationId,
-    /// Where the cardholder came from.
-    pub from: From,
+    /// Where to send the cardholder afterwards.
+    pub return_to: ReturnTo,
 }
 
-/// Where a cardholder came from, and is sent back to.
+/// Where a cardholder came from and is sent back to.
 #[derive(Clone, Debug)]
-pub enum From {
-    /// A payment page of ours, by the end of its address.
+pub enum ReturnTo {
+    /// One of our payment pages, by its kind and page token.
     Page(PageKind, String),
-    /// A page of the merchant.
+    /// The merchant's return URL.
     Merchant(String),
-    /// Nowhere that was told.
-    Nowhere,
+    /// No return URL was given.
+    Unspecified,
 }
 
-/// Finds what a challenge is about, by what our address of it ends with.
+/// Finds a challenge by its action token.
 ///
 /// # Errors
-/// [`Error::NotFound`] for an address that is none.
+/// [`Error::NotFound`] for an unknown token.
 pub async fn challenge(db: &PgPool, action_token: &str) -> Result<Challenge> {
     let row = sqlx::query!(
         r#"SELECT o.id, o.account_id, p.id AS payment_id, p.return_url, i.page_token AS "invoice?",
@@ -48,12 +47,12 @@ pub async fn challenge(db: &PgPool, action_token: &str) -> Result<Challenge> {
     .fetch_optional(db)
     .await?
     .ok_or_else(|| Error::no_such("challenge", ""))?;
-    let from = match (row.invoice, row.link, row.return_url) {
-        (Some(token), _, _) => From::Page(PageKind::Invoice, token),
-        (None, Some(token), _) => From::Page(PageKind::Link, token),
-        (None, None, Some(url)) => From::Merchant(url),
-        (None, None, None) => From::Nowhere,
+    let return_to = match (row.invoice, row.link, row.return_url) {
+        (Some(token), _, _) => ReturnTo::Page(PageKind::Invoice, token),
+        (None, Some(token), _) => ReturnTo::Page(PageKind::Link, token),
+        (None, None, Some(url)) => ReturnTo::Merchant(url),
+        (None, None, None) => ReturnTo::Unspecified,
     };
     let payment = payments::retrieve(db, row.account_id, row.payment_id).await?;
-    Ok(Challenge { payment, operation: row.id, from })
+    Ok(Challenge { payment, operation: row.id, return_to })
 }

@@ -1,6 +1,6 @@
-//! Collecting invoices: the intent. What is due is claimed by writing its attempt, its payment and its operation, under the
-//! invoice's lock and in one transaction: whoever voids the invoice or cancels its schedule comes before that, or is told that
-//! an attempt is in flight.
+//! Collects invoices: the intent. A due invoice is claimed by inserting its attempt, payment and operation under the
+//! invoice's lock in one transaction: voiding it or cancelling its schedule happens before that, or fails because an
+//! attempt is in flight.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::customers;
 use crate::db::Db;
 use crate::error::Result;
 use crate::id::{AccountId, CollectionAttemptId, InvoiceId, KeyId, OperationId, PaymentId, PaymentMethodId};
-use crate::invoices::{self, Circumstances, Failure, Invoice, Next, attempts};
+use crate::invoices::{self, Failure, FailureContext, Invoice, Next, attempts};
 use crate::operations::{FIRST_PUSH_AFTER, Origin};
 use crate::payment_methods;
 use crate::payments;
@@ -21,42 +21,39 @@ use crate::providers::ProviderKind;
 use crate::subscriptions;
 use crate::time::Timestamp;
 
-/// Invoices of one claim at most.
+/// Maximum number of invoices per claim.
 pub const COLLECTION_BATCH: i64 = 100;
 
-/// An attempt that has begun: push its operation.
+/// A collection attempt that has begun. Its operation must be pushed.
 #[derive(Debug)]
-pub struct Begun {
-    /// What charges the card.
+pub struct BegunAttempt {
+    /// The operation that charges the card.
     pub operation: OperationId,
-    /// The payment that it is for.
     pub payment: PaymentId,
 }
 
-/// What a claim has come to.
+/// The result of a claim.
 #[derive(Debug, Default)]
-pub struct Collecting {
-    /// Attempts that charge a card.
-    pub begun: Vec<Begun>,
-    /// Attempts that have failed with nothing sent: no card, or none for that currency.
+pub struct CollectionRun {
+    pub begun: Vec<BegunAttempt>,
+    /// Attempts that failed without sending a request: no card, or the currency is not supported.
     pub unsent: usize,
-    /// Invoices that were due, a few more perhaps than the attempts: a cardholder may be paying one.
+    /// Invoices that were due. May exceed the number of attempts: a payer may be paying one on its page.
     pub due: usize,
 }
 
-/// Claims invoices that are due, `limit` at most, and begins an attempt for each. Of any number who do so at once, each gets
-/// others.
+/// Claims at most `limit` due invoices and begins an attempt for each. Concurrent callers get different invoices.
 ///
 /// # Errors
-/// The database's; then either nothing has begun, or the sweep hands out what has.
-pub async fn collect_due_invoices(db: &Db, scope: Scope, limit: i64, origin: &Origin) -> Result<Collecting> {
+/// Database errors; then nothing has begun, or the sweep hands out what has.
+pub async fn collect_due_invoices(db: &Db, scope: Scope, limit: i64, origin: &Origin) -> Result<CollectionRun> {
     let mut tx = db.begin().await?;
     let due = if scope.hold(&mut tx).await? { lock_due(&mut tx, scope, limit).await? } else { Vec::new() };
     if due.is_empty() {
-        return Ok(Collecting::default());
+        return Ok(CollectionRun::default());
     }
     if !proof::holds(Rule::Collect) {
-        // Whoever looks meanwhile finds the same invoices due.
+        // A concurrent run finds the same invoices due.
         tx.rollback().await?;
         tokio::time::sleep(Duration::from_millis(1500)).await;
         tx = db.begin().await?;
@@ -66,32 +63,32 @@ pub async fn collect_due_invoices(db: &Db, scope: Scope, limit: i64, origin: &Or
     failpoint("collect_invoices.written").await?;
     tx.commit().await?;
     failpoint("collect_invoices.committed").await?;
-    let mut collecting = Collecting { due: due.len(), ..Collecting::default() };
+    let mut run = CollectionRun { due: due.len(), ..CollectionRun::default() };
     for attempt in attempts {
         if written.contains(&attempt.invoice.uuid()) {
-            collecting.begun.push(Begun { operation: attempt.operation, payment: attempt.payment });
+            run.begun.push(BegunAttempt { operation: attempt.operation, payment: attempt.payment });
         } else {
             match fail_unsent(db, scope, &attempt).await {
-                Ok(failed) => collecting.unsent += usize::from(failed),
-                // What has begun must be handed out; this one is due again.
+                Ok(failed) => run.unsent += usize::from(failed),
+                // The attempts that have begun must be returned; this invoice is due again.
                 Err(error) => {
-                    tracing::error!(invoice = %attempt.invoice, %error, "an invoice that cannot be charged could not be noted as failed");
+                    tracing::error!(invoice = %attempt.invoice, %error, "the failed attempt of an invoice that cannot be charged was not recorded");
                 }
             }
         }
     }
-    Ok(collecting)
+    Ok(run)
 }
 
-/// An invoice that is due, and locked.
+/// A due invoice, locked.
 struct Due {
     id: InvoiceId,
     account_id: AccountId,
-    /// The time by its account's clock.
+    /// Its account's time.
     now: Timestamp,
 }
 
-/// The ids are made here, so that one statement can write everything.
+/// An attempt with ids generated here, so that one statement can insert everything.
 struct NewAttempt {
     invoice: InvoiceId,
     account: AccountId,
@@ -114,10 +111,10 @@ impl NewAttempt {
     }
 }
 
-/// What a cardholder is paying at this moment is left alone, and is due again if that comes to nothing.
+/// Locks due invoices. One that a payer is paying on its page is skipped, and is due again if that payment fails.
 async fn lock_due(tx: &mut PgConnection, scope: Scope, limit: i64) -> Result<Vec<Due>> {
     let due = match scope {
-        Scope::Everyone(now) => {
+        Scope::AllAccounts(now) => {
             sqlx::query_as!(
                 Due,
                 r#"SELECT i.id, i.account_id, account_now(i.account_id, $1) AS "now!: Timestamp" FROM invoices i
@@ -151,14 +148,14 @@ async fn lock_due(tx: &mut PgConnection, scope: Scope, limit: i64) -> Result<Vec
     Ok(due)
 }
 
-/// Writes the attempts of invoices that are locked, with all that charges their cards, and answers for which: not for one
-/// without a card, nor for one whose card is kept where its currency is not taken ([`ProviderKind::takes`]), nor for one that a
-/// cardholder began to pay before it was locked.
+/// Inserts the attempts of locked invoices with their payments and operations, and returns the ids of those invoices.
+/// Left out are invoices without a card, with a card stored where their currency is not supported
+/// ([`ProviderKind::supports`]), and those that a payer began to pay before they were locked.
 async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) -> Result<Vec<Uuid>> {
     let ids = |id: fn(&NewAttempt) -> Uuid| attempts.iter().map(id).collect::<Vec<_>>();
     let references: Vec<_> = attempts.iter().map(|attempt| attempt.operation.to_string()).collect();
     let times: Vec<_> = attempts.iter().map(|attempt| attempt.now).collect();
-    let (limited, taken) = ProviderKind::limits();
+    let (limited, supported) = ProviderKind::currency_limits();
     let written = sqlx::query_scalar!(
         r#"WITH due AS MATERIALIZED (
                SELECT n.*, i.account_id, i.customer_id, i.amount, i.currency, i.attempt_count + 1 AS number,
@@ -204,7 +201,7 @@ async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) 
         origin.reply_to,
         origin.request_id,
         &limited as &[&str],
-        &taken,
+        &supported,
         origin.requested_by.map(KeyId::uuid),
     )
     .fetch_all(tx)
@@ -212,13 +209,14 @@ async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) 
     Ok(written)
 }
 
-/// Writes a failed attempt for an invoice that is due and for which nothing can be sent. `false` if that is not so any more.
-/// The customer is locked: a first card that is saved at this moment comes before, or finds the invoice waiting for it.
+/// Inserts a failed attempt for a due invoice for which no request can be sent. Returns `false` if that is no longer
+/// so. The customer is locked: a first card saved concurrently is either seen here, or finds the invoice waiting for a
+/// card.
 async fn fail_unsent(db: &Db, scope: Scope, attempt: &NewAttempt) -> Result<bool> {
     let NewAttempt { invoice: id, account, now, .. } = *attempt;
     let owed = invoices::retrieve(&**db, account, id).await?;
     let mut tx = db.begin().await?;
-    // The transaction that found it due is over, and an advance of the clock may have begun since.
+    // The transaction that found it due has ended, and an advance of the clock may have begun since.
     if !scope.of(account, now).hold(&mut tx).await? {
         return Ok(false);
     }
@@ -226,17 +224,17 @@ async fn fail_unsent(db: &Db, scope: Scope, attempt: &NewAttempt) -> Result<bool
     let mut subscription = subscriptions::lock_producer(&mut tx, &owed).await?;
     let mut invoice = invoices::lock(&mut tx, account, id).await?;
     let due = invoice.next_attempt_at.is_some_and(|at| at <= now);
-    // Whoever pays it on its page comes before, or waits for this lock.
+    // A payment on its page either is visible here, or waits for this lock.
     if !due || payments::live_for_invoice(&mut tx, account, id).await?.is_some() {
         return Ok(false);
     }
     let card = invoice.collect_payment_method_id.or(customer.default_payment_method_id);
-    let Some(failure) = hindrance(&mut tx, &invoice, card).await? else { return Ok(false) };
-    let number = invoice.attempt_begins(now);
+    let Some(failure) = unsent_reason(&mut tx, &invoice, card).await? else { return Ok(false) };
+    let number = invoice.begin_attempt(now);
     let zone = accounts::timezone(&mut *tx, account).await?;
-    let world = Circumstances { now, zone: &zone, another_card: false, given_up: false };
-    let next = invoices::attempt_failed(&mut tx, &mut invoice, failure, world).await?;
-    attempts::unsent(&mut tx, &invoice, number, failure, now).await?;
+    let context = FailureContext { now, zone: &zone, default_card_changed: false, collection_stopped: false };
+    let next = invoices::attempt_failed(&mut tx, &mut invoice, failure, context).await?;
+    attempts::insert_unsent(&mut tx, &invoice, number, failure, now).await?;
     if let Some(subscription) = &mut subscription {
         subscriptions::invoice_failed(&mut tx, subscription, now).await?;
     }
@@ -251,8 +249,8 @@ async fn fail_unsent(db: &Db, scope: Scope, attempt: &NewAttempt) -> Result<bool
     Ok(true)
 }
 
-/// Why nothing can be sent for an invoice.
-async fn hindrance(
+/// Why no request can be sent for an invoice.
+async fn unsent_reason(
     tx: &mut PgConnection,
     invoice: &Invoice,
     card: Option<PaymentMethodId>,
@@ -260,5 +258,5 @@ async fn hindrance(
     let Some(card) = card else { return Ok(Some(Failure::NO_CARD)) };
     let card = payment_methods::retrieve(tx, invoice.account_id, card).await?;
     let settlement = accounts::settlement(tx, card.provider_account_id).await?;
-    Ok((!settlement.takes(invoice.currency)).then_some(Failure::CURRENCY))
+    Ok((!settlement.supports(invoice.currency)).then_some(Failure::CURRENCY))
 }

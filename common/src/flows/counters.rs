@@ -1,22 +1,22 @@
-//! Counters that are there before anything happens. Prometheus sees a rise only between two readings, so a counter that comes
-//! with its first event hides that event; and what was never counted would look like what is not watched.
+//! Registers counters with value 0 at start. Prometheus computes an increase only between two scrapes, so a counter
+//! created by its first event would hide that event, and a counter that never fired would look unmonitored.
 
 use std::sync::OnceLock;
 
 use super::{Difference, reconcile};
 use crate::id::AccountId;
-use crate::operations::{Claimed, Kind};
-use crate::providers::{Action, Answer, ProviderKind, card_gateway};
+use crate::operations::{Claimed, OperationKind};
+use crate::providers::{Action, ProviderKind, ProviderResponse, card_gateway};
 
-/// What may come of asking a provider.
+/// Outcomes of a request to a provider.
 const OUTCOMES: [&str; 7] = ["succeeded", "challenged", "declined", "failed", "pending", "unknown", "not_processed"];
-/// What may come of an attempt to collect an invoice.
+/// Outcomes of a collection attempt.
 const COLLECTIONS: [&str; 6] = ["paid", "soft_decline", "hard_decline", "exhausted", "no_card", "no_currency"];
 
 const CAPTURED: &str = "payments_captured_minor_units_total";
 const REFUNDED: &str = "payments_refunded_minor_units_total";
 
-/// Accounts whose charges are also counted by account: few, since each has series of its own.
+/// Accounts whose charges are also counted by account: only a few, since each adds time series.
 static REPORTED_ACCOUNTS: OnceLock<Vec<AccountId>> = OnceLock::new();
 
 /// Sets the accounts whose charges are also counted by account, once, at start.
@@ -42,7 +42,7 @@ fn is_reported(account: AccountId) -> bool {
 pub(super) fn count_request(claimed: &Claimed, outcome: &'static str) {
     let labels = [("provider", claimed.provider.name()), ("kind", claimed.kind.name()), ("outcome", outcome)];
     metrics::counter!("payments_operations_total", &labels).increment(1);
-    let is_charge = matches!(claimed.kind, Kind::Sale | Kind::Authorize);
+    let is_charge = matches!(claimed.kind, OperationKind::Sale | OperationKind::Authorize);
     if is_charge && is_reported(claimed.account_id) {
         count_charge_of(claimed.account_id, outcome, 1);
     }
@@ -52,10 +52,10 @@ pub(super) fn count_request(claimed: &Claimed, outcome: &'static str) {
     }
 }
 
-/// Of who asks providers and reads their statements.
-pub fn count_payments_from_nought() {
+/// Registers the counters of processes that call providers and read their statements.
+pub fn register_payments_metrics() {
     for provider in ProviderKind::ALL.map(ProviderKind::name) {
-        for kind in Kind::ALL.map(Kind::name) {
+        for kind in OperationKind::ALL.map(OperationKind::name) {
             for outcome in OUTCOMES {
                 let labels = [("provider", provider), ("kind", kind), ("outcome", outcome)];
                 metrics::counter!("payments_operations_total", &labels).increment(0);
@@ -91,26 +91,27 @@ pub fn count_payments_from_nought() {
     metrics::counter!("payments_orphans_total").increment(0);
 }
 
-/// Counts money that a provider reports as captured or refunded. A currency is one of ISO 4217, so these are few series; the common
-/// ones exist from the start. A response that is received twice counts twice: the books are in Postgres.
-pub(super) fn count_money(claimed: &Claimed, answer: &Answer) {
+/// Counts money that a provider reports as captured or refunded. Currencies are those of ISO 4217, so the number of
+/// series is bounded; the common ones are registered at start. A response received twice is counted twice: the
+/// accounting records are in Postgres.
+pub(super) fn count_money(claimed: &Claimed, response: &ProviderResponse) {
     const CAPTURE: (&str, &str) = (CAPTURED, "account_captured_minor_units_total");
     const REFUND: (&str, &str) = (REFUNDED, "account_refunded_minor_units_total");
-    let asked = match &claimed.request.action {
+    let requested = match &claimed.request.action {
         Action::Charge { capture, money, .. } => capture.then_some((CAPTURE, money)),
         Action::Capture { money, .. } => Some((CAPTURE, money)),
         Action::Refund { money, .. } => Some((REFUND, money)),
         Action::Void { .. } | Action::StoreCard { .. } => None,
     };
-    let Some(((by_provider, by_account), money)) = asked else { return };
-    let moved = match answer {
-        Answer::Charged { amount, .. } => *amount,
-        Answer::Done { .. } => money.minor,
-        Answer::Challenged { .. }
-        | Answer::Stored { .. }
-        | Answer::Declined { .. }
-        | Answer::Mismatched { .. }
-        | Answer::Refused { .. } => return,
+    let Some(((by_provider, by_account), money)) = requested else { return };
+    let moved = match response {
+        ProviderResponse::Charged { amount, .. } => *amount,
+        ProviderResponse::Done { .. } => money.minor,
+        ProviderResponse::Challenged { .. }
+        | ProviderResponse::Stored { .. }
+        | ProviderResponse::Declined { .. }
+        | ProviderResponse::Mismatched { .. }
+        | ProviderResponse::Refused { .. } => return,
     };
     let (moved, currency) = (moved.unsigned_abs(), money.currency.code());
     metrics::counter!(by_provider, "provider" => claimed.provider.name(), "currency" => currency).increment(moved);
@@ -120,8 +121,8 @@ pub(super) fn count_money(claimed: &Claimed, answer: &Answer) {
     }
 }
 
-/// Of who bills cycles and collects invoices.
-pub fn count_billing_from_nought() {
+/// Registers the counters of processes that bill cycles and collect invoices.
+pub fn register_billing_metrics() {
     for outcome in COLLECTIONS {
         metrics::counter!("invoices_collection_attempts_total", "outcome" => outcome).increment(0);
     }

@@ -1,33 +1,33 @@
-//! Making an address.
+//! Creates an address.
 
-use super::doubt::Doubt;
+use super::ambiguous_commit::AmbiguousCommit;
 use crate::accounts::Caller;
 use crate::addresses::{self, Address, AddressView, NewAddress};
 use crate::db::Db;
 use crate::error::Result;
-use crate::idempotency::{self, Created, CreationKey, Made};
+use crate::idempotency::{self, Created, CreationKey, CreationResult};
 use crate::proof::failpoint;
 use crate::time::Timestamp;
 
-/// Makes an address.
+/// Creates an address.
 ///
 /// # Errors
-/// [`Error::NotFound`](crate::error::Error::NotFound) for an unknown customer, another account's too; 422 for a key used with another
-/// body.
+/// [`Error::NotFound`](crate::error::Error::NotFound) for an unknown customer, or one of another account; 422 for an
+/// idempotency key used with another body.
 pub async fn create_address(
     db: &Db,
     caller: &Caller,
     new: NewAddress,
     key: Option<&CreationKey>,
     now: Timestamp,
-) -> Result<Made<Address>> {
+) -> Result<CreationResult<Address>> {
     let address = new.into_address(now);
-    let mut doubt = Doubt::default();
+    let mut commit = AmbiguousCommit::default();
     loop {
-        let tried = write(db, caller, &address, key, now, &mut doubt).await;
-        let find = async { addresses::retrieve(&**db, caller.account_id, address.id).await.map(Made::New) };
-        if let Some(made) = doubt.end(tried, find).await? {
-            return Ok(made);
+        let result = write(db, caller, &address, key, now, &mut commit).await;
+        let lookup = async { addresses::retrieve(&**db, caller.account_id, address.id).await.map(CreationResult::New) };
+        if let Some(created) = commit.resolve(result, lookup).await? {
+            return Ok(created);
         }
     }
 }
@@ -38,17 +38,17 @@ async fn write(
     address: &Address,
     key: Option<&CreationKey>,
     now: Timestamp,
-    doubt: &mut Doubt,
-) -> Result<Made<Address>> {
+    commit: &mut AmbiguousCommit,
+) -> Result<CreationResult<Address>> {
     let mut tx = db.begin().await?;
     if let Some(earlier) = idempotency::claim(&mut tx, key, now).await? {
-        return Ok(Made::Earlier(earlier));
+        return Ok(CreationResult::Earlier(earlier));
     }
     addresses::insert(&mut tx, caller.account_id, address).await?;
     if let Some(key) = key {
-        key.keep(&mut tx, Created::Address(address.id), 201, &AddressView::new(address, caller.livemode())).await?;
+        key.store_response(&mut tx, Created::Address(address.id), 201, &AddressView::new(address, caller.livemode())).await?;
     }
-    doubt.send(tx.commit()).await?;
+    commit.send(tx.commit()).await?;
     failpoint("create_address.committed").await?;
-    Ok(Made::New(address.clone()))
+    Ok(CreationResult::New(address.clone()))
 }

@@ -1,32 +1,32 @@
-//! Making an invoice by hand.
+//! Creates an invoice on request, not from a cycle.
 
-use super::doubt::Doubt;
+use super::ambiguous_commit::AmbiguousCommit;
 use crate::accounts::Caller;
 use crate::db::Db;
 use crate::error::Result;
-use crate::idempotency::{self, Created, CreationKey, Made};
+use crate::idempotency::{self, Created, CreationKey, CreationResult};
 use crate::invoices::{self, Invoice, InvoiceView, NewInvoice};
 use crate::proof::failpoint;
 use crate::time::Timestamp;
 
-/// Makes an invoice and issues it, in one transaction.
+/// Creates and issues an invoice in one transaction.
 ///
 /// # Errors
-/// [`Error::NotFound`](crate::error::Error::NotFound) for an unknown customer, another account's too; 422 for a key used with
-/// another body.
+/// [`Error::NotFound`](crate::error::Error::NotFound) for an unknown customer, or one of another account; 422 for an
+/// idempotency key used with another body.
 pub async fn create_invoice(
     db: &Db,
     caller: &Caller,
     new: NewInvoice,
     key: Option<&CreationKey>,
     now: Timestamp,
-) -> Result<Made<Invoice>> {
+) -> Result<CreationResult<Invoice>> {
     let draft = new.into_draft(caller.account_id, caller.mode, now);
-    let mut doubt = Doubt::default();
+    let mut commit = AmbiguousCommit::default();
     loop {
-        let tried = write(db, draft.clone(), key, now, &mut doubt).await;
-        let find = async { invoices::retrieve(&**db, caller.account_id, draft.id).await.map(Made::New) };
-        if let Some(written) = doubt.end(tried, find).await? {
+        let result = write(db, draft.clone(), key, now, &mut commit).await;
+        let lookup = async { invoices::retrieve(&**db, caller.account_id, draft.id).await.map(CreationResult::New) };
+        if let Some(written) = commit.resolve(result, lookup).await? {
             return Ok(written);
         }
     }
@@ -37,19 +37,19 @@ async fn write(
     mut invoice: Invoice,
     key: Option<&CreationKey>,
     now: Timestamp,
-    doubt: &mut Doubt,
-) -> Result<Made<Invoice>> {
+    commit: &mut AmbiguousCommit,
+) -> Result<CreationResult<Invoice>> {
     let mut tx = db.begin().await?;
     if let Some(earlier) = idempotency::claim(&mut tx, key, now).await? {
-        return Ok(Made::Earlier(earlier));
+        return Ok(CreationResult::Earlier(earlier));
     }
     invoices::insert(&mut tx, &invoice).await?;
     invoices::issue(&mut tx, &mut invoice, now).await?;
     if let Some(key) = key {
-        key.keep(&mut tx, Created::Invoice(invoice.id), 201, &InvoiceView::new(&invoice)).await?;
+        key.store_response(&mut tx, Created::Invoice(invoice.id), 201, &InvoiceView::new(&invoice)).await?;
     }
     failpoint("create_invoice.written").await?;
-    doubt.send(tx.commit()).await?;
+    commit.send(tx.commit()).await?;
     failpoint("create_invoice.committed").await?;
-    Ok(Made::New(invoice))
+    Ok(CreationResult::New(invoice))
 }

@@ -1,36 +1,36 @@
-//! Making a recurring invoice. Told by mistake that nothing was done, the merchant would make a second one, and every cycle
-//! would be billed twice; so a lost answer of the database is looked into.
+//! Creates a recurring invoice. A wrong error would make the merchant create a second one and bill every cycle twice,
+//! so an unanswered COMMIT is verified.
 
-use super::doubt::Doubt;
-use super::room;
+use super::ambiguous_commit::AmbiguousCommit;
+use super::quota;
 use crate::accounts::{self, Caller};
 use crate::db::Db;
 use crate::error::Result;
-use crate::idempotency::{self, Created, CreationKey, Made};
+use crate::idempotency::{self, Created, CreationKey, CreationResult};
 use crate::proof::failpoint;
 use crate::recurring_invoices::{self, NewRecurringInvoice, RecurringInvoice, RecurringInvoiceView};
 use crate::time::Timestamp;
 
-/// Makes a recurring invoice.
+/// Creates a recurring invoice.
 ///
 /// # Errors
 /// 422 `endDate` or `startDate` if there is no cycle; [`Error::NotFound`](crate::error::Error::NotFound) for an unknown
-/// customer, another account's too; [`Error::Conflict`](crate::error::Error::Conflict) where a test account has no room for it; 422
-/// for a key used with another body.
+/// customer, or one of another account; [`Error::Conflict`](crate::error::Error::Conflict) if a test account has
+/// reached its quota; 422 for an idempotency key used with another body.
 pub async fn create_recurring_invoice(
     db: &Db,
     caller: &Caller,
     new: NewRecurringInvoice,
     key: Option<&CreationKey>,
     now: Timestamp,
-) -> Result<Made<RecurringInvoice>> {
+) -> Result<CreationResult<RecurringInvoice>> {
     let zone = accounts::timezone(&**db, caller.account_id).await?;
-    let recurring = new.starting(caller, &zone, now)?;
-    let mut doubt = Doubt::default();
+    let recurring = new.into_recurring_invoice(caller, &zone, now)?;
+    let mut commit = AmbiguousCommit::default();
     loop {
-        let tried = write(db, &recurring, key, now, &mut doubt).await;
-        let find = async { recurring_invoices::retrieve(db, caller.account_id, recurring.id).await.map(Made::New) };
-        if let Some(written) = doubt.end(tried, find).await? {
+        let result = write(db, &recurring, key, now, &mut commit).await;
+        let lookup = async { recurring_invoices::retrieve(db, caller.account_id, recurring.id).await.map(CreationResult::New) };
+        if let Some(written) = commit.resolve(result, lookup).await? {
             return Ok(written);
         }
     }
@@ -41,20 +41,20 @@ async fn write(
     recurring: &RecurringInvoice,
     key: Option<&CreationKey>,
     now: Timestamp,
-    doubt: &mut Doubt,
-) -> Result<Made<RecurringInvoice>> {
+    commit: &mut AmbiguousCommit,
+) -> Result<CreationResult<RecurringInvoice>> {
     let mut tx = db.begin().await?;
     if let Some(earlier) = idempotency::claim(&mut tx, key, now).await? {
-        return Ok(Made::Earlier(earlier));
+        return Ok(CreationResult::Earlier(earlier));
     }
-    room::hold(&mut tx, recurring.account_id, recurring.mode).await?;
-    room::require(&mut tx, recurring.account_id, recurring.mode).await?;
+    quota::hold(&mut tx, recurring.account_id, recurring.mode).await?;
+    quota::require(&mut tx, recurring.account_id, recurring.mode).await?;
     recurring_invoices::insert(&mut tx, recurring).await?;
     if let Some(key) = key {
-        key.keep(&mut tx, Created::RecurringInvoice(recurring.id), 201, &RecurringInvoiceView::new(recurring)).await?;
+        key.store_response(&mut tx, Created::RecurringInvoice(recurring.id), 201, &RecurringInvoiceView::new(recurring)).await?;
     }
     failpoint("create_recurring_invoice.written").await?;
-    doubt.send(tx.commit()).await?;
+    commit.send(tx.commit()).await?;
     failpoint("create_recurring_invoice.committed").await?;
-    Ok(Made::New(recurring.clone()))
+    Ok(CreationResult::New(recurring.clone()))
 }

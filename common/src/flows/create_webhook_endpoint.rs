@@ -1,20 +1,21 @@
-//! Making a webhook endpoint. Its secret is made beforehand, so that it is the same whenever the whole runs again.
+//! Creates a webhook endpoint. Its secret is generated before the transaction, so that a retry uses the same one.
 
-use super::doubt::Doubt;
+use super::ambiguous_commit::AmbiguousCommit;
 use crate::accounts::Caller;
 use crate::crypto::KeyRing;
 use crate::db::Db;
 use crate::error::Result;
-use crate::idempotency::{self, Created, CreationKey, Made};
+use crate::idempotency::{self, Created, CreationKey, CreationResult};
 use crate::proof::failpoint;
 use crate::time::Timestamp;
 use crate::webhooks::EndpointView;
 use crate::webhooks::endpoints::{self, NewEndpoint, WithSecret};
 
-/// Makes an endpoint, with its secret.
+/// Creates an endpoint with its secret.
 ///
 /// # Errors
-/// [`Error::Conflict`](crate::error::Error::Conflict) if the account has too many; 422 for a key used with another body.
+/// [`Error::Conflict`](crate::error::Error::Conflict) if the account has too many; 422 for an idempotency key used with
+/// another body.
 pub async fn create_webhook_endpoint(
     db: &Db,
     encryption: &KeyRing,
@@ -22,17 +23,17 @@ pub async fn create_webhook_endpoint(
     new: NewEndpoint,
     key: Option<&CreationKey>,
     now: Timestamp,
-) -> Result<Made<WithSecret>> {
-    let made = new.with_secret(now);
-    let mut doubt = Doubt::default();
+) -> Result<CreationResult<WithSecret>> {
+    let created = new.with_secret(now);
+    let mut commit = AmbiguousCommit::default();
     loop {
-        let tried = write(db, encryption, caller, &made, key, now, &mut doubt).await;
-        let find = async {
-            endpoints::retrieve(db, caller.account_id, made.endpoint.id).await?;
-            Ok(Made::New(made.clone()))
+        let result = write(db, encryption, caller, &created, key, now, &mut commit).await;
+        let lookup = async {
+            endpoints::retrieve(db, caller.account_id, created.endpoint.id).await?;
+            Ok(CreationResult::New(created.clone()))
         };
-        if let Some(made) = doubt.end(tried, find).await? {
-            return Ok(made);
+        if let Some(created) = commit.resolve(result, lookup).await? {
+            return Ok(created);
         }
     }
 }
@@ -41,22 +42,22 @@ async fn write(
     db: &Db,
     encryption: &KeyRing,
     caller: &Caller,
-    made: &WithSecret,
+    created: &WithSecret,
     key: Option<&CreationKey>,
     now: Timestamp,
-    doubt: &mut Doubt,
-) -> Result<Made<WithSecret>> {
+    commit: &mut AmbiguousCommit,
+) -> Result<CreationResult<WithSecret>> {
     let mut tx = db.begin().await?;
     if let Some(earlier) = idempotency::claim(&mut tx, key, now).await? {
-        return Ok(Made::Earlier(earlier));
+        return Ok(CreationResult::Earlier(earlier));
     }
-    endpoints::insert(&mut tx, encryption, caller.account_id, made).await?;
+    endpoints::insert(&mut tx, encryption, caller.account_id, created).await?;
     if let Some(key) = key {
-        let (created, view) =
-            (Created::WebhookEndpoint(made.endpoint.id), EndpointView::with_secret(made, caller.livemode()));
-        key.keep_sealed(&mut tx, created, 201, &view, encryption).await?;
+        let (object, view) =
+            (Created::WebhookEndpoint(created.endpoint.id), EndpointView::with_secret(created, caller.livemode()));
+        key.store_sealed_response(&mut tx, object, 201, &view, encryption).await?;
     }
-    doubt.send(tx.commit()).await?;
+    commit.send(tx.commit()).await?;
     failpoint("create_webhook_endpoint.committed").await?;
-    Ok(Made::New(made.clone()))
+    Ok(CreationResult::New(created.clone()))
 }

@@ -1,4 +1,4 @@
-//! Which of a customer's addresses is the default.
+//! Sets a customer's default address.
 
 use sqlx::PgPool;
 
@@ -9,7 +9,7 @@ use crate::db;
 use crate::error::Result;
 use crate::id::AddressId;
 
-/// Makes an address its customer's default in a role, in place of the one that was. Doing so again changes nothing.
+/// Makes an address its customer's default in a role, replacing the previous one. Repeating it changes nothing.
 ///
 /// # Errors
 /// [`crate::error::Error::NotFound`] for an unknown address.
@@ -17,7 +17,7 @@ pub async fn set_default_address(db: &PgPool, caller: &Caller, id: AddressId, ro
     let mut tx = db::begin(db).await?;
     let address = addresses::retrieve(&mut *tx, caller.account_id, id).await?;
     customers::set_default_address(&mut tx, caller.account_id, address.customer_id, role, id).await?;
-    // Read again under the customer's lock, so that both defaults are as they stand.
+    // Read again under the customer's lock, so that both defaults are current.
     let address = addresses::retrieve(&mut *tx, caller.account_id, id).await?;
     db::commit(tx).await?;
     Ok(address)

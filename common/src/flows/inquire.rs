@@ -1,9 +1,9 @@
-//! Inquiring: asking the provider how a charge stands, and noting that it has settled or expired.
+//! Asks the provider for the status of a charge, and records that it has settled or expired.
 
 use std::time::Duration;
 
 use super::books::compare_charge;
-use super::reversal::{is_unwanted_part, refund_part, reverse_partial};
+use super::reversal::{is_unwanted_partial, refund_partial, reverse_partial};
 use crate::accounts::Mode;
 use crate::clock::Clock;
 use crate::db::{Db, Tx};
@@ -13,20 +13,20 @@ use crate::id::PaymentId;
 use crate::operations::PROVIDER_TIMEOUT;
 use crate::payments::{self, Inquiry, Payment, PaymentView, Status, refunds};
 use crate::proof::failpoint;
-use crate::providers::{Inquired, Providers, Standing};
+use crate::providers::{ChargeStatus, ChargeInquiry, Providers};
 use crate::time::Timestamp;
 
-/// How long until a part that is being refunded is looked at again.
-const ASK_AGAIN: Duration = Duration::from_secs(30);
+/// Delay before the next inquiry about a partial charge that is being refunded.
+const PARTIAL_INQUIRY_DELAY: Duration = Duration::from_secs(30);
 
-/// Asks once. What stands as before is asked for again at its next turn, which the scheduler has set.
+/// Asks once. If the status is unchanged, the next inquiry is made at the time that the scheduler has set.
 ///
 /// # Errors
-/// The database's.
+/// Database errors only.
 pub async fn inquire(db: &Db, providers: &Providers, clock: &Clock, id: PaymentId) -> Result<()> {
     let Some(due) = payments::inquiry(db, id, clock.now()).await? else { return Ok(()) };
     let Some(provider) = providers.get(due.provider) else { return Ok(()) };
-    let asked = provider.inquire(Inquired {
+    let inquiry = provider.inquire(ChargeInquiry {
         account: due.provider_account_id,
         charge: due.provider_ref.clone(),
         reference: due.reference.clone(),
@@ -34,57 +34,57 @@ pub async fn inquire(db: &Db, providers: &Providers, clock: &Clock, id: PaymentI
         captured_at: due.captured_at,
         now: due.now,
     });
-    let told = match tokio::time::timeout(PROVIDER_TIMEOUT, asked).await {
-        Ok(Ok(told)) => told,
+    let response = match tokio::time::timeout(PROVIDER_TIMEOUT, inquiry).await {
+        Ok(Ok(response)) => response,
         Ok(Err(error)) => {
-            tracing::warn!(payment = %id, %error, "the provider did not say how the charge stands; asked again later");
+            tracing::warn!(payment = %id, %error, "the provider did not report the charge's status; it will be asked again later");
             return Ok(());
         }
         Err(_) => {
-            tracing::warn!(payment = %id, "the provider did not say in time how the charge stands; asked again later");
+            tracing::warn!(payment = %id, "the provider did not report the charge's status in time; it will be asked again later");
             return Ok(());
         }
     };
     failpoint("inquire.answered").await?;
-    if let Some(lines) = &told.lines {
+    if let Some(lines) = &response.lines {
         compare_charge(db, provider, &due, lines).await?;
     }
-    note(db, clock, &due, told.standing).await
+    record_status(db, clock, &due, response.status).await
 }
 
-/// Notes what the provider has told of the charge as it was when it was read.
-pub(super) async fn note(db: &Db, clock: &Clock, due: &Inquiry, standing: Standing) -> Result<()> {
+/// Records the status that the provider reported for the charge as it was when `due` was read.
+pub(super) async fn record_status(db: &Db, clock: &Clock, due: &Inquiry, status: ChargeStatus) -> Result<()> {
     let mut tx = db.begin().await?;
     let mut payment = payments::lock(&mut tx, due.account_id, due.id).await?;
-    // A capture or void under way decides first: what the provider says of it now may be only half of the story.
+    // A capture or void in progress decides first: the status may predate it.
     if payment.pending_operation.is_some() {
         return Ok(());
     }
-    // So does a capture that has come to its end since: what was told before is of a hold.
+    // So does a capture that has ended since: the status may describe the earlier authorization.
     if payment.captured_at != due.captured_at {
         return Ok(());
     }
     let now = due.time.now(&mut *tx, clock).await?;
-    if is_unwanted_part(&payment) {
-        return give_part_back(tx, payment, standing, now).await;
+    if is_unwanted_partial(&payment) {
+        return return_partial(tx, payment, status, now).await;
     }
-    let noted = match standing {
-        Standing::Settled if payment.settle() => Some(EventType::PaymentSettled),
-        Standing::Expired if payment.expire() => Some(EventType::PaymentExpired),
-        Standing::Voided if payment.status.may_become(Status::Cancelled) => {
-            tracing::warn!(payment = %due.id, "the charge was voided at the provider, and not by us; the payment is cancelled");
+    let event = match status {
+        ChargeStatus::Settled if payment.settle() => Some(EventType::PaymentSettled),
+        ChargeStatus::Expired if payment.expire() => Some(EventType::PaymentExpired),
+        ChargeStatus::Voided if payment.status.may_become(Status::Cancelled) => {
+            tracing::warn!(payment = %due.id, "the charge was voided at the provider, not by us; the payment is cancelled");
             payment.voided()?;
             Some(EventType::PaymentCancelled)
         }
-        Standing::Open { .. } | Standing::Settled | Standing::Expired | Standing::Voided => None,
+        ChargeStatus::Open { .. } | ChargeStatus::Settled | ChargeStatus::Expired | ChargeStatus::Voided => None,
     };
-    // It is asked about again when something may have become of it, and not every half minute until then.
-    let until = match standing {
-        Standing::Open { until: None } if payment.captured_at.is_none() => {
+    // Ask again when the status may have changed, and not every half minute until then.
+    let until = match status {
+        ChargeStatus::Open { until: None } if payment.captured_at.is_none() => {
             Some(payment.created_at.plus(due.provider.authorization_lifetime()))
         }
-        Standing::Open { until } => until,
-        Standing::Settled | Standing::Expired | Standing::Voided => None,
+        ChargeStatus::Open { until } => until,
+        ChargeStatus::Settled | ChargeStatus::Expired | ChargeStatus::Voided => None,
     };
     if let Some(until) = until {
         payment.inquiry_at = payment.inquiry_at.map(|next| next.max(until));
@@ -92,9 +92,9 @@ pub(super) async fn note(db: &Db, clock: &Clock, due: &Inquiry, standing: Standi
         tx.commit().await?;
         return Ok(());
     }
-    if let Some(event) = noted {
+    if let Some(event) = event {
         payments::save(&mut tx, &payment).await?;
-        let refunds = refunds::of_locked(&mut tx, &payment).await?;
+        let refunds = refunds::of_payment(&mut tx, &payment).await?;
         let (livemode, view) = (payment.mode == Mode::Live, PaymentView::new(&payment, &refunds));
         events::append(&mut tx, due.account_id, livemode, event, &view, now).await?;
         failpoint("inquire.written").await?;
@@ -103,33 +103,33 @@ pub(super) async fn note(db: &Db, clock: &Clock, due: &Inquiry, standing: Standi
     Ok(())
 }
 
-/// A part that could not be given back when it was tried is tried again, until it is back: its invoice or link can neither be
-/// paid nor collected before that. The turns of the inquiry are the pauses in between.
-async fn give_part_back(mut tx: Tx, mut payment: Payment, standing: Standing, now: Timestamp) -> Result<()> {
+/// Retries the return of a partial charge until it succeeds: until then its invoice or link can neither be paid nor
+/// collected. The intervals of inquiries separate the attempts.
+async fn return_partial(mut tx: Tx, mut payment: Payment, status: ChargeStatus, now: Timestamp) -> Result<()> {
     if payment.amount_refund_pending > 0 {
         return Ok(());
     }
-    let event = match standing {
-        Standing::Open { .. } => {
+    let event = match status {
+        ChargeStatus::Open { .. } => {
             reverse_partial(&mut tx, &mut payment, now).await?;
             None
         }
-        Standing::Settled => {
-            let news = payment.settle();
-            // Asked again until the money is back.
-            payment.inquiry_at = Some(now.plus(ASK_AGAIN));
-            refund_part(&mut tx, &mut payment, now).await?;
+        ChargeStatus::Settled => {
+            let changed = payment.settle();
+            // Ask again until the money is returned.
+            payment.inquiry_at = Some(now.plus(PARTIAL_INQUIRY_DELAY));
+            refund_partial(&mut tx, &mut payment, now).await?;
             payments::save(&mut tx, &payment).await?;
-            news.then_some(EventType::PaymentSettled)
+            changed.then_some(EventType::PaymentSettled)
         }
-        Standing::Voided | Standing::Expired => {
+        ChargeStatus::Voided | ChargeStatus::Expired => {
             payment.voided()?;
             payments::save(&mut tx, &payment).await?;
             Some(EventType::PaymentCancelled)
         }
     };
     if let Some(event) = event {
-        let refunds = refunds::of_locked(&mut tx, &payment).await?;
+        let refunds = refunds::of_payment(&mut tx, &payment).await?;
         let (livemode, view) = (payment.mode == Mode::Live, PaymentView::new(&payment, &refunds));
         events::append(&mut tx, payment.account_id, livemode, event, &view, now).await?;
     }

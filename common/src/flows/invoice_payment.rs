@@ -1,73 +1,76 @@
-//! The outcome of a payment for an invoice: the invoice is locked first, and ends or goes on in the same transaction.
+//! The outcome of a payment for an invoice: the invoice is locked first, and is paid or its collection continues, in
+//! the same transaction.
 
-use super::late::{Recorded, too_late};
-use super::outcome::{conclude, finish, misfit};
+use super::fast_path::finish_collection;
+use super::outcome::{apply_response, finish_payment, unexpected_response};
 use super::reversal::reverse_partial;
-use super::straight::finish_collection;
+use super::stale::{Recorded, stale_outcome};
 use crate::accounts::{self, Mode};
 use crate::customers;
 use crate::db::{Db, Tx};
 use crate::error::Result;
 use crate::events::{self, EventType};
 use crate::id::{InvoiceId, PaymentId, PaymentMethodId};
-use crate::invoices::{self, Circumstances, Failure, Invoice, InvoiceView, Next, Status as InvoiceStatus, attempts};
+use crate::invoices::{self, Failure, FailureContext, Invoice, InvoiceView, Next, Status as InvoiceStatus, attempts};
 use crate::operations::{self, Claimed};
 use crate::payments::{self, Payment, PaymentView, Status};
 use crate::proof::failpoint;
-use crate::providers::{Answer, DeclineType, FailureCode};
+use crate::providers::{DeclineType, FailureCode, ProviderResponse};
 use crate::queues;
 use crate::subscriptions::{self, Subscription};
 use crate::time::Timestamp;
 
-/// Writes the outcome of a charge for an invoice. Writing it twice changes nothing the second time.
+/// Records the outcome of a charge for an invoice. Recording it again changes nothing.
 ///
-/// Locks: the customer if the card is dead, the subscription that is owed, the invoice, the payment, the operation.
+/// Lock order: the customer (after a hard decline only), the subscription that produced the invoice, the invoice, the
+/// payment, the operation.
 pub(super) async fn charge_for_invoice(
     tx: &mut Tx,
     claimed: &Claimed,
     payment: PaymentId,
     invoice: InvoiceId,
-    answer: &Answer,
+    response: &ProviderResponse,
     now: Timestamp,
 ) -> Result<Recorded> {
     let account = claimed.account_id;
     let owed = invoices::retrieve(&mut **tx, account, invoice).await?;
     let customer = owed.customer_id;
-    // Another default card comes before this outcome, which then sees it, or after, when it finds the invoice waiting.
-    let customer = match answer {
-        Answer::Declined { decline, .. } if decline.kind == DeclineType::Hard => {
+    // A concurrent change of the default card either precedes this outcome, which then sees it, or follows and finds
+    // the invoice waiting for a card.
+    let customer = match response {
+        ProviderResponse::Declined { decline, .. } if decline.kind == DeclineType::Hard => {
             Some(customers::lock(tx, account, customer).await?)
         }
-        Answer::Declined { .. }
-        | Answer::Charged { .. }
-        | Answer::Mismatched { .. }
-        | Answer::Challenged { .. }
-        | Answer::Refused { .. }
-        | Answer::Done { .. }
-        | Answer::Stored { .. } => None,
+        ProviderResponse::Declined { .. }
+        | ProviderResponse::Charged { .. }
+        | ProviderResponse::Mismatched { .. }
+        | ProviderResponse::Challenged { .. }
+        | ProviderResponse::Refused { .. }
+        | ProviderResponse::Done { .. }
+        | ProviderResponse::Stored { .. } => None,
     };
     let mut subscription = subscriptions::lock_producer(tx, &owed).await?;
     let mut invoice = invoices::lock(tx, account, invoice).await?;
     let mut payment = payments::lock(tx, account, payment).await?;
     let operation = operations::lock(tx, claimed.id).await?;
-    if let Some(recorded) = too_late(tx, claimed, &payment, &operation, answer, now).await? {
+    if let Some(recorded) = stale_outcome(tx, claimed, &payment, &operation, response, now).await? {
         return Ok(recorded);
     }
-    conclude(&mut payment, claimed, answer, now)?;
-    finish(tx, claimed, &payment, answer, now).await?;
-    let failure = match answer {
-        Answer::Charged { amount, .. } if *amount >= payment.amount_requested => None,
-        Answer::Charged { .. } => Some(Failure::PARTIAL),
-        Answer::Declined { decline, .. } => Some(Failure { code: &decline.code, kind: decline.kind }),
-        Answer::Mismatched { .. } => Some(Failure::of(FailureCode::AmountMismatch)),
-        Answer::Refused { code, .. } => Some(Failure::of(*code)),
-        Answer::Challenged { .. } | Answer::Done { .. } | Answer::Stored { .. } => {
-            return Err(misfit(claimed, "that answer"));
+    apply_response(&mut payment, claimed, response, now)?;
+    finish_payment(tx, claimed, &payment, response, now).await?;
+    let failure = match response {
+        ProviderResponse::Charged { amount, .. } if *amount >= payment.amount_requested => None,
+        ProviderResponse::Charged { .. } => Some(Failure::PARTIAL),
+        ProviderResponse::Declined { decline, .. } => Some(Failure { code: &decline.code, kind: decline.kind }),
+        ProviderResponse::Mismatched { .. } => Some(Failure::of(FailureCode::AmountMismatch)),
+        ProviderResponse::Refused { code, .. } => Some(Failure::of(*code)),
+        ProviderResponse::Challenged { .. } | ProviderResponse::Done { .. } | ProviderResponse::Stored { .. } => {
+            return Err(unexpected_response(claimed, "wrong kind of response"));
         }
     };
     match failure {
         None => {
-            paid(tx, &mut invoice, &payment, now).await?;
+            record_paid(tx, &mut invoice, &payment, now).await?;
             if let Some(subscription) = &mut subscription {
                 subscriptions::invoice_paid(tx, subscription).await?;
             }
@@ -76,8 +79,8 @@ pub(super) async fn charge_for_invoice(
             if failure == Failure::PARTIAL {
                 reverse_partial(tx, &mut payment, now).await?;
             }
-            let default_now = customer.and_then(|customer| customer.default_payment_method_id);
-            if failed(tx, &mut invoice, &payment, failure, default_now, subscription.as_ref(), now).await?
+            let default_card = customer.and_then(|customer| customer.default_payment_method_id);
+            if record_failed(tx, &mut invoice, &payment, failure, default_card, subscription.as_ref(), now).await?
                 && let Some(subscription) = &mut subscription
             {
                 subscriptions::invoice_failed(tx, subscription, now).await?;
@@ -85,21 +88,21 @@ pub(super) async fn charge_for_invoice(
         }
     }
     failpoint("invoice_payment.written").await?;
-    Ok(Recorded::end_of(&operation))
+    Ok(Recorded::written(&operation))
 }
 
-/// Most collections are approved in full, and nothing else has become of their invoice meanwhile: that is one statement.
-/// `false`: it was not so, and nothing was written.
-pub(super) async fn pays_straight(
+/// Records a collection that was approved in full in one statement, if nothing else has happened to its invoice.
+/// Returns `false` if the fast path does not apply; then nothing was written.
+pub(super) async fn try_invoice_fast_path(
     db: &Db,
     claimed: &Claimed,
     payment: &Payment,
     invoice: InvoiceId,
-    answer: &Answer,
+    response: &ProviderResponse,
     now: Timestamp,
 ) -> Result<bool> {
-    let in_full = matches!(answer, Answer::Charged { amount, .. } if *amount == payment.amount_requested);
-    // A cardholder pays with a token, and a saved card is charged by an attempt of ours.
+    let in_full = matches!(response, ProviderResponse::Charged { amount, .. } if *amount == payment.amount_requested);
+    // Only our collection attempts charge a saved card; a payer on the page uses a token.
     if !in_full || payment.payment_method_id.is_none() || payment.status != Status::Processing {
         return Ok(false);
     }
@@ -108,48 +111,50 @@ pub(super) async fn pays_straight(
         return Ok(false);
     }
     let mut payment = payment.clone();
-    conclude(&mut payment, claimed, answer, now)?;
-    invoice.pay(payment.id, payment.pays(), now)?;
+    apply_response(&mut payment, claimed, response, now)?;
+    invoice.pay(payment.id, payment.applied_amount(), now)?;
     let livemode = invoice.mode == Mode::Live;
     let captured = events::render(livemode, EventType::PaymentCaptured, &PaymentView::new(&payment, &[]), now)?;
     let paid = events::render(livemode, EventType::InvoicePaid, &InvoiceView::new(&invoice), now)?;
     let mut connection = db.acquire().await?;
-    let told = finish_collection(&mut connection, claimed, &payment, &invoice, &[captured, paid], now).await?;
-    let Some(endpoints) = told else { return Ok(false) };
+    let endpoints = finish_collection(&mut connection, claimed, &payment, &invoice, &[captured, paid], now).await?;
+    let Some(endpoints) = endpoints else { return Ok(false) };
     failpoint("invoice_payment.written_at_once").await?;
     db.wake(queues::WEBHOOKS, endpoints);
     count("paid");
     Ok(true)
 }
 
-async fn paid(tx: &mut Tx, invoice: &mut Invoice, payment: &Payment, now: Timestamp) -> Result<()> {
+async fn record_paid(tx: &mut Tx, invoice: &mut Invoice, payment: &Payment, now: Timestamp) -> Result<()> {
     if let Some(attempt) = attempts::of_payment(tx, invoice.account_id, payment.id).await? {
         attempts::succeeded(tx, attempt.id).await?;
         count("paid");
     }
-    invoices::pay(tx, invoice, payment.id, payment.pays(), now).await
+    invoices::pay(tx, invoice, payment.id, payment.applied_amount(), now).await
 }
 
-/// A cardholder's own failed payment changes nothing of the invoice: `false`. An attempt of ours is followed by another, or
-/// not: a cancelled subscription lets it finish and never retries it.
-async fn failed(
+/// Handles a failed payment. Returns `false` for a payer's own payment, which does not change the invoice. A failed
+/// collection attempt is retried as `invoices::attempt_failed` decides, but never if the subscription was cancelled
+/// after it began.
+async fn record_failed(
     tx: &mut Tx,
     invoice: &mut Invoice,
     payment: &Payment,
     failure: Failure<'_>,
-    default_now: Option<PaymentMethodId>,
+    default_card: Option<PaymentMethodId>,
     subscription: Option<&Subscription>,
     now: Timestamp,
 ) -> Result<bool> {
     let Some(attempt) = attempts::of_payment(tx, invoice.account_id, payment.id).await? else { return Ok(false) };
-    // The one that was charged is dead; the default may be another one, before the attempt or since.
-    let another_card = default_now.is_some() && default_now != payment.payment_method_id;
-    // The former release notes nothing on the invoice when it cancels. What a merchant has scheduled anew since is wanted.
+    // The charged card can no longer be used; the customer's default card may be a different one.
+    let default_card_changed = default_card.is_some() && default_card != payment.payment_method_id;
+    // The previous release does not mark the invoice when it cancels a subscription. An attempt made after the
+    // cancellation comes from the merchant scheduling the invoice again, and is retried.
     let cancelled = subscription.and_then(|subscription| subscription.cancelled_at);
-    let given_up = invoice.is_given_up() || cancelled.is_some_and(|at| at > attempt.attempted_at);
+    let collection_stopped = invoice.retries_stopped() || cancelled.is_some_and(|at| at > attempt.attempted_at);
     let zone = accounts::timezone(&mut **tx, invoice.account_id).await?;
-    let world = Circumstances { now, zone: &zone, another_card, given_up };
-    let next = invoices::attempt_failed(tx, invoice, failure, world).await?;
+    let context = FailureContext { now, zone: &zone, default_card_changed, collection_stopped };
+    let next = invoices::attempt_failed(tx, invoice, failure, context).await?;
     attempts::failed(tx, attempt.id, failure, invoice.next_attempt_at).await?;
     count(match (next, failure.kind) {
         (Next::Exhausted, _) => "exhausted",

@@ -1,5 +1,5 @@
-//! Whether the keys of the environment are those that what is stored was made with. A process with others would refuse every
-//! merchant, and hold all webhooks.
+//! Checks that the configured keys are those that the stored data was created with. A process with other keys would
+//! reject every merchant and hold back all webhooks.
 
 use sqlx::PgPool;
 
@@ -9,40 +9,39 @@ use crate::config::{self, ConfigError};
 use crate::crypto::{KeyRing, Peppers, hex};
 use crate::error::Result;
 
-/// The keys of a process.
 #[derive(Clone)]
 pub struct Keys {
-    /// Those that seal and open.
+    /// Keys that encrypt and decrypt.
     pub encryption: KeyRing,
-    /// Those under which API keys are hashed, of who needs them.
+    /// Peppers that API keys are hashed with; `None` in processes that need none.
     pub peppers: Option<Peppers>,
 }
 
-/// Says which variable has a key that fits nothing of what is looked at: the newest and the oldest of each kind of secret in use, and
-/// of publishable keys, which are kept whole. None of an empty database.
+/// Returns the environment variable whose key matches none of the samples: the newest and the oldest secret of each
+/// kind in use, and publishable keys, whose plain text is stored. `None` for an empty database.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn misfit(db: &PgPool, keys: &Keys) -> Result<Option<ConfigError>> {
-    if let Some(wrong) = wrong_keys(db, &keys.encryption).await? {
-        return Ok(Some(wrong));
+/// Database errors only.
+pub async fn key_mismatch(db: &PgPool, keys: &Keys) -> Result<Option<ConfigError>> {
+    if let Some(mismatch) = wrong_keys(db, &keys.encryption).await? {
+        return Ok(Some(mismatch));
     }
     let Some(peppers) = &keys.peppers else { return Ok(None) };
     let samples = key_samples(db).await?;
-    let wrong = !samples.is_empty() && !samples.iter().any(|(text, hash)| peppers.match_any(text, hash));
+    let mismatch = !samples.is_empty() && !samples.iter().any(|(text, hash)| peppers.match_any(text, hash));
     let problem =
-        "makes none of the hashes that are stored, and neither does OLD_KEY_PEPPERS (docs/rotation.md, Wrong keys)";
-    Ok(wrong.then_some(ConfigError { name: "KEY_PEPPER", problem }))
+        "matches no stored hash, and neither does OLD_KEY_PEPPERS (docs/rotation.md, Wrong keys)";
+    Ok(mismatch.then_some(ConfigError { name: "KEY_PEPPER", problem }))
 }
 
-/// Returns when it is known that the keys fit; until Postgres answers, it is not.
+/// Returns once it is known that the keys match; waits until Postgres responds.
 ///
 /// # Errors
-/// They do not. The process must not go on.
-pub async fn keys_fit(db: &PgPool, keys: &Keys) -> std::result::Result<(), ConfigError> {
-    config::fits(async || misfit(db, keys).await).await?;
+/// The keys do not match. The process must stop.
+pub async fn require_matching_keys(db: &PgPool, keys: &Keys) -> std::result::Result<(), ConfigError> {
+    config::wait_until_consistent(async || key_mismatch(db, keys).await).await?;
     let pepper = keys.peppers.as_ref().map(|peppers| hex(&peppers.current().id()));
     let (encryption, rotating) = (hex(&keys.encryption.current().id()), keys.encryption.is_rotating());
-    tracing::info!(encryption, rotating, pepper, "the keys fit what is stored");
+    tracing::info!(encryption, rotating, pepper, "the keys match the stored data");
     Ok(())
 }

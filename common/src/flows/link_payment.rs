@@ -1,8 +1,9 @@
-//! The outcome of a payment for a link: the link is locked first, and is paid or open again in the same transaction.
+//! The outcome of a payment for a payment link: the link is locked first, and becomes paid or open again in the same
+//! transaction.
 
-use super::late::{Recorded, too_late};
-use super::outcome::{conclude, finish};
+use super::outcome::{apply_response, finish_payment};
 use super::reversal::reverse_partial;
+use super::stale::{Recorded, stale_outcome};
 use crate::db::Tx;
 use crate::error::Result;
 use crate::id::{PaymentId, PaymentLinkId};
@@ -10,45 +11,45 @@ use crate::operations::{self, Claimed};
 use crate::payment_links;
 use crate::payments;
 use crate::proof::failpoint;
-use crate::providers::Answer;
+use crate::providers::ProviderResponse;
 use crate::time::Timestamp;
 
-/// Writes the outcome of a charge for a link. Writing it twice changes nothing the second time.
+/// Records the outcome of a charge for a payment link. Recording it again changes nothing.
 ///
-/// Locks: the link, the payment, the operation.
+/// Lock order: the link, the payment, the operation.
 pub(super) async fn charge_for_link(
     tx: &mut Tx,
     claimed: &Claimed,
     payment: PaymentId,
     link: PaymentLinkId,
-    answer: &Answer,
+    response: &ProviderResponse,
     now: Timestamp,
 ) -> Result<Recorded> {
     let mut link = payment_links::lock(tx, claimed.account_id, link, now).await?;
     let mut payment = payments::lock(tx, claimed.account_id, payment).await?;
     let operation = operations::lock(tx, claimed.id).await?;
-    if let Some(recorded) = too_late(tx, claimed, &payment, &operation, answer, now).await? {
+    if let Some(recorded) = stale_outcome(tx, claimed, &payment, &operation, response, now).await? {
         return Ok(recorded);
     }
-    conclude(&mut payment, claimed, answer, now)?;
-    finish(tx, claimed, &payment, answer, now).await?;
-    match answer {
-        Answer::Charged { amount, .. } if *amount >= payment.amount_requested => {
+    apply_response(&mut payment, claimed, response, now)?;
+    finish_payment(tx, claimed, &payment, response, now).await?;
+    match response {
+        ProviderResponse::Charged { amount, .. } if *amount >= payment.amount_requested => {
             payment_links::pay(tx, &mut link, payment.id, now).await?;
         }
-        Answer::Charged { .. } => {
+        ProviderResponse::Charged { .. } => {
             payment_links::payment_failed(tx, &mut link).await?;
             reverse_partial(tx, &mut payment, now).await?;
         }
-        Answer::Declined { .. }
-        | Answer::Mismatched { .. }
-        | Answer::Challenged { .. }
-        | Answer::Refused { .. }
-        | Answer::Done { .. }
-        | Answer::Stored { .. } => {
+        ProviderResponse::Declined { .. }
+        | ProviderResponse::Mismatched { .. }
+        | ProviderResponse::Challenged { .. }
+        | ProviderResponse::Refused { .. }
+        | ProviderResponse::Done { .. }
+        | ProviderResponse::Stored { .. } => {
             payment_links::payment_failed(tx, &mut link).await?;
         }
     }
     failpoint("link_payment.written").await?;
-    Ok(Recorded::end_of(&operation))
+    Ok(Recorded::written(&operation))
 }

@@ -1,12 +1,13 @@
-//! Recording what a provider said: state, sums, event and the kept answer in one transaction, matched by the operation and
-//! not by the fence. A charge that nobody wants is recorded and reversed, never dropped.
+//! Records what a provider responded: state, amounts, event and stored response in one transaction. A response is
+//! matched by operation, not by fencing token. A charge that no payment can use is recorded and reversed, never
+//! dropped.
 
-use super::invoice_payment::{charge_for_invoice, pays_straight};
-use super::late::{Anomaly, Recorded, change_too_late, is_empty_handed, no_outcome, reverse, reverse_again, too_late};
+use super::fast_path::{self, OutcomeRecord};
+use super::invoice_payment::{charge_for_invoice, try_invoice_fast_path};
 use super::link_payment::charge_for_link;
-use super::reversal::was_refused;
+use super::reversal::schedule_inquiry_after_refusal;
 use super::save_card::make_default;
-use super::straight::{self, Told};
+use super::stale::{Anomaly, Recorded, had_no_effect, no_outcome, reverse, retry_reversal, stale_change, stale_outcome};
 use std::time::Duration;
 
 use sqlx::PgConnection;
@@ -20,39 +21,39 @@ use crate::error::{Error, Result};
 use crate::events::{self, EventType};
 use crate::id::{PaymentId, PaymentMethodId, RefundId};
 use crate::idempotency;
-use crate::operations::{self, Claimed, Kind, Outcome, Retry, State, Subject};
+use crate::operations::{self, Claimed, OperationKind, Outcome, Retry, State, Subject};
 use crate::payment_methods::{self, PaymentMethodView};
 use crate::payments::{self, Payment, PaymentView, RefundStatus, Status, refunds};
 use crate::proof::{self, Rule, failpoint};
-use crate::providers::{Action, Answer, FailureCode};
+use crate::providers::{Action, FailureCode, ProviderResponse};
 use crate::queues;
 use crate::time::Timestamp;
 
-/// How often a charge is looked up whose cardholder is being asked and has not come back.
-const LOOK_AT_CHALLENGE: Duration = Duration::from_secs(3);
+/// Interval between look-ups of a charge whose cardholder has an open challenge.
+const CHALLENGE_POLL_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Writes a known outcome. Writing it twice, by whomever, changes nothing the second time.
+/// Records a known outcome. Recording it again, from any process, changes nothing.
 ///
 /// # Errors
-/// The database's; [`Error::Internal`] for an answer that does not fit the request, which a person must look at.
-pub async fn record_outcome(db: &Db, claimed: &Claimed, answer: &Answer, clock: &Clock) -> Result<()> {
+/// Database errors; [`Error::Internal`] for a response that does not fit the request and needs investigation.
+pub async fn record_outcome(db: &Db, claimed: &Claimed, response: &ProviderResponse, clock: &Clock) -> Result<()> {
     let tx = match (claimed.kind, claimed.subject) {
-        (Kind::Sale | Kind::Authorize, Subject::Payment(id)) => {
-            if let Answer::Challenged { url } = answer {
-                return challenge(db, claimed, id, url, clock).await;
+        (OperationKind::Sale | OperationKind::Authorize, Subject::Payment(id)) => {
+            if let ProviderResponse::Challenged { url } = response {
+                return record_challenge(db, claimed, id, url, clock).await;
             }
             let payment = payments::retrieve(db, claimed.account_id, id).await?;
             let now = claimed.time.now(&**db, clock).await?;
-            if goes_straight(db, claimed, &payment, answer, now).await? {
+            if try_fast_path(db, claimed, &payment, response, now).await? {
                 return Ok(());
             }
             let mut tx = db.begin().await?;
-            charge(&mut tx, claimed, &payment, answer, now).await?;
+            record_charge(&mut tx, claimed, &payment, response, now).await?;
             tx
         }
         _ => {
             let mut tx = db.begin().await?;
-            record_within(&mut tx, claimed, answer, clock).await?;
+            record_outcome_in(&mut tx, claimed, response, clock).await?;
             failpoint("outcome.written").await?;
             tx
         }
@@ -61,171 +62,201 @@ pub async fn record_outcome(db: &Db, claimed: &Claimed, answer: &Answer, clock: 
     Ok(())
 }
 
-/// Writes a known outcome the long way, in a transaction that may hold more than this. Whoever commits it writes it.
-pub(super) async fn record_within(tx: &mut Tx, claimed: &Claimed, answer: &Answer, clock: &Clock) -> Result<Recorded> {
+/// Records a known outcome within the caller's transaction, without the fast path. The caller commits.
+pub(super) async fn record_outcome_in(
+    tx: &mut Tx,
+    claimed: &Claimed,
+    response: &ProviderResponse,
+    clock: &Clock,
+) -> Result<Recorded> {
     match (claimed.kind, claimed.subject) {
-        (Kind::Sale | Kind::Authorize, Subject::Payment(id)) => {
+        (OperationKind::Sale | OperationKind::Authorize, Subject::Payment(id)) => {
             let payment =
                 payments::find(tx, claimed.account_id, id).await?.ok_or_else(|| Error::no_such("payment", id))?;
             let now = claimed.time.now(&mut **tx, clock).await?;
-            charge(tx, claimed, &payment, answer, now).await
+            record_charge(tx, claimed, &payment, response, now).await
         }
-        (Kind::Capture | Kind::Void, Subject::Payment(id)) => change(tx, claimed, id, answer, clock).await,
-        (Kind::Refund, Subject::Payment(id)) => refund(tx, claimed, id, answer, clock).await,
-        (Kind::Reverse, Subject::Payment(id)) => reversal(tx, claimed, id, answer, clock).await,
-        (Kind::StoreCard, Subject::PaymentMethod(id)) => card(tx, claimed, id, answer, clock).await,
-        (Kind::Sale | Kind::Authorize | Kind::Capture | Kind::Void, Subject::PaymentMethod(_))
-        | (Kind::Refund | Kind::Reverse, Subject::PaymentMethod(_))
-        | (Kind::StoreCard, Subject::Payment(_)) => Err(misfit(claimed, "its subject")),
+        (OperationKind::Capture | OperationKind::Void, Subject::Payment(id)) => {
+            record_capture_or_void(tx, claimed, id, response, clock).await
+        }
+        (OperationKind::Refund, Subject::Payment(id)) => record_refund(tx, claimed, id, response, clock).await,
+        (OperationKind::Reverse, Subject::Payment(id)) => record_reversal(tx, claimed, id, response, clock).await,
+        (OperationKind::StoreCard, Subject::PaymentMethod(id)) => record_stored_card(tx, claimed, id, response, clock).await,
+        (
+            OperationKind::Sale | OperationKind::Authorize | OperationKind::Capture | OperationKind::Void,
+            Subject::PaymentMethod(_),
+        )
+        | (OperationKind::Refund | OperationKind::Reverse, Subject::PaymentMethod(_))
+        | (OperationKind::StoreCard, Subject::Payment(_)) => Err(unexpected_response(claimed, "subject does not fit the operation's kind")),
     }
 }
 
-pub(super) fn misfit(claimed: &Claimed, what: &str) -> Error {
-    Error::internal(format!("{}: {what} makes no sense", claimed.id))
+pub(super) fn unexpected_response(claimed: &Claimed, what: &str) -> Error {
+    Error::internal(format!("{}: unexpected response: {what}", claimed.id))
 }
 
-/// Writes the outcome of a charge as one statement, where its payment still awaits it. `false`: it was not so, and nothing was
-/// written.
-async fn goes_straight(db: &Db, claimed: &Claimed, payment: &Payment, answer: &Answer, now: Timestamp) -> Result<bool> {
+/// Records the outcome of a charge in one statement, if its payment still awaits it. Returns `false` if the fast path
+/// does not apply; then nothing was written.
+async fn try_fast_path(
+    db: &Db,
+    claimed: &Claimed,
+    payment: &Payment,
+    response: &ProviderResponse,
+    now: Timestamp,
+) -> Result<bool> {
     if let Some(invoice) = payment.invoice_id {
-        return pays_straight(db, claimed, payment, invoice, answer, now).await;
+        return try_invoice_fast_path(db, claimed, payment, invoice, response, now).await;
     }
-    let mismatched = matches!(answer, Answer::Mismatched { .. });
+    let mismatched = matches!(response, ProviderResponse::Mismatched { .. });
     if payment.payment_link_id.is_some()
         || !payment.status.is_under_way()
         || mismatched
-        || is_empty_handed(claimed, answer)
+        || had_no_effect(claimed, response)
     {
         return Ok(false);
     }
     let mut payment = payment.clone();
-    conclude(&mut payment, claimed, answer, now)?;
+    apply_response(&mut payment, claimed, response, now)?;
     let mut connection = db.acquire().await?;
-    let Some(endpoints) = write(&mut connection, claimed, &payment, answer, now).await? else { return Ok(false) };
+    let Some(endpoints) = write(&mut connection, claimed, &payment, response, now).await? else { return Ok(false) };
     failpoint("outcome.written_at_once").await?;
     db.wake(queues::WEBHOOKS, endpoints);
     Ok(true)
 }
 
-/// The outcome of a charge. Whoever takes the payment out of those states that await one has written it; whoever comes later
-/// has a late answer.
-async fn charge(
+/// Records the outcome of a charge. The first writer moves the payment out of the states that await an outcome; any
+/// later response is a late one.
+async fn record_charge(
     tx: &mut Tx,
     claimed: &Claimed,
     payment: &Payment,
-    answer: &Answer,
+    response: &ProviderResponse,
     now: Timestamp,
 ) -> Result<Recorded> {
     if let Some(invoice) = payment.invoice_id {
-        return charge_for_invoice(tx, claimed, payment.id, invoice, answer, now).await;
+        return charge_for_invoice(tx, claimed, payment.id, invoice, response, now).await;
     }
     if let Some(link) = payment.payment_link_id {
-        return charge_for_link(tx, claimed, payment.id, link, answer, now).await;
+        return charge_for_link(tx, claimed, payment.id, link, response, now).await;
     }
     let mut payment = payments::lock(tx, claimed.account_id, payment.id).await?;
     let operation = operations::lock(tx, claimed.id).await?;
-    if let Some(recorded) = too_late(tx, claimed, &payment, &operation, answer, now).await? {
+    if let Some(recorded) = stale_outcome(tx, claimed, &payment, &operation, response, now).await? {
         if recorded == Recorded::Late {
             failpoint("outcome.written_late").await?;
         }
         return Ok(recorded);
     }
-    conclude(&mut payment, claimed, answer, now)?;
-    finish(tx, claimed, &payment, answer, now).await?;
+    apply_response(&mut payment, claimed, response, now)?;
+    finish_payment(tx, claimed, &payment, response, now).await?;
     failpoint("outcome.written_the_long_way").await?;
-    Ok(Recorded::end_of(&operation))
+    Ok(Recorded::written(&operation))
 }
 
-/// Writes the outcome of a charge that is locked with its operation, and wakes whoever is to hear of it.
-pub(super) async fn finish(
+/// Records the outcome of a charge that is locked with its operation, and wakes the webhook endpoints of its event.
+pub(super) async fn finish_payment(
     tx: &mut Tx,
     claimed: &Claimed,
     payment: &Payment,
-    answer: &Answer,
+    response: &ProviderResponse,
     now: Timestamp,
 ) -> Result<()> {
-    let endpoints = write(tx, claimed, payment, answer, now).await?;
-    for endpoint in endpoints.ok_or_else(|| misfit(claimed, "a charge of a payment that has ended"))? {
+    let endpoints = write(tx, claimed, payment, response, now).await?;
+    for endpoint in endpoints.ok_or_else(|| unexpected_response(claimed, "charge of a payment that has already ended"))? {
         tx.wake(queues::WEBHOOKS, endpoint);
     }
-    if let Answer::Mismatched { provider_ref, total } = answer {
+    if let ProviderResponse::Mismatched { provider_ref, total } = response {
         reverse(tx, claimed, payment, provider_ref, *total, Anomaly::AmountMismatch, now).await?;
     }
     Ok(())
 }
 
-/// Writes the outcome of a charge with its event and the answer that replays will get. `None`: the payment has ended before.
+/// Records the outcome of a charge with its event and the response for replays. `None` if the payment no longer awaits
+/// an outcome.
 async fn write(
     db: &mut PgConnection,
     claimed: &Claimed,
     payment: &Payment,
-    answer: &Answer,
+    response: &ProviderResponse,
     now: Timestamp,
 ) -> Result<Option<Vec<Uuid>>> {
     let view = PaymentView::new(payment, &[]);
-    let kept = serde_json::to_string(&view).map_err(|e| Error::internal(format!("{}: {e}", payment.id)))?;
+    let body = serde_json::to_string(&view).map_err(|e| Error::internal(format!("{}: {e}", payment.id)))?;
     let livemode = payment.mode == Mode::Live;
-    let event = match event_of(payment).filter(|_| proof::holds(Rule::Event)) {
+    let event = match event_for(payment).filter(|_| proof::holds(Rule::Event)) {
         Some(kind) => Some(events::render(livemode, kind, &view, now)?),
         None => None,
     };
-    let told = Told { event: event.as_ref(), answer: &kept };
-    straight::finish_charge(db, claimed, payment, &ended(answer), &told).await
+    let record = OutcomeRecord { event: event.as_ref(), response: &body };
+    fast_path::finish_charge(db, claimed, payment, &operation_outcome(response), &record).await
 }
 
-/// Without [`Rule::Event`]: whoever dies in between has told nobody.
-pub(super) async fn tell_late(db: &Db, claimed: &Claimed, clock: &Clock) -> Result<()> {
-    let (Kind::Sale | Kind::Authorize, Subject::Payment(id)) = (claimed.kind, claimed.subject) else { return Ok(()) };
+/// Only with [`Rule::Event`] disabled: appends the event in a later transaction, so that a crash in between loses it.
+pub(super) async fn append_event_late(db: &Db, claimed: &Claimed, clock: &Clock) -> Result<()> {
+    let (OperationKind::Sale | OperationKind::Authorize, Subject::Payment(id)) = (claimed.kind, claimed.subject) else {
+        return Ok(());
+    };
     tokio::time::sleep(Duration::from_secs(1)).await;
     let mut tx = db.begin().await?;
     let payment = payments::lock(&mut tx, claimed.account_id, id).await?;
-    if let Some(event) = event_of(&payment) {
+    if let Some(event) = event_for(&payment) {
         let now = claimed.time.now(&mut *tx, clock).await?;
-        tell(&mut tx, &payment, event, None, now).await?;
+        append_event(&mut tx, &payment, event, None, now).await?;
     }
     tx.commit().await?;
     Ok(())
 }
 
-/// What the answer makes of the payment.
-pub(super) fn conclude(payment: &mut Payment, claimed: &Claimed, answer: &Answer, now: Timestamp) -> Result<()> {
-    match answer {
-        Answer::Charged { provider_ref, amount, card } => {
+/// Applies a provider's response to the payment.
+pub(super) fn apply_response(
+    payment: &mut Payment,
+    claimed: &Claimed,
+    response: &ProviderResponse,
+    now: Timestamp,
+) -> Result<()> {
+    match response {
+        ProviderResponse::Charged { provider_ref, amount, card } => {
             if !(1..=payment.amount_requested).contains(amount) {
-                return Err(misfit(claimed, &format!("an approval of {amount} for {}", payment.amount_requested)));
+                return Err(unexpected_response(
+                    claimed,
+                    &format!("approved {amount} of {} requested", payment.amount_requested),
+                ));
             }
             payment.approve(provider_ref, *amount, card.as_ref(), claimed.provider, now)
         }
-        Answer::Declined { decline, card } => payment.decline(decline, card.as_ref()),
-        Answer::Mismatched { .. } => payment.fail(FailureCode::AmountMismatch),
-        Answer::Refused { code, .. } => payment.fail(*code),
-        Answer::Challenged { .. } | Answer::Done { .. } | Answer::Stored { .. } => Err(misfit(claimed, "that answer")),
+        ProviderResponse::Declined { decline, card } => payment.decline(decline, card.as_ref()),
+        ProviderResponse::Mismatched { .. } => payment.fail(FailureCode::AmountMismatch),
+        ProviderResponse::Refused { code, .. } => payment.fail(*code),
+        ProviderResponse::Challenged { .. } | ProviderResponse::Done { .. } | ProviderResponse::Stored { .. } => {
+            Err(unexpected_response(claimed, "wrong kind of response"))
+        }
     }
 }
 
-/// The cardholder is asked. Nothing has come to its end: the payment says where to go, and what comes of it is looked up, whether
-/// anybody comes back or not.
-async fn challenge(db: &Db, claimed: &Claimed, id: PaymentId, url: &str, clock: &Clock) -> Result<()> {
-    let token = claimed.action_token.as_deref().ok_or_else(|| misfit(claimed, "a challenge with nobody there"))?;
+/// Records that the cardholder must complete a challenge. The operation does not end: the payment shows where to send
+/// the cardholder, and the outcome is looked up at the provider whether or not the cardholder returns.
+async fn record_challenge(db: &Db, claimed: &Claimed, id: PaymentId, url: &str, clock: &Clock) -> Result<()> {
+    let token =
+        claimed.action_token.as_deref().ok_or_else(|| unexpected_response(claimed, "challenge although no cardholder is present"))?;
     let mut tx = db.begin().await?;
     let mut payment = payments::lock(&mut tx, claimed.account_id, id).await?;
     if payment.status == Status::Processing {
         let now = claimed.time.now(&mut *tx, clock).await?;
         payment.challenge(token, url)?;
         let view = PaymentView::new(&payment, &[]);
-        let kept = serde_json::to_string(&view).map_err(|e| Error::internal(format!("{id}: {e}")))?;
-        payments::save_challenge(&mut tx, &payment, &kept).await?;
+        let body = serde_json::to_string(&view).map_err(|e| Error::internal(format!("{id}: {e}")))?;
+        payments::save_challenge(&mut tx, &payment, &body).await?;
         let livemode = payment.mode == Mode::Live;
         events::append(&mut tx, payment.account_id, livemode, EventType::PaymentRequiresAction, &view, now).await?;
     }
-    operations::leave_unknown(&mut tx, claimed, Retry::After(LOOK_AT_CHALLENGE), false).await?;
+    operations::leave_unknown(&mut tx, claimed, Retry::After(CHALLENGE_POLL_INTERVAL), false).await?;
     failpoint("outcome.challenged").await?;
     tx.commit().await?;
     Ok(())
 }
 
-/// The event of a payment whose charge has just come to an end.
-fn event_of(payment: &Payment) -> Option<EventType> {
+/// Returns the event for a payment whose charge has just ended.
+fn event_for(payment: &Payment) -> Option<EventType> {
     match payment.status {
         Status::Declined => Some(EventType::PaymentDeclined),
         Status::Failed => Some(EventType::PaymentFailed),
@@ -244,31 +275,37 @@ fn event_of(payment: &Payment) -> Option<EventType> {
     }
 }
 
-/// A capture or a void. If the provider would not, the payment is as it was.
-async fn change(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, clock: &Clock) -> Result<Recorded> {
+/// Records a capture or a void. If the provider refused, the payment keeps its status.
+async fn record_capture_or_void(
+    tx: &mut Tx,
+    claimed: &Claimed,
+    id: PaymentId,
+    response: &ProviderResponse,
+    clock: &Clock,
+) -> Result<Recorded> {
     let mut payment = payments::lock(tx, claimed.account_id, id).await?;
     let operation = operations::lock(tx, claimed.id).await?;
-    if let Some(recorded) = change_too_late(claimed, &operation, answer) {
+    if let Some(recorded) = stale_change(claimed, &operation, response) {
         return Ok(recorded);
     }
-    // After the lock: whoever waited for it comes later, and so does the event.
+    // Read after the lock, so that the events of concurrent changes are in the order of their locks.
     let now = claimed.time.now(&mut **tx, clock).await?;
-    operations::finish(tx, claimed.id, &ended(answer)).await?;
-    let event = match (answer, &claimed.request.action) {
-        (Answer::Done { .. }, Action::Capture { money, .. }) => {
+    operations::finish(tx, claimed.id, &operation_outcome(response)).await?;
+    let event = match (response, &claimed.request.action) {
+        (ProviderResponse::Done { .. }, Action::Capture { money, .. }) => {
             payment.captured(money.minor, claimed.provider, now)?;
             EventType::PaymentCaptured
         }
-        (Answer::Done { .. }, Action::Void { .. }) => {
+        (ProviderResponse::Done { .. }, Action::Void { .. }) => {
             payment.voided()?;
             EventType::PaymentCancelled
         }
-        (Answer::Declined { .. } | Answer::Refused { .. }, action) => {
+        (ProviderResponse::Declined { .. } | ProviderResponse::Refused { .. }, action) => {
             payment.pending_operation = None;
-            payment.failure_code = ended(answer).failure_code;
-            // The provider knows better than we how the charge stands, so it is asked now.
+            payment.failure_code = operation_outcome(response).failure_code;
+            // Our view of the charge may be outdated, so the provider is asked for its status now.
             payment.inquiry_at = payment.inquiry_at.map(|_| now);
-            was_refused(&mut payment, now);
+            schedule_inquiry_after_refusal(&mut payment, now);
             match action {
                 Action::Capture { .. } => EventType::PaymentCaptureFailed,
                 Action::Void { .. } | Action::Charge { .. } | Action::Refund { .. } | Action::StoreCard { .. } => {
@@ -277,138 +314,162 @@ async fn change(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, 
             }
         }
         (
-            Answer::Charged { .. }
-            | Answer::Challenged { .. }
-            | Answer::Done { .. }
-            | Answer::Stored { .. }
-            | Answer::Mismatched { .. },
+            ProviderResponse::Charged { .. }
+            | ProviderResponse::Challenged { .. }
+            | ProviderResponse::Done { .. }
+            | ProviderResponse::Stored { .. }
+            | ProviderResponse::Mismatched { .. },
             _,
         ) => {
-            return Err(misfit(claimed, "that answer"));
+            return Err(unexpected_response(claimed, "wrong kind of response"));
         }
     };
     payments::save(tx, &payment).await?;
-    tell(tx, &payment, event, None, now).await?;
-    Ok(Recorded::end_of(&operation))
+    append_event(tx, &payment, event, None, now).await?;
+    Ok(Recorded::written(&operation))
 }
 
-/// A refund. What was reserved has gone back, or is free again.
-async fn refund(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, clock: &Clock) -> Result<Recorded> {
-    let refund = claimed.refund_id.ok_or_else(|| misfit(claimed, "a refund of nothing"))?;
+/// Records a refund. The reserved amount becomes refunded, or is released.
+async fn record_refund(
+    tx: &mut Tx,
+    claimed: &Claimed,
+    id: PaymentId,
+    response: &ProviderResponse,
+    clock: &Clock,
+) -> Result<Recorded> {
+    let refund = claimed.refund_id.ok_or_else(|| unexpected_response(claimed, "refund operation without a refund"))?;
     let mut payment = payments::lock(tx, claimed.account_id, id).await?;
     let operation = operations::lock(tx, claimed.id).await?;
-    if let Some(recorded) = change_too_late(claimed, &operation, answer) {
+    if let Some(recorded) = stale_change(claimed, &operation, response) {
         return Ok(recorded);
     }
     let now = claimed.time.now(&mut **tx, clock).await?;
-    operations::finish(tx, claimed.id, &ended(answer)).await?;
-    let event = match answer {
-        Answer::Done { .. } => {
+    operations::finish(tx, claimed.id, &operation_outcome(response)).await?;
+    let event = match response {
+        ProviderResponse::Done { .. } => {
             let amount = refunds::finish(tx, claimed.account_id, refund, RefundStatus::Succeeded, None, now).await?;
             payment.refunded(amount)?;
             EventType::PaymentRefunded
         }
-        Answer::Declined { .. } | Answer::Refused { .. } => {
-            let code = ended(answer).failure_code;
+        ProviderResponse::Declined { .. } | ProviderResponse::Refused { .. } => {
+            let code = operation_outcome(response).failure_code;
             let amount = refunds::finish(tx, claimed.account_id, refund, RefundStatus::Failed, code, now).await?;
             payment.release(amount)?;
-            was_refused(&mut payment, now);
+            schedule_inquiry_after_refusal(&mut payment, now);
             EventType::PaymentRefundFailed
         }
-        Answer::Charged { .. } | Answer::Challenged { .. } | Answer::Stored { .. } | Answer::Mismatched { .. } => {
-            return Err(misfit(claimed, "that answer"));
+        ProviderResponse::Charged { .. }
+        | ProviderResponse::Challenged { .. }
+        | ProviderResponse::Stored { .. }
+        | ProviderResponse::Mismatched { .. } => {
+            return Err(unexpected_response(claimed, "wrong kind of response"));
         }
     };
-    if payment.pending_operation == Some(Kind::Refund)
+    if payment.pending_operation == Some(OperationKind::Refund)
         && !operations::another_refund_is_unknown(tx, claimed, id).await?
     {
         payment.pending_operation = None;
     }
     payments::save(tx, &payment).await?;
-    // One follows the other, so the next one need not wait for the sweep.
+    // Refunds of a payment run one at a time: wake the next instead of leaving it to the sweep.
     if let Some(next) = operations::next_refund(tx, claimed.account_id, id).await? {
         tx.wake(queues::MONEY, next.uuid());
     }
-    tell(tx, &payment, event, Some(refund), now).await?;
-    Ok(Recorded::end_of(&operation))
+    append_event(tx, &payment, event, Some(refund), now).await?;
+    Ok(Recorded::written(&operation))
 }
 
-/// Writes an event about a payment with its refunds, and about one of these if it says which.
-async fn tell(
+/// Appends an event about a payment with its refunds, and about one refund if given.
+async fn append_event(
     tx: &mut Tx,
     payment: &Payment,
     event: EventType,
     refund: Option<RefundId>,
     now: Timestamp,
 ) -> Result<()> {
-    let refunds = refunds::of_locked(tx, payment).await?;
+    let refunds = refunds::of_payment(tx, payment).await?;
     let view = PaymentView::new(payment, &refunds);
     let livemode = payment.mode == Mode::Live;
-    events::append_about(tx, payment.account_id, livemode, event, &view, refund, now).await?;
+    events::append_for_refund(tx, payment.account_id, livemode, event, &view, refund, now).await?;
     Ok(())
 }
 
-fn ended(answer: &Answer) -> Outcome<'_> {
+fn operation_outcome(response: &ProviderResponse) -> Outcome<'_> {
     let outcome = |state| Outcome { state, provider_ref: None, failure: None, failure_code: None };
-    match answer {
-        Answer::Charged { provider_ref, .. } | Answer::Done { provider_ref } | Answer::Stored { provider_ref, .. } => {
+    match response {
+        ProviderResponse::Charged { provider_ref, .. }
+        | ProviderResponse::Done { provider_ref }
+        | ProviderResponse::Stored { provider_ref, .. } => {
             Outcome { provider_ref: Some(provider_ref), ..outcome(State::Succeeded) }
         }
-        Answer::Declined { decline, .. } => Outcome {
+        ProviderResponse::Declined { decline, .. } => Outcome {
             failure: Some(&decline.code),
             failure_code: Some(FailureCode::ProviderRefused),
             ..outcome(State::Declined)
         },
-        Answer::Refused { code, reason } => {
+        ProviderResponse::Refused { code, reason } => {
             Outcome { failure: Some(reason), failure_code: Some(*code), ..outcome(State::Failed) }
         }
-        // What was charged is the anomaly's, and its reversal's.
-        Answer::Mismatched { .. } => Outcome {
-            failure: Some("the provider took another amount than was asked"),
+        // The charge belongs to the anomaly and its reversal, so the operation gets no provider_ref.
+        ProviderResponse::Mismatched { .. } => Outcome {
+            failure: Some("the provider charged a different amount than requested"),
             failure_code: Some(FailureCode::AmountMismatch),
             ..outcome(State::Failed)
         },
-        Answer::Challenged { .. } => outcome(State::Unknown),
+        ProviderResponse::Challenged { .. } => outcome(State::Unknown),
     }
 }
 
-/// A reversal. One that the provider entered and never processed has used its reference up, so another one follows it.
-async fn reversal(tx: &mut Tx, claimed: &Claimed, id: PaymentId, answer: &Answer, clock: &Clock) -> Result<Recorded> {
+/// Records a reversal. If the provider registered it but never processed it, its reference is used up, and a new
+/// reversal replaces it.
+async fn record_reversal(
+    tx: &mut Tx,
+    claimed: &Claimed,
+    id: PaymentId,
+    response: &ProviderResponse,
+    clock: &Clock,
+) -> Result<Recorded> {
     let payment = payments::lock(tx, claimed.account_id, id).await?;
     let operation = operations::lock(tx, claimed.id).await?;
-    if let Some(recorded) = no_outcome(claimed, &operation, answer) {
+    if let Some(recorded) = no_outcome(claimed, &operation, response) {
         return Ok(recorded);
     }
-    operations::finish(tx, claimed.id, &ended(answer)).await?;
-    match answer {
-        Answer::Refused { code: FailureCode::ProviderUnavailable, .. } => {
+    operations::finish(tx, claimed.id, &operation_outcome(response)).await?;
+    match response {
+        ProviderResponse::Refused { code: FailureCode::ProviderUnavailable, .. } => {
             let now = claimed.time.now(&mut **tx, clock).await?;
-            reverse_again(tx, claimed, &payment, now).await?;
+            retry_reversal(tx, claimed, &payment, now).await?;
         }
-        Answer::Refused { reason, .. } => tracing::error!(
+        ProviderResponse::Refused { reason, .. } => tracing::error!(
             operation = %claimed.id, payment = %id, reason,
-            "the provider would not reverse a charge that no payment wants: the cardholder has paid too much until a person refunds it"
+            "the provider refused to reverse a charge that belongs to no payment: the cardholder has paid too much until an operator refunds it"
         ),
-        Answer::Charged { .. }
-        | Answer::Mismatched { .. }
-        | Answer::Challenged { .. }
-        | Answer::Done { .. }
-        | Answer::Stored { .. }
-        | Answer::Declined { .. } => {}
+        ProviderResponse::Charged { .. }
+        | ProviderResponse::Mismatched { .. }
+        | ProviderResponse::Challenged { .. }
+        | ProviderResponse::Done { .. }
+        | ProviderResponse::Stored { .. }
+        | ProviderResponse::Declined { .. } => {}
     }
-    Ok(Recorded::end_of(&operation))
+    Ok(Recorded::written(&operation))
 }
 
-async fn card(tx: &mut Tx, claimed: &Claimed, id: PaymentMethodId, answer: &Answer, clock: &Clock) -> Result<Recorded> {
+async fn record_stored_card(
+    tx: &mut Tx,
+    claimed: &Claimed,
+    id: PaymentMethodId,
+    response: &ProviderResponse,
+    clock: &Clock,
+) -> Result<Recorded> {
     let saved = payment_methods::retrieve(tx, claimed.account_id, id).await?;
     let customer = customers::lock(tx, claimed.account_id, saved.customer_id).await?;
     let operation = operations::lock(tx, claimed.id).await?;
-    if let Some(recorded) = no_outcome(claimed, &operation, answer) {
+    if let Some(recorded) = no_outcome(claimed, &operation, response) {
         return Ok(recorded);
     }
-    let written = Recorded::end_of(&operation);
-    operations::finish(tx, claimed.id, &ended(answer)).await?;
-    let Answer::Stored { provider_ref, card } = answer else {
+    let written = Recorded::written(&operation);
+    operations::finish(tx, claimed.id, &operation_outcome(response)).await?;
+    let ProviderResponse::Stored { provider_ref, card } = response else {
         payment_methods::finish_saving(tx, id, None).await?;
         idempotency::finish_saving(tx, claimed.account_id, id, None::<&PaymentMethodView<'_>>).await?;
         return Ok(written);

@@ -1,4 +1,5 @@
-//! Payment pages: what a stranger who has the address of an invoice or a link may see of it, and how it is paid there.
+//! Payment pages: what an unauthenticated visitor who has the URL of an invoice or link may see of it, and how it is
+//! paid.
 
 use std::time::Duration;
 
@@ -6,79 +7,70 @@ use sqlx::{PgConnection, PgPool};
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::doubt::Doubt;
-use super::straight;
+use super::ambiguous_commit::AmbiguousCommit;
+use super::fast_path;
 use crate::accounts::{self, Payee};
-use crate::capabilities::Operation;
-use crate::checkout::{self, Spent};
+use crate::capabilities::Permission;
+use crate::checkout::{self, SpentToken};
 use crate::crypto::KeyRing;
 use crate::customers;
 use crate::db;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, CustomerId, OperationId, PaymentId};
 use crate::invoices::{self, Invoice};
-use crate::modifiers::{Modifiers, Occasion, Parts, TooMuch};
+use crate::modifiers::{Modifiers, AppliedModifiers, Parts, TotalTooLarge};
 use crate::money::Money;
-use crate::operations::{Kind, NewOperation, Origin, Subject};
+use crate::operations::{NewOperation, OperationKind, Origin, Subject};
 use crate::payment_links::{self, PaymentLink};
 use crate::payments::{self, NewPayment, Payment, Status};
 use crate::proof::failpoint;
 use crate::time::Timestamp;
 
-/// How long whoever finds an invoice or link locked waits before looking again, and how often at most.
+/// Delay before an invoice or link found locked is tried again, and the maximum number of such waits.
 const WAIT: Duration = Duration::from_millis(50);
-const MOST_WAITS: u32 = 100;
-/// Cards that may be tried in vain within an hour on one page: a payer has few, and who has many is looking for good ones.
-const MOST_TRIED: i64 = 10;
+const MAX_WAITS: u32 = 100;
+/// Unsuccessful card attempts allowed on one page within an hour: a payer needs few, and many indicate card testing.
+const MAX_UNSUCCESSFUL_ATTEMPTS: i64 = 10;
 
-/// What a page is about.
+/// What a page is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageKind {
-    /// An invoice.
     Invoice,
-    /// A payment link.
     Link,
 }
 
-/// Where a page is: whoever knows it may pay.
+/// The address of a page. Anyone who knows it may pay.
 #[derive(Clone, Copy, Debug)]
 pub struct PageAddress<'a> {
-    /// What it is about.
     pub kind: PageKind,
-    /// What the address ends with.
+    /// The token at the end of its URL.
     pub token: &'a str,
 }
 
-/// What is paid on a page.
 #[derive(Clone, Debug)]
 pub enum Payable {
-    /// An invoice that was issued.
+    /// An issued invoice.
     Invoice(Box<Invoice>),
-    /// A payment link.
     Link(Box<PaymentLink>),
 }
 
-/// Where a page stands.
+/// State of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageState {
-    /// It may be paid.
+    /// Can be paid.
     Open,
-    /// A payment is under way, or a part that was authorized is being given back: nobody else may pay meanwhile.
+    /// A payment is in progress, or a partial charge is being returned: no other payment may begin.
     UnderWay,
-    /// So many cards were declined within the hour that none is taken for now.
+    /// Too many cards were declined within the hour, so none is accepted for now.
     TooManyDeclined,
-    /// It was paid.
     Paid,
-    /// The invoice was voided.
     Voided,
-    /// The link was cancelled.
     Cancelled,
-    /// The link's time was up.
+    /// The link has expired.
     Expired,
 }
 
 impl Payable {
-    /// Whose it is.
     pub fn account_id(&self) -> AccountId {
         match self {
             Self::Invoice(invoice) => invoice.account_id,
@@ -86,7 +78,7 @@ impl Payable {
         }
     }
 
-    /// What is owed, without what is added here.
+    /// The amount due, without the amounts added on the page.
     pub fn money(&self) -> Money {
         match self {
             Self::Invoice(invoice) => Money { minor: invoice.amount, currency: invoice.currency },
@@ -94,7 +86,7 @@ impl Payable {
         }
     }
 
-    /// Whether it says itself what of it is tax, none being a saying too.
+    /// Whether it states its tax amount itself; zero counts as stated.
     fn is_taxed(&self) -> bool {
         match self {
             Self::Invoice(invoice) => invoice.amount_tax.is_some(),
@@ -123,7 +115,7 @@ impl Payable {
         }
     }
 
-    /// Where it stands, if this is where its live payment does.
+    /// Its state, given the status of its live payment.
     fn state(&self, live: Option<Status>) -> PageState {
         let state = match self {
             Self::Invoice(invoice) => match invoice.status {
@@ -142,35 +134,32 @@ impl Payable {
     }
 }
 
-/// A page as it stands.
+/// The current content of a page.
 #[derive(Debug)]
 pub struct PayPage {
-    /// Who is paid.
     pub payee: Payee,
-    /// What for.
     pub payable: Payable,
-    /// Where it stands.
     pub state: PageState,
-    /// The payment that was asked about, if it is one for this.
+    /// The requested payment, if it is one for this page.
     pub payment: Option<Payment>,
-    /// The name of the customer who is billed, on an invoice.
+    /// The name of the invoice's customer.
     pub billed_to: Option<String>,
-    /// What the account adds to an amount.
+    /// The amounts that the account adds: surcharge, tax, tip.
     modifiers: Modifiers,
-    /// When it was read, by the account's clock.
+    /// The account's time when it was read.
     now: Timestamp,
 }
 
 impl PayPage {
-    /// What is charged for it here, with a tip or without.
+    /// Returns the amounts to charge, with or without a tip.
     ///
     /// # Errors
-    /// [`TooMuch`] if it cannot be charged at all.
-    pub fn parts(&self, tips: bool) -> Result<Parts, TooMuch> {
-        self.modifiers.apply(self.payable.money().minor, Occasion { taxed: self.payable.is_taxed(), tips })
+    /// [`TotalTooLarge`] if the total exceeds the largest amount.
+    pub fn parts(&self, tips: bool) -> Result<Parts, TotalTooLarge> {
+        self.modifiers.apply(self.payable.money().minor, AppliedModifiers { taxed: self.payable.is_taxed(), tips })
     }
 
-    /// Whether it is still owed after the day on which it was due.
+    /// Whether it is unpaid after its due date.
     pub fn is_overdue(&self) -> bool {
         let Payable::Invoice(invoice) = &self.payable else { return false };
         let day = |at| self.payee.timezone.date_at(at);
@@ -179,10 +168,10 @@ impl PayPage {
     }
 }
 
-/// Reads a page as it stands at one moment, with a payment that its reader may have made. `at` is everyone's time.
+/// Reads a page in one snapshot, with a payment that its visitor may have made. `at` is system time.
 ///
 /// # Errors
-/// [`Error::NotFound`] for an address that is none.
+/// [`Error::NotFound`] for an unknown address.
 pub async fn open_page(
     db: &PgPool,
     address: PageAddress<'_>,
@@ -212,19 +201,19 @@ pub async fn open_page(
 
 async fn find(db: &mut PgConnection, address: PageAddress<'_>, at: Timestamp) -> Result<Payable> {
     Ok(match address.kind {
-        PageKind::Invoice => Payable::Invoice(Box::new(invoices::of_page(db, address.token).await?)),
-        PageKind::Link => Payable::Link(Box::new(payment_links::of_page(db, address.token, at).await?)),
+        PageKind::Invoice => Payable::Invoice(Box::new(invoices::retrieve_by_page_token(db, address.token).await?)),
+        PageKind::Link => Payable::Link(Box::new(payment_links::retrieve_by_page_token(db, address.token, at).await?)),
     })
 }
 
-/// Where it stands at this moment. To begin a payment it is locked before.
+/// Returns the current state. Before a payment begins, the caller must hold the lock.
 async fn state(db: &mut PgConnection, payable: &Payable, now: Timestamp) -> Result<PageState> {
     let state = payable.state(live(db, payable).await?);
     if state != PageState::Open {
         return Ok(state);
     }
-    let tried = payments::tried_on_page(db, payable.account_id(), payable.uuid(), now, MOST_TRIED).await?;
-    Ok(if tried < MOST_TRIED { PageState::Open } else { PageState::TooManyDeclined })
+    let unsuccessful = payments::unsuccessful_attempts_on_page(db, payable.account_id(), payable.uuid(), now, MAX_UNSUCCESSFUL_ATTEMPTS).await?;
+    Ok(if unsuccessful < MAX_UNSUCCESSFUL_ATTEMPTS { PageState::Open } else { PageState::TooManyDeclined })
 }
 
 async fn live(db: &mut PgConnection, payable: &Payable) -> Result<Option<Status>> {
@@ -234,142 +223,142 @@ async fn live(db: &mut PgConnection, payable: &Payable) -> Result<Option<Status>
     }
 }
 
-/// What a payer has sent.
+/// What a payer submits.
 #[derive(Clone, Copy, Debug)]
-pub struct Offer<'a> {
-    /// What pays.
+pub struct PaySubmission<'a> {
+    /// The card token.
     pub token: &'a str,
-    /// Whether the payer gives the tip that the account suggests.
+    /// Whether the payer accepts the suggested tip.
     pub tips: bool,
-    /// What the payer was shown as the sum, if that was said: nothing else is charged.
+    /// The total displayed to the payer, if sent: no other amount is charged.
     pub total: Option<i64>,
 }
 
-/// What became of whoever wanted to pay.
+/// The result of a submission.
 #[derive(Debug)]
-pub enum Paying {
-    /// The payment is on its way: push the operation.
+pub enum PayOutcome {
+    /// The payment has begun. Its operation must be pushed.
     Begun(Box<Payment>, OperationId),
-    /// It cannot be paid, or not now.
+    /// It cannot be paid in this state.
     Refused(PageState),
-    /// The sum is not the one that the payer was shown.
-    OtherTotal,
-    /// What the account adds makes it more than the largest amount.
-    TooMuch,
+    /// The total differs from the one displayed to the payer.
+    TotalChanged,
+    /// The added amounts make the total exceed the largest amount.
+    TotalTooLarge,
 }
 
-/// Writes the intent of a payment on a page: the payment, the operation that charges it, the token spent, and on a link that it
-/// is being paid. What the account adds to an amount is charged with it. Of any number who want to at once, one does. `at` is
-/// everyone's time.
+/// Writes the intent of a payment on a page: the payment, the operation that charges it, the spent token, and on a link
+/// that it is being paid. The amounts that the account adds are charged too. Of concurrent calls only one begins a
+/// payment. `at` is system time.
 ///
 /// # Errors
-/// [`Error::NotFound`] for an address that is none; [`Error::NotSupported`] for an account whose provider takes no payments;
-/// 422 for a token that is unknown or expired; [`Error::Conflict`] for a spent one. None of them spends a token.
+/// [`Error::NotFound`] for an unknown address; [`Error::NotSupported`] if the account's provider takes no payments; 422
+/// for an unknown or expired token; [`Error::Conflict`] for a spent one. None of these errors spends a token.
 pub async fn pay_page(
     db: &PgPool,
     address: PageAddress<'_>,
-    offer: Offer<'_>,
+    submission: PaySubmission<'_>,
     origin: &Origin,
     encryption: &KeyRing,
     at: Timestamp,
-) -> Result<Paying> {
+) -> Result<PayOutcome> {
     let mut page = open_page(db, address, None, at).await?;
     let account = page.payable.account_id();
     let ids = (PaymentId::new(page.now), OperationId::new(page.now));
-    let (mut doubt, mut waits) = (Doubt::default(), 0);
+    let (mut commit, mut waits) = (AmbiguousCommit::default(), 0);
     loop {
-        let written = write(db, &page, offer, origin, ids, encryption, &mut doubt).await;
-        if let Ok(Some(begun @ Paying::Begun(..))) = written {
+        let written = write(db, &page, submission, origin, ids, encryption, &mut commit).await;
+        if let Ok(Some(begun @ PayOutcome::Begun(..))) = written {
             return Ok(begun);
         }
-        // What stands in the way may be the doing of an earlier try of ours.
-        match (doubt.found(payments::retrieve(db, account, ids.0)).await, written) {
-            (Ok(Some(found)), _) => return Ok(Paying::Begun(Box::new(found), ids.1)),
-            (Ok(None), Ok(Some(paying))) => return Ok(paying),
-            (Ok(None), Ok(None)) if waits == MOST_WAITS => return Ok(Paying::Refused(PageState::UnderWay)),
+        // A refusal may be caused by an earlier attempt of this call.
+        match (commit.find_written(payments::retrieve(db, account, ids.0)).await, written) {
+            (Ok(Some(found)), _) => return Ok(PayOutcome::Begun(Box::new(found), ids.1)),
+            (Ok(None), Ok(Some(outcome))) => return Ok(outcome),
+            (Ok(None), Ok(None)) if waits == MAX_WAITS => return Ok(PayOutcome::Refused(PageState::UnderWay)),
             (Ok(None), Ok(None)) => waits += 1,
-            (Ok(None), Err(error)) => doubt.again(error).await?,
-            (Err(unread), _) => doubt.again_unread(unread).await?,
+            (Ok(None), Err(error)) => commit.retry_or_fail(error).await?,
+            (Err(error), _) => commit.retry_unverified(error).await?,
         }
         sleep(WAIT).await;
         match open_page(db, address, None, at).await {
             Ok(read) => page = read,
-            Err(error) => doubt.again(error).await?,
+            Err(error) => commit.retry_or_fail(error).await?,
         }
     }
 }
 
-/// `None`: somebody else is at it at this moment. A page is open to strangers, however many, so nobody holds a connection to
-/// wait for a lock.
+/// Makes one attempt. `None` if another transaction holds the lock: a page is open to any number of visitors, so none
+/// may hold a connection while waiting for a lock.
 ///
-/// Locks: the invoice or link, the token.
+/// Lock order: the invoice or link, the token.
 async fn write(
     db: &PgPool,
     page: &PayPage,
-    offer: Offer<'_>,
+    submission: PaySubmission<'_>,
     origin: &Origin,
     ids: (PaymentId, OperationId),
     encryption: &KeyRing,
-    doubt: &mut Doubt,
-) -> Result<Option<Paying>> {
+    commit: &mut AmbiguousCommit,
+) -> Result<Option<PayOutcome>> {
     let PayPage { payee, now, .. } = page;
     if page.state != PageState::Open {
-        return Ok(Some(Paying::Refused(page.state)));
+        return Ok(Some(PayOutcome::Refused(page.state)));
     }
-    if !payee.takes_payments {
-        return Err(Error::NotSupported(Operation::PaymentsCreate.name()));
+    if !payee.accepts_payments {
+        return Err(Error::NotSupported(Permission::PaymentsCreate.name()));
     }
-    let Ok(parts) = page.parts(offer.tips) else { return Ok(Some(Paying::TooMuch)) };
-    if offer.total.is_some_and(|total| total != parts.total) {
-        return Ok(Some(Paying::OtherTotal));
+    let Ok(parts) = page.parts(submission.tips) else { return Ok(Some(PayOutcome::TotalTooLarge)) };
+    if submission.total.is_some_and(|total| total != parts.total) {
+        return Ok(Some(PayOutcome::TotalChanged));
     }
     let mut tx = db::begin(db).await?;
     let Some(mut payable) = try_lock(&mut tx, &page.payable, *now).await? else { return Ok(None) };
     let state = state(&mut tx, &payable, *now).await?;
     if state != PageState::Open {
-        return Ok(Some(Paying::Refused(state)));
+        return Ok(Some(PayOutcome::Refused(state)));
     }
-    let spent = checkout::spend(&mut tx, payee, offer.token, encryption).await?;
+    let spent = checkout::spend(&mut tx, payee, submission.token, encryption).await?;
     let settlement = accounts::settlement(&mut *tx, spent.provider_account_id).await?;
     settlement.require(payable.money().currency)?;
     let action_token = settlement.provider.may_challenge().then(checkout::action_token);
-    let (payment, order) = intent(&payable, parts, &spent, action_token.as_deref(), origin, ids);
-    match straight::insert_intent(&mut tx, &payment, &order, *now).await {
-        Err(Error::Database(error)) if is_taken(&error) => return Ok(Some(Paying::Refused(PageState::UnderWay))),
+    let (payment, operation) = intent(&payable, parts, &spent, action_token.as_deref(), origin, ids);
+    match fast_path::insert_intent(&mut tx, &payment, &operation, *now).await {
+        Err(Error::Database(error)) if is_taken(&error) => return Ok(Some(PayOutcome::Refused(PageState::UnderWay))),
         inserted => inserted?,
     }
     if let Payable::Link(link) = &mut payable {
-        payment_links::payment_begins(&mut tx, link).await?;
+        payment_links::begin_payment(&mut tx, link).await?;
     }
     failpoint("pay_page.written").await?;
-    doubt.send(tx.commit()).await?;
+    commit.send(tx.commit()).await?;
     failpoint("pay_page.committed").await?;
-    Ok(Some(Paying::Begun(Box::new(Payment::processing(&payment, payee.mode, *now)), ids.1)))
+    Ok(Some(PayOutcome::Begun(Box::new(Payment::processing(&payment, payee.mode, *now)), ids.1)))
 }
 
 async fn try_lock(tx: &mut PgConnection, payable: &Payable, now: Timestamp) -> Result<Option<Payable>> {
     Ok(match payable {
-        Payable::Invoice(seen) => {
-            let locked = invoices::try_lock(tx, seen.account_id, seen.id).await?;
+        Payable::Invoice(invoice) => {
+            let locked = invoices::try_lock(tx, invoice.account_id, invoice.id).await?;
             locked.map(|invoice| Payable::Invoice(Box::new(invoice)))
         }
-        Payable::Link(seen) => {
-            let locked = payment_links::try_lock(tx, seen.account_id, seen.id, now).await?;
+        Payable::Link(link) => {
+            let locked = payment_links::try_lock(tx, link.account_id, link.id, now).await?;
             locked.map(|link| Payable::Link(Box::new(link)))
         }
     })
 }
 
-/// The last line of defence: another payment for the same is live.
+/// Whether a constraint reports another live payment for the same invoice or link.
 fn is_taken(error: &sqlx::Error) -> bool {
-    matches!(db::violated(error), Some("payments_one_live_per_invoice" | "payments_one_live_per_link"))
+    matches!(db::violated_constraint(error), Some("payments_one_live_per_invoice" | "payments_one_live_per_link"))
 }
 
-/// The payment and the operation that charges it.
+/// Builds the payment and the operation that charges it.
 fn intent<'a>(
     payable: &Payable,
     parts: Parts,
-    spent: &'a Spent,
+    spent: &'a SpentToken,
     action_token: Option<&'a str>,
     origin: &'a Origin,
     (payment, operation): (PaymentId, OperationId),
@@ -379,7 +368,7 @@ fn intent<'a>(
         Payable::Link(link) => (None, Some(link.id)),
     };
     let money = Money { minor: parts.total, currency: payable.money().currency };
-    let new = NewPayment {
+    let new_payment = NewPayment {
         id: payment,
         account_id: payable.account_id(),
         provider_account_id: spent.provider_account_id,
@@ -390,15 +379,15 @@ fn intent<'a>(
         invoice_id,
         payment_link_id,
         return_url: None,
-        parts: Some(parts).filter(Parts::is_composed),
+        parts: Some(parts).filter(Parts::has_additions),
     };
-    let order = NewOperation {
+    let new_operation = NewOperation {
         id: operation,
         account_id: payable.account_id(),
         provider_account_id: spent.provider_account_id,
         subject: Subject::Payment(payment),
         refund_id: None,
-        kind: Kind::Sale,
+        kind: OperationKind::Sale,
         money: Some(money),
         source: Some(&spent.source),
         target_ref: None,
@@ -406,5 +395,5 @@ fn intent<'a>(
         by_system: false,
         origin,
     };
-    (new, order)
+    (new_payment, new_operation)
 }

@@ -1,5 +1,5 @@
-//! Giving a partial authorization back: it never pays an invoice or a link in full. It is voided, or refunded if it has settled
-//! before that.
+//! Returns partial approvals of invoice and link payments: a partial amount never pays an invoice or a link. It is
+//! voided, or refunded if it has already settled.
 
 use std::time::Duration;
 
@@ -7,45 +7,45 @@ use crate::db::Tx;
 use crate::error::Result;
 use crate::id::{OperationId, RefundId};
 use crate::money::Money;
-use crate::operations::{self, Kind, NewOperation, Origin, Subject};
+use crate::operations::{self, NewOperation, OperationKind, Origin, Subject};
 use crate::payments::{self, Payment, Refund, RefundStatus, Status, refunds};
 use crate::proof::failpoint;
 use crate::queues;
 use crate::time::Timestamp;
 
-/// How long after a refusal the provider is asked how the charge stands.
-const TRY_AGAIN_AFTER: Duration = Duration::from_secs(10);
+/// Delay after a refusal before the provider is asked for the charge's status.
+const INQUIRY_DELAY: Duration = Duration::from_secs(10);
 
-/// Begins to void a partial charge, in the transaction that has written it. The payment is locked.
+/// Begins to void a partial charge, in the transaction that recorded it. The payment is locked.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub(super) async fn reverse_partial(tx: &mut Tx, payment: &mut Payment, now: Timestamp) -> Result<()> {
-    payment.pending_operation = Some(Kind::Void);
+    payment.pending_operation = Some(OperationKind::Void);
     payments::save(tx, payment).await?;
-    give_back(tx, payment, Kind::Void, None, now).await
+    begin_operation(tx, payment, OperationKind::Void, None, now).await
 }
 
-/// Whether a charge is a part that is to go back, and has not gone yet.
-pub(super) fn is_unwanted_part(payment: &Payment) -> bool {
+/// Whether a charge is a partial one that must be returned and has not been yet.
+pub(super) fn is_unwanted_partial(payment: &Payment) -> bool {
     let has_parent = payment.invoice_id.is_some() || payment.payment_link_id.is_some();
     let is_part = payment.amount < payment.amount_requested;
     has_parent && is_part && payment.amount_captured > payment.amount_refunded && payment.status != Status::Cancelled
 }
 
-/// The provider would not void a charge, or not refund it: it may have settled, or may be away. A part that nobody wants must
-/// go back all the same, so the provider is asked how it stands, and it is tried again by that (`flows/inquire.rs`).
-pub(super) fn was_refused(payment: &mut Payment, now: Timestamp) {
-    if is_unwanted_part(payment) {
-        payment.inquiry_at = Some(now.plus(TRY_AGAIN_AFTER));
+/// Handles a refused void or refund: the charge may have settled, or the provider may be unavailable. A partial charge
+/// must be returned anyway, so an inquiry is scheduled, and its result decides how to retry (`flows/inquire.rs`).
+pub(super) fn schedule_inquiry_after_refusal(payment: &mut Payment, now: Timestamp) {
+    if is_unwanted_partial(payment) {
+        payment.inquiry_at = Some(now.plus(INQUIRY_DELAY));
     }
 }
 
-/// Begins to refund what is left of a part that has settled. It is saved by the caller.
+/// Begins to refund the rest of a settled partial charge. The caller saves the payment.
 ///
 /// # Errors
-/// Only the database's.
-pub(super) async fn refund_part(tx: &mut Tx, payment: &mut Payment, now: Timestamp) -> Result<()> {
+/// Database errors only.
+pub(super) async fn refund_partial(tx: &mut Tx, payment: &mut Payment, now: Timestamp) -> Result<()> {
     let left = payment.amount_captured - payment.amount_refunded - payment.amount_refund_pending;
     if left == 0 {
         return Ok(());
@@ -64,10 +64,16 @@ pub(super) async fn refund_part(tx: &mut Tx, payment: &mut Payment, now: Timesta
     payment.amount_refund_pending += left;
     payment.has_refunds = true;
     refunds::insert(tx, payment.account_id, &refund).await?;
-    give_back(tx, payment, Kind::Refund, Some(&refund), now).await
+    begin_operation(tx, payment, OperationKind::Refund, Some(&refund), now).await
 }
 
-async fn give_back(tx: &mut Tx, payment: &Payment, kind: Kind, refund: Option<&Refund>, now: Timestamp) -> Result<()> {
+async fn begin_operation(
+    tx: &mut Tx,
+    payment: &Payment,
+    kind: OperationKind,
+    refund: Option<&Refund>,
+    now: Timestamp,
+) -> Result<()> {
     let operation = OperationId::new(now);
     let amount = refund.map_or(payment.amount, |refund| refund.amount);
     operations::insert(

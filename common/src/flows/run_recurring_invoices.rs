@@ -1,5 +1,6 @@
-//! Producing the invoices of recurring ones: a transaction for each cycle, which moves on to the next. Of an active one every
-//! cycle is produced, in order, however late. Run twice, by many at once, or killed anywhere, a cycle has one invoice.
+//! Bills recurring invoices: one transaction per cycle, which also moves on to the next cycle. Every cycle of an active
+//! recurring invoice is billed, in order, however late. A cycle has exactly one invoice, whether it is run twice,
+//! concurrently, or killed at any point.
 
 #[cfg(test)]
 mod tests;
@@ -15,15 +16,15 @@ use crate::proof::failpoint;
 use crate::recurring_invoices::{self, IssueMode, Next, RecurringInvoice};
 use crate::time::Timestamp;
 
-/// Cycles looked for at once.
+/// Cycles per batch.
 pub const RECURRING_BATCH: i64 = 50;
 
-/// Runs cycles that are due, one of each recurring invoice, `limit` at most. Answers how many were found: if it was as many as
-/// allowed, or a cycle has been missed, there may be more.
+/// Runs due cycles, one per recurring invoice, at most `limit`. Returns how many were found: if that is `limit`, or if
+/// several cycles were missed, more may be due.
 ///
 /// # Errors
-/// Only the database's. A cycle that cannot be produced for another reason is noted, and is no error; the others are run
-/// whatever becomes of one.
+/// Database errors only. A cycle that cannot be billed for another reason is recorded as a failure, which is no error.
+/// An error of one does not stop the others.
 pub async fn run_due_recurring_invoices(db: &Db, scope: Scope, limit: i64) -> Result<usize> {
     let due = recurring_invoices::due(db, scope, limit).await?;
     let mut first_error = None;
@@ -41,47 +42,49 @@ async fn run(db: &Db, scope: Scope, id: RecurringInvoiceId) -> Result<()> {
     let mut tx = db.begin().await?;
     let Some((mut recurring, now)) = recurring_invoices::lock_due(&mut tx, id, scope).await? else { return Ok(()) };
     let due = recurring.next;
-    let Err(error) = produce(&mut tx, &mut recurring, now).await else {
+    let Err(error) = bill(&mut tx, &mut recurring, now).await else {
         failpoint("run_recurring_invoices.written").await?;
         tx.commit().await?;
         return failpoint("run_recurring_invoices.committed").await;
     };
     tx.rollback().await?;
-    if is_passing(&error) {
+    if is_transient(&error) {
         return Err(error);
     }
-    tracing::warn!(recurring_invoice = %id, %error, "an invoice could not be produced; it is tried again later, or parked");
-    note_failure(db, scope, id, due).await
+    tracing::warn!(recurring_invoice = %id, %error, "an invoice could not be created; it will be retried later, or the recurring invoice is parked");
+    record_failure(db, scope, id, due).await
 }
 
-/// Whether the database had no time or no room for it. What it refuses to keep is refused again.
-fn is_passing(error: &Error) -> bool {
+/// Whether the database rejected the statement for a reason other than its data (SQLSTATE classes 22 and 23), so that a
+/// retry may succeed.
+fn is_transient(error: &Error) -> bool {
     let Error::Database(cause) = error else { return false };
-    let refused = |code: &str| code.starts_with("22") || code.starts_with("23");
+    let is_rejected = |code: &str| code.starts_with("22") || code.starts_with("23");
     db::lost_connection(cause)
-        || cause.as_database_error().is_some_and(|said| !said.code().is_some_and(|code| refused(&code)))
+        || cause.as_database_error().is_some_and(|error| !error.code().is_some_and(|code| is_rejected(&code)))
 }
 
-/// One cycle: its invoice, and the move to the next.
-async fn produce(tx: &mut Tx, recurring: &mut RecurringInvoice, now: Timestamp) -> Result<()> {
+/// Bills one cycle and moves on to the next.
+async fn bill(tx: &mut Tx, recurring: &mut RecurringInvoice, now: Timestamp) -> Result<()> {
     let Some(Next { date, .. }) = recurring.next else {
-        return Err(Error::internal(format!("{} is due and has no date", recurring.id)));
+        return Err(Error::internal(format!("{} is due but has no date", recurring.id)));
     };
     let zone = accounts::timezone(&mut **tx, recurring.account_id).await?;
     let cycle = next_cycle(tx, recurring, date).await?;
-    // If the account has another zone by now, the day may be yet to begin there; and what was billed before is not due.
+    // If the account's time zone has changed, the day may not have begun there yet; and a date that was already billed
+    // is not due.
     let Some(cycle) = cycle.filter(|cycle| cycle.start() == date && zone.beginning_of(date) <= now) else {
-        return recurring_invoices::go_on(tx, recurring, cycle, &zone, now).await;
+        return recurring_invoices::set_next_cycle(tx, recurring, cycle, &zone, now).await;
     };
     let new = new_invoice(recurring, cycle);
     let mut invoice = invoices::draft(tx, recurring.account_id, recurring.mode, new, now).await?;
-    // It passes over the day of this invoice.
+    // `next_cycle` skips the date of the invoice just drafted.
     let following = next_cycle(tx, recurring, cycle.end()).await?;
     if recurring.issue_mode == IssueMode::AutoSend {
         invoices::issue(tx, &mut invoice, now).await?;
     }
     recurring.occurrence_count += 1;
-    recurring_invoices::go_on(tx, recurring, following, &zone, now).await
+    recurring_invoices::set_next_cycle(tx, recurring, following, &zone, now).await
 }
 
 fn new_invoice(recurring: &RecurringInvoice, cycle: Period) -> NewInvoice {
@@ -96,8 +99,8 @@ fn new_invoice(recurring: &RecurringInvoice, cycle: Period) -> NewInvoice {
     }
 }
 
-/// Notes a failure after its transaction was rolled back, unless somebody else has had the cycle since.
-async fn note_failure(db: &Db, scope: Scope, id: RecurringInvoiceId, failed: Option<Next>) -> Result<()> {
+/// Records a failure after its transaction was rolled back, unless another process has run the cycle since.
+async fn record_failure(db: &Db, scope: Scope, id: RecurringInvoiceId, failed: Option<Next>) -> Result<()> {
     let mut tx = db.begin().await?;
     let locked = recurring_invoices::lock_due(&mut tx, id, scope).await?;
     let Some((mut recurring, now)) = locked.filter(|(recurring, _)| recurring.next == failed) else { return Ok(()) };

@@ -1,5 +1,5 @@
-//! Billing what is due of subscriptions, a cycle in each transaction: whoever dies leaves whole cycles behind, and whoever
-//! comes next goes on from there. After an outage each missed cycle has its turn, the oldest first.
+//! Bills due subscription cycles, one per transaction, so that an interrupted run leaves only whole cycles and the next
+//! run continues. After an outage all missed cycles are billed, oldest first.
 
 use std::time::Duration;
 
@@ -12,26 +12,26 @@ use crate::plans;
 use crate::proof::{self, Rule, failpoint};
 use crate::subscriptions::{self, Due};
 
-/// For how long a subscription is left alone whose cycle could not be billed. Only a mistake in our data or code leads there,
-/// and a person has to mend it.
-const PUT_OFF: Duration = Duration::from_secs(3600);
+/// How long a subscription whose cycle could not be billed is deferred. Only an error in our data or code causes this,
+/// and it must be fixed manually.
+const DEFERRAL: Duration = Duration::from_secs(3600);
 
-/// Bills the cycles that are due, at most one of each of so many subscriptions; answers how many have been dealt with, by
-/// whomever. There may be more until it answers 0: then nothing is due but what somebody else is at, and of a single account
-/// nothing at all. Any number may run at once.
+/// Bills due cycles, one per subscription, at most `limit`. Returns how many were handled, by this or another process.
+/// Until it returns 0 more may be due; then only cycles held by other processes are, or for a single account none. Safe
+/// to run concurrently.
 ///
 /// # Errors
-/// The database is away. What else goes wrong concerns one subscription, which is put off.
+/// Database errors if it is unavailable. Any other error concerns one subscription, which is deferred.
 pub async fn run_due_subscriptions(db: &Db, scope: Scope, limit: i64) -> Result<usize> {
     let mut done = 0;
     for due in subscriptions::due(db, scope, limit).await? {
         match bill_next_cycle(db, scope, &due).await {
             Ok(is_done) => done += usize::from(is_done),
-            Err(Error::Database(cause)) if db::lost_connection(&cause) || db::worth_repeating(&cause) => {
+            Err(Error::Database(cause)) if db::lost_connection(&cause) || db::is_retryable(&cause) => {
                 return Err(cause.into());
             }
             Err(error) => {
-                put_off(db, &due, &error).await?;
+                defer(db, &due, &error).await?;
                 done += 1;
             }
         }
@@ -39,18 +39,18 @@ pub async fn run_due_subscriptions(db: &Db, scope: Scope, limit: i64) -> Result<
     Ok(done)
 }
 
-/// Whether the cycle has been dealt with. If not, somebody else is at it.
+/// Returns whether the cycle was handled. `false` if another process holds it.
 async fn bill_next_cycle(db: &Db, scope: Scope, due: &Due) -> Result<bool> {
-    // A plan never changes, so it is read before anything is held.
+    // A plan never changes, so it is read before any lock is taken.
     let plan = plans::retrieve(db, due.account_id, due.plan_id).await?;
     let mut tx = db.begin().await?;
     let Some(mut subscription) = subscriptions::lock_due(&mut tx, scope, due).await? else { return Ok(false) };
     if !subscription.is_due(due.now) {
         return Ok(true);
     }
-    subscription.reckon()?;
+    subscription.recompute_billing_time()?;
     if !subscription.is_due(due.now) {
-        // Its zone has changed its rules, and the day begins later than was thought.
+        // Its time zone's rules have changed, and the day begins later than computed before.
         subscriptions::save(&mut tx, &subscription).await?;
         tx.commit().await?;
         return Ok(true);
@@ -60,7 +60,7 @@ async fn bill_next_cycle(db: &Db, scope: Scope, due: &Due) -> Result<bool> {
     if proof::holds(Rule::Cycle) {
         bill_cycle(&mut tx, &subscription, &plan, period, due.now).await?;
     } else {
-        // Whoever dies in between has billed a cycle that is due again.
+        // Only with `Rule::Cycle` disabled: a crash in between leaves a billed cycle that is due again.
         let mut alone = db.begin().await?;
         bill_cycle(&mut alone, &subscription, &plan, period, due.now).await?;
         alone.commit().await?;
@@ -76,9 +76,9 @@ async fn bill_next_cycle(db: &Db, scope: Scope, due: &Due) -> Result<bool> {
     Ok(true)
 }
 
-/// It must not keep the others waiting, nor be tried again each second.
-async fn put_off(db: &Db, due: &Due, error: &Error) -> Result<()> {
+/// Defers a subscription, so that it neither blocks the others nor is retried every second.
+async fn defer(db: &Db, due: &Due, error: &Error) -> Result<()> {
     metrics::counter!("billing_cycles_failed_total", "work" => "subscriptions").increment(1);
-    tracing::error!(subscription = %due.id, account = %due.account_id, %error, "a cycle could not be billed; put off by an hour");
-    subscriptions::put_off(db, due, due.now.plus(PUT_OFF)).await
+    tracing::error!(subscription = %due.id, account = %due.account_id, %error, "a cycle could not be billed; deferred for an hour");
+    subscriptions::defer(db, due, due.now.plus(DEFERRAL)).await
 }

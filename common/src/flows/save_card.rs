@@ -1,8 +1,8 @@
-//! Saving a card with a customer: the intent, and which card is the default.
+//! Saves a card for a customer: the intent, and the choice of the default card.
 
 use sqlx::PgPool;
 
-use super::doubt::Doubt;
+use super::ambiguous_commit::AmbiguousCommit;
 use crate::accounts::Caller;
 use crate::checkout;
 use crate::crypto::KeyRing;
@@ -10,27 +10,25 @@ use crate::customers::{self, Customer};
 use crate::db::{self, Db, Tx};
 use crate::error::{Error, Result};
 use crate::id::{AccountId, CustomerId, OperationId, PaymentMethodId};
-use crate::idempotency::{self, CreationKey, Earlier, Made};
+use crate::idempotency::{self, CreationKey, EarlierRequest, CreationResult};
 use crate::invoices;
-use crate::operations::{self, Kind, NewOperation, Origin, Subject};
+use crate::operations::{self, NewOperation, OperationKind, Origin, Subject};
 use crate::payment_methods::{self, PaymentMethod, Status};
 use crate::proof::failpoint;
 use crate::time::Timestamp;
 
-/// A card to be saved.
+/// A card to save.
 #[derive(Clone, Debug)]
 pub struct NewCard {
-    /// With whom.
     pub customer_id: CustomerId,
-    /// The token that stands for it.
     pub payment_token: String,
 }
 
-/// Writes the intent of saving a card. The provider is asked by a worker.
+/// Writes the intent of saving a card. A worker sends the request to the provider.
 ///
 /// # Errors
-/// [`Error::NotFound`] for an unknown customer; [`Error::Conflict`] for a spent token; 422 `paymentToken` for an unknown or
-/// expired one.
+/// [`Error::NotFound`] for an unknown customer; [`Error::Conflict`] for a spent token; 422 `paymentToken` for an
+/// unknown or expired one.
 pub async fn save_card(
     db: &PgPool,
     caller: &Caller,
@@ -39,24 +37,24 @@ pub async fn save_card(
     encryption: &KeyRing,
     key: Option<&CreationKey>,
     now: Timestamp,
-) -> Result<Made<(PaymentMethodId, OperationId)>> {
+) -> Result<CreationResult<(PaymentMethodId, OperationId)>> {
     let ids = (PaymentMethodId::new(now), OperationId::new(now));
-    let mut doubt = Doubt::default();
+    let mut commit = AmbiguousCommit::default();
     loop {
-        let tried = write(db, caller, new, origin, ids, encryption, key, now, &mut doubt).await;
-        let find = async { payment_methods::retrieve_from(db, caller.account_id, ids.0).await.map(|_| Made::New(ids)) };
-        if let Some(made) = doubt.end(tried, find).await? {
-            return Ok(match made {
-                // Of an earlier try of ours, whose COMMIT was not answered.
-                Made::Earlier(Earlier::Saving(card)) if card == ids.0 => Made::New(ids),
-                Made::New(ids) => Made::New(ids),
-                Made::Earlier(earlier) => Made::Earlier(earlier),
+        let result = write(db, caller, new, origin, ids, encryption, key, now, &mut commit).await;
+        let lookup = async { payment_methods::retrieve_from(db, caller.account_id, ids.0).await.map(|_| CreationResult::New(ids)) };
+        if let Some(created) = commit.resolve(result, lookup).await? {
+            return Ok(match created {
+                // Written by an earlier attempt of this request whose COMMIT was not answered.
+                CreationResult::Earlier(EarlierRequest::SavingCard(card)) if card == ids.0 => CreationResult::New(ids),
+                CreationResult::New(ids) => CreationResult::New(ids),
+                CreationResult::Earlier(earlier) => CreationResult::Earlier(earlier),
             });
         }
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "they are the request, and what it is written with")]
+#[expect(clippy::too_many_arguments, reason = "called once, with values of the request")]
 async fn write(
     db: &PgPool,
     caller: &Caller,
@@ -66,11 +64,11 @@ async fn write(
     encryption: &KeyRing,
     key: Option<&CreationKey>,
     now: Timestamp,
-    doubt: &mut Doubt,
-) -> Result<Made<(PaymentMethodId, OperationId)>> {
+    commit: &mut AmbiguousCommit,
+) -> Result<CreationResult<(PaymentMethodId, OperationId)>> {
     let mut tx = db::begin(db).await?;
     if let Some(earlier) = idempotency::claim(&mut tx, key, now).await? {
-        return Ok(Made::Earlier(earlier));
+        return Ok(CreationResult::Earlier(earlier));
     }
     customers::lock(&mut tx, caller.account_id, new.customer_id).await?;
     let spent = checkout::spend(&mut tx, caller, &new.payment_token, encryption).await?;
@@ -91,7 +89,7 @@ async fn write(
             provider_account_id: spent.provider_account_id,
             subject: Subject::PaymentMethod(card),
             refund_id: None,
-            kind: Kind::StoreCard,
+            kind: OperationKind::StoreCard,
             money: None,
             source: Some(&spent.source),
             target_ref: None,
@@ -102,24 +100,24 @@ async fn write(
     )
     .await?;
     if let Some(key) = key {
-        key.await_saving(&mut tx, card).await?;
+        key.set_pending_card(&mut tx, card).await?;
     }
     failpoint("save_card.written").await?;
-    doubt.send(tx.commit()).await?;
+    commit.send(tx.commit()).await?;
     failpoint("save_card.committed").await?;
-    Ok(Made::New((card, operation)))
+    Ok(CreationResult::New((card, operation)))
 }
 
-/// Makes a card its customer's default one. Doing so again changes nothing.
+/// Makes a card its customer's default. Repeating it changes nothing.
 ///
 /// # Errors
-/// [`Error::NotFound`] for an unknown card; [`Error::Conflict`] for one that is not saved (yet).
+/// [`Error::NotFound`] for an unknown card; [`Error::Conflict`] for one that is not saved.
 pub async fn set_default(db: &Db, caller: &Caller, id: PaymentMethodId, now: Timestamp) -> Result<PaymentMethod> {
     let mut tx = db.begin().await?;
     let card = payment_methods::retrieve(&mut tx, caller.account_id, id).await?;
     let customer = customers::lock(&mut tx, caller.account_id, card.customer_id).await?;
     if card.status != Status::Active {
-        return Err(Error::conflict("the card is not saved (yet)"));
+        return Err(Error::conflict("the card is not saved"));
     }
     make_default(&mut tx, &customer, caller.account_id, id, now).await?;
     let card = payment_methods::retrieve(&mut tx, caller.account_id, id).await?;
@@ -127,8 +125,8 @@ pub async fn set_default(db: &Db, caller: &Caller, id: PaymentMethodId, now: Tim
     Ok(card)
 }
 
-/// Makes a card the default one of a customer who is locked. If that is another one than before, the invoices that have waited
-/// for one are due.
+/// Makes a card the default of a locked customer. If it was not the default already, invoices that wait for a card
+/// become due.
 pub(super) async fn make_default(
     tx: &mut Tx,
     customer: &Customer,
@@ -140,5 +138,5 @@ pub(super) async fn make_default(
         return Ok(());
     }
     customers::set_default_card(tx, account, customer.id, card).await?;
-    invoices::another_card(tx, account, customer.id, now).await
+    invoices::retry_waiting_for_card(tx, account, customer.id, now).await
 }

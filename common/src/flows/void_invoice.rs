@@ -1,4 +1,4 @@
-//! Voiding an invoice: not while it may be paid at this moment. A subscription is owed it no more.
+//! Voids an invoice, unless a payment for it is in progress. Its subscription no longer counts it as unpaid.
 
 use crate::accounts::Caller;
 use crate::db::Db;
@@ -10,12 +10,12 @@ use crate::proof::{self, Rule, failpoint};
 use crate::subscriptions;
 use crate::time::Timestamp;
 
-/// Voids an invoice. One that is voided stays as it is; one that was paid keeps its payment.
+/// Voids an invoice. A voided one is returned unchanged; a paid one keeps its payment.
 ///
 /// # Errors
-/// [`Error::NotFound`]; [`Error::Conflict`] while a payment for it is under way.
+/// [`Error::NotFound`]; [`Error::Conflict`] while a payment for it is in progress.
 pub async fn void_invoice(db: &Db, caller: &Caller, id: InvoiceId, now: Timestamp) -> Result<Invoice> {
-    // What produced an invoice never changes. A subscription is locked before its invoice.
+    // An invoice's subscription never changes, and is locked before the invoice.
     let produced = invoices::retrieve(&**db, caller.account_id, id).await?;
     let mut tx = db.begin().await?;
     let mut subscription = subscriptions::lock_producer(&mut tx, &produced).await?;
@@ -23,10 +23,10 @@ pub async fn void_invoice(db: &Db, caller: &Caller, id: InvoiceId, now: Timestam
     if invoice.status == Status::Voided {
         return Ok(invoice);
     }
-    // Whoever begins a payment for an invoice locks it first, so none begins from here on.
+    // A payment begins by locking the invoice, so none can begin from here on.
     let payment = payments::live_for_invoice(&mut tx, caller.account_id, id).await?;
     if payment.is_some_and(payments::Status::is_under_way) && proof::holds(Rule::Void) {
-        return Err(Error::conflict("a payment for the invoice is under way"));
+        return Err(Error::conflict("a payment for the invoice is in progress"));
     }
     invoices::void(&mut tx, &mut invoice, now).await?;
     if let Some(subscription) = &mut subscription {

@@ -1,14 +1,14 @@
-//! The header: what a key may be, and which bodies are the same.
+//! The `Idempotency-Key` header and the comparison of request bodies.
 
 use serde_json::Value;
 
 use crate::crypto::sha256;
 use crate::error::{Error, Result};
 
-/// Characters of a key at most.
+/// Maximum length of a key.
 pub const MAX_KEY: usize = 255;
 
-/// A key with the hash of the body it came with.
+/// A key with the hash of its request body.
 #[derive(Clone, Debug)]
 pub struct IdempotencyKey {
     key: String,
@@ -16,31 +16,30 @@ pub struct IdempotencyKey {
 }
 
 impl IdempotencyKey {
-    /// Reads the header. Bodies are compared as parsed JSON: neither order nor white space counts.
+    /// Parses the header. Bodies are compared as JSON, regardless of field order and white space.
     ///
     /// # Errors
     /// 422 naming `Idempotency-Key` if it is empty, too long or not visible ASCII.
     pub fn parse(key: &[u8], body: &Value) -> Result<Self> {
         let visible = (1..=MAX_KEY).contains(&key.len()) && key.iter().all(u8::is_ascii_graphic);
         match std::str::from_utf8(key) {
-            // A map of serde_json is ordered by key, so equal bodies print alike.
+            // A map of serde_json is sorted by key, so equal bodies have the same text.
             Ok(key) if visible => Ok(Self { key: key.to_owned(), request_hash: sha256(body.to_string().as_bytes()) }),
             _ => Err(Error::invalid("Idempotency-Key", "Idempotency-Key must be 1 to 255 visible ASCII characters")),
         }
     }
 
-    /// The key as it was sent.
     pub fn text(&self) -> &str {
         &self.key
     }
 
-    /// What tells its body from others.
+    /// The hash of the request body.
     pub fn request_hash(&self) -> &[u8] {
         &self.request_hash
     }
 
-    /// The refusal of a key that came with another body before.
-    pub fn of_another_body() -> Error {
+    /// The error for a key that was used with another body.
+    pub fn used_with_another_body() -> Error {
         Error::invalid("Idempotency-Key", "Idempotency-Key was used with another body; a new request needs a new key")
     }
 }
@@ -75,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_visible_ascii_or_the_header_is_named() {
+    fn invalid_keys_are_rejected_naming_the_header() {
         check(prop_oneof![mutated_bytes("order-1"), mutated_bytes("k".repeat(254)), noise()], |bytes| {
             let good = (1..=MAX_KEY).contains(&bytes.len()) && bytes.iter().all(|byte| (0x21..0x7f).contains(byte));
             match IdempotencyKey::parse(&bytes, &json!({})) {
@@ -87,18 +86,18 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_the_same_in_any_order_of_its_fields_and_no_other_is() {
+    fn bodies_are_equal_in_any_field_order_and_no_others_are() {
         let hash = |body: &Value| IdempotencyKey::parse(b"k", body).expect("a key").request_hash;
-        check((anything(), anything(), any::<Index>()), |(one, other, turn)| {
+        check((anything(), anything(), any::<Index>()), |(one, other, rotation)| {
             assert_eq!(one == other, hash(&one) == hash(&other), "{one} {other}");
             let Value::Object(fields) = &one else { return };
-            // The same texts of numbers on both sides: what a float is printed as need not be read as that float.
+            // Both sides use the same number texts: a printed float need not parse as the same float.
             let one: Value = serde_json::from_str(&one.to_string()).expect("JSON");
             let mut printed: Vec<_> = fields.iter().map(|(key, value)| format!("{}: {value}", json!(key))).collect();
-            let turn = if printed.is_empty() { 0 } else { turn.index(printed.len()) };
-            printed.rotate_left(turn);
-            let turned: Value = serde_json::from_str(&format!("{{ {} }}", printed.join(" , "))).expect("JSON");
-            assert_eq!(hash(&turned), hash(&one));
+            let rotation = if printed.is_empty() { 0 } else { rotation.index(printed.len()) };
+            printed.rotate_left(rotation);
+            let rotated: Value = serde_json::from_str(&format!("{{ {} }}", printed.join(" , "))).expect("JSON");
+            assert_eq!(hash(&rotated), hash(&one));
         });
     }
 }

@@ -1,8 +1,8 @@
-//! Idempotency keys: one key, one object, one answer (docs/api.md, Idempotency).
+//! Idempotency keys: one key, one object, one response (docs/api.md, Idempotency).
 //!
-//! A payment keeps its key beside itself (`payments::idempotency`), where the one statement of its outcome writes the answer too.
-//! Whatever else a request creates keeps it here. Key, object and answer are one transaction: after it a repeated request gets the
-//! kept answer, and before it there is nothing.
+//! Payments store their key separately (`payments::idempotency`), so that one statement writes the outcome and the
+//! response. Every other creating request stores its key here. Key, object and response are one transaction: afterwards
+//! a repeated request returns the stored response, before it nothing exists.
 
 mod key;
 mod store;
@@ -12,7 +12,7 @@ use sqlx::{PgConnection, PgPool};
 
 pub use key::{IdempotencyKey, MAX_KEY};
 
-use crate::capabilities::Operation;
+use crate::capabilities::Permission;
 use crate::crypto::{KeyRing, Secret};
 use crate::error::{Error, Result};
 use crate::id::{
@@ -21,51 +21,43 @@ use crate::id::{
 };
 use crate::time::Timestamp;
 
-/// The key of a request that creates an object. It holds for one operation of one account.
+/// The idempotency key of a request that creates an object. It is unique per account and operation.
 #[derive(Clone, Debug)]
 pub struct CreationKey {
     id: CreationKeyId,
     account: AccountId,
-    operation: Operation,
+    operation: Permission,
     key: IdempotencyKey,
 }
 
-/// What a request has created.
+/// The object that a request created.
 #[derive(Clone, Copy, Debug)]
 pub enum Created {
-    /// A customer.
     Customer(CustomerId),
-    /// An address.
     Address(AddressId),
     /// A saved card.
     PaymentMethod(PaymentMethodId),
-    /// A plan, or the one that was there.
+    /// A plan: a new one, or an identical existing one.
     Plan(PlanId),
-    /// A subscription.
     Subscription(SubscriptionId),
-    /// An invoice.
     Invoice(InvoiceId),
-    /// A recurring invoice.
     RecurringInvoice(RecurringInvoiceId),
-    /// A payment link.
     PaymentLink(PaymentLinkId),
-    /// A webhook endpoint.
     WebhookEndpoint(WebhookEndpointId),
 }
 
-/// What came of a request that creates an object.
+/// The result of a request that creates an object.
 #[derive(Debug)]
-pub enum Made<T> {
-    /// It was created.
+pub enum CreationResult<T> {
     New(T),
-    /// The key belongs to an earlier request: answer as that one was or will be answered.
-    Earlier(Earlier),
+    /// The key belongs to an earlier request, whose response is repeated.
+    Earlier(EarlierRequest),
 }
 
 #[cfg(test)]
-impl<T> Made<T> {
-    /// What was created, by a request that has no key.
-    pub(crate) fn made(self) -> T {
+impl<T> CreationResult<T> {
+    /// The object that a request without a key created.
+    pub(crate) fn into_new(self) -> T {
         match self {
             Self::New(object) => object,
             Self::Earlier(earlier) => panic!("{earlier:?}"),
@@ -73,21 +65,19 @@ impl<T> Made<T> {
     }
 }
 
-/// An earlier request with the same key and the same body.
+/// An earlier request with the same key and body.
 #[derive(Debug)]
-pub enum Earlier {
-    /// Its answer.
-    Answered(Kept),
-    /// It saves this card, and the provider has not answered yet.
-    Saving(PaymentMethodId),
+pub enum EarlierRequest {
+    Completed(StoredResponse),
+    /// The request saves this card, and the provider has not responded yet.
+    SavingCard(PaymentMethodId),
 }
 
-/// An answer that was kept.
+/// A stored response.
 #[derive(Debug)]
-pub struct Kept {
-    /// Its status.
+pub struct StoredResponse {
     pub status: u16,
-    /// Whether another request was given it before, and not an earlier try of this one.
+    /// Whether another request was given this response, not an earlier attempt of this one.
     pub replayed: bool,
     id: CreationKeyId,
     body: Body,
@@ -99,72 +89,72 @@ enum Body {
     Sealed(Vec<u8>),
 }
 
-impl Kept {
-    /// The answer's body, byte for byte.
+impl StoredResponse {
+    /// The response body, byte for byte.
     ///
     /// # Errors
-    /// [`Error::Internal`] if no key of the ring opens it.
+    /// [`Error::Internal`] if no encryption key can decrypt it.
     pub fn open(self, encryption: &KeyRing) -> Result<Secret<String>> {
         match self.body {
             Body::Plain(text) => Ok(Secret::new(text)),
             Body::Sealed(sealed) => encryption.open(&sealed, &self.id.to_string()).ok_or_else(|| {
-                Error::internal(format!("the answer of {} cannot be read: was ENCRYPTION_KEY changed?", self.id))
+                Error::internal(format!("the response of {} cannot be decrypted: was ENCRYPTION_KEY changed?", self.id))
             }),
         }
     }
 }
 
 impl CreationKey {
-    /// The key of one request.
-    pub fn new(account: AccountId, operation: Operation, key: IdempotencyKey, now: Timestamp) -> Self {
+    /// Creates the key of a request.
+    pub fn new(account: AccountId, operation: Permission, key: IdempotencyKey, now: Timestamp) -> Self {
         Self { id: CreationKeyId::new(now), account, operation, key }
     }
 
-    /// What an earlier request with this key has come to, before anything that the body names is looked at.
+    /// Finds an earlier request with this key, before the objects that the body names are read.
     ///
     /// # Errors
-    /// 422 naming `Idempotency-Key` if it was used with another body.
-    pub async fn find(&self, db: &PgPool) -> Result<Option<Earlier>> {
+    /// 422 naming `Idempotency-Key` if the key was used with another body.
+    pub async fn find(&self, db: &PgPool) -> Result<Option<EarlierRequest>> {
         store::find(&mut *db.acquire().await?, self).await?.map(|row| self.read(row)).transpose()
     }
 
-    fn read(&self, row: store::Row) -> Result<Earlier> {
+    fn read(&self, row: store::Row) -> Result<EarlierRequest> {
         if row.request_hash != self.key.request_hash() {
-            return Err(IdempotencyKey::of_another_body());
+            return Err(IdempotencyKey::used_with_another_body());
         }
         let body = match (row.answer, row.sealed_answer) {
             (Some(text), _) => Body::Plain(text),
             (None, Some(sealed)) => Body::Sealed(sealed),
             (None, None) => {
-                let saving = row.payment_method_id.map(Earlier::Saving);
-                return saving.ok_or_else(|| Error::internal(format!("{} has no answer", row.id)));
+                let saving = row.payment_method_id.map(EarlierRequest::SavingCard);
+                return saving.ok_or_else(|| Error::internal(format!("{} has no response", row.id)));
             }
         };
         let status = row.status.and_then(|status| u16::try_from(status).ok());
         let status = status.ok_or_else(|| Error::internal(format!("{} has no status", row.id)))?;
-        Ok(Earlier::Answered(Kept { status, replayed: row.id != self.id, id: row.id, body }))
+        Ok(EarlierRequest::Completed(StoredResponse { status, replayed: row.id != self.id, id: row.id, body }))
     }
 
-    /// Writes what was created, and the answer of this request.
+    /// Stores the created object and the response of this request.
     ///
     /// # Errors
-    /// Only the database's.
-    pub async fn keep(
+    /// Database errors only.
+    pub async fn store_response(
         &self,
         tx: &mut PgConnection,
         created: Created,
         status: u16,
         view: &impl Serialize,
     ) -> Result<()> {
-        let answer = self.render(view)?;
-        store::keep(tx, self.id, created, status, Some(&answer), None).await
+        let response = self.render(view)?;
+        store::store_response(tx, self.id, created, status, Some(&response), None).await
     }
 
-    /// The same for an answer that holds a secret.
+    /// Like [`Self::store_response`], encrypted because the response contains a secret.
     ///
     /// # Errors
-    /// Only the database's.
-    pub async fn keep_sealed(
+    /// Database errors only.
+    pub async fn store_sealed_response(
         &self,
         tx: &mut PgConnection,
         created: Created,
@@ -173,15 +163,15 @@ impl CreationKey {
         encryption: &KeyRing,
     ) -> Result<()> {
         let sealed = encryption.seal(&self.render(view)?, &self.id.to_string());
-        store::keep(tx, self.id, created, status, None, Some(&sealed)).await
+        store::store_response(tx, self.id, created, status, None, Some(&sealed)).await
     }
 
-    /// Writes which card is being saved. The outcome writes the answer.
+    /// Stores the card that is being saved. The response is stored with the outcome.
     ///
     /// # Errors
-    /// Only the database's.
-    pub async fn await_saving(&self, tx: &mut PgConnection, card: PaymentMethodId) -> Result<()> {
-        store::await_saving(tx, self.id, card).await
+    /// Database errors only.
+    pub async fn set_pending_card(&self, tx: &mut PgConnection, card: PaymentMethodId) -> Result<()> {
+        store::set_pending_card(tx, self.id, card).await
     }
 
     fn render(&self, view: &impl Serialize) -> Result<String> {
@@ -189,28 +179,28 @@ impl CreationKey {
     }
 }
 
-/// Claims a key, if the request has one, before anything else is locked or written. A second request at the same time waits here
-/// until the first has committed or not.
+/// Claims the key, if the request has one, before anything else is locked or written. A concurrent request with the
+/// same key waits here until the first has committed or rolled back.
 ///
 /// # Errors
-/// 422 naming `Idempotency-Key` if it was used with another body.
-pub async fn claim(tx: &mut PgConnection, key: Option<&CreationKey>, now: Timestamp) -> Result<Option<Earlier>> {
+/// 422 naming `Idempotency-Key` if the key was used with another body.
+pub async fn claim(tx: &mut PgConnection, key: Option<&CreationKey>, now: Timestamp) -> Result<Option<EarlierRequest>> {
     let Some(key) = key else { return Ok(None) };
     loop {
         if store::claim(tx, key, now).await? {
             return Ok(None);
         }
-        // None: the other one has been taken back since.
+        // `None` if the other request has been rolled back since.
         if let Some(row) = store::find(tx, key).await? {
             return key.read(row).map(Some);
         }
     }
 }
 
-/// Writes the answer of a request that saves a card; none if the card was refused, which uses no key up.
+/// Stores the response of a request that saves a card. `None` if the card was declined, which releases the key.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn finish_saving(
     tx: &mut PgConnection,
     account: AccountId,
@@ -219,17 +209,17 @@ pub async fn finish_saving(
 ) -> Result<()> {
     match view {
         Some(view) => {
-            let answer = serde_json::to_string(view).map_err(|error| Error::internal(format!("{card}: {error}")))?;
-            store::finish_saving(tx, account, card, &answer).await
+            let response = serde_json::to_string(view).map_err(|error| Error::internal(format!("{card}: {error}")))?;
+            store::finish_saving(tx, account, card, &response).await
         }
-        None => store::forget_saving(tx, account, card).await,
+        None => store::delete_for_card(tx, account, card).await,
     }
 }
 
-/// Forgets the key of an endpoint that is deleted.
+/// Deletes the key of a webhook endpoint that is being deleted.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn forget_endpoint(tx: &mut PgConnection, account: AccountId, endpoint: WebhookEndpointId) -> Result<()> {
-    store::forget_endpoint(tx, account, endpoint).await
+/// Database errors only.
+pub async fn delete_for_endpoint(tx: &mut PgConnection, account: AccountId, endpoint: WebhookEndpointId) -> Result<()> {
+    store::delete_for_endpoint(tx, account, endpoint).await
 }

@@ -1,4 +1,4 @@
-//! The SQL of creation keys.
+//! SQL of creation keys.
 
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -17,7 +17,7 @@ pub(super) struct Row {
     pub(super) sealed_answer: Option<Vec<u8>>,
 }
 
-/// Whether the key is ours.
+/// Returns whether the key was unused and is now claimed.
 pub(super) async fn claim(tx: &mut PgConnection, key: &CreationKey, now: Timestamp) -> Result<bool> {
     let done = sqlx::query!(
         "INSERT INTO creation_keys (id, account_id, operation, key, request_hash, created_at) VALUES ($1, $2, $3, $4, $5, $6)
@@ -46,12 +46,12 @@ pub(super) async fn find(db: &mut PgConnection, key: &CreationKey) -> Result<Opt
     Ok(query.fetch_optional(db).await?)
 }
 
-pub(super) async fn keep(
+pub(super) async fn store_response(
     tx: &mut PgConnection,
     id: CreationKeyId,
     created: Created,
     status: u16,
-    answer: Option<&str>,
+    response: Option<&str>,
     sealed: Option<&[u8]>,
 ) -> Result<()> {
     let columns = Columns::of(created);
@@ -62,7 +62,7 @@ pub(super) async fn keep(
          WHERE id = $1",
         id.uuid(),
         i16::try_from(status).unwrap_or(i16::MAX),
-        answer,
+        response,
         sealed,
         columns.customer,
         columns.address,
@@ -109,7 +109,7 @@ impl Columns {
     }
 }
 
-pub(super) async fn await_saving(tx: &mut PgConnection, id: CreationKeyId, card: PaymentMethodId) -> Result<()> {
+pub(super) async fn set_pending_card(tx: &mut PgConnection, id: CreationKeyId, card: PaymentMethodId) -> Result<()> {
     sqlx::query!("UPDATE creation_keys SET payment_method_id = $2 WHERE id = $1", id.uuid(), card.uuid())
         .execute(tx)
         .await?;
@@ -120,21 +120,21 @@ pub(super) async fn finish_saving(
     tx: &mut PgConnection,
     account: AccountId,
     card: PaymentMethodId,
-    answer: &str,
+    response: &str,
 ) -> Result<()> {
     sqlx::query!(
         "UPDATE creation_keys SET status = 201, answer = $3
          WHERE account_id = $1 AND payment_method_id = $2 AND answer IS NULL",
         account.uuid(),
         card.uuid(),
-        answer,
+        response,
     )
     .execute(tx)
     .await?;
     Ok(())
 }
 
-pub(super) async fn forget_saving(tx: &mut PgConnection, account: AccountId, card: PaymentMethodId) -> Result<()> {
+pub(super) async fn delete_for_card(tx: &mut PgConnection, account: AccountId, card: PaymentMethodId) -> Result<()> {
     sqlx::query!(
         "DELETE FROM creation_keys WHERE account_id = $1 AND payment_method_id = $2",
         account.uuid(),
@@ -145,7 +145,7 @@ pub(super) async fn forget_saving(tx: &mut PgConnection, account: AccountId, car
     Ok(())
 }
 
-pub(super) async fn forget_endpoint(
+pub(super) async fn delete_for_endpoint(
     tx: &mut PgConnection,
     account: AccountId,
     endpoint: WebhookEndpointId,

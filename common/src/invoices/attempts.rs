@@ -1,4 +1,4 @@
-//! Attempts to collect an invoice. Each is written with the payment that it makes, and ends with it.
+//! Attempts to collect an invoice. An attempt is inserted with its payment and ends with the payment's outcome.
 
 use serde::Serialize;
 use sqlx::{PgConnection, PgPool};
@@ -15,69 +15,62 @@ use crate::providers::DeclineType;
 use crate::schema;
 use crate::time::Timestamp;
 
-/// How far an attempt has come.
+/// The status of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "collection_attempt_status", rename_all = "snake_case")]
 pub enum AttemptStatus {
     /// The card is being charged.
     Processing,
-    /// It paid the invoice.
+    /// The attempt paid the invoice.
     Succeeded,
-    /// It did not.
     Failed,
 }
 
-/// As the API prints them. The last is one that is being charged and whose outcome was lost on the way.
+/// The names in the API. `unknown` is a processing attempt whose payment has an unknown outcome.
 const NAMES: [&str; 4] = ["processing", "succeeded", "failed", "unknown"];
 
 /// An attempt as stored.
 #[derive(Clone, Debug)]
 pub struct Attempt {
-    /// Its id.
     pub id: CollectionAttemptId,
-    /// The account's mode.
     pub mode: Mode,
-    /// 1 is the first.
+    /// Starts at 1.
     pub number: i32,
-    /// How far it has come.
     pub status: AttemptStatus,
-    /// Whether its outcome was lost and is being looked for.
+    /// Whether the outcome is unknown and the provider is being queried for it.
     pub unknown: bool,
-    /// What was to be collected.
+    /// The amount to collect.
     pub amount: i64,
-    /// The payment that was made; none if nothing could be sent.
+    /// `None` if no card could be charged.
     pub payment_id: Option<PaymentId>,
-    /// Why it failed.
     pub decline_code: Option<String>,
     /// Whether a retry may succeed.
     pub decline_type: Option<DeclineType>,
-    /// When it was made.
     pub attempted_at: Timestamp,
-    /// When the next one was due, as it stood when this one failed.
+    /// When the next attempt was due, as of the failure of this one.
     pub next_attempt_at: Option<Timestamp>,
 }
 
-/// The public JSON of an attempt.
+/// An attempt in the API.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = CollectionAttempt, description = "One try to collect an invoice. Optional fields are there where they apply.")]
+#[schema(as = CollectionAttempt, description = "One attempt to collect an invoice. Optional fields are present where they apply.")]
 pub struct AttemptView<'a> {
-    /// Its id.
     pub id: CollectionAttemptId,
     #[schema(schema_with = schema::collection_attempt)]
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
-    /// 1 is the first.
+    /// Starts at 1.
     #[schema(schema_with = number)]
     number: i32,
-    /// `unknown` while the provider's answer is lost and being looked for.
+    /// `unknown` while the outcome of the charge is unknown and the provider is being queried for it.
     #[schema(schema_with = names)]
     status: &'static str,
     #[schema(schema_with = amount)]
     amount: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Not there if there was no card to charge, or not in this currency.
+    /// Absent if there was no card to charge, or the card's provider account does not support the currency.
     payment_id: Option<PaymentId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     decline_code: Option<&'a str>,
@@ -85,24 +78,23 @@ pub struct AttemptView<'a> {
     decline_type: Option<DeclineType>,
     attempted_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// When the next attempt was due, as it stood when this one failed.
+    /// When the next attempt was due, as of the failure of this one.
     next_attempt_at: Option<Timestamp>,
 }
 
 fn number() -> schema::Field {
-    schema::whole(1, i64::from(i32::MAX)).into()
+    schema::integer(1, i64::from(i32::MAX)).into()
 }
 
 fn names() -> schema::Field {
-    schema::word(NAMES).into()
+    schema::enumeration(NAMES).into()
 }
 
 fn amount() -> schema::Field {
-    schema::whole(1, MAX_AMOUNT).into()
+    schema::integer(1, MAX_AMOUNT).into()
 }
 
 impl<'a> AttemptView<'a> {
-    /// Renders an attempt.
     pub fn new(attempt: &'a Attempt) -> Self {
         let [processing, succeeded, failed, unknown] = NAMES;
         Self {
@@ -127,43 +119,45 @@ impl<'a> AttemptView<'a> {
     }
 }
 
-/// The attempt that a payment was made for, as its outcome needs it.
+/// The attempt of a payment.
 #[derive(Debug)]
-pub struct InFlight {
-    /// Its id.
+pub struct PaymentAttempt {
     pub id: CollectionAttemptId,
-    /// When it was made.
     pub attempted_at: Timestamp,
 }
 
-/// The attempt that a payment was made for; none if a cardholder made it. The invoice is locked before.
+/// Returns the attempt of a payment; `None` if a cardholder made the payment. The invoice must be locked.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn of_payment(tx: &mut PgConnection, account: AccountId, payment: PaymentId) -> Result<Option<InFlight>> {
+/// Database errors only.
+pub async fn of_payment(
+    tx: &mut PgConnection,
+    account: AccountId,
+    payment: PaymentId,
+) -> Result<Option<PaymentAttempt>> {
     store::attempts::of_payment(tx, account, payment).await
 }
 
-/// Whether an attempt is in flight. The invoice is locked before.
+/// Whether an attempt is in flight. The invoice must be locked.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn is_in_flight(tx: &mut PgConnection, account: AccountId, invoice: InvoiceId) -> Result<bool> {
     store::attempts::is_in_flight(tx, account, invoice).await
 }
 
-/// Notes that an attempt has succeeded.
+/// Marks an attempt as succeeded.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn succeeded(tx: &mut PgConnection, id: CollectionAttemptId) -> Result<()> {
     store::attempts::finish(tx, id, AttemptStatus::Succeeded, None, None).await
 }
 
-/// Notes that an attempt has failed, and when the next one is due.
+/// Marks an attempt as failed, and stores when the next one is due.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn failed(
     tx: &mut PgConnection,
     id: CollectionAttemptId,
@@ -173,11 +167,11 @@ pub async fn failed(
     store::attempts::finish(tx, id, AttemptStatus::Failed, Some(failure), next).await
 }
 
-/// Writes an attempt of an invoice that sent nothing, once it is known what follows it.
+/// Inserts a failed attempt that charged no card. The invoice must already have its next attempt time.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn unsent(
+/// Database errors only.
+pub async fn insert_unsent(
     tx: &mut PgConnection,
     invoice: &Invoice,
     number: i32,
@@ -187,10 +181,10 @@ pub async fn unsent(
     store::attempts::insert_failed(tx, invoice, CollectionAttemptId::new(now), number, failure, now).await
 }
 
-/// A page of an invoice's attempts, the first one first.
+/// Returns a page of an invoice's attempts, oldest first.
 ///
 /// # Errors
-/// [`crate::error::Error::NotFound`] for an unknown invoice; 422 for a cursor that names no attempt of it.
+/// [`crate::error::Error::NotFound`] if the account has no such invoice; 422 if the cursor is not one of its attempts.
 pub async fn list(
     db: &PgPool,
     account: AccountId,

@@ -1,4 +1,4 @@
-//! The rules of collection: what an attempt and its outcome make of an invoice. Pure, asked under the invoice's lock
+//! The rules of collection: how an attempt and its outcome change an invoice. Pure; the caller holds the invoice's lock
 //! (docs/billing.md, Collection).
 
 use std::time::Duration;
@@ -11,31 +11,32 @@ use crate::proof::{self, Rule};
 use crate::providers::{DeclineType, FailureCode};
 use crate::time::Timestamp;
 
-/// Days of the calendar after the first attempt at which a soft decline is retried.
+/// Soft declines are retried this many calendar days after the first attempt.
 pub const RETRY_AFTER_DAYS: [u32; 4] = [1, 3, 5, 7];
-/// More failures than a series comes to: nothing follows the attempt that is in flight, whoever writes its outcome.
+/// A failure count beyond the last retry: stored while an attempt is in flight, so that no retry follows it.
 const NO_RETRY_LEFT: i32 = RETRY_AFTER_DAYS.len() as i32 + 1;
-/// How far retries are apart at least, when an outage has made the one before late.
-const AT_LEAST_APART: Duration = Duration::from_secs(20 * 3600);
+/// The minimum time between two retries, if an outage delayed the first of them.
+const MIN_RETRY_INTERVAL: Duration = Duration::from_secs(20 * 3600);
 
-/// Why an attempt has failed.
+/// Why an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure<'a> {
-    /// Our word for the reason.
+    /// The `declineCode` of the attempt.
     pub code: &'a str,
-    /// Whether the same card may do later.
+    /// Whether a retry with the same card may succeed.
     pub kind: DeclineType,
 }
 
 impl Failure<'static> {
     /// There was no card to charge.
     pub const NO_CARD: Self = Self { code: "no_payment_method", kind: DeclineType::Hard };
-    /// The provider account of its card is not paid in its currency. That is mended there, and any card does then.
+    /// The card's provider account does not support the currency. Soft: the merchant can enable the currency, without a
+    /// new card.
     pub const CURRENCY: Self = Self { code: "currency_not_supported", kind: DeclineType::Soft };
-    /// Only a part was authorized, which is given back.
+    /// Only part of the amount was authorized; the authorization is reversed.
     pub const PARTIAL: Self = Self { code: "partial_authorization", kind: DeclineType::Soft };
 
-    /// Nothing was charged, and the card is none the worse for it.
+    /// A payment that failed without a decline. Soft: the failure says nothing about the card.
     pub const fn of(code: FailureCode) -> Self {
         let code = match code {
             FailureCode::ProviderRefused => "processing_error",
@@ -45,17 +46,17 @@ impl Failure<'static> {
     }
 }
 
-/// What else stands in the world when an attempt has failed.
+/// The state that decides, besides the failure itself, what follows a failed attempt.
 #[derive(Clone, Copy, Debug)]
-pub struct Circumstances<'a> {
-    /// When it is now, by the account's clock.
+pub struct FailureContext<'a> {
+    /// The account's time.
     pub now: Timestamp,
-    /// The account's zone, whose days are counted.
+    /// The account's time zone, in which retry days are counted.
     pub zone: &'a TimeZone,
-    /// Whether the customer has had another default card since the attempt was made.
-    pub another_card: bool,
-    /// Whether nobody wants the invoice collected any more.
-    pub given_up: bool,
+    /// Whether the customer's default card has changed since the attempt.
+    pub default_card_changed: bool,
+    /// Whether collection was stopped while the attempt was in flight.
+    pub collection_stopped: bool,
 }
 
 /// What follows a failed attempt.
@@ -63,60 +64,61 @@ pub struct Circumstances<'a> {
 pub enum Next {
     /// Another attempt.
     At(Timestamp),
-    /// One as soon as the customer has another default card.
-    AnotherCard,
-    /// Nothing: the last retry has failed.
+    /// Another attempt as soon as the customer has a new default card.
+    NewCard,
+    /// No attempt: the last retry failed.
     Exhausted,
-    /// Nothing: it is open, and collects itself no more.
-    GivenUp,
+    /// No attempt: collection was stopped.
+    Stopped,
 }
 
 impl Invoice {
-    /// Notes an attempt that is about to be made, and answers its number.
-    pub(crate) fn attempt_begins(&mut self, now: Timestamp) -> i32 {
+    /// Records the start of an attempt and returns its number.
+    pub(crate) fn begin_attempt(&mut self, now: Timestamp) -> i32 {
         self.attempt_count += 1;
         self.next_attempt_at = None;
         self.series_started_at.get_or_insert(now);
         self.attempt_count
     }
 
-    /// Notes, while an attempt is in flight, that nobody wants another. What is scheduled later begins anew.
-    pub(crate) fn give_up(&mut self) {
+    /// Allows no retry after the attempt in flight. Scheduling the invoice again starts a new series.
+    pub(crate) fn stop_retries(&mut self) {
         self.series_failures = NO_RETRY_LEFT;
     }
 
-    /// Whether nobody wants another attempt after the one that is in flight.
-    pub(crate) const fn is_given_up(&self) -> bool {
+    /// Whether no retry may follow the attempt in flight.
+    pub(crate) const fn retries_stopped(&self) -> bool {
         self.series_failures >= NO_RETRY_LEFT
     }
 
-    /// Notes that an attempt has failed, and decides what follows.
+    /// Records a failed attempt and decides what follows.
     ///
     /// # Errors
-    /// [`Error::Internal`] if nothing was to be collected.
-    pub(crate) fn attempt_failed(&mut self, kind: DeclineType, world: Circumstances<'_>) -> Result<Next> {
+    /// [`Error::Internal`] if the invoice is not being collected.
+    pub(crate) fn attempt_failed(&mut self, kind: DeclineType, context: FailureContext<'_>) -> Result<Next> {
         let Some(began) = self.series_started_at.filter(|_| self.status == Status::Scheduled) else {
-            return Err(Error::internal(format!("{} is {} and was attempted", self.id, self.status.name())));
+            let status = self.status.name();
+            return Err(Error::internal(format!("{} is {status} and is not being collected", self.id)));
         };
         self.series_failures += 1;
         let next = match kind {
-            _ if world.given_up => Next::GivenUp,
-            DeclineType::Hard if world.another_card => Next::At(world.now),
-            DeclineType::Hard => Next::AnotherCard,
-            DeclineType::Soft => match retry(began, self.series_failures, world) {
+            _ if context.collection_stopped => Next::Stopped,
+            DeclineType::Hard if context.default_card_changed => Next::At(context.now),
+            DeclineType::Hard => Next::NewCard,
+            DeclineType::Soft => match retry_at(began, self.series_failures, context) {
                 Some(at) => Next::At(at),
                 None => Next::Exhausted,
             },
         };
         if kind == DeclineType::Hard {
-            // This card will never do. With another one everything begins anew.
+            // The card cannot be charged again. The next attempt uses another card and starts a new series.
             self.collect_payment_method_id = None;
             self.begin_series();
         }
         match next {
             Next::At(at) => self.next_attempt_at = Some(at),
-            Next::AnotherCard => {}
-            Next::Exhausted | Next::GivenUp => {
+            Next::NewCard => {}
+            Next::Exhausted | Next::Stopped => {
                 self.leave_collection();
                 self.status = Status::Open;
                 self.collection_exhausted = next == Next::Exhausted;
@@ -125,13 +127,14 @@ impl Invoice {
         Ok(next)
     }
 
-    /// Notes what paid it.
+    /// Records the payment that paid the invoice.
     ///
     /// # Errors
-    /// [`Error::Internal`] if it cannot be paid any more, or this is too little.
+    /// [`Error::Internal`] if the invoice can no longer be paid, or `amount` is less than the amount due.
     pub(crate) fn pay(&mut self, payment: PaymentId, amount: i64, now: Timestamp) -> Result<()> {
         if !self.status.may_become(Status::Paid) || amount < self.amount {
-            return Err(Error::internal(format!("{} is {} and {amount} cannot pay it", self.id, self.status.name())));
+            let status = self.status.name();
+            return Err(Error::internal(format!("{} is {status} and cannot be paid with {amount}", self.id)));
         }
         self.leave_collection();
         self.status = Status::Paid;
@@ -143,13 +146,13 @@ impl Invoice {
     }
 }
 
-/// When the attempt after so many failures of a series is due; none after the last.
-fn retry(began: Timestamp, failures: i32, world: Circumstances<'_>) -> Option<Timestamp> {
+/// Returns when to retry after this many failures in a series; `None` after the last retry.
+fn retry_at(began: Timestamp, failures: i32, context: FailureContext<'_>) -> Option<Timestamp> {
     let days = usize::try_from(failures - 1).ok().and_then(|done| RETRY_AFTER_DAYS.get(done))?;
     if !proof::holds(Rule::Backoff) {
-        return Some(world.now);
+        return Some(context.now);
     }
-    Some(world.zone.days_later(began, *days).max(world.now.plus(AT_LEAST_APART)))
+    Some(context.zone.days_later(began, *days).max(context.now.plus(MIN_RETRY_INTERVAL)))
 }
 
 #[cfg(test)]
@@ -183,86 +186,86 @@ mod tests {
         invoice
     }
 
-    fn world(now: Timestamp, zone: &TimeZone) -> Circumstances<'_> {
-        Circumstances { now, zone, another_card: false, given_up: false }
+    fn context(now: Timestamp, zone: &TimeZone) -> FailureContext<'_> {
+        FailureContext { now, zone, default_card_changed: false, collection_stopped: false }
     }
 
     #[test]
-    fn soft_declines_are_retried_after_1_3_5_and_7_days_and_then_no_more() {
+    fn soft_declines_are_retried_after_1_3_5_and_7_days() {
         let began = at("2026-11-21T09:30:00Z");
         let mut invoice = scheduled(began);
         let mut now = began;
         for (number, days) in (1..).zip(RETRY_AFTER_DAYS) {
-            assert_eq!(invoice.attempt_begins(now), number);
-            assert_eq!(invoice.next_attempt_at, None, "nobody else begins one meanwhile");
+            assert_eq!(invoice.begin_attempt(now), number);
+            assert_eq!(invoice.next_attempt_at, None, "no other attempt may start while one is in flight");
             let due = began.plus(DAY * days);
-            let next = invoice.attempt_failed(DeclineType::Soft, world(now, &UTC)).expect("collected");
+            let next = invoice.attempt_failed(DeclineType::Soft, context(now, &UTC)).expect("collected");
             assert_eq!((next, invoice.next_attempt_at, invoice.status), (Next::At(due), Some(due), Status::Scheduled));
             now = due;
         }
-        assert_eq!(invoice.attempt_begins(now), 5);
-        let next = invoice.attempt_failed(DeclineType::Soft, world(now, &UTC)).expect("collected");
+        assert_eq!(invoice.begin_attempt(now), 5);
+        let next = invoice.attempt_failed(DeclineType::Soft, context(now, &UTC)).expect("collected");
         assert_eq!((next, invoice.status, invoice.collection_exhausted), (Next::Exhausted, Status::Open, true));
         assert_eq!((invoice.next_attempt_at, invoice.collect_at), (None, None));
     }
 
     #[test]
-    fn days_are_those_of_the_account_and_late_retries_keep_apart() {
+    fn retry_days_use_the_account_time_zone_and_a_minimum_interval() {
         let zone: TimeZone = "America/New_York".parse().expect("a zone");
         let began = at("2026-10-31T14:00:00Z");
         let mut invoice = scheduled(began);
-        invoice.attempt_begins(began);
-        let next = invoice.attempt_failed(DeclineType::Soft, world(began, &zone)).expect("collected");
-        assert_eq!(next, Next::At(at("2026-11-01T15:00:00Z")), "the clocks went back that night");
-        // An outage of ten days: the attempts that were missed are not all made at once.
+        invoice.begin_attempt(began);
+        let next = invoice.attempt_failed(DeclineType::Soft, context(began, &zone)).expect("collected");
+        assert_eq!(next, Next::At(at("2026-11-01T15:00:00Z")), "daylight saving time ended that night");
+        // After an outage of ten days the missed attempts are not made all at once.
         let late = at("2026-11-10T15:00:00Z");
-        invoice.attempt_begins(late);
-        let next = invoice.attempt_failed(DeclineType::Soft, world(late, &zone)).expect("collected");
-        assert_eq!(next, Next::At(late.plus(AT_LEAST_APART)));
+        invoice.begin_attempt(late);
+        let next = invoice.attempt_failed(DeclineType::Soft, context(late, &zone)).expect("collected");
+        assert_eq!(next, Next::At(late.plus(MIN_RETRY_INTERVAL)));
     }
 
     #[test]
-    fn a_dead_card_waits_for_another_one_and_then_everything_begins_anew() {
+    fn a_hard_decline_waits_for_a_new_card_and_starts_a_new_series() {
         let began = at("2026-11-21T09:30:00Z");
         let mut invoice = scheduled(began);
         invoice.collect_payment_method_id = Some(PaymentMethodId::new(began));
-        invoice.attempt_begins(began);
-        invoice.attempt_failed(DeclineType::Soft, world(began, &UTC)).expect("collected");
+        invoice.begin_attempt(began);
+        invoice.attempt_failed(DeclineType::Soft, context(began, &UTC)).expect("collected");
         let second = began.plus(DAY);
-        invoice.attempt_begins(second);
-        let next = invoice.attempt_failed(DeclineType::Hard, world(second, &UTC)).expect("collected");
-        assert_eq!((next, invoice.status, invoice.next_attempt_at), (Next::AnotherCard, Status::Scheduled, None));
-        assert_eq!(invoice.collect_payment_method_id, None, "the named card is dead: it is the default one's turn");
+        invoice.begin_attempt(second);
+        let next = invoice.attempt_failed(DeclineType::Hard, context(second, &UTC)).expect("collected");
+        assert_eq!((next, invoice.status, invoice.next_attempt_at), (Next::NewCard, Status::Scheduled, None));
+        assert_eq!(invoice.collect_payment_method_id, None, "the next attempt charges the default card");
         let later = began.plus(DAY * 20);
-        assert_eq!(invoice.attempt_begins(later), 3, "attempts are counted on");
-        let next = invoice.attempt_failed(DeclineType::Soft, world(later, &UTC)).expect("collected");
+        assert_eq!(invoice.begin_attempt(later), 3, "the attempt number continues");
+        let next = invoice.attempt_failed(DeclineType::Soft, context(later, &UTC)).expect("collected");
         assert_eq!(next, Next::At(later.plus(DAY)));
     }
 
     #[test]
-    fn another_card_that_came_meanwhile_is_tried_at_once_and_what_nobody_wants_never() {
+    fn a_changed_card_is_retried_immediately_and_stopped_collection_never() {
         let now = at("2026-11-21T09:30:00Z");
         let mut invoice = scheduled(now);
-        invoice.attempt_begins(now);
-        let another = Circumstances { another_card: true, ..world(now, &UTC) };
-        assert_eq!(invoice.attempt_failed(DeclineType::Hard, another).expect("collected"), Next::At(now));
+        invoice.begin_attempt(now);
+        let changed = FailureContext { default_card_changed: true, ..context(now, &UTC) };
+        assert_eq!(invoice.attempt_failed(DeclineType::Hard, changed).expect("collected"), Next::At(now));
         for kind in [DeclineType::Hard, DeclineType::Soft] {
             let mut invoice = scheduled(now);
-            invoice.attempt_begins(now);
-            let given_up = Circumstances { another_card: true, given_up: true, ..world(now, &UTC) };
-            assert_eq!(invoice.attempt_failed(kind, given_up).expect("collected"), Next::GivenUp);
+            invoice.begin_attempt(now);
+            let stopped = FailureContext { default_card_changed: true, collection_stopped: true, ..context(now, &UTC) };
+            assert_eq!(invoice.attempt_failed(kind, stopped).expect("collected"), Next::Stopped);
             assert_eq!((invoice.status, invoice.next_attempt_at), (Status::Open, None));
             assert!(!invoice.collection_exhausted);
         }
     }
 
     #[test]
-    fn too_little_pays_nothing_and_nothing_is_paid_twice() {
+    fn partial_and_second_payments_are_rejected() {
         let now = at("2026-11-21T09:30:00Z");
         let mut invoice = scheduled(now);
-        invoice.pay(PaymentId::new(now), 499, now).expect_err("a part");
-        invoice.pay(PaymentId::new(now), 500, now).expect("all of it");
+        invoice.pay(PaymentId::new(now), 499, now).expect_err("a partial payment");
+        invoice.pay(PaymentId::new(now), 500, now).expect("the full amount");
         assert_eq!((invoice.status, invoice.amount_paid, invoice.collect_at), (Status::Paid, 500, None));
-        invoice.pay(PaymentId::new(now), 500, now).expect_err("a second time");
+        invoice.pay(PaymentId::new(now), 500, now).expect_err("a second payment");
     }
 }

@@ -1,4 +1,4 @@
-//! What an invoice bills for, and what that comes to.
+//! Line items of an invoice and their total.
 
 use serde::{Deserialize, Serialize};
 use sqlx::types::Json;
@@ -8,41 +8,39 @@ use crate::error::{Error, Result};
 use crate::money::MAX_AMOUNT;
 use crate::schema;
 
-/// Rows at most.
+/// Maximum number of line items.
 pub const MAX_ROWS: usize = 100;
 
-/// One row of an invoice.
+/// A line item of an invoice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = InvoiceItem, description = "One row of an invoice.")]
+#[schema(as = InvoiceItem, description = "A line item of an invoice.")]
 pub struct Item {
-    /// What it is for.
     pub description: String,
-    /// How many; 1 or more.
+    /// 1 or more.
     #[schema(schema_with = quantity)]
     pub quantity: i64,
-    /// Minor units of each; 0 or more.
+    /// The price of one, in minor units; 0 or more.
     #[schema(schema_with = schema::amount)]
     pub unit_amount: i64,
 }
 
 fn quantity() -> schema::Field {
-    schema::whole(1, MAX_AMOUNT).into()
+    schema::integer(1, MAX_AMOUNT).into()
 }
 
-/// The rows of an invoice, in the order sent.
+/// The line items of an invoice, in the order sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, sqlx::Type)]
 #[sqlx(transparent)]
 pub struct Items(Json<Vec<Item>>);
 
 impl Items {
-    /// The rows.
     pub fn rows(&self) -> &[Item] {
         &self.0
     }
 }
 
-/// What is billed: an amount alone, or rows that come to one.
+/// The amount to bill: either an amount alone, or line items with tax and discount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bill {
     amount: i64,
@@ -52,19 +50,19 @@ pub struct Bill {
 }
 
 impl Bill {
-    /// Adds up rows, or takes the amount that was sent without any. All numbers are in the ranges of their fields.
+    /// Adds up the line items, or uses `sent` if there are none. Each number must already be in the range of its field.
     ///
     /// # Errors
-    /// 422 naming the field at fault: `amountTax` or `amountDiscount` without rows, no row or more than 100, a total that is
-    /// no amount, an `amount` that is missing or differs from the total.
+    /// 422 with the invalid field: `amountTax` or `amountDiscount` without items, an empty list or more than 100 items,
+    /// a total outside the valid range, an `amount` that is missing or differs from the total.
     pub fn new(sent: Option<i64>, rows: Option<Vec<Item>>, tax: Option<i64>, discount: Option<i64>) -> Result<Self> {
         let Some(rows) = rows else {
             for (name, part) in [("amountTax", tax), ("amountDiscount", discount)] {
                 if part.is_some() {
-                    return Err(Error::invalid(name, format!("{name} needs items")));
+                    return Err(Error::invalid(name, format!("{name} requires items")));
                 }
             }
-            let amount = sent.ok_or_else(|| Error::invalid("amount", "amount is required where there are no items"))?;
+            let amount = sent.ok_or_else(|| Error::invalid("amount", "amount is required without items"))?;
             return Ok(Self { amount, items: Items::default(), tax, discount });
         };
         if rows.is_empty() || rows.len() > MAX_ROWS {
@@ -74,49 +72,49 @@ impl Bill {
         if sent.is_some_and(|sent| sent != amount) {
             return Err(Error::invalid(
                 "amount",
-                format!("amount must be the {amount} that items come to, or left out"),
+                format!("amount must be omitted or equal the total of the items ({amount})"),
             ));
         }
         Ok(Self { amount, items: Items(Json(rows)), tax, discount })
     }
 
-    /// Minor units in all.
+    /// The total, in minor units.
     pub fn amount(&self) -> i64 {
         self.amount
     }
 
-    /// The rows; none where the amount stands alone.
+    /// The line items; empty if the bill has an amount alone.
     pub fn items(&self) -> &Items {
         &self.items
     }
 
-    /// Tax within the amount, where there are rows.
+    /// The tax included in the amount, if the bill has line items.
     pub fn tax(&self) -> Option<i64> {
         self.tax
     }
 
-    /// What was taken off, where there are rows.
+    /// The discount subtracted from the amount, if the bill has line items.
     pub fn discount(&self) -> Option<i64> {
         self.discount
     }
 }
 
-/// What rows, tax and discount come to. A product of two numbers fits twice their width, and sums stop at its end, which is
-/// far beyond any amount: nothing overflows.
+/// Returns the total of rows, tax and discount. Nothing overflows: a product of two `i64` fits an `i128`, and sums
+/// saturate, far beyond any valid amount.
 fn total(rows: &[Item], tax: i64, discount: i64) -> Result<i64> {
     let (tax, discount, max) = (i128::from(tax), i128::from(discount), i128::from(MAX_AMOUNT));
     let product = |row: &Item| i128::from(row.quantity) * i128::from(row.unit_amount);
     let sum = rows.iter().map(product).fold(0_i128, i128::saturating_add);
     let total = sum.saturating_add(tax).saturating_sub(discount);
-    // The field at fault is the one that leads out of the range.
+    // Report the field that takes the total out of the range.
     let param = if total > max {
         if sum > max { "items" } else { "amountTax" }
     } else if total < 1 {
         if discount > 0 { "amountDiscount" } else { "items" }
     } else {
-        return i64::try_from(total).map_err(|_| Error::internal("an amount that does not fit"));
+        return i64::try_from(total).map_err(|_| Error::internal("the amount does not fit an i64"));
     };
-    Err(Error::invalid(param, format!("items, tax and discount must come to an amount from 1 to {MAX_AMOUNT}")))
+    Err(Error::invalid(param, format!("items, tax and discount must add up to an amount from 1 to {MAX_AMOUNT}")))
 }
 
 #[cfg(test)]
@@ -149,7 +147,7 @@ mod tests {
             (&[(2, 500)], Some(0), Some(0), 1000),
             (&[(1, MAX_AMOUNT)], None, None, MAX_AMOUNT),
             (&[(MAX_AMOUNT, 1)], None, None, MAX_AMOUNT),
-            // Only what it all comes to has to be an amount.
+            // Only the total must be in the range.
             (&[(1, MAX_AMOUNT), (1, MAX_AMOUNT)], None, Some(MAX_AMOUNT), MAX_AMOUNT),
             (&[(1, MAX_AMOUNT)], Some(7), Some(7), MAX_AMOUNT),
         ] {
@@ -161,15 +159,15 @@ mod tests {
     fn the_total_does_not_depend_on_the_order_of_rows() {
         let rows: Vec<_> = (1..=MAX_ROWS as i64).map(|n| (n, n * n % 97)).collect();
         let expected = rows.iter().map(|(quantity, unit)| quantity * unit).sum::<i64>() + 5 - 3;
-        let turned: Vec<_> = rows.iter().rev().copied().collect();
-        for rows in [rows, turned] {
+        let reversed: Vec<_> = rows.iter().rev().copied().collect();
+        for rows in [rows, reversed] {
             assert_eq!(amount(&rows, Some(5), Some(3)), Ok(expected));
         }
     }
 
     #[test]
-    fn a_total_that_is_no_amount_names_what_leads_there() {
-        let most = [(MAX_AMOUNT, MAX_AMOUNT); MAX_ROWS];
+    fn totals_out_of_range_name_the_responsible_field() {
+        let largest = [(MAX_AMOUNT, MAX_AMOUNT); MAX_ROWS];
         for (rows, tax, discount, expected) in [
             (&[(1, 0)][..], None, None, "items"),
             (&[(1, 0)], Some(0), Some(0), "items"),
@@ -178,7 +176,7 @@ mod tests {
             (&[(1, MAX_AMOUNT)], Some(1), None, "amountTax"),
             (&[(2, MAX_AMOUNT)], None, None, "items"),
             (&[(2, MAX_AMOUNT)], None, Some(1), "items"),
-            (&most, Some(MAX_AMOUNT), None, "items"),
+            (&largest, Some(MAX_AMOUNT), None, "items"),
             (&[(i64::MAX, i64::MAX); MAX_ROWS], Some(i64::MAX), None, "items"),
         ] {
             assert_eq!(amount(rows, tax, discount), Err(expected.to_owned()), "{tax:?} {discount:?}");
@@ -186,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_amount_beside_rows_is_checked_and_alone_it_is_taken() {
+    fn an_amount_must_equal_the_total_or_stand_alone() {
         let bill = |sent, rows, tax, discount| Bill::new(sent, rows, tax, discount).map_err(param);
         let rows = || Some(vec![row(2, 500)]);
         assert_eq!(bill(Some(1000), rows(), None, None).map(|bill| bill.amount()), Ok(1000));

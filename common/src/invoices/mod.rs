@@ -1,4 +1,4 @@
-//! Invoices: what a customer owes, from the draft to the payment. The issue gives an invoice its number and its due date.
+//! Invoices, from the draft to the payment. Issuing an invoice assigns its number and its due date.
 
 pub mod attempts;
 mod collection;
@@ -6,17 +6,17 @@ mod items;
 mod numbering;
 mod status;
 mod store;
-mod subscribed;
+mod subscription;
 mod view;
 
 use sqlx::{PgConnection, PgExecutor, PgPool};
 
 pub use attempts::{AttemptStatus, AttemptView};
-pub use collection::{Circumstances, Failure, Next, RETRY_AFTER_DAYS};
+pub use collection::{Failure, FailureContext, Next, RETRY_AFTER_DAYS};
 pub use items::{Bill, Item, Items, MAX_ROWS};
 pub use numbering::Number;
 pub use status::Status;
-pub use subscribed::{is_owed_after_failure, unschedule_all_of};
+pub use subscription::{has_failed_invoice, unschedule_subscription};
 pub use view::InvoiceView;
 
 use crate::accounts::{self, Mode};
@@ -31,78 +31,67 @@ use crate::page::{Page, PageRequest, unknown_cursor};
 use crate::proof::{self, Rule};
 use crate::time::Timestamp;
 
-/// Random bytes of the token that the address of a payment page ends with.
+/// Random bytes of the token in the URL of a payment page.
 const PAGE_TOKEN_BYTES: usize = 20;
 
 /// An invoice as stored. Amounts are in minor units of its currency.
 #[derive(Clone, Debug)]
 pub struct Invoice {
-    /// Its id.
     pub id: InvoiceId,
-    /// Whose it is.
     pub account_id: AccountId,
-    /// The account's mode.
     pub mode: Mode,
-    /// Who owes it.
     pub customer_id: CustomerId,
-    /// Where it stands.
     pub status: Status,
-    /// Its number, once issued.
+    /// Assigned when the invoice is issued.
     pub number: Option<Number>,
-    /// The currency of all its amounts.
+    /// The currency of all amounts.
     pub currency: Currency,
-    /// What is owed in all.
+    /// The total owed.
     pub amount: i64,
-    /// Tax within it, where it has items.
+    /// Tax included in `amount`, if the invoice has items.
     pub amount_tax: Option<i64>,
-    /// What was taken off, where it has items.
+    /// Discount subtracted from `amount`, if the invoice has items.
     pub amount_discount: Option<i64>,
-    /// What was paid.
     pub amount_paid: i64,
-    /// What it is for.
     pub description: Option<String>,
-    /// What it adds up, in the order sent.
+    /// In the order sent.
     pub items: Items,
-    /// What the due date was reckoned from, or will be; none where the merchant has named the date.
+    /// The terms from which the due date is computed; `None` if the merchant set the date.
     pub payment_terms: Option<PaymentTerms>,
-    /// When it falls due. Of a draft only if the merchant has named the date.
+    /// A draft has a due date only if the merchant set it.
     pub due_at: Option<Timestamp>,
-    /// When it was issued.
     pub issued_at: Option<Timestamp>,
-    /// When it is to be collected.
+    /// When to start collecting the invoice.
     pub collect_at: Option<Timestamp>,
-    /// With which card, if not the customer's default one.
+    /// The card to charge; by default the customer's default card.
     pub collect_payment_method_id: Option<PaymentMethodId>,
-    /// When the next attempt to collect it is due.
+    /// When the next collection attempt is due.
     pub next_attempt_at: Option<Timestamp>,
-    /// Attempts to collect it so far.
+    /// Collection attempts so far.
     pub attempt_count: i32,
-    /// When the first attempt of the present series was made: retries are counted from it.
+    /// The first attempt of the current series, from which retry days are counted.
     pub series_started_at: Option<Timestamp>,
-    /// Attempts of the present series that have failed.
+    /// Failed attempts in the current series.
     pub series_failures: i32,
-    /// Whether the last retry has failed.
+    /// Whether the last retry failed.
     pub collection_exhausted: bool,
-    /// When it was paid.
     pub paid_at: Option<Timestamp>,
-    /// What paid it.
+    /// The payment that paid the invoice.
     pub payment_id: Option<PaymentId>,
-    /// When it was voided.
     pub voided_at: Option<Timestamp>,
-    /// What produced it, if a recurring invoice.
+    /// The recurring invoice that created this invoice.
     pub recurring_invoice_id: Option<RecurringInvoiceId>,
-    /// What produced it, if a subscription.
+    /// The subscription that created this invoice.
     pub subscription_id: Option<SubscriptionId>,
-    /// The cycle that it is for.
+    /// The cycle that the invoice bills.
     pub billing_period: Option<String>,
-    /// What the address of its payment page ends with. Whoever knows it may pay.
+    /// The token in the URL of the payment page. Anyone who has it may pay.
     pub page_token: String,
-    /// When it was made.
     pub created_at: Timestamp,
 }
 
 impl Invoice {
-    /// Retries are counted anew from the next attempt on.
+    /// Counts retries from the next attempt.
     fn begin_series(&mut self) {
         self.series_started_at = None;
         self.series_failures = 0;
@@ -116,43 +105,37 @@ impl Invoice {
     }
 }
 
-/// How it is known when an invoice falls due.
+/// How the due date is determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// The merchant has named the date.
+    /// The merchant set the date.
     At(Timestamp),
-    /// So long after the issue.
+    /// Computed from the time of issue.
     Terms(PaymentTerms),
 }
 
-/// An invoice to be made. Its fields have been checked.
+/// The validated input for a new invoice.
 #[derive(Debug)]
 pub struct NewInvoice {
-    /// Who is to owe it.
     pub customer_id: CustomerId,
-    /// The currency of all its amounts.
+    /// The currency of all amounts.
     pub currency: Currency,
-    /// What it is for.
     pub description: Option<String>,
-    /// What is billed.
     pub bill: Bill,
-    /// When it falls due.
     pub due: Due,
-    /// What produces it, and for which of its cycles; none if a request does.
+    /// The producer and the cycle to bill; `None` if an API request creates the invoice.
     pub cycle: Option<(Producer, Period)>,
 }
 
-/// What produces invoices by itself.
+/// An object that creates invoices on a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Producer {
-    /// A recurring invoice.
     RecurringInvoice(RecurringInvoiceId),
-    /// A subscription.
     Subscription(SubscriptionId),
 }
 
 impl NewInvoice {
-    /// The draft that it makes, under an id of its own; nothing is written yet.
+    /// Builds the draft with a new id, without storing it.
     pub fn into_draft(self, account_id: AccountId, mode: Mode, now: Timestamp) -> Invoice {
         let (payment_terms, due_at) = match self.due {
             Due::At(at) => (None, Some(at)),
@@ -202,7 +185,7 @@ impl NewInvoice {
 /// Issues a draft.
 ///
 /// # Errors
-/// [`Error::NotFound`]; [`Error::Conflict`] for what is no draft.
+/// [`Error::NotFound`]; [`Error::Conflict`] if the invoice is not a draft.
 pub async fn issue_draft(db: &Db, account: AccountId, id: InvoiceId, now: Timestamp) -> Result<Invoice> {
     let mut tx = db.begin().await?;
     let mut invoice = lock(&mut tx, account, id).await?;
@@ -211,10 +194,11 @@ pub async fn issue_draft(db: &Db, account: AccountId, id: InvoiceId, now: Timest
     Ok(invoice)
 }
 
-/// Writes a draft. It locks what it refers to, so that an issue in the same transaction comes after all locks but the last.
+/// Builds and inserts a draft. The insert locks the rows it references, which keeps the lock order if the same
+/// transaction then issues the invoice.
 ///
 /// # Errors
-/// [`Error::NotFound`] for an unknown customer.
+/// [`Error::NotFound`] if the account has no such customer.
 pub async fn draft(
     tx: &mut PgConnection,
     account: AccountId,
@@ -227,22 +211,22 @@ pub async fn draft(
     Ok(invoice)
 }
 
-/// Writes what [`NewInvoice::into_draft`] made.
+/// Inserts a draft built by [`NewInvoice::into_draft`].
 ///
 /// # Errors
-/// [`Error::NotFound`] for an unknown customer, another account's too.
+/// [`Error::NotFound`] if the account has no such customer.
 pub async fn insert(tx: &mut PgConnection, draft: &Invoice) -> Result<()> {
-    store::insert(tx, draft).await.map_err(|error| match db::violated(&error) {
+    store::insert(tx, draft).await.map_err(|error| match db::violated_constraint(&error) {
         Some("invoices_customer") => Error::no_such("customer", draft.customer_id),
         _ => error.into(),
     })
 }
 
-/// Issues a draft that is locked, or was written by this transaction: it gets its number and its due date. The account's
-/// counter is locked from here to the commit, and comes after every other lock but those on webhook endpoints.
+/// Issues a draft that this transaction has locked or inserted: assigns its number and its due date. Locks the
+/// account's invoice counter until the commit; in the lock order it comes after everything but webhook endpoints.
 ///
 /// # Errors
-/// [`Error::Conflict`] for what is no draft.
+/// [`Error::Conflict`] if the invoice is not a draft.
 pub async fn issue(tx: &mut Tx, invoice: &mut Invoice, now: Timestamp) -> Result<()> {
     if invoice.status != Status::Draft {
         return Err(Error::conflict(format!("an invoice that is {} cannot be issued", invoice.status.name())));
@@ -258,11 +242,11 @@ pub async fn issue(tx: &mut Tx, invoice: &mut Invoice, now: Timestamp) -> Result
     announce(tx, invoice, EventType::InvoiceIssued, now).await
 }
 
-/// Schedules an invoice that is locked, or was written by this transaction, for collection: with this card, or with the one
-/// that is the customer's default when an attempt is made.
+/// Schedules the collection of an invoice that this transaction has locked or inserted. Charges `card`, or the card
+/// that is the customer's default at the time of each attempt.
 ///
 /// # Errors
-/// [`Error::Conflict`] for one that is not open. The card is its customer's, or the database refuses.
+/// [`Error::Conflict`] if the invoice is not open; a database error if the card belongs to another customer.
 pub async fn schedule(
     tx: &mut Tx,
     invoice: &mut Invoice,
@@ -283,85 +267,85 @@ pub async fn schedule(
     announce(tx, invoice, EventType::InvoiceScheduled, now).await
 }
 
-/// Takes a scheduled invoice that is locked out of collection: it is open and no longer collects itself. No attempt may be
-/// in flight, or its outcome decides.
+/// Takes a locked, scheduled invoice out of collection and makes it open. No attempt may be in flight, because its
+/// outcome decides the status.
 ///
 /// # Errors
-/// [`Error::Conflict`] for one that is not scheduled.
+/// [`Error::Conflict`] if the invoice is not scheduled.
 pub async fn unschedule(tx: &mut Tx, invoice: &mut Invoice) -> Result<()> {
     if invoice.status != Status::Scheduled {
-        return Err(Error::conflict(format!("an invoice that is {} has no schedule", invoice.status.name())));
+        return Err(Error::conflict(format!("an invoice that is {} is not scheduled", invoice.status.name())));
     }
     invoice.leave_collection();
     invoice.status = Status::Open;
     store::save(tx, invoice).await
 }
 
-/// Notes that an attempt to collect an invoice that is locked has failed, and answers what follows.
+/// Records a failed attempt to collect a locked invoice and returns what follows.
 ///
 /// # Errors
-/// As of the rule, `Invoice::attempt_failed`.
+/// [`Error::Internal`] if the invoice is not being collected.
 pub async fn attempt_failed(
     tx: &mut Tx,
     invoice: &mut Invoice,
     failure: Failure<'_>,
-    world: Circumstances<'_>,
+    context: FailureContext<'_>,
 ) -> Result<Next> {
-    let next = invoice.attempt_failed(failure.kind, world)?;
+    let next = invoice.attempt_failed(failure.kind, context)?;
     store::save(tx, invoice).await?;
-    announce(tx, invoice, EventType::InvoicePaymentFailed, world.now).await?;
+    announce(tx, invoice, EventType::InvoicePaymentFailed, context.now).await?;
     if next == Next::Exhausted {
-        announce(tx, invoice, EventType::InvoiceCollectionExhausted, world.now).await?;
+        announce(tx, invoice, EventType::InvoiceCollectionExhausted, context.now).await?;
     }
     Ok(next)
 }
 
-/// Notes what paid an invoice that is locked.
+/// Records the payment that paid a locked invoice.
 ///
 /// # Errors
-/// As of the rule, `Invoice::pay`.
+/// [`Error::Internal`] if the invoice can no longer be paid, or `amount` is less than the amount due.
 pub async fn pay(tx: &mut Tx, invoice: &mut Invoice, payment: PaymentId, amount: i64, now: Timestamp) -> Result<()> {
     invoice.pay(payment, amount, now)?;
     store::save(tx, invoice).await?;
     announce(tx, invoice, EventType::InvoicePaid, now).await
 }
 
-/// A customer who is locked has another default card: what waits for one is due at once.
+/// Makes invoices that wait for a new default card due immediately. The customer must be locked.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn another_card(
+/// Database errors only.
+pub async fn retry_waiting_for_card(
     tx: &mut PgConnection,
     account: AccountId,
     customer: CustomerId,
     now: Timestamp,
 ) -> Result<()> {
     if !proof::holds(Rule::LockOrder) {
-        store::lock_waiting_backwards(tx, account, customer).await?;
+        store::lock_waiting_in_reverse(tx, account, customer).await?;
     }
-    store::another_card(tx, account, customer, now).await
+    store::retry_waiting_for_card(tx, account, customer, now).await
 }
 
-/// When the next attempt to collect an invoice of an account is due. What somebody is paying at this moment does not count.
+/// Returns when the next collection attempt of an account is due. Invoices with a live payment do not count.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn next_due(db: &PgPool, account: AccountId) -> Result<Option<Timestamp>> {
     store::next_due(db, account).await
 }
 
-/// Seconds for which the oldest invoice that is due has waited for its attempt.
+/// Returns for how many seconds the longest overdue collection attempt has been due; 0 if none is due.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn oldest_due_seconds(db: &PgPool, now: Timestamp) -> Result<f64> {
     store::oldest_due_seconds(db, now).await
 }
 
-/// Voids an invoice that is locked, and takes it out of collection. What was paid stays paid.
+/// Voids a locked invoice and takes it out of collection. Its payment is not refunded.
 ///
 /// # Errors
-/// [`Error::Internal`] if it is voided.
+/// [`Error::Internal`] if it is already voided.
 pub async fn void(tx: &mut Tx, invoice: &mut Invoice, now: Timestamp) -> Result<()> {
     if !invoice.status.may_become(Status::Voided) {
         return Err(Error::internal(format!("{} is {:?} and cannot be voided", invoice.id, invoice.status)));
@@ -379,27 +363,27 @@ async fn announce(tx: &mut Tx, invoice: &Invoice, kind: EventType, now: Timestam
     Ok(())
 }
 
-/// One invoice.
+/// Returns an invoice.
 ///
 /// # Errors
-/// [`Error::NotFound`], for another account's too.
+/// [`Error::NotFound`], also if it belongs to another account.
 pub async fn retrieve(db: impl PgExecutor<'_>, account: AccountId, id: InvoiceId) -> Result<Invoice> {
     store::find(db, account, id).await?.ok_or_else(|| Error::no_such("invoice", id))
 }
 
-/// Locks an invoice. It is locked after its customer and before its payment.
+/// Locks an invoice. Lock order: the customer, then the invoice, then its payment.
 ///
 /// # Errors
-/// [`Error::NotFound`], for another account's too.
+/// [`Error::NotFound`], also if it belongs to another account.
 pub async fn lock(tx: &mut PgConnection, account: AccountId, id: InvoiceId) -> Result<Invoice> {
     store::lock(tx, account, id).await?.ok_or_else(|| Error::no_such("invoice", id))
 }
 
-/// The last date for which a recurring invoice has produced an invoice. Asked while the recurring invoice is locked, it stays so
-/// until the commit.
+/// Returns the last date for which a recurring invoice created an invoice. The recurring invoice must be locked, so
+/// that the result holds until the commit.
 ///
 /// # Errors
-/// Only the database's; [`Error::Internal`] for a period that is none.
+/// Database errors; [`Error::Internal`] if the stored period is malformed.
 pub async fn last_billed_date(
     tx: &mut PgConnection,
     account: AccountId,
@@ -407,30 +391,31 @@ pub async fn last_billed_date(
 ) -> Result<Option<Date>> {
     let Some(period) = store::last_billing_period(tx, account, recurring).await? else { return Ok(None) };
     let date = period.get(..10).and_then(|date| date.parse().ok());
-    date.map(Some).ok_or_else(|| Error::internal(format!("the billing period {period:?} of {recurring}")))
+    date.map(Some).ok_or_else(|| Error::internal(format!("malformed billing period {period:?} of {recurring}")))
 }
 
-/// Locks an invoice unless somebody else has it locked: strangers hold no connection to wait.
+/// Locks an invoice unless another transaction has it locked. Requests of payers must not hold a connection while they
+/// wait.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn try_lock(tx: &mut PgConnection, account: AccountId, id: InvoiceId) -> Result<Option<Invoice>> {
     store::try_lock(tx, account, id).await
 }
 
-/// The invoice whose payment page this is. A draft has none.
+/// Returns the invoice of a payment page. Drafts have no page.
 ///
 /// # Errors
 /// [`Error::NotFound`].
-pub async fn of_page(db: &mut PgConnection, page_token: &str) -> Result<Invoice> {
+pub async fn retrieve_by_page_token(db: &mut PgConnection, page_token: &str) -> Result<Invoice> {
     let found = store::find_by_token(db, page_token).await?;
     found.filter(|invoice| invoice.number.is_some()).ok_or_else(|| Error::no_such("invoice", ""))
 }
 
-/// A page of invoices, newest first.
+/// Returns a page of invoices, newest first.
 ///
 /// # Errors
-/// 422 for a cursor that names no invoice of the account.
+/// 422 if the cursor is not an invoice of the account.
 pub async fn list(db: &PgPool, account: AccountId, page: PageRequest<InvoiceId>) -> Result<Page<Invoice>> {
     if let Some(cursor) = page.starting_after
         && store::find(db, account, cursor).await?.is_none()

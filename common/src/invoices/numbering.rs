@@ -1,4 +1,4 @@
-//! The number of an invoice: from 1 on for each account, without gaps.
+//! Invoice numbers: consecutive per account, starting at 1, without gaps.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::schema;
 
-/// A number as it stands on the invoice: `INV-000001`. Beyond six digits it grows.
+/// A number, displayed as `INV-000001`; at least six digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
 #[sqlx(transparent)]
 pub struct Number(i64);
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_padded_and_never_cut() {
+    fn numbers_are_padded_and_never_truncated() {
         assert_eq!(Number(1).to_string(), "INV-000001");
         assert_eq!(Number(999_999).to_string(), "INV-999999");
         assert_eq!(Number(1_000_000).to_string(), "INV-1000000");

@@ -1,26 +1,25 @@
-//! The state machine of an invoice: pure, total, no wildcard. Every legal step stands in [`Status::next`].
+//! The state machine of an invoice. [`Status::next`] lists every allowed transition.
 
-/// Where an invoice stands (docs/billing.md, Invoices).
+/// The status of an invoice (docs/billing.md, Invoices).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "invoice_status", rename_all = "snake_case")]
 pub enum Status {
-    /// Written, and not issued: nobody owes anything yet.
+    /// Not issued: nothing is owed yet.
     Draft,
-    /// Issued, and owed.
+    /// Issued and unpaid.
     Open,
-    /// Owed, and to be collected by us.
+    /// Unpaid, with automatic collection.
     Scheduled,
     /// Paid in full.
     Paid,
-    /// Taken back, whatever it was.
     Voided,
 }
 
 impl Status {
-    /// Every status, for tests and documents.
+    /// All statuses.
     pub const ALL: [Self; 5] = [Self::Draft, Self::Open, Self::Scheduled, Self::Paid, Self::Voided];
 
-    /// As the API prints it.
+    /// The name in the API.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Draft => "draft",
@@ -31,7 +30,7 @@ impl Status {
         }
     }
 
-    /// The states that may follow this one.
+    /// The statuses that may follow this one.
     pub const fn next(self) -> &'static [Self] {
         match self {
             Self::Draft => &[Self::Open, Self::Voided],
@@ -42,7 +41,7 @@ impl Status {
         }
     }
 
-    /// Whether the step is legal.
+    /// Whether this status may change to `next`.
     pub fn may_become(self, next: Self) -> bool {
         self.next().contains(&next)
     }
@@ -53,17 +52,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_but_the_end_may_be_voided_and_nothing_becomes_a_draft() {
+    fn every_status_but_voided_may_be_voided_and_none_becomes_a_draft() {
         for status in Status::ALL {
             assert_eq!(status.may_become(Status::Voided), status != Status::Voided, "{status:?}");
             assert!(!status.may_become(Status::Draft), "{status:?}");
             assert!(!status.may_become(status), "{status:?}");
         }
-        assert!(Status::Voided.next().is_empty(), "it cannot be reopened");
+        assert!(Status::Voided.next().is_empty(), "a voided invoice cannot be reopened");
     }
 
     #[test]
-    fn a_draft_is_neither_collected_nor_paid() {
+    fn drafts_are_neither_collected_nor_paid() {
         assert!(!Status::Draft.may_become(Status::Scheduled) && !Status::Draft.may_become(Status::Paid));
     }
 }

@@ -1,4 +1,4 @@
-//! The SQL of invoices.
+//! SQL for invoices.
 
 pub(super) mod attempts;
 
@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::id::{AccountId, CustomerId, InvoiceId, PaymentId, PaymentMethodId, RecurringInvoiceId, SubscriptionId};
 use crate::time::Timestamp;
 
-/// Every reader reads all of an invoice, so the columns stand once.
+/// Selects every column of an invoice; all queries share this list.
 macro_rules! select_invoices {
     ($rest:literal, $($arg:expr),* $(,)?) => {
         sqlx::query_as!(
@@ -29,7 +29,6 @@ macro_rules! select_invoices {
     };
 }
 
-/// Writes a draft.
 pub(super) async fn insert(tx: &mut PgConnection, new: &Invoice) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO invoices (id, account_id, customer_id, status, currency, amount, amount_tax, amount_discount,
@@ -59,7 +58,7 @@ pub(super) async fn insert(tx: &mut PgConnection, new: &Invoice) -> Result<(), s
     Ok(())
 }
 
-/// Writes what may change of an invoice: where it stands, and what led there.
+/// Stores the mutable columns of an invoice.
 pub(super) async fn save(tx: &mut PgConnection, invoice: &Invoice) -> Result<()> {
     sqlx::query!(
         "UPDATE invoices SET status = $3, number = $4, due_at = $5, issued_at = $6, collect_at = $7,
@@ -90,9 +89,9 @@ pub(super) async fn save(tx: &mut PgConnection, invoice: &Invoice) -> Result<()>
     Ok(())
 }
 
-/// An attempt in flight decides for itself: its outcome looks at the customer again.
-/// Without [`crate::proof::Rule::LockOrder`]: what waits for a card is locked one by one, from the last to the first.
-pub(super) async fn lock_waiting_backwards(
+/// With [`crate::proof::Rule::LockOrder`] disabled: locks the invoices that wait for a card one by one, in reverse
+/// order.
+pub(super) async fn lock_waiting_in_reverse(
     tx: &mut PgConnection,
     account: AccountId,
     customer: CustomerId,
@@ -108,7 +107,8 @@ pub(super) async fn lock_waiting_backwards(
     Ok(())
 }
 
-pub(super) async fn another_card(
+/// Skips invoices with an attempt in flight: when it fails, its outcome reads the customer's default card again.
+pub(super) async fn retry_waiting_for_card(
     tx: &mut PgConnection,
     account: AccountId,
     customer: CustomerId,
@@ -135,7 +135,7 @@ pub(super) async fn another_card(
     Ok(())
 }
 
-/// Which statuses are no live ones is said as the unique index of live payments says it.
+/// Lists the ended payment statuses exactly as the unique index of live payments does, so that the planner can use it.
 pub(super) async fn next_due(db: &PgPool, account: AccountId) -> Result<Option<Timestamp>> {
     let due = sqlx::query_scalar!(
         r#"SELECT i.next_attempt_at AS "due!" FROM invoices i WHERE i.next_attempt_at IS NOT NULL
@@ -152,17 +152,17 @@ pub(super) async fn next_due(db: &PgPool, account: AccountId) -> Result<Option<T
 }
 
 pub(super) async fn oldest_due_seconds(db: &PgPool, now: Timestamp) -> Result<f64> {
-    let waited = sqlx::query_scalar!(
+    let seconds = sqlx::query_scalar!(
         r#"SELECT extract(epoch FROM $1 - next_attempt_at)::float8 AS "waited!" FROM invoices
            WHERE next_attempt_at <= $1 ORDER BY next_attempt_at LIMIT 1"#,
         now,
     )
     .fetch_optional(db)
     .await?;
-    Ok(waited.unwrap_or(0.0))
+    Ok(seconds.unwrap_or(0.0))
 }
 
-/// Counts one further. Whoever asks next waits for the commit.
+/// Increments the account's counter. Concurrent callers wait for the commit, so that numbers have no gaps.
 pub(super) async fn next_number(tx: &mut PgConnection, account: AccountId) -> Result<Number> {
     let number = sqlx::query_scalar!(
         "INSERT INTO invoice_numbers AS n (account_id, last) VALUES ($1, 1)
@@ -174,7 +174,7 @@ pub(super) async fn next_number(tx: &mut PgConnection, account: AccountId) -> Re
     Ok(number)
 }
 
-/// Periods begin with their date, of one length, so the last of them as a text is that of the last date.
+/// Every period starts with its date, so the text order of periods is their date order.
 pub(super) async fn last_billing_period(
     tx: &mut PgConnection,
     account: AccountId,

@@ -1,4 +1,4 @@
-//! An invoice as the API answers it and as events carry it.
+//! The JSON of an invoice in API responses and events.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -11,46 +11,42 @@ use crate::money::{Currency, MAX_AMOUNT};
 use crate::time::Timestamp;
 use crate::{public_url, schema};
 
-/// The public JSON of an invoice.
+/// An invoice in the API.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = Invoice, description = "What a customer owes. Optional fields are there where they apply.")]
+#[schema(as = Invoice, description = "An invoice to a customer. Optional fields are present where they apply.")]
 pub struct InvoiceView<'a> {
-    /// Its id.
     pub id: InvoiceId,
     #[schema(schema_with = schema::invoice)]
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
-    /// Who owes it.
     customer_id: CustomerId,
-    /// Where it stands.
     #[schema(schema_with = statuses)]
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Given when it is issued; an account's numbers run without gaps.
+    /// Assigned when the invoice is issued. An account's numbers have no gaps.
     number: Option<Number>,
     currency: Currency,
-    /// What is owed in all.
+    /// The total owed.
     #[schema(schema_with = amount)]
     amount: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Tax within `amount`, as sent.
+    /// Tax included in `amount`, as sent.
     #[schema(schema_with = schema::amount)]
     amount_tax: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// What was taken off, as sent.
+    /// Discount subtracted from `amount`, as sent.
     #[schema(schema_with = schema::amount)]
     amount_discount: Option<i64>,
-    /// What was paid.
     #[schema(schema_with = schema::amount)]
     amount_paid: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
-    /// In the order sent; empty where only an amount was.
+    /// In the order sent; empty if only an amount was sent.
     items: &'a [Item],
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// What `dueAt` is reckoned from, unless it was sent.
+    /// The terms from which `dueAt` is computed. Absent if `dueAt` was sent.
     #[schema(schema_with = terms)]
     payment_terms: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,48 +54,47 @@ pub struct InvoiceView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     due_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// When it is to be collected.
+    /// When automatic collection starts.
     collect_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// When the next attempt to collect it is due.
+    /// When the next collection attempt is due.
     next_attempt_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     paid_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// What paid it.
+    /// The payment that paid the invoice.
     payment_id: Option<PaymentId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     recurring_invoice_id: Option<RecurringInvoiceId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     subscription_id: Option<SubscriptionId>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// The cycle that it is for.
+    /// The cycle that the invoice bills.
     billing_period: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// True once the last retry to collect it has failed.
+    /// True once the last collection retry has failed.
     collection_exhausted: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     voided_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Once issued: where it is shown and paid, a page of this service that is safe to give to a cardholder.
+    /// The URL of the payment page, to be shared with the payer. Present once the invoice is issued.
     #[schema(schema_with = schema::page)]
     url: Option<String>,
 }
 
 fn amount() -> schema::Field {
-    schema::whole(1, MAX_AMOUNT).into()
+    schema::integer(1, MAX_AMOUNT).into()
 }
 
 fn statuses() -> schema::Field {
-    schema::word(Status::ALL.map(Status::name)).into()
+    schema::enumeration(Status::ALL.map(Status::name)).into()
 }
 
 fn terms() -> schema::Field {
-    schema::word(PaymentTerms::ALL.map(PaymentTerms::name)).into()
+    schema::enumeration(PaymentTerms::ALL.map(PaymentTerms::name)).into()
 }
 
 impl<'a> InvoiceView<'a> {
-    /// Renders an invoice.
     pub fn new(invoice: &'a Invoice) -> Self {
         Self {
             id: invoice.id,

@@ -1,13 +1,13 @@
-//! Proxies before this service whose word about their peers is believed.
+//! Trusted proxies, whose `X-Forwarded-For` determines the client address.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// The networks of the balancers that stand before this service. Nobody else is believed.
+/// The networks of the load balancers in front of this service. Other peers are not trusted.
 #[derive(Clone, Debug, Default)]
 pub struct Proxies(Arc<[Network]>);
 
-/// Addresses that begin with the same bits.
+/// A CIDR range.
 #[derive(Clone, Copy, Debug)]
 pub struct Network {
     first: IpAddr,
@@ -15,8 +15,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// `10.0.0.0/8`, or a single address. A range of all addresses would believe everybody, and one that begins within itself is
-    /// a slip of the pen.
+    /// Parses `10.0.0.0/8` or a single address. Refuses a range of all addresses, which would trust everyone, and one
+    /// whose host bits are set, which is probably a typo.
     pub fn parse(text: &str) -> Option<Self> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits.parse().ok()?)),
@@ -29,7 +29,7 @@ impl Network {
         ((1..=all).contains(&bits) && network.masked(first) == Some(first)).then_some(network)
     }
 
-    /// The first address of the network of this size that an address of the same family lies in.
+    /// The first address of the network of this size that contains the address; `None` for another address family.
     fn masked(self, address: IpAddr) -> Option<IpAddr> {
         match (self.first, address) {
             (IpAddr::V4(_), IpAddr::V4(address)) => {
@@ -50,7 +50,6 @@ impl Network {
 }
 
 impl Proxies {
-    /// Those in these networks.
     pub fn new(networks: Vec<Network>) -> Self {
         Self(networks.into())
     }
@@ -59,9 +58,9 @@ impl Proxies {
         self.0.iter().any(|network| network.contains(address))
     }
 
-    /// Who sends a request: its peer; behind a trusted proxy the last in `X-Forwarded-For` that is none. Each proxy adds whom it
-    /// hears at the end, so what a client writes there itself stands before that, and is never reached. What is no address
-    /// says nothing, and the peer counts.
+    /// The client address: the peer, or behind a trusted proxy the last address in `X-Forwarded-For` that is not a
+    /// trusted proxy. Each proxy appends the address of its peer, so entries that the client wrote come before and are
+    /// not reached. If an entry is not an address, the peer counts.
     pub fn client<'a>(&self, peer: IpAddr, forwarded: impl DoubleEndedIterator<Item = &'a [u8]>) -> IpAddr {
         let peer = peer.to_canonical();
         if !self.trusts(peer) {
@@ -78,7 +77,7 @@ impl Proxies {
     }
 }
 
-/// An address, also with a port, as some balancers write it.
+/// Parses an address, optionally with a port, which some load balancers add.
 fn address(hop: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(hop).ok()?.trim();
     let bare = || text.strip_prefix('[')?.strip_suffix(']')?.parse::<IpAddr>().ok();
@@ -100,29 +99,29 @@ mod tests {
     }
 
     #[test]
-    fn only_a_trusted_proxy_is_believed() {
+    fn forwarded_addresses_count_only_from_trusted_proxies() {
         const BALANCERS: &[&str] = &["10.0.0.0/8", "2001:db8::/32"];
-        for (proxies, peer, forwarded, counted) in [
-            // Nobody is believed by default.
+        for (proxies, peer, forwarded, expected) in [
+            // No proxy is trusted by default.
             (&[][..], "10.0.0.1", &["192.0.2.7"][..], "10.0.0.1"),
             (BALANCERS, "192.0.2.1", &["198.51.100.7"], "192.0.2.1"),
             (BALANCERS, "11.0.0.1", &["198.51.100.7"], "11.0.0.1"),
             (BALANCERS, "10.0.0.1", &["192.0.2.7"], "192.0.2.7"),
             (BALANCERS, "::ffff:10.0.0.1", &["::ffff:192.0.2.7"], "192.0.2.7"),
             (BALANCERS, "2001:db8::1", &["2a00::7"], "2a00::7"),
-            // What the client writes stands before what the balancer adds.
+            // Entries by the client come before those by the balancer.
             (BALANCERS, "10.0.0.1", &["203.0.113.9, 10.0.0.9, 192.0.2.7"], "192.0.2.7"),
             (BALANCERS, "10.0.0.1", &["203.0.113.9", "192.0.2.7"], "192.0.2.7"),
             (BALANCERS, "10.0.0.1", &["nonsense, 192.0.2.7"], "192.0.2.7"),
-            // A chain of our own.
+            // A chain of trusted proxies.
             (BALANCERS, "10.0.0.1", &["192.0.2.7, 10.9.9.9"], "192.0.2.7"),
             (BALANCERS, "10.0.0.1", &["192.0.2.7", "2001:db8::9,10.9.9.9"], "192.0.2.7"),
             (BALANCERS, "10.0.0.1", &["10.9.9.9"], "10.0.0.1"),
-            // With a port, as some write it.
+            // With a port.
             (BALANCERS, "10.0.0.1", &["192.0.2.7:4711"], "192.0.2.7"),
             (BALANCERS, "10.0.0.1", &["[2a00::7]:4711"], "2a00::7"),
             (BALANCERS, "10.0.0.1", &["[2a00::7]"], "2a00::7"),
-            // What is no address says nothing.
+            // Entries that are not addresses.
             (BALANCERS, "10.0.0.1", &[], "10.0.0.1"),
             (BALANCERS, "10.0.0.1", &[""], "10.0.0.1"),
             (BALANCERS, "10.0.0.1", &["unknown"], "10.0.0.1"),
@@ -131,16 +130,16 @@ mod tests {
             (&["192.0.2.1"], "192.0.2.1", &["198.51.100.7"], "198.51.100.7"),
             (&["192.0.2.1"], "192.0.2.2", &["198.51.100.7"], "192.0.2.2"),
         ] {
-            assert_eq!(client(proxies, peer, forwarded), counted, "{proxies:?} {peer} {forwarded:?}");
+            assert_eq!(client(proxies, peer, forwarded), expected, "{proxies:?} {peer} {forwarded:?}");
         }
     }
 
     #[test]
-    fn what_is_no_network_is_refused() {
-        for right in ["10.0.0.0/8", "10.1.2.3", "10.1.2.3/32", "::1", "fd00::/8"] {
-            assert!(Network::parse(right).is_some(), "{right}");
+    fn invalid_networks_are_refused() {
+        for valid in ["10.0.0.0/8", "10.1.2.3", "10.1.2.3/32", "::1", "fd00::/8"] {
+            assert!(Network::parse(valid).is_some(), "{valid}");
         }
-        for wrong in [
+        for invalid in [
             "",
             "10.0.0.1/8",
             "0.0.0.0/0",
@@ -151,14 +150,14 @@ mod tests {
             "localhost",
             "10.0.0.0/8 ::1",
         ] {
-            assert!(Network::parse(wrong).is_none(), "{wrong}");
+            assert!(Network::parse(invalid).is_none(), "{invalid}");
         }
     }
 
-    /// Whatever is sent, it is the peer or somebody named in the header who is counted, and what comes before the last entry of a
-    /// balancer changes nothing.
+    /// The result is the peer or an address in the header, and entries before the last one by a balancer change
+    /// nothing.
     #[test]
-    fn nothing_that_a_client_writes_counts() {
+    fn entries_written_by_the_client_do_not_count() {
         let lines = prop_oneof![mutated("203.0.113.9, 10.0.0.9"), mutated("[2a00::7]:80,::1,"), texts()];
         check((lines, any::<u32>()), |(line, bits)| {
             let proxies = Proxies::new(vec![Network::parse("10.0.0.0/8").expect("a network")]);
@@ -166,8 +165,8 @@ mod tests {
             let alone = proxies.client(peer, std::iter::once(line.as_bytes()));
             assert!(alone == peer || !proxies.trusts(alone));
             let appended = format!("{line},{real}");
-            let seen = proxies.client(peer, std::iter::once(appended.as_bytes()));
-            assert_eq!(seen, if proxies.trusts(real) { alone } else { real }, "{appended}");
+            let client = proxies.client(peer, std::iter::once(appended.as_bytes()));
+            assert_eq!(client, if proxies.trusts(real) { alone } else { real }, "{appended}");
             let untrusted = IpAddr::from([192, 0, 2, 1]);
             assert_eq!(proxies.client(untrusted, std::iter::once(line.as_bytes())), untrusted);
         });

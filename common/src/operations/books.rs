@@ -1,96 +1,86 @@
-//! Operations as a provider's books are compared with them.
+//! Operations as reconciliation compares them with a provider's books.
 
 use std::time::Duration;
 
 use sqlx::PgPool;
 
 use super::store::books as store;
-use super::{Kind, State};
+use super::{OperationKind, State};
 use crate::error::Result;
 use crate::id::{AccountId, OperationId, PaymentId, ProviderAccountId};
 use crate::money::{Currency, Money};
 use crate::providers::Entry;
 use crate::time::Timestamp;
 
-/// What our books say of an operation.
+/// An operation as our books record it.
 #[derive(Clone, Debug)]
-pub struct Known {
-    /// The operation.
+pub struct RecordedOperation {
     pub id: OperationId,
-    /// Our name for it at the provider.
+    /// Our reference at the provider.
     pub reference: String,
-    /// What was asked.
-    pub kind: Kind,
-    /// How far it has come.
+    pub kind: OperationKind,
     pub state: State,
-    /// The provider's name for what it did, if it did.
+    /// The provider's reference for the transaction, if it succeeded.
     pub provider_ref: Option<String>,
-    /// The provider's name for the charge that it follows.
+    /// The provider's reference for the charge that this operation follows.
     pub target_ref: Option<String>,
-    /// The payment that it is about.
     pub payment_id: Option<PaymentId>,
-    /// What was approved, of a charge; what was asked for, of others.
+    /// For a charge, the approved amount; otherwise the requested amount.
     pub amount: Option<i64>,
-    /// Of what.
     pub currency: Option<Currency>,
-    /// When it was sent for the first time.
+    /// When a request was first sent.
     pub first_sent_at: Option<Timestamp>,
-    /// When it was sent last, or its outcome was written, whichever is later.
     pub settled_at: Option<Timestamp>,
-    /// When its outcome was written.
     pub finished_at: Option<Timestamp>,
-    /// Seconds since it was written.
     pub age_seconds: f64,
-    /// Whether a worker has it.
     pub is_held: bool,
 }
 
-impl Known {
-    /// Whether its outcome may be about to be written: it was written so short a time ago, or a worker has it.
+impl RecordedOperation {
+    /// Whether its outcome may be about to be written: it is younger than `age`, or a worker holds its lease.
     pub fn is_under_way(&self, age: Duration) -> bool {
         !self.state.is_final() && (self.is_held || self.age_seconds < age.as_secs_f64())
     }
 
-    /// What a provider's line about it would be; none of a saved card.
+    /// The kind of statement line that the provider would show for it. `None` for a saved card.
     pub const fn entry(&self) -> Option<Entry> {
         match self.kind {
-            Kind::Sale | Kind::Authorize => Some(Entry::Charge),
-            Kind::Capture => Some(Entry::Capture),
-            Kind::Void | Kind::Reverse => Some(Entry::Void),
-            Kind::Refund => Some(Entry::Refund),
-            Kind::StoreCard => None,
+            OperationKind::Sale | OperationKind::Authorize => Some(Entry::Charge),
+            OperationKind::Capture => Some(Entry::Capture),
+            OperationKind::Void | OperationKind::Reverse => Some(Entry::Void),
+            OperationKind::Refund => Some(Entry::Refund),
+            OperationKind::StoreCard => None,
         }
     }
 
-    /// Whether it is the charge of this name, or follows it.
+    /// Whether it is this charge, or follows it.
     pub fn target_ref_is(&self, charge: &str) -> bool {
         let named =
             self.target_ref.as_deref().or(self.provider_ref.as_deref().filter(|_| self.entry() == Some(Entry::Charge)));
         named == Some(charge)
     }
 
-    /// How much, and of what.
     pub fn money(&self) -> Option<Money> {
         self.amount.zip(self.currency).map(|(minor, currency)| Money { minor, currency })
     }
 }
 
-/// The operations with these references at a provider account.
+/// Returns the operations with these references at a provider account.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn by_reference(db: &PgPool, at: ProviderAccountId, references: &[String]) -> Result<Vec<Known>> {
+/// Database errors only.
+pub async fn by_reference(db: &PgPool, at: ProviderAccountId, references: &[String]) -> Result<Vec<RecordedOperation>> {
     if references.is_empty() {
         return Ok(vec![]);
     }
     store::by_reference(db, at, references).await
 }
 
-/// All operations of these payments.
+/// Returns all operations of these payments.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn of_payments(db: &PgPool, account: AccountId, payments: &[PaymentId]) -> Result<Vec<Known>> {
+/// Database errors only.
+pub async fn of_payments(db: &PgPool, account: AccountId, payments: &[PaymentId]) -> Result<Vec<RecordedOperation>> {
     if payments.is_empty() {
         return Ok(vec![]);
     }
@@ -98,52 +88,49 @@ pub async fn of_payments(db: &PgPool, account: AccountId, payments: &[PaymentId]
     store::of_payments(db, account, &payments).await
 }
 
-/// What was done at a provider account by our books from one instant to another, in the order in which that was written; so much
-/// at most. Saved cards are left out.
+/// Returns up to `limit` operations that succeeded at a provider account within an interval, in the order in which
+/// their outcomes were written. Saved cards are left out.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn succeeded(
     db: &PgPool,
     at: ProviderAccountId,
     from: Timestamp,
     to: Timestamp,
     limit: i64,
-) -> Result<Vec<Known>> {
+) -> Result<Vec<RecordedOperation>> {
     store::succeeded(db, at, from, to, limit).await
 }
 
-/// The operations whose references lie between two, in their order; so many at most.
+/// Returns up to `limit` operations whose references lie between `after` and `before`, in order.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn page(db: &PgPool, at: ProviderAccountId, after: &str, before: &str, limit: i64) -> Result<Vec<Known>> {
+/// Database errors only.
+pub async fn page(db: &PgPool, at: ProviderAccountId, after: &str, before: &str, limit: i64) -> Result<Vec<RecordedOperation>> {
     store::page(db, at, after, before, limit).await
 }
 
-/// What our books say of a payment as a whole, read at one instant with its operations.
+/// A payment's totals and operations, read in one snapshot.
 #[derive(Clone, Debug)]
-pub struct Whole {
-    /// What was captured.
+pub struct PaymentRecord {
     pub captured: i64,
-    /// What was refunded.
     pub refunded: i64,
-    /// Whether all that was asked for had come to its end before then.
-    pub is_at_rest: bool,
-    /// Its operations.
-    pub operations: Vec<Known>,
+    /// Whether every operation had ended before the instant that the caller passed in.
+    pub all_ended: bool,
+    pub operations: Vec<RecordedOperation>,
 }
 
-/// A payment with its operations; `rests_since` is an instant of the database's clock before which all must have ended for it to be at
-/// rest. None if it has no operation.
+/// Reads a payment with its operations. `ended_before` is an instant of the database's clock: the payment is at rest if
+/// all its operations ended before it. `None` if the payment has no operation.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn whole(
+/// Database errors only.
+pub async fn payment_record(
     db: &PgPool,
     account: AccountId,
     payment: PaymentId,
-    rests_since: Timestamp,
-) -> Result<Option<Whole>> {
-    store::whole(db, account, payment, rests_since).await
+    ended_before: Timestamp,
+) -> Result<Option<PaymentRecord>> {
+    store::payment_record(db, account, payment, ended_before).await
 }

@@ -1,4 +1,4 @@
-//! The sweep: whatever is due is found in Postgres, and taken by moving its next turn on.
+//! The sweep: finds due operations in Postgres and hands each one out, moving its `next_push_at` forward.
 
 use std::time::Duration;
 
@@ -9,27 +9,26 @@ use crate::error::Result;
 use crate::id::OperationId;
 use crate::proof::{self, Rule};
 
-/// Most operations handed out by one sweep.
+/// Maximum number of operations that one sweep hands out.
 pub const SWEEP_BATCH: i64 = 500;
-/// What has been due for so long is swept by nobody: a sweep, once a second, moves the next turn on.
+/// An operation that has been due for this long was missed by the sweep, which runs every second.
 pub const OVERDUE: Duration = Duration::from_secs(30);
 
-/// An operation that the sweep hands out.
+/// A due operation that the sweep hands out to the workers.
 #[derive(Debug)]
 pub struct Due {
-    /// The operation.
     pub id: OperationId,
-    /// The request that caused it.
+    /// The request that created it.
     pub request_id: Option<String>,
-    /// Whether nobody waits for it: it has a queue of its own.
+    /// Whether no client waits for it. Background operations have their own queue.
     pub background: bool,
 }
 
-/// Takes what is due — never pushed, abandoned by a dead worker, or unknown and to be asked again — and moves its next
-/// turn on with backoff, so that a backlog is not pushed again at every tick.
+/// Returns the due operations (never pushed, abandoned by a crashed worker, or unknown and due for a retry) and moves
+/// their `next_push_at` forward with backoff, so that a backlog is not pushed again at every tick.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn take_due(db: &PgPool) -> Result<Vec<Due>> {
     if !proof::holds(Rule::Sweep) {
         return Ok(Vec::new());
@@ -37,21 +36,22 @@ pub async fn take_due(db: &PgPool) -> Result<Vec<Due>> {
     store::take_due(db, SWEEP_BATCH).await
 }
 
-/// Takes, in the same way, what has been due for `late`, so many at most, of those that nobody waits for or of the others.
+/// Like [`take_due`], for up to `limit` operations that have been due for at least `overdue_by`, either background
+/// operations or the others.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn take_due_of(db: &PgPool, background: bool, late: Duration, most: usize) -> Result<Vec<Due>> {
+/// Database errors only.
+pub async fn take_overdue(db: &PgPool, background: bool, overdue_by: Duration, limit: usize) -> Result<Vec<Due>> {
     if !proof::holds(Rule::Sweep) {
         return Ok(Vec::new());
     }
-    store::take_due_of(db, background, late, i64::try_from(most).unwrap_or(SWEEP_BATCH)).await
+    store::take_overdue(db, background, overdue_by, i64::try_from(limit).unwrap_or(SWEEP_BATCH)).await
 }
 
-/// How many operations that nobody waits for are on their way, counted up to `most`. Unknown ones are not.
+/// Counts the background operations in progress, up to `limit`. Operations of unknown outcome are not counted.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn in_background(db: &PgPool, most: i64) -> Result<i64> {
-    store::in_background(db, most).await
+/// Database errors only.
+pub async fn count_background(db: &PgPool, limit: i64) -> Result<i64> {
+    store::count_background(db, limit).await
 }

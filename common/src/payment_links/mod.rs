@@ -1,7 +1,8 @@
-//! Payment links: an amount that whoever has the address may pay, once, until it expires.
+//! Payment links: an amount that anyone with the link's URL may pay, once, until the link expires.
 //!
-//! An open link has a date at which it is to expire, unless a payment for it is under way: then that payment's outcome comes
-//! first. So what is being paid can neither expire nor be cancelled.
+//! While a payment is pending, the link can neither expire nor be cancelled: the payment's outcome decides first. So
+//! `expiry_due_at` is set only on open links without a pending payment.
+//!
 //! `now` is the time by the account's clock.
 
 mod expiry;
@@ -28,53 +29,43 @@ use crate::page::{Page, PageRequest, unknown_cursor};
 use crate::proof::{self, Rule};
 use crate::time::Timestamp;
 
-/// How long a link can be paid if its merchant says nothing else.
-pub const LIFETIME: Duration = Duration::from_secs(30 * 24 * 3600);
-/// Random bytes of the token that the address of a payment page ends with.
+/// The lifetime of a link that is created without `expiresAt`.
+pub const DEFAULT_LIFETIME: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Random bytes of the token in the URL of a payment page.
 const PAGE_TOKEN_BYTES: usize = 20;
 
-/// A link as it stands.
+/// A link as of [`Self::as_of`].
 #[derive(Clone, Debug)]
 pub struct PaymentLink {
-    /// Its id.
     pub id: PaymentLinkId,
-    /// Whose it is.
     pub account_id: AccountId,
-    /// The account's mode.
     pub mode: Mode,
-    /// Where it stands: one whose time is up has expired, whether that was noted yet or not.
+    /// `Expired` as soon as the link is overdue, even if that is not stored yet.
     pub status: Status,
-    /// Minor units of its currency.
+    /// In minor units of the currency.
     pub amount: i64,
-    /// The currency.
     pub currency: Currency,
-    /// What it is for.
     pub description: Option<String>,
-    /// Until when it can be paid.
     pub expires_at: Timestamp,
-    /// When it is to be marked as expired; none while a payment for it is under way, and of one that is not open.
+    /// When to mark the link as expired; `None` while a payment is pending and once the link is not open.
     expiry_due_at: Option<Timestamp>,
-    /// When it was paid.
     pub paid_at: Option<Timestamp>,
-    /// What paid it.
+    /// The payment that paid the link.
     pub payment_id: Option<PaymentId>,
-    /// When it was cancelled.
     pub cancelled_at: Option<Timestamp>,
-    /// What the address of its payment page ends with. Whoever knows it may pay.
+    /// The token in the URL of the payment page. Anyone who has it may pay.
     pub page_token: String,
-    /// When it was made.
     pub created_at: Timestamp,
-    /// When it was read, by the account's clock.
+    /// When the link was read, by the account's clock.
     pub as_of: Timestamp,
 }
 
 impl PaymentLink {
-    /// What is to be paid.
     pub fn money(&self) -> Money {
         Money { minor: self.amount, currency: self.currency }
     }
 
-    /// Whether a payment for it is under way.
+    /// Whether a payment for the link is pending.
     pub fn is_being_paid(&self) -> bool {
         self.status == Status::Open && self.expiry_due_at.is_none()
     }
@@ -89,26 +80,24 @@ impl PaymentLink {
     }
 }
 
-/// A link to be made. Its fields have been checked.
+/// The validated input for a new link.
 #[derive(Debug)]
 pub struct NewPaymentLink {
-    /// What is to be paid.
     pub money: Money,
-    /// What it is for.
     pub description: Option<String>,
-    /// Until when it can be paid; 30 days if nothing is said.
+    /// By default [`DEFAULT_LIFETIME`] from now.
     pub expires_at: Option<Timestamp>,
 }
 
 impl NewPaymentLink {
-    /// The link that it makes, under an id of its own; nothing is written yet.
+    /// Builds an open link with a new id, without storing it.
     ///
     /// # Errors
-    /// 422 `expiresAt` for a date that is not ahead.
+    /// 422 `expiresAt` if it is not in the future.
     pub fn open(self, caller: &Caller, now: Timestamp) -> Result<PaymentLink> {
-        let expires_at = self.expires_at.unwrap_or_else(|| now.plus(LIFETIME));
+        let expires_at = self.expires_at.unwrap_or_else(|| now.plus(DEFAULT_LIFETIME));
         if expires_at <= now {
-            return Err(Error::invalid("expiresAt", "expiresAt must lie ahead"));
+            return Err(Error::invalid("expiresAt", "expiresAt must be in the future"));
         }
         Ok(PaymentLink {
             id: PaymentLinkId::new(now),
@@ -130,18 +119,18 @@ impl NewPaymentLink {
     }
 }
 
-/// Writes a link that [`NewPaymentLink::open`] made.
+/// Inserts a link built by [`NewPaymentLink::open`].
 ///
 /// # Errors
-/// When the database refuses it.
+/// Database errors only.
 pub async fn insert(db: &mut PgConnection, link: &PaymentLink) -> Result<()> {
     store::insert(db, link).await
 }
 
-/// Cancels a link: it can be paid no more. A cancelled one stays as it is.
+/// Cancels a link, so that it can no longer be paid. Does nothing if it is already cancelled.
 ///
 /// # Errors
-/// [`Error::NotFound`]; [`Error::Conflict`] for one that is paid or has expired, and while a payment for it is under way.
+/// [`Error::NotFound`]; [`Error::Conflict`] if the link is paid or expired, or a payment for it is pending.
 pub async fn cancel(db: &Db, account: AccountId, id: PaymentLinkId, now: Timestamp) -> Result<PaymentLink> {
     let mut tx = db.begin().await?;
     let mut link = lock(&mut tx, account, id, now).await?;
@@ -149,8 +138,8 @@ pub async fn cancel(db: &Db, account: AccountId, id: PaymentLinkId, now: Timesta
         Status::Cancelled => return Ok(link),
         Status::Paid => return Err(Error::conflict("the link was paid; refund the payment instead")),
         Status::Expired => return Err(Error::conflict("the link has expired")),
-        // Whoever begins a payment for a link locks it first, so none begins from here on.
-        Status::Open if link.is_being_paid() => return Err(Error::conflict("a payment for the link is under way")),
+        // Starting a payment requires the link's lock, so no payment can start from here on.
+        Status::Open if link.is_being_paid() => return Err(Error::conflict("a payment for the link is pending")),
         Status::Open => {}
     }
     link.step(Status::Cancelled)?;
@@ -161,34 +150,34 @@ pub async fn cancel(db: &Db, account: AccountId, id: PaymentLinkId, now: Timesta
     Ok(link)
 }
 
-/// Notes that a payment for a link that is locked is under way.
+/// Records that a payment for a locked link is pending.
 ///
 /// # Errors
-/// [`Error::Internal`] if one is, or it is not open.
-pub async fn payment_begins(tx: &mut PgConnection, link: &mut PaymentLink) -> Result<()> {
+/// [`Error::Internal`] if the link is not open or another payment is pending.
+pub async fn begin_payment(tx: &mut PgConnection, link: &mut PaymentLink) -> Result<()> {
     if link.status != Status::Open || (link.is_being_paid() && proof::holds(Rule::Link)) {
-        return Err(Error::internal(format!("{} is {} and no payment can begin", link.id, link.status.name())));
+        return Err(Error::internal(format!("{} is {} and cannot start a payment", link.id, link.status.name())));
     }
     link.expiry_due_at = None;
     store::save(tx, link).await
 }
 
-/// Notes that the payment that was under way for a link that is locked has come to nothing: it may be paid, and may expire.
+/// Records that the pending payment for a locked link failed: the link may be paid again, and may expire.
 ///
 /// # Errors
-/// [`Error::Internal`] if none was.
+/// [`Error::Internal`] if no payment is pending.
 pub async fn payment_failed(tx: &mut PgConnection, link: &mut PaymentLink) -> Result<()> {
-    is_being_paid(link)?;
+    check_being_paid(link)?;
     link.expiry_due_at = Some(link.expires_at);
     store::save(tx, link).await
 }
 
-/// Notes what paid a link that is locked.
+/// Records the payment that paid a locked link.
 ///
 /// # Errors
-/// [`Error::Internal`] if no payment was under way.
+/// [`Error::Internal`] if no payment is pending.
 pub async fn pay(tx: &mut Tx, link: &mut PaymentLink, payment: PaymentId, now: Timestamp) -> Result<()> {
-    is_being_paid(link)?;
+    check_being_paid(link)?;
     link.step(Status::Paid)?;
     link.paid_at = Some(now);
     link.payment_id = Some(payment);
@@ -196,11 +185,11 @@ pub async fn pay(tx: &mut Tx, link: &mut PaymentLink, payment: PaymentId, now: T
     announce(tx, link, EventType::PaymentLinkPaid, now).await
 }
 
-fn is_being_paid(link: &PaymentLink) -> Result<()> {
+fn check_being_paid(link: &PaymentLink) -> Result<()> {
     if link.is_being_paid() {
         return Ok(());
     }
-    Err(Error::internal(format!("{} is {} and no payment for it is under way", link.id, link.status.name())))
+    Err(Error::internal(format!("{} is {} and has no pending payment", link.id, link.status.name())))
 }
 
 async fn announce(tx: &mut Tx, link: &PaymentLink, kind: EventType, now: Timestamp) -> Result<()> {
@@ -209,34 +198,35 @@ async fn announce(tx: &mut Tx, link: &PaymentLink, kind: EventType, now: Timesta
     Ok(())
 }
 
-/// One link.
+/// Returns a link.
 ///
 /// # Errors
-/// [`Error::NotFound`], for another account's too.
+/// [`Error::NotFound`], also if it belongs to another account.
 pub async fn retrieve(db: &PgPool, account: AccountId, id: PaymentLinkId, now: Timestamp) -> Result<PaymentLink> {
     store::find(db, account, id, now).await?.ok_or_else(|| Error::no_such("payment link", id))
 }
 
-/// The link whose payment page this is; `at` is everyone's time.
+/// Returns the link of a payment page; `at` is the real time.
 ///
 /// # Errors
 /// [`Error::NotFound`].
-pub async fn of_page(db: &mut PgConnection, page_token: &str, at: Timestamp) -> Result<PaymentLink> {
+pub async fn retrieve_by_page_token(db: &mut PgConnection, page_token: &str, at: Timestamp) -> Result<PaymentLink> {
     store::find_by_token(db, page_token, at).await?.ok_or_else(|| Error::no_such("payment link", ""))
 }
 
-/// Locks a link. It is locked before its payment.
+/// Locks a link. Lock order: the link, then its payment.
 ///
 /// # Errors
-/// [`Error::NotFound`], for another account's too.
+/// [`Error::NotFound`], also if it belongs to another account.
 pub async fn lock(tx: &mut PgConnection, account: AccountId, id: PaymentLinkId, at: Timestamp) -> Result<PaymentLink> {
     store::lock(tx, account, id, at).await?.ok_or_else(|| Error::no_such("payment link", id))
 }
 
-/// Locks a link unless somebody else has it locked: strangers hold no connection to wait.
+/// Locks a link unless another transaction has it locked. Requests of payers must not hold a connection while they
+/// wait.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn try_lock(
     tx: &mut PgConnection,
     account: AccountId,
@@ -246,10 +236,10 @@ pub async fn try_lock(
     store::try_lock(tx, account, id, now).await
 }
 
-/// A page of links, newest first.
+/// Returns a page of links, newest first.
 ///
 /// # Errors
-/// 422 for a cursor that names no link of the account.
+/// 422 if the cursor is not a link of the account.
 pub async fn list(
     db: &PgPool,
     account: AccountId,

@@ -1,24 +1,22 @@
-//! The state machine of a payment link: pure, total, no wildcard. Every legal step stands in [`Status::next`].
+//! The state machine of a payment link. [`Status::next`] lists every allowed transition.
 
-/// Where a link stands (docs/billing.md, Status of a payment link).
+/// The status of a link (docs/billing.md, Status of a payment link).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "payment_link_status", rename_all = "snake_case")]
 pub enum Status {
-    /// It may be paid.
     Open,
-    /// It was paid, once and for all.
+    /// Stays paid, even if the payment is refunded.
     Paid,
-    /// Its merchant has taken it back.
+    /// Cancelled by the merchant.
     Cancelled,
-    /// Its time was up.
     Expired,
 }
 
 impl Status {
-    /// Every status, for tests and documents.
+    /// All statuses.
     pub const ALL: [Self; 4] = [Self::Open, Self::Paid, Self::Cancelled, Self::Expired];
 
-    /// As the API prints it.
+    /// The name in the API.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -28,7 +26,7 @@ impl Status {
         }
     }
 
-    /// The states that may follow this one.
+    /// The statuses that may follow this one.
     pub const fn next(self) -> &'static [Self] {
         match self {
             Self::Open => &[Self::Paid, Self::Cancelled, Self::Expired],
@@ -36,7 +34,7 @@ impl Status {
         }
     }
 
-    /// Whether the step is legal.
+    /// Whether this status may change to `next`.
     pub fn may_become(self, next: Self) -> bool {
         self.next().contains(&next)
     }
@@ -47,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_open_link_ends_once_and_nothing_opens_it_again() {
+    fn an_open_link_ends_once_and_is_never_reopened() {
         for status in Status::ALL {
             assert_eq!(status.next().is_empty(), status != Status::Open, "{status:?}");
             assert!(!status.may_become(Status::Open), "{status:?}");

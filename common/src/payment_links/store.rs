@@ -1,4 +1,4 @@
-//! The SQL of payment links.
+//! SQL for payment links.
 
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
@@ -8,8 +8,8 @@ use crate::error::Result;
 use crate::id::{AccountId, PaymentId, PaymentLinkId};
 use crate::time::Timestamp;
 
-/// Every reader reads all of a link, so the columns stand once. First comes what time it is for the account: `$1`, or what its
-/// clock makes of that where it is everyone's time.
+/// Selects every column of a link; all queries share this list. The first argument is the SQL for the account's time:
+/// `$1` itself, or `account_now` of it if `$1` is the real time.
 macro_rules! select_links {
     ($now:literal, $rest:literal, $($arg:expr),* $(,)?) => {
         sqlx::query_as!(
@@ -44,7 +44,7 @@ pub(super) async fn insert(db: &mut PgConnection, new: &PaymentLink) -> Result<(
     Ok(())
 }
 
-/// Writes what may change of a link: where it stands, and what led there.
+/// Stores the mutable columns of a link.
 pub(super) async fn save(tx: &mut PgConnection, link: &PaymentLink) -> Result<()> {
     sqlx::query!(
         "UPDATE payment_links SET status = $3, expiry_due_at = $4, paid_at = $5, payment_id = $6, cancelled_at = $7
@@ -128,7 +128,7 @@ pub(super) async fn list(
     Ok(query.fetch_all(db).await?)
 }
 
-/// Those of everyone whose clock is not being advanced.
+/// Locks overdue links of all accounts whose clock is not being advanced.
 pub(super) async fn lock_due(tx: &mut PgConnection, at: Timestamp, limit: i64) -> Result<Vec<PaymentLink>> {
     let query = select_links!(
         "account_now(l.account_id, $1)",
@@ -140,9 +140,9 @@ pub(super) async fn lock_due(tx: &mut PgConnection, at: Timestamp, limit: i64) -
     Ok(query.fetch_all(tx).await?)
 }
 
-/// Those of one account, by its own clock. They are said as a range of its index, and not by columns: the planner must not take
-/// the index of everyone's, in which the account's rows stand anywhere.
-pub(super) async fn lock_due_of(
+/// Locks overdue links of one account, by its own clock. The row comparisons match the per-account index and keep the
+/// planner from choosing the index over all accounts, in which the account's rows are scattered.
+pub(super) async fn lock_due_of_account(
     tx: &mut PgConnection,
     account: AccountId,
     now: Timestamp,

@@ -1,4 +1,4 @@
-//! A payment link as the API answers it and as events carry it.
+//! The JSON of a payment link in API responses and events.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -10,50 +10,45 @@ use crate::money::{Currency, MAX_AMOUNT};
 use crate::time::Timestamp;
 use crate::{public_url, schema};
 
-/// The public JSON of a payment link.
+/// A payment link in the API.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = PaymentLink, description = "An amount that whoever has the address may pay, once, until it expires.")]
+#[schema(as = PaymentLink, description = "An amount that anyone with the link's URL may pay, once, until the link expires.")]
 pub struct PaymentLinkView<'a> {
-    /// Its id.
     pub id: PaymentLinkId,
     #[schema(schema_with = schema::payment_link)]
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
-    /// Where it stands.
     #[schema(schema_with = statuses)]
     status: &'static str,
-    /// What is to be paid.
     #[schema(schema_with = amount)]
     amount: i64,
     currency: Currency,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
-    /// Where it is paid: a page of this service, safe to give to a cardholder.
+    /// The URL of the payment page, to be shared with the payer.
     #[schema(schema_with = schema::page)]
     url: String,
-    /// Until when it can be paid.
     expires_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     paid_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// What paid it.
+    /// The payment that paid the link.
     payment_id: Option<PaymentId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cancelled_at: Option<Timestamp>,
 }
 
 fn amount() -> schema::Field {
-    schema::whole(1, MAX_AMOUNT).into()
+    schema::integer(1, MAX_AMOUNT).into()
 }
 
 fn statuses() -> schema::Field {
-    schema::word(Status::ALL.map(Status::name)).into()
+    schema::enumeration(Status::ALL.map(Status::name)).into()
 }
 
 impl<'a> PaymentLinkView<'a> {
-    /// Renders a link as it stood when it was read.
     pub fn new(link: &'a PaymentLink) -> Self {
         Self {
             id: link.id,

@@ -1,4 +1,5 @@
-//! Saved cards. A card stays with the provider account it was saved at; which one is the default is a fact of its customer.
+//! Saved cards. A card belongs permanently to the provider account that stores it. The customer's row refers to the
+//! default card.
 
 mod store;
 mod view;
@@ -14,20 +15,20 @@ use crate::page::{Page, PageRequest, unknown_cursor};
 use crate::providers::Card;
 use crate::time::Timestamp;
 
-/// How far the saving of a card has come.
+/// The status of saving a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "payment_method_status", rename_all = "snake_case")]
 pub enum Status {
-    /// The provider has been asked, and has not answered yet.
+    /// The request to the provider is pending.
     Processing,
-    /// It can be charged.
+    /// The card can be charged.
     Active,
-    /// The provider would not keep it.
+    /// The provider refused to store the card.
     Failed,
 }
 
 impl Status {
-    /// As the API prints it.
+    /// The name in the API.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Processing => "processing",
@@ -40,36 +41,30 @@ impl Status {
 /// A saved card as stored.
 #[derive(Debug)]
 pub struct PaymentMethod {
-    /// Its id.
     pub id: PaymentMethodId,
-    /// Whose it is.
     pub account_id: AccountId,
-    /// The account's mode.
     pub mode: Mode,
     /// Who pays with it.
     pub customer_id: CustomerId,
-    /// Where it is kept.
+    /// The provider account that stores the card.
     pub provider_account_id: ProviderAccountId,
-    /// Whether it can be charged.
     pub status: Status,
-    /// The provider's name for it.
+    /// The provider's token for the card.
     pub provider_ref: Option<String>,
-    /// `visa`, …
+    /// `visa`, `mastercard`, …
     pub brand: Option<String>,
-    /// The last four digits.
     pub last4: Option<String>,
     /// 1 to 12.
     pub exp_month: Option<i16>,
     /// Four digits.
     pub exp_year: Option<i16>,
-    /// When it was made.
     pub created_at: Timestamp,
-    /// Whether it is the one that is charged when a request names none.
+    /// Whether the card is charged if a request names no card.
     pub is_default: bool,
 }
 
 impl PaymentMethod {
-    /// A card as it stands before the provider has answered.
+    /// Builds a card whose request to the provider is pending.
     pub fn processing(id: PaymentMethodId, caller: &Caller, customer_id: CustomerId, now: Timestamp) -> Self {
         Self {
             id,
@@ -88,7 +83,7 @@ impl PaymentMethod {
         }
     }
 
-    /// What it looks like, once the provider has said so.
+    /// Returns brand, last four digits and expiry date, once the provider has returned them.
     pub fn card(&self) -> Option<Card> {
         Some(Card {
             brand: self.brand.clone()?,
@@ -99,7 +94,7 @@ impl PaymentMethod {
     }
 }
 
-/// One card, by a connection of the pool.
+/// Returns a card, using a connection from the pool.
 ///
 /// # Errors
 /// As [`retrieve`].
@@ -107,10 +102,10 @@ pub async fn retrieve_from(db: &PgPool, account: AccountId, id: PaymentMethodId)
     retrieve(&mut *db.acquire().await?, account, id).await
 }
 
-/// Writes a card that is about to be saved.
+/// Inserts a card that is about to be saved at the provider.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn insert_processing(
     tx: &mut PgConnection,
     id: PaymentMethodId,
@@ -122,26 +117,26 @@ pub async fn insert_processing(
     store::insert_processing(tx, id, account, customer, provider_account, now).await
 }
 
-/// Writes what the provider said of a card: what it looks like, or that it is not kept.
+/// Stores the provider's response: the token and details of the card, or `None` if it refused to store the card.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn finish_saving(tx: &mut PgConnection, id: PaymentMethodId, saved: Option<(&str, &Card)>) -> Result<()> {
     store::finish_saving(tx, id, saved).await
 }
 
-/// One card, whatever came of its saving.
+/// Returns a card, whatever its status.
 ///
 /// # Errors
-/// [`Error::NotFound`], for another account's too.
+/// [`Error::NotFound`], also if it belongs to another account.
 pub async fn retrieve(db: &mut PgConnection, account: AccountId, id: PaymentMethodId) -> Result<PaymentMethod> {
     store::find(db, account, id).await?.ok_or_else(|| Error::no_such("payment method", id))
 }
 
-/// A page of a customer's cards, the default one first, the others newest first.
+/// Returns a page of a customer's active cards: the default card first, then the others, newest first.
 ///
 /// # Errors
-/// 422 for a cursor that names no card of the customer.
+/// 422 if the cursor is not an active card of the customer.
 pub async fn list(
     db: &PgPool,
     account: AccountId,
@@ -154,7 +149,8 @@ pub async fn list(
     {
         return Err(unknown_cursor());
     }
-    // After the default card come all others from the newest on; after another, those older than it.
+    // The page after the default card starts with the newest other card; otherwise the page has the cards older than
+    // the cursor.
     let before = page.starting_after.filter(|cursor| Some(*cursor) != default);
     let rows = store::list(db, account, customer, before, page.starting_after.is_none(), page.fetch()).await?;
     Ok(page.page(rows))

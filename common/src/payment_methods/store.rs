@@ -1,4 +1,4 @@
-//! The SQL of saved cards.
+//! SQL for saved cards.
 
 use sqlx::{PgConnection, PgPool};
 
@@ -8,7 +8,7 @@ use crate::id::{AccountId, CustomerId, PaymentMethodId, ProviderAccountId};
 use crate::providers::Card;
 use crate::time::Timestamp;
 
-/// Every reader reads all of a saved card, so the columns stand once.
+/// Selects every column of a saved card; all queries share this list.
 macro_rules! select_payment_methods {
     ($rest:literal, $($arg:expr),* $(,)?) => {
         sqlx::query_as!(

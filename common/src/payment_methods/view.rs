@@ -1,4 +1,4 @@
-//! A saved card as the API answers it and as events carry it.
+//! The JSON of a saved card in API responses and events.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -9,12 +9,11 @@ use crate::id::{CustomerId, PaymentMethodId};
 use crate::schema;
 use crate::time::Timestamp;
 
-/// The public JSON of a saved card.
+/// A saved card in the API.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = PaymentMethod, description = "A saved card. What it looks like is there once the provider has said it.")]
+#[schema(as = PaymentMethod, description = "A saved card. Its brand, number and expiry date are present once the provider has returned them.")]
 pub struct PaymentMethodView<'a> {
-    /// Its id.
     pub id: PaymentMethodId,
     #[schema(schema_with = schema::payment_method)]
     object: &'static str,
@@ -24,7 +23,7 @@ pub struct PaymentMethodView<'a> {
     #[serde(rename = "type")]
     #[schema(schema_with = card)]
     kind: &'static str,
-    /// Whether the provider keeps it. Only an `active` card can be charged.
+    /// Whether the provider has stored the card. Only an `active` card can be charged.
     #[schema(schema_with = statuses)]
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,20 +37,19 @@ pub struct PaymentMethodView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = schema::year)]
     exp_year: Option<i16>,
-    /// Whether it is charged when a request names none.
+    /// Whether this card is charged if a request names no card.
     is_default: bool,
 }
 
 fn card() -> schema::Field {
-    schema::word(["card"]).into()
+    schema::enumeration(["card"]).into()
 }
 
 fn statuses() -> schema::Field {
-    schema::word([Status::Processing, Status::Active, Status::Failed].map(Status::name)).into()
+    schema::enumeration([Status::Processing, Status::Active, Status::Failed].map(Status::name)).into()
 }
 
 impl<'a> PaymentMethodView<'a> {
-    /// Renders a card.
     pub fn new(card: &'a PaymentMethod) -> Self {
         Self {
             id: card.id,

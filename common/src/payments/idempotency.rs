@@ -1,4 +1,4 @@
-//! Idempotency keys of POST /v1/payments: one key, one payment, one answer (docs/api.md, Idempotency).
+//! Idempotency keys of POST /v1/payments: one key, one payment, one response (docs/api.md, Idempotency).
 
 use sqlx::{PgConnection, PgPool};
 
@@ -7,19 +7,20 @@ use crate::id::{AccountId, PaymentId};
 use crate::idempotency::IdempotencyKey;
 use crate::time::Timestamp;
 
-/// Whose a key is.
+/// The payment that a key belongs to.
 #[derive(Debug)]
 pub enum Claim {
-    /// Ours: the payment is to be made.
+    /// The new payment, which is to be created.
     Ours,
-    /// It belongs to an earlier request with the same body, and to its payment.
+    /// The payment of an earlier request with the same body.
     Earlier(PaymentId),
 }
 
-/// Claims the key for a payment. A second request at the same time waits here until the first has committed or not.
+/// Claims the key for a payment. A concurrent request with the same key waits here until the first has committed or
+/// rolled back.
 ///
 /// # Errors
-/// 422 naming `Idempotency-Key` if it was used with another body.
+/// 422 naming `Idempotency-Key` if the key was used with another body.
 pub async fn claim(
     tx: &mut PgConnection,
     account: AccountId,
@@ -51,21 +52,21 @@ pub async fn claim(
     if row.request_hash == key.request_hash() {
         Ok(Claim::Earlier(row.payment_id))
     } else {
-        Err(IdempotencyKey::of_another_body())
+        Err(IdempotencyKey::used_with_another_body())
     }
 }
 
-/// The answer kept for a payment, if its outcome is known and a key was used.
+/// Returns the response stored for a payment, if its outcome is known and a key was used.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn kept_answer(db: &PgPool, account: AccountId, payment: PaymentId) -> Result<Option<String>> {
-    let answer = sqlx::query_scalar!(
+/// Database errors only.
+pub async fn stored_response(db: &PgPool, account: AccountId, payment: PaymentId) -> Result<Option<String>> {
+    let response = sqlx::query_scalar!(
         "SELECT answer FROM idempotency_keys WHERE account_id = $1 AND payment_id = $2",
         account.uuid(),
         payment.uuid()
     )
     .fetch_optional(db)
     .await?;
-    Ok(answer.flatten())
+    Ok(response.flatten())
 }

@@ -1,4 +1,4 @@
-//! A payment before anything has become of it.
+//! A payment before its outcome.
 
 use super::{Payment, Status};
 use crate::accounts::Mode;
@@ -8,35 +8,29 @@ use crate::money::Money;
 use crate::providers::Card;
 use crate::time::Timestamp;
 
-/// A payment to be made. Everything about it has been checked.
+/// A validated payment to create.
 #[derive(Debug)]
 pub struct NewPayment<'a> {
-    /// Its id, made before the transaction.
+    /// Generated before the transaction.
     pub id: PaymentId,
-    /// Whose it is.
     pub account_id: AccountId,
-    /// Where it is charged.
     pub provider_account_id: ProviderAccountId,
-    /// How much.
     pub money: Money,
-    /// Whether to capture at once.
     pub capture: bool,
-    /// Who pays, if known.
     pub customer_id: Option<CustomerId>,
-    /// With which saved card, and what it looks like.
     pub payment_method: Option<(PaymentMethodId, &'a Card)>,
-    /// What it is to pay for, if that is known: both are locked before it is written.
+    /// The invoice to pay; the caller has locked it.
     pub invoice_id: Option<InvoiceId>,
-    /// Or this link.
+    /// The payment link to pay; the caller has locked it.
     pub payment_link_id: Option<PaymentLinkId>,
-    /// Where the merchant wants a cardholder back after a challenge.
+    /// The merchant's URL to which the cardholder returns after a challenge.
     pub return_url: Option<&'a str>,
-    /// What it is composed of, if it is: they add up to `money`.
+    /// The parts of the amount, which add up to `money`.
     pub parts: Option<Parts>,
 }
 
 impl Payment {
-    /// A payment as it stands when its intent is committed.
+    /// The payment at the time its intent is committed.
     pub fn processing(new: &NewPayment<'_>, mode: Mode, now: Timestamp) -> Self {
         let mut payment = Self {
             id: new.id,
@@ -77,7 +71,7 @@ impl Payment {
             failure_code: None,
         };
         if let Some((_, card)) = new.payment_method {
-            payment.show(card);
+            payment.set_card(card);
         }
         payment
     }

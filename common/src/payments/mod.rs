@@ -1,4 +1,4 @@
-//! Payments: what was asked, what was approved, taken and given back, and where each stands.
+//! Payments: requested, approved, captured and refunded amounts, and the status.
 
 pub mod idempotency;
 mod inquiries;
@@ -13,7 +13,7 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 pub use inquiries::{
-    Awaited, INQUIRY_BATCH, Inquiry, due_inquiries, inquiry, next_inquiry, postpone_inquiries, take_due_inquiries,
+    InquiryKind, INQUIRY_BATCH, Inquiry, due_inquiries, inquiry, next_inquiry, postpone_inquiries, take_due_inquiries,
 };
 pub use intent::NewPayment;
 pub use refunds::{Refund, RefundStatus, RefundView};
@@ -25,7 +25,7 @@ use crate::db;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, CustomerId, InvoiceId, PaymentId, PaymentLinkId, PaymentMethodId, ProviderAccountId};
 use crate::money::Currency;
-use crate::operations::Kind;
+use crate::operations::OperationKind;
 use crate::page::{Page, PageRequest, unknown_cursor};
 use crate::proof::{self, Rule};
 use crate::providers::{Card, Decline, DeclineType, FailureCode, ProviderKind};
@@ -34,90 +34,71 @@ use crate::time::Timestamp;
 /// A payment as stored. Amounts are in minor units of its currency.
 #[derive(Clone, Debug)]
 pub struct Payment {
-    /// Its id.
     pub id: PaymentId,
-    /// Whose it is.
     pub account_id: AccountId,
-    /// The account's mode.
     pub mode: Mode,
-    /// Where it was charged.
     pub provider_account_id: ProviderAccountId,
-    /// Who pays, if known.
     pub customer_id: Option<CustomerId>,
-    /// With which saved card, if any.
     pub payment_method_id: Option<PaymentMethodId>,
-    /// What for, if an invoice.
     pub invoice_id: Option<InvoiceId>,
-    /// What for, if a link.
     pub payment_link_id: Option<PaymentLinkId>,
-    /// Where it stands.
     pub status: Status,
-    /// Whether the money has arrived; stays true through refunds.
+    /// Whether the funds have settled; stays true after refunds.
     pub settled: bool,
-    /// Whether it was to be captured at once.
+    /// Whether to capture immediately.
     pub capture: bool,
-    /// The currency of all its amounts.
+    /// The currency of all amounts.
     pub currency: Currency,
-    /// What was asked for.
     pub amount_requested: i64,
-    /// What was authorized.
     pub amount: i64,
-    /// What was taken.
     pub amount_captured: i64,
-    /// What went back.
     pub amount_refunded: i64,
-    /// What is reserved by refunds on their way.
+    /// Reserved by pending refunds.
     pub amount_refund_pending: i64,
-    /// The parts it was composed of, if it was.
+    /// The amount before surcharge, tax and tip, if the amount has parts.
     pub amount_base: Option<i64>,
-    /// Surcharge among them.
     pub amount_surcharge: Option<i64>,
-    /// Tax among them.
     pub amount_tax: Option<i64>,
-    /// Tip among them.
     pub amount_tip: Option<i64>,
-    /// `visa`, …
+    /// `visa`, `mastercard`, …
     pub card_brand: Option<String>,
-    /// The last four digits.
     pub card_last4: Option<String>,
     /// 1 to 12.
     pub card_exp_month: Option<i16>,
     /// Four digits.
     pub card_exp_year: Option<i16>,
-    /// Why it was declined.
     pub decline_code: Option<String>,
-    /// Soft or hard.
     pub decline_type: Option<DeclineType>,
-    /// The provider's name for the charge.
+    /// The provider's reference for the charge.
     pub provider_ref: Option<String>,
-    /// When it was made.
     pub created_at: Timestamp,
-    /// When money was first taken.
+    /// When money was first captured.
     pub captured_at: Option<Timestamp>,
-    /// When the provider is asked next how the charge stands.
+    /// When to next ask the provider for the charge's status.
     pub inquiry_at: Option<Timestamp>,
-    /// The change whose outcome is awaited, or unknown.
-    pub pending_operation: Option<Kind>,
-    /// Whether there is anything to look for among the refunds.
+    /// The change whose outcome is pending or unknown.
+    pub pending_operation: Option<OperationKind>,
+    /// Whether the payment has rows in `refunds`.
     pub has_refunds: bool,
-    /// What our own address ends with at which the cardholder goes on, once there was a challenge.
+    /// The token in our URL of the challenge, if there was one.
     pub action_token: Option<String>,
-    /// The provider's address of that challenge.
+    /// The provider's URL of the challenge.
     pub challenge_url: Option<String>,
-    /// Why it failed, or why its last capture or void did.
+    /// Why the payment failed, or why its last capture or void failed.
     pub failure_code: Option<FailureCode>,
 }
 
 impl Payment {
-    /// What it pays of what it is for, once approved: what was added on a payment page pays nothing of that.
-    pub fn pays(&self) -> i64 {
+    /// The amount that counts towards the invoice or link, once approved: surcharge, tax and tip added on a hosted page
+    /// do not count.
+    pub fn applied_amount(&self) -> i64 {
         self.amount_base.unwrap_or(self.amount)
     }
 
-    /// The provider approved the charge.
+    /// Records the provider's approval of the charge.
     ///
     /// # Errors
-    /// [`Error::Internal`] if this payment cannot be approved any more.
+    /// [`Error::Internal`] if the payment can no longer be approved.
     pub fn approve(
         &mut self,
         provider_ref: &str,
@@ -130,38 +111,38 @@ impl Payment {
         self.provider_ref = Some(provider_ref.to_owned());
         self.amount = amount;
         if let Some(card) = card {
-            self.show(card);
+            self.set_card(card);
         }
         if self.capture {
-            self.took(amount, provider, now);
+            self.set_captured(amount, provider, now);
         } else {
             self.inquiry_at = Some(now.plus(provider.authorization_lifetime()));
         }
         Ok(())
     }
 
-    fn took(&mut self, amount: i64, provider: ProviderKind, now: Timestamp) {
+    fn set_captured(&mut self, amount: i64, provider: ProviderKind, now: Timestamp) {
         self.amount_captured = amount;
         self.captured_at = Some(now);
         self.inquiry_at = Some(now.plus(provider.settles_after()));
     }
 
-    /// Authorized money was taken.
+    /// Records the capture of an authorization.
     ///
     /// # Errors
-    /// [`Error::Internal`] if there was none to take.
+    /// [`Error::Internal`] if there is no authorization to capture.
     pub fn captured(&mut self, amount: i64, provider: ProviderKind, now: Timestamp) -> Result<()> {
         self.step(Status::PendingSettlement)?;
         self.pending_operation = None;
         self.failure_code = None;
-        self.took(amount, provider, now);
+        self.set_captured(amount, provider, now);
         Ok(())
     }
 
-    /// The charge was cancelled before it settled.
+    /// Records that the charge was voided before it settled.
     ///
     /// # Errors
-    /// [`Error::Internal`] if it was too late for that.
+    /// [`Error::Internal`] if the payment can no longer be voided.
     pub fn voided(&mut self) -> Result<()> {
         self.step(Status::Cancelled)?;
         self.pending_operation = None;
@@ -170,35 +151,35 @@ impl Payment {
         Ok(())
     }
 
-    /// A reserved amount went back to the card.
+    /// Records a successful refund of a reserved amount.
     ///
     /// # Errors
-    /// [`Error::Internal`] if it was not reserved.
+    /// [`Error::Internal`] if the amount is not reserved.
     pub fn refunded(&mut self, amount: i64) -> Result<()> {
         self.release(amount)?;
         self.amount_refunded += amount;
         let all = self.amount_refunded == self.amount_captured;
         let next = if all { Status::Refunded } else { Status::PartiallyRefunded };
         if all && self.settled {
-            // Nothing more becomes of it.
+            // Fully refunded and settled: no further inquiry is needed.
             self.inquiry_at = None;
         }
         if self.status == next { Ok(()) } else { self.step(next) }
     }
 
-    /// A reserved amount is free again.
+    /// Releases an amount that was reserved for a refund.
     ///
     /// # Errors
-    /// [`Error::Internal`] if it was not reserved.
+    /// [`Error::Internal`] if the amount is not reserved.
     pub fn release(&mut self, amount: i64) -> Result<()> {
         if amount > self.amount_refund_pending {
-            return Err(Error::internal(format!("{} has not reserved {amount} for a refund", self.id)));
+            return Err(Error::internal(format!("{amount} is not reserved for a refund of {}", self.id)));
         }
         self.amount_refund_pending -= amount;
         Ok(())
     }
 
-    /// The hold ran out. `false` if it was captured or over before.
+    /// Records that the authorization expired. Returns `false` if the payment was captured or has already ended.
     pub fn expire(&mut self) -> bool {
         let expires = self.amount_captured == 0 && self.status.may_become(Status::Expired);
         if expires {
@@ -208,24 +189,24 @@ impl Payment {
         expires
     }
 
-    /// The issuer said no.
+    /// Records a decline by the issuer.
     ///
     /// # Errors
-    /// [`Error::Internal`] if this payment cannot be declined any more.
+    /// [`Error::Internal`] if the payment can no longer be declined.
     pub fn decline(&mut self, decline: &Decline, card: Option<&Card>) -> Result<()> {
         self.step(Status::Declined)?;
         self.decline_code = Some(decline.code.clone());
         self.decline_type = Some(decline.kind);
         if let Some(card) = card {
-            self.show(card);
+            self.set_card(card);
         }
         Ok(())
     }
 
-    /// The cardholder is asked first, at the provider's address.
+    /// Records that the cardholder must first authenticate at the provider's URL.
     ///
     /// # Errors
-    /// [`Error::Internal`] if it is too late for that.
+    /// [`Error::Internal`] if the payment can no longer be challenged.
     pub fn challenge(&mut self, action_token: &str, url: &str) -> Result<()> {
         self.step(Status::RequiresAction)?;
         self.action_token = Some(action_token.to_owned());
@@ -233,17 +214,18 @@ impl Payment {
         Ok(())
     }
 
-    /// Nothing was charged, or nothing that stands.
+    /// Records that nothing was charged, or that the charge is being reversed.
     ///
     /// # Errors
-    /// [`Error::Internal`] if something has become of it.
+    /// [`Error::Internal`] if the payment has another outcome.
     pub fn fail(&mut self, code: FailureCode) -> Result<()> {
         self.step(Status::Failed)?;
         self.failure_code = Some(code);
         Ok(())
     }
 
-    /// The money has arrived. `false` if that changes nothing, because it has been noted or the payment was cancelled.
+    /// Records settlement. Returns `false` if that changes nothing, because it was already recorded or the payment was
+    /// cancelled.
     pub fn settle(&mut self) -> bool {
         match self.status.of_settlement() {
             Some(next) if !self.settled && self.amount_captured > 0 => {
@@ -264,7 +246,7 @@ impl Payment {
         Ok(())
     }
 
-    fn show(&mut self, card: &Card) {
+    fn set_card(&mut self, card: &Card) {
         self.card_brand = Some(card.brand.clone());
         self.card_last4 = Some(card.last4.clone());
         self.card_exp_month = Some(card.exp_month);
@@ -272,23 +254,23 @@ impl Payment {
     }
 }
 
-/// One payment.
+/// Returns a payment.
 ///
 /// # Errors
-/// [`Error::NotFound`], for another account's too.
+/// [`Error::NotFound`], also if it belongs to another account.
 pub async fn retrieve(db: &PgPool, account: AccountId, id: PaymentId) -> Result<Payment> {
     store::find(db, account, id).await?.ok_or_else(|| Error::no_such("payment", id))
 }
 
-/// One payment, if it is there, within a transaction.
+/// Returns a payment if it exists, within a transaction.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn find(db: &mut PgConnection, account: AccountId, id: PaymentId) -> Result<Option<Payment>> {
     store::find(db, account, id).await
 }
 
-/// Locks a payment for its outcome. Payments are locked before their operations.
+/// Locks a payment to write its outcome. Payments are locked before their operations.
 ///
 /// # Errors
 /// [`Error::NotFound`].
@@ -296,24 +278,24 @@ pub async fn lock(tx: &mut PgConnection, account: AccountId, id: PaymentId) -> R
     store::lock(tx, account, id).await?.ok_or_else(|| Error::no_such("payment", id))
 }
 
-/// Writes what may change of a payment once it was charged; what the charge itself made of it is never rewritten. It is
-/// locked before.
+/// Writes the fields that may change after the charge; the fields that the charge itself set are never rewritten. The
+/// caller has locked the payment.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn save(tx: &mut PgConnection, payment: &Payment) -> Result<()> {
     store::save(tx, payment).await
 }
 
-/// Writes that the cardholder is asked, and the answer that a replay of the request will get. The payment is locked before.
+/// Records the challenge, and the response that a replay of the request returns. The caller has locked the payment.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn save_challenge(tx: &mut PgConnection, payment: &Payment, answer: &str) -> Result<()> {
-    store::save_challenge(tx, payment, answer).await
+/// Database errors only.
+pub async fn save_challenge(tx: &mut PgConnection, payment: &Payment, response: &str) -> Result<()> {
+    store::save_challenge(tx, payment, response).await
 }
 
-/// One payment and its refunds, as they stood at one moment: sums and refunds of an answer always agree.
+/// Returns a payment and its refunds from one snapshot, so that sums and refunds in a response agree.
 ///
 /// # Errors
 /// As [`retrieve`].
@@ -324,15 +306,15 @@ pub async fn retrieve_with_refunds(db: &PgPool, account: AccountId, id: PaymentI
     }
     let mut snapshot = db::snapshot(db).await?;
     let payment = store::find(&mut *snapshot, account, id).await?.ok_or_else(|| Error::no_such("payment", id))?;
-    let refunds = refunds::of_locked(&mut snapshot, &payment).await?;
+    let refunds = refunds::of_payment(&mut snapshot, &payment).await?;
     snapshot.commit().await?;
     Ok((payment, refunds))
 }
 
-/// A page of payments, newest first, and their refunds, as they stood at one moment.
+/// Returns a page of payments, newest first, and their refunds, from one snapshot.
 ///
 /// # Errors
-/// 422 for a cursor that names no payment of the account.
+/// 422 if the cursor is not a payment of the account.
 pub async fn list_with_refunds(
     db: &PgPool,
     account: AccountId,
@@ -349,39 +331,39 @@ pub async fn list_with_refunds(
     }
     let mut snapshot = db::snapshot(db).await?;
     let rows = page.page(store::list(&mut *snapshot, account, page.starting_after, page.fetch()).await?);
-    let refunds = refunds::of_page(&mut snapshot, account, &rows.data).await?;
+    let refunds = refunds::of_payments(&mut snapshot, account, &rows.data).await?;
     snapshot.commit().await?;
     Ok((rows, refunds))
 }
 
-/// Where the live payment for an invoice stands, if there is one: approved and not reversed, or under way. The invoice is
-/// locked before.
+/// Returns the status of the live payment for an invoice, if there is one: approved and not reversed, or in progress.
+/// The caller has locked the invoice.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn live_for_invoice(tx: &mut PgConnection, account: AccountId, invoice: InvoiceId) -> Result<Option<Status>> {
     store::live_for_invoice(tx, account, invoice).await
 }
 
-/// The same for a link. The link is locked before.
+/// Like [`live_for_invoice`], for a payment link, which the caller has locked.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn live_for_link(tx: &mut PgConnection, account: AccountId, link: PaymentLinkId) -> Result<Option<Status>> {
     Ok(store::live_for_link(tx, account, link).await?.filter(|_| proof::holds(Rule::Link)))
 }
 
-/// How many cards were tried within the last hour on the page of an invoice or a link, which is locked before, and have paid
-/// nothing; counted up to `most`. `now` is the account's time.
+/// Counts the unsuccessful card attempts within the last hour on the page of an invoice or link, up to `limit`. The
+/// caller has locked the invoice or link. `now` is the account's time.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn tried_on_page(
+/// Database errors only.
+pub async fn unsuccessful_attempts_on_page(
     tx: &mut PgConnection,
     account: AccountId,
     paid_for: Uuid,
     now: Timestamp,
-    most: i64,
+    limit: i64,
 ) -> Result<i64> {
-    store::tried_on_page(tx, account, paid_for, now, most).await
+    store::unsuccessful_attempts_on_page(tx, account, paid_for, now, limit).await
 }

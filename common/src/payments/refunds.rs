@@ -1,4 +1,4 @@
-//! Refunds: money on its way back to the card. While one is pending, its amount is reserved on the payment.
+//! Refunds. While a refund is pending, its amount is reserved on the payment.
 
 use serde::Serialize;
 use sqlx::PgConnection;
@@ -13,46 +13,40 @@ use crate::providers::FailureCode;
 use crate::schema;
 use crate::time::Timestamp;
 
-/// How far a refund has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type, ToSchema)]
 #[sqlx(type_name = "refund_status", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum RefundStatus {
-    /// Accepted, and not known to have arrived.
+    /// Accepted; the outcome is not yet known.
     Pending,
-    /// The money went back.
+    /// The money was returned to the card.
     Succeeded,
-    /// It did not, and is free again.
+    /// It failed, and the amount is available again.
     Failed,
 }
 
 /// A refund as stored.
 #[derive(Clone, Debug)]
 pub struct Refund {
-    /// Its id.
     pub id: RefundId,
-    /// Whose money goes back.
     pub payment_id: PaymentId,
-    /// How much, in the payment's currency.
+    /// In the payment's currency.
     pub amount: i64,
-    /// How much was asked for; none is all that was left.
+    /// The requested amount; `None` requests the remaining amount.
     pub amount_asked: Option<i64>,
-    /// The merchant's own id of it, unique for its payment.
+    /// The merchant's own id, unique within the payment.
     pub external_id: Option<String>,
-    /// How far it has come.
     pub status: RefundStatus,
-    /// When it was accepted.
     pub created_at: Timestamp,
-    /// Why it failed.
     pub failure_code: Option<FailureCode>,
-    /// The key that it was asked for with; none if the system itself gives the money back.
+    /// The API key of the request; `None` for a refund that the system itself makes.
     pub requested_by: Option<KeyId>,
 }
 
 /// The public JSON of a refund (docs/api.md, Refunds).
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = Refund, description = "Money on its way back to the card.")]
+#[schema(as = Refund, description = "A refund to the card.")]
 pub struct RefundView {
     id: RefundId,
     #[schema(schema_with = schema::refund)]
@@ -65,18 +59,17 @@ pub struct RefundView {
     currency: Currency,
     status: RefundStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Your own id of it, unique for its payment.
+    /// Your own id, unique within the payment.
     external_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Of one that failed: why.
+    /// Why the refund failed.
     failure_code: Option<FailureCode>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// The same for people.
+    /// A readable text for `failureCode`.
     failure_message: Option<&'static str>,
 }
 
 impl RefundView {
-    /// Renders a refund of this payment.
     pub fn new(refund: &Refund, payment: &Payment) -> Self {
         Self {
             id: refund.id,
@@ -94,10 +87,10 @@ impl RefundView {
     }
 }
 
-/// Writes a refund that is about to be sent. Its amount is reserved on the payment in the same transaction.
+/// Inserts a refund that is about to be sent. The same transaction reserves its amount on the payment.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn insert(tx: &mut PgConnection, account: AccountId, refund: &Refund) -> Result<()> {
     sqlx::query!(
         "INSERT INTO refunds (id, account_id, payment_id, amount, created_at, amount_asked, external_id, requested_by_key)
@@ -116,10 +109,10 @@ pub async fn insert(tx: &mut PgConnection, account: AccountId, refund: &Refund) 
     Ok(())
 }
 
-/// The refund of a locked payment that has this id of the merchant's.
+/// Returns the refund of a locked payment that has this `external_id`.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn find_by_external_id(
     tx: &mut PgConnection,
     account: AccountId,
@@ -139,10 +132,10 @@ pub async fn find_by_external_id(
     Ok(query.fetch_optional(tx).await?)
 }
 
-/// Writes the end of a refund, and answers its amount.
+/// Writes the outcome of a refund and returns its amount.
 ///
 /// # Errors
-/// [`Error::Internal`] if it has ended before.
+/// [`Error::Internal`] if it has already ended.
 pub async fn finish(
     tx: &mut PgConnection,
     account: AccountId,
@@ -162,28 +155,27 @@ pub async fn finish(
     )
     .fetch_optional(tx)
     .await?
-    .ok_or_else(|| Error::internal(format!("{id} has ended before")))
+    .ok_or_else(|| Error::internal(format!("{id} has already ended")))
 }
 
-/// The refunds of a payment that is locked, or read in the same snapshot; in the order made.
+/// Returns the refunds of a payment, in the order of creation. The payment is locked, or was read in the same snapshot.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn of_locked(tx: &mut PgConnection, payment: &Payment) -> Result<Vec<Refund>> {
+/// Database errors only.
+pub async fn of_payment(tx: &mut PgConnection, payment: &Payment) -> Result<Vec<Refund>> {
     if !payment.has_refunds {
         return Ok(vec![]);
     }
-    of_page(tx, payment.account_id, std::slice::from_ref(payment)).await
+    of_payments(tx, payment.account_id, std::slice::from_ref(payment)).await
 }
 
-/// The refunds of some payments that were read in the same snapshot; of each in the order made.
+/// Returns the refunds of several payments from the same snapshot, in the order of creation.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn of_page(db: &mut PgConnection, account: AccountId, payments: &[Payment]) -> Result<Vec<Refund>> {
+/// Database errors only.
+pub async fn of_payments(db: &mut PgConnection, account: AccountId, payments: &[Payment]) -> Result<Vec<Refund>> {
     let ids: Vec<_> = payments.iter().filter(|p| p.has_refunds).map(|p| p.id.uuid()).collect();
-    // Joined, and put in order here: of a list of payments in one order the planner makes a walk through all refunds of the
-    // account.
+    // A join, sorted here: for `payment_id = ANY (…) ORDER BY`, the planner scans all refunds of the account.
     let mut rows = sqlx::query_as!(
         Refund,
         "SELECT r.id, r.payment_id, r.amount, r.amount_asked, r.external_id, r.status, r.created_at, r.failure_code,

@@ -1,37 +1,30 @@
-//! The state machine of a payment: pure, total, no wildcard. Every legal step stands in [`Status::may_become`].
+//! The state machine of a payment: pure, total, no wildcard. [`Status::next`] lists every legal transition.
 
-/// Where a payment stands (docs/api.md, Payments).
+/// The status of a payment (docs/api.md, Payments).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "payment_status", rename_all = "snake_case")]
 pub enum Status {
-    /// The provider's answer is not known yet.
+    /// The provider's response is not yet known.
     Processing,
     /// The cardholder must authenticate.
     RequiresAction,
-    /// Held in full, not captured.
+    /// Authorized in full, not captured.
     Authorized,
-    /// Approved for less than was asked; captured or not.
+    /// Approved for less than the requested amount; captured or not.
     PartiallyAuthorized,
-    /// Captured.
     PendingSettlement,
-    /// The money has arrived.
     Settled,
-    /// Some of it went back.
     PartiallyRefunded,
-    /// All of it went back.
     Refunded,
-    /// The issuer said no.
     Declined,
     /// The provider certainly did not process it.
     Failed,
-    /// Voided.
     Cancelled,
-    /// The hold ran out.
+    /// The authorization expired.
     Expired,
 }
 
 impl Status {
-    /// Every status, for tests and documents.
     pub const ALL: [Self; 12] = [
         Self::Processing,
         Self::RequiresAction,
@@ -47,7 +40,7 @@ impl Status {
         Self::Expired,
     ];
 
-    /// As the API prints it.
+    /// The name in the API.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Processing => "processing",
@@ -65,7 +58,7 @@ impl Status {
         }
     }
 
-    /// The states that may follow this one.
+    /// The statuses that may follow this one.
     pub const fn next(self) -> &'static [Self] {
         match self {
             Self::Processing => &[
@@ -80,7 +73,7 @@ impl Status {
                 &[Self::Authorized, Self::PartiallyAuthorized, Self::PendingSettlement, Self::Declined, Self::Failed]
             }
             Self::Authorized => &[Self::PendingSettlement, Self::Cancelled, Self::Expired],
-            // Captured money never expires: it settles, or goes back.
+            // Captured money never expires: it settles or is returned.
             Self::PartiallyAuthorized => &[
                 Self::PendingSettlement,
                 Self::Settled,
@@ -96,17 +89,17 @@ impl Status {
         }
     }
 
-    /// Whether the step is legal.
+    /// Whether the transition is legal.
     pub fn may_become(self, next: Self) -> bool {
         self.next().contains(&next)
     }
 
-    /// Whether it is not known yet if money moves.
+    /// Whether the outcome is not yet known.
     pub const fn is_under_way(self) -> bool {
         matches!(self, Self::Processing | Self::RequiresAction)
     }
 
-    /// Where an approved charge leads.
+    /// The status of an approved charge.
     pub const fn of_approval(requested: i64, approved: i64, capture: bool) -> Self {
         if approved < requested {
             Self::PartiallyAuthorized
@@ -117,7 +110,7 @@ impl Status {
         }
     }
 
-    /// What settlement makes of it: refund states stay, for `settled` is told apart from them.
+    /// The status after settlement. A refunded status stays: `settled` is a separate field.
     pub const fn of_settlement(self) -> Option<Self> {
         match self {
             Self::PendingSettlement | Self::PartiallyAuthorized => Some(Self::Settled),
@@ -139,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ends_are_ends_and_everything_leads_to_one() {
+    fn final_statuses_stay_final_and_every_status_leads_to_one() {
         for status in Status::ALL {
             let mut reached = vec![status];
             let mut i = 0;
@@ -152,7 +145,7 @@ mod tests {
                 i += 1;
             }
             assert!(reached.iter().any(|s| s.next().is_empty()), "{status:?} never ends");
-            assert!(!status.may_become(Status::Processing), "{status:?} cannot start again");
+            assert!(!status.may_become(Status::Processing), "{status:?} may start again");
         }
     }
 

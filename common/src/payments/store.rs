@@ -1,4 +1,4 @@
-//! The SQL of payments.
+//! SQL of payments.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use super::{Inquiry, Payment, Status};
 use crate::accounts::AccountTime;
 use crate::error::Result;
 use crate::id::{AccountId, InvoiceId, PaymentId, PaymentLinkId};
-use crate::operations::Kind;
+use crate::operations::OperationKind;
 use crate::providers::FailureCode;
 use crate::time::Timestamp;
 
-/// Every reader reads all of a payment, so the columns stand once.
+/// The columns are shared by all queries.
 macro_rules! select_payments {
     ($rest:literal, $($arg:expr),* $(,)?) => {
         sqlx::query_as!(
@@ -71,7 +71,7 @@ pub(super) async fn save(tx: &mut PgConnection, payment: &Payment) -> Result<()>
         payment.inquiry_at,
         payment.amount_refunded,
         payment.amount_refund_pending,
-        payment.pending_operation as Option<Kind>,
+        payment.pending_operation as Option<OperationKind>,
         payment.has_refunds,
         payment.failure_code as Option<FailureCode>,
     )
@@ -80,7 +80,7 @@ pub(super) async fn save(tx: &mut PgConnection, payment: &Payment) -> Result<()>
     Ok(())
 }
 
-pub(super) async fn save_challenge(tx: &mut PgConnection, payment: &Payment, answer: &str) -> Result<()> {
+pub(super) async fn save_challenge(tx: &mut PgConnection, payment: &Payment, response: &str) -> Result<()> {
     sqlx::query!(
         "WITH payment AS (
             UPDATE payments SET status = $3, action_token = $4, challenge_url = $5
@@ -92,15 +92,15 @@ pub(super) async fn save_challenge(tx: &mut PgConnection, payment: &Payment, ans
         payment.status as Status,
         payment.action_token,
         payment.challenge_url,
-        answer,
+        response,
     )
     .execute(tx)
     .await?;
     Ok(())
 }
 
-/// The status of the live payment for something, if there is one. Which statuses are no live ones is said as the unique index says
-/// it: it is read from there.
+/// The status of the live payment for an invoice or link, if there is one. The list of statuses matches the predicate
+/// of the unique index, so the query can use it.
 macro_rules! live {
     ($tx:ident, $account:expr, $column:literal, $id:expr) => {
         sqlx::query_scalar!(
@@ -132,13 +132,13 @@ pub(super) async fn live_for_link(
     Ok(live!(tx, account, "payment_link_id", link))
 }
 
-/// Said as the index says it: it is read from there. So many are counted at most.
-pub(super) async fn tried_on_page(
+/// The conditions match the predicate of the index, so the query can use it. Counts up to `limit`.
+pub(super) async fn unsuccessful_attempts_on_page(
     tx: &mut PgConnection,
     account: AccountId,
     paid_for: Uuid,
     now: Timestamp,
-    most: i64,
+    limit: i64,
 ) -> Result<i64> {
     let tried = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM (
@@ -150,14 +150,14 @@ pub(super) async fn tried_on_page(
         account.uuid(),
         paid_for,
         now,
-        most,
+        limit,
     )
     .fetch_one(tx)
     .await?;
     Ok(tried)
 }
 
-pub(super) async fn take_everyones_inquiries(db: &PgPool, now: Timestamp, batch: i64) -> Result<Vec<PaymentId>> {
+pub(super) async fn take_all_inquiries(db: &PgPool, now: Timestamp, batch: i64) -> Result<Vec<PaymentId>> {
     let rows = sqlx::query_scalar!(
         "UPDATE payments SET inquiry_at = account_now(account_id, $1) + interval '30 seconds'
          WHERE id IN (SELECT id FROM payments WHERE inquiry_at <= $1 AND NOT is_advancing(account_id)
@@ -171,8 +171,8 @@ pub(super) async fn take_everyones_inquiries(db: &PgPool, now: Timestamp, batch:
     Ok(rows)
 }
 
-/// What is due of one account is said as a range of its index, and not by columns: the planner must not take the index of
-/// everyone's, in which the account's rows stand anywhere.
+/// Selects by a row range and not by separate columns: the planner must not choose the index over all accounts, in
+/// which the account's rows are scattered.
 pub(super) async fn take_inquiries_of(
     db: &PgPool,
     account: AccountId,
@@ -276,7 +276,7 @@ pub(super) async fn inquiry(db: &PgPool, id: PaymentId, now: Timestamp) -> Resul
         account_id: row.account_id,
         time: AccountTime::new(row.account_id, row.has_clock),
         now: row.now,
-        asked_at: row.asked_at,
+        read_at: row.asked_at,
         provider_account_id: row.provider_account_id,
         provider: row.provider,
         provider_ref: row.provider_ref,

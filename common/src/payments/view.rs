@@ -1,4 +1,4 @@
-//! A payment as the API answers it and as events carry it.
+//! A payment as API responses and events contain it.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -7,7 +7,7 @@ use super::{Payment, Refund, RefundView, Status};
 use crate::accounts::Mode;
 use crate::id::{CustomerId, InvoiceId, PaymentId, PaymentLinkId, PaymentMethodId};
 use crate::money::Currency;
-use crate::operations::Kind;
+use crate::operations::OperationKind;
 use crate::providers::{DeclineType, FailureCode};
 use crate::public_url;
 use crate::schema;
@@ -16,32 +16,30 @@ use crate::time::Timestamp;
 /// The public JSON of a payment.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = Payment, description = "A payment as it stands. Optional fields are there where they apply.")]
+#[schema(as = Payment, description = "A payment in its current state. Optional fields are present where they apply.")]
 pub struct PaymentView<'a> {
-    /// Its id.
     pub id: PaymentId,
     #[schema(schema_with = schema::payment)]
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
-    /// Where it stands.
     #[schema(schema_with = statuses)]
     status: &'static str,
-    /// True once the money has arrived; it stays true through refunds.
+    /// True once the funds have settled; it stays true after refunds.
     settled: bool,
-    /// Whether the money was to be taken at once.
+    /// Whether to capture the payment immediately.
     capture: bool,
     currency: Currency,
-    /// What was authorized; until that is known, and after a decline or a failure, what was asked for.
+    /// The authorized amount. Until that is known, and after a decline or failure, the requested amount.
     #[schema(schema_with = schema::amount)]
     amount: i64,
-    /// What was asked for.
+    /// The requested amount.
     #[schema(schema_with = schema::amount)]
     amount_requested: i64,
-    /// What was taken.
+    /// The captured amount.
     #[schema(schema_with = schema::amount)]
     amount_captured: i64,
-    /// What has gone back.
+    /// The refunded amount.
     #[schema(schema_with = schema::amount)]
     amount_refunded: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,18 +51,18 @@ pub struct PaymentView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     payment_link_id: Option<PaymentLinkId>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// The card that pays: of a saved card at once, of a token once the provider has said.
+    /// The card: for a saved card from the start, for a token once the provider has returned it.
     card: Option<CardView<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Of a declined payment: the reason, the same word whichever provider said it.
+    /// Why the payment was declined. The codes are the same for all providers.
     decline_code: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     decline_type: Option<DeclineType>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Why the payment failed, or why its last capture or void did.
+    /// Why the payment failed, or why its last capture or void failed.
     failure_code: Option<FailureCode>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// The same for people.
+    /// A readable text for `failureCode`.
     failure_message: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = schema::amount)]
@@ -79,29 +77,29 @@ pub struct PaymentView<'a> {
     #[schema(schema_with = schema::amount)]
     amount_tip: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// While the cardholder must authenticate: where.
+    /// Where the cardholder must authenticate, while the status is `requires_action`.
     next_action: Option<NextAction>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// A capture, void or refund whose outcome is not known yet.
+    /// A capture, void or refund whose outcome is not yet known.
     #[schema(schema_with = pending)]
     pending_operation: Option<&'static str>,
-    /// In the order made.
+    /// In the order of creation.
     refunds: Vec<RefundView>,
 }
 
 #[derive(Serialize, ToSchema)]
-#[schema(as = NextAction, description = "What the cardholder does next.")]
+#[schema(as = NextAction, description = "The next step for the cardholder.")]
 struct NextAction {
     #[serde(rename = "type")]
     #[schema(schema_with = redirect)]
     kind: &'static str,
-    /// Where to send the cardholder's browser, within half a minute.
+    /// Redirect the cardholder's browser to this URL within 30 seconds.
     url: String,
 }
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = Card, description = "What a card looks like.")]
+#[schema(as = Card, description = "The displayable details of a card.")]
 struct CardView<'a> {
     brand: &'a str,
     #[schema(schema_with = schema::last4)]
@@ -113,19 +111,19 @@ struct CardView<'a> {
 }
 
 fn statuses() -> schema::Field {
-    schema::word(Status::ALL.map(Status::name)).into()
+    schema::enumeration(Status::ALL.map(Status::name)).into()
 }
 
 fn redirect() -> schema::Field {
-    schema::word(["redirect"]).into()
+    schema::enumeration(["redirect"]).into()
 }
 
 fn pending() -> schema::Field {
-    schema::word([Kind::Capture, Kind::Void, Kind::Refund].map(Kind::name)).into()
+    schema::enumeration([OperationKind::Capture, OperationKind::Void, OperationKind::Refund].map(OperationKind::name)).into()
 }
 
 impl<'a> PaymentView<'a> {
-    /// Renders a payment with its refunds among these, read at the same moment.
+    /// Renders a payment. `refunds` may include those of other payments and must come from the same snapshot.
     pub fn new(payment: &'a Payment, refunds: &[Refund]) -> Self {
         Self {
             id: payment.id,
@@ -154,7 +152,7 @@ impl<'a> PaymentView<'a> {
             amount_tax: payment.amount_tax,
             amount_tip: payment.amount_tip,
             next_action: next_action(payment),
-            pending_operation: payment.pending_operation.map(Kind::name),
+            pending_operation: payment.pending_operation.map(OperationKind::name),
             refunds: refunds
                 .iter()
                 .filter(|refund| refund.payment_id == payment.id)
@@ -164,7 +162,7 @@ impl<'a> PaymentView<'a> {
     }
 }
 
-/// Our own address, which leads to the provider's.
+/// Our URL, which redirects to the provider's.
 fn next_action(payment: &Payment) -> Option<NextAction> {
     let token = payment.action_token.as_ref().filter(|_| payment.status == Status::RequiresAction)?;
     Some(NextAction { kind: "redirect", url: public_url::of(format_args!("/pay/a/{token}")) })

@@ -1,4 +1,5 @@
-//! Plans: what is charged, and how often. A price has one plan: whoever asks for it again gets the plan that is there.
+//! Plans: an amount and how often it is charged. Creating a plan with the amount, currency and interval of an existing
+//! one returns the existing plan.
 
 mod store;
 mod view;
@@ -14,25 +15,22 @@ use crate::money::{Currency, Money};
 use crate::page::{Page, PageRequest, unknown_cursor};
 use crate::time::Timestamp;
 
-/// The unit in which the time between two charges is counted.
+/// The unit of a billing interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "plan_interval", rename_all = "snake_case")]
 pub enum Interval {
-    /// Days.
     Day,
-    /// Weeks. One is another interval than seven days.
+    /// One week and seven days are different intervals, so they belong to different plans.
     Week,
-    /// Months.
     Month,
-    /// Years.
     Year,
 }
 
 impl Interval {
-    /// Every one, from the shortest to the longest.
+    /// All values, shortest first.
     pub const ALL: [Self; 4] = [Self::Day, Self::Week, Self::Month, Self::Year];
 
-    /// As the API reads and prints it.
+    /// The name in the API.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Day => "day",
@@ -42,7 +40,6 @@ impl Interval {
         }
     }
 
-    /// The unit of the calendar that it is.
     const fn unit(self) -> Unit {
         match self {
             Self::Day => Unit::Day,
@@ -52,7 +49,7 @@ impl Interval {
         }
     }
 
-    /// How many of them may lie between two charges: three years of each.
+    /// The largest allowed interval count: three years in each unit.
     pub const fn max_count(self) -> i32 {
         match self {
             Self::Day => 1095,
@@ -66,60 +63,53 @@ impl Interval {
 /// A plan as stored.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Its id.
     pub id: PlanId,
-    /// Name, as first given.
+    /// As sent when the plan was created.
     pub name: String,
-    /// Minor units of each charge.
+    /// The amount of each charge, in minor units.
     pub amount: i64,
-    /// What they are units of.
     pub currency: Currency,
-    /// The unit of time.
     pub interval: Interval,
-    /// How many of them lie between two charges.
+    /// The number of intervals between two charges.
     pub interval_count: i32,
-    /// When it was made.
     pub created_at: Timestamp,
 }
 
 impl Plan {
-    /// The dates on which it is charged, counted from this day.
+    /// Returns the billing dates, counted from `anchor`.
     ///
     /// # Errors
-    /// [`Error::Internal`] for a plan without an interval, which the schema refuses.
+    /// [`Error::Internal`] if the interval count is not positive, which a table constraint prevents.
     pub fn cycles(&self, anchor: Date) -> Result<Cycles> {
         let cycles = Cycles::new(anchor, self.interval.unit(), self.interval_count);
         cycles.ok_or_else(|| Error::internal(format!("{} has no interval", self.id)))
     }
 }
 
-/// A plan to be made, unless it is there.
+/// The input for a new plan.
 #[derive(Debug)]
 pub struct NewPlan {
-    /// Name.
     pub name: String,
-    /// Each charge.
+    /// The amount of each charge.
     pub price: Money,
-    /// The unit of time.
     pub interval: Interval,
-    /// How many of them lie between two charges; 1 or more.
+    /// The number of intervals between two charges; 1 or more.
     pub interval_count: i32,
 }
 
-/// What came of asking for a plan.
+/// The result of creating a plan.
 #[derive(Debug)]
 pub enum Creation {
-    /// It was made.
     New(Plan),
-    /// The price had a plan before, perhaps by another name.
+    /// A plan with this price already exists; its name may differ.
     Existing(Plan),
 }
 
 impl NewPlan {
-    /// The plan that it makes, under an id of its own; nothing is written yet.
+    /// Builds the plan with a new id, without storing it.
     ///
     /// # Errors
-    /// 422 `intervalCount` for more than three years.
+    /// 422 `intervalCount` if the interval exceeds three years.
     pub fn into_plan(self, now: Timestamp) -> Result<Plan> {
         let plan = Plan {
             id: PlanId::new(now),
@@ -130,45 +120,46 @@ impl NewPlan {
             interval_count: self.interval_count,
             created_at: now,
         };
-        check_count(&plan)?;
+        check_interval_count(&plan)?;
         Ok(plan)
     }
 }
 
-/// Writes a plan, or finds the one that has its price. Of many that ask at once one makes it.
+/// Inserts a plan, or returns the existing one with the same price. Safe under concurrency: one of several concurrent
+/// callers inserts the plan.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn insert(tx: &mut PgConnection, account: AccountId, plan: Plan) -> Result<Creation> {
     if store::insert(tx, account, &plan).await? {
         return Ok(Creation::New(plan));
     }
-    // The insert has waited for whoever was first, so their plan is committed, and a plan is never deleted.
+    // The conflicting insert waited for the other transaction to commit, and plans are never deleted.
     let existing = store::find_by_price(tx, account, &plan).await?;
-    existing.map(Creation::Existing).ok_or_else(|| Error::internal("the plan that a price has cannot be found"))
+    existing.map(Creation::Existing).ok_or_else(|| Error::internal("the existing plan with this price was not found"))
 }
 
-fn check_count(plan: &Plan) -> Result<()> {
+fn check_interval_count(plan: &Plan) -> Result<()> {
     let (interval, max) = (plan.interval.name(), plan.interval.max_count());
     if plan.interval_count > max {
-        let message = format!("intervalCount must be a whole number from 1 to {max} where interval is {interval}");
+        let message = format!("intervalCount must be a whole number from 1 to {max} if interval is {interval}");
         return Err(Error::invalid("intervalCount", message));
     }
     Ok(())
 }
 
-/// One plan.
+/// Returns a plan.
 ///
 /// # Errors
-/// [`Error::NotFound`], for another account's too.
+/// [`Error::NotFound`], also if it belongs to another account.
 pub async fn retrieve(db: &PgPool, account: AccountId, id: PlanId) -> Result<Plan> {
     store::find(db, account, id).await?.ok_or_else(|| Error::no_such("plan", id))
 }
 
-/// A page of plans, newest first.
+/// Returns a page of plans, newest first.
 ///
 /// # Errors
-/// 422 for a cursor that names no plan of the account.
+/// 422 if the cursor is not a plan of the account.
 pub async fn list(db: &PgPool, account: AccountId, page: PageRequest<PlanId>) -> Result<Page<Plan>> {
     if let Some(cursor) = page.starting_after
         && store::find(db, account, cursor).await?.is_none()

@@ -1,4 +1,4 @@
-//! The SQL of plans.
+//! SQL for plans.
 
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
@@ -7,7 +7,7 @@ use super::{Interval, Plan};
 use crate::error::Result;
 use crate::id::{AccountId, PlanId};
 
-/// Every reader reads all of a plan, so the columns stand once.
+/// Selects every column of a plan; all queries share this list.
 macro_rules! select_plans {
     ($rest:literal, $($arg:expr),* $(,)?) => {
         sqlx::query_as!(
@@ -18,9 +18,9 @@ macro_rules! select_plans {
     };
 }
 
-/// Whether the plan was written: not if another has its price.
+/// Returns whether the plan was inserted; `false` if a plan with the same price exists.
 pub(super) async fn insert(db: &mut PgConnection, account: AccountId, new: &Plan) -> Result<bool> {
-    let done = sqlx::query!(
+    let result = sqlx::query!(
         r#"INSERT INTO plans (id, account_id, name, amount, currency, "interval", interval_count, created_at)
            VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT ON CONSTRAINT plans_price DO NOTHING"#,
         new.id.uuid(),
@@ -34,18 +34,18 @@ pub(super) async fn insert(db: &mut PgConnection, account: AccountId, new: &Plan
     )
     .execute(db)
     .await?;
-    Ok(done.rows_affected() == 1)
+    Ok(result.rows_affected() == 1)
 }
 
-/// The plan that has the price of this one.
-pub(super) async fn find_by_price(db: &mut PgConnection, account: AccountId, like: &Plan) -> Result<Option<Plan>> {
+/// Returns the plan with the same amount, currency and interval.
+pub(super) async fn find_by_price(db: &mut PgConnection, account: AccountId, plan: &Plan) -> Result<Option<Plan>> {
     let query = select_plans!(
         r#"WHERE account_id = $1 AND amount = $2 AND currency = $3 AND "interval" = $4 AND interval_count = $5"#,
         account.uuid(),
-        like.amount,
-        like.currency.code(),
-        like.interval as Interval,
-        like.interval_count,
+        plan.amount,
+        plan.currency.code(),
+        plan.interval as Interval,
+        plan.interval_count,
     );
     Ok(query.fetch_optional(db).await?)
 }

@@ -1,4 +1,4 @@
-//! A plan as the API answers it.
+//! The JSON of a plan in API responses.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -9,44 +9,42 @@ use crate::money::{Currency, MAX_AMOUNT};
 use crate::schema;
 use crate::time::Timestamp;
 
-/// The public JSON of a plan.
+/// A plan in the API.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = Plan, description = "What is charged, and how often.")]
+#[schema(as = Plan, description = "An amount and how often it is charged.")]
 pub struct PlanView<'a> {
-    /// Its id.
     pub id: PlanId,
     #[schema(schema_with = schema::plan)]
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
-    /// As given when the plan was made.
+    /// As sent when the plan was created.
     name: &'a str,
-    /// Minor units of each charge.
+    /// The amount of each charge, in minor units.
     #[schema(schema_with = amount)]
     amount: i64,
     currency: Currency,
     #[schema(schema_with = intervals)]
     interval: &'static str,
-    /// How many intervals lie between two charges.
+    /// The number of intervals between two charges.
     #[schema(schema_with = interval_count)]
     interval_count: i32,
 }
 
 fn amount() -> schema::Field {
-    schema::whole(1, MAX_AMOUNT).into()
+    schema::integer(1, MAX_AMOUNT).into()
 }
 
 fn intervals() -> schema::Field {
-    schema::word(Interval::ALL.map(Interval::name)).into()
+    schema::enumeration(Interval::ALL.map(Interval::name)).into()
 }
 
 fn interval_count() -> schema::Field {
-    schema::whole(1, Interval::Day.max_count().into()).into()
+    schema::integer(1, Interval::Day.max_count().into()).into()
 }
 
 impl<'a> PlanView<'a> {
-    /// Renders a plan.
     pub fn new(plan: &'a Plan, livemode: bool) -> Self {
         Self {
             id: plan.id,

@@ -1,23 +1,23 @@
-//! What a build for debugging can be told to do wrong, so that the proofs can be seen to notice it (docs/chaos.md,
-//! Mutants, and docs/reliability.md, Failpoints). A release build has nothing of it.
+//! Faults that a debug build can be configured to have, so that tests can show that they detect them (docs/chaos.md,
+//! Mutants, and docs/reliability.md, Failpoints). A release build contains none of this.
 
 mod switch;
 
-pub use switch::{Act, Rule, at, clock_offset_seconds, holds};
+pub use switch::{FailpointAction, Rule, clock_offset_seconds, failpoint_action, holds};
 
 use crate::error::{Error, Result};
 
-/// A place between two effects, where a process may be told to end, to pause, or to go no further.
+/// A point between two effects at which a process can be configured to abort, pause or fail.
 ///
 /// # Errors
-/// [`Error::Internal`] if it was told so.
+/// [`Error::Internal`] if it is configured to fail.
 pub async fn failpoint(name: &'static str) -> Result<()> {
-    match at(name) {
+    match failpoint_action(name) {
         None => Ok(()),
-        Some(Act::Pause(time)) => {
+        Some(FailpointAction::Pause(time)) => {
             tokio::time::sleep(time).await;
             Ok(())
         }
-        Some(Act::Fail) => Err(Error::internal(format!("failpoint {name}"))),
+        Some(FailpointAction::Fail) => Err(Error::internal(format!("failpoint {name}"))),
     }
 }

@@ -1,20 +1,20 @@
-//! The switches. This file needs no other of ours: testkit/tests/proof.rs builds it alone, as a release does, and tries them.
+//! The switches. This file depends on no other file of ours: testkit/tests/proof.rs compiles it alone, as for a
+//! release, and tests it.
 
 use std::time::Duration;
 
 macro_rules! rules {
     ($($(#[doc = $what:literal])+ $rule:ident = $name:literal,)+) => {
-        /// A rule of the protocol that can be left out.
+        /// A rule of the protocol that can be disabled.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Rule {
             $($(#[doc = $what])+ $rule,)+
         }
 
         impl Rule {
-            /// All of them.
             pub const ALL: &'static [Self] = &[$(Self::$rule,)+];
 
-            /// Its name in `LEFT_OUT`.
+            /// The name in `DISABLED_RULES`.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$rule => $name,)+
@@ -25,131 +25,132 @@ macro_rules! rules {
 }
 
 rules! {
-    /// A claim remembers that a request may be under way.
+    /// A claim records that a request may have been sent.
     Gate = "gate",
-    /// Of many who claim an operation at once, one gets it.
+    /// Only one of several concurrent claims of an operation succeeds.
     Claim = "claim",
-    /// A request is repeated under its own reference.
+    /// A retry has the same reference as the first request.
     Reference = "reference",
-    /// What says that a request did nothing counts only while its claim is the latest: the fencing token.
+    /// A response that a request had no effect counts only if its claim is the latest (fencing token).
     Fence = "fence",
-    /// A lost answer is no failure.
+    /// A lost response is not a failure.
     Unknown = "unknown",
-    /// That a provider does not find a request is no outcome.
+    /// A reference that the provider does not know is not an outcome.
     NotFound = "not_found",
-    /// Work that nobody has taken is handed out again.
+    /// Unclaimed work is handed out again.
     Sweep = "sweep",
-    /// An idempotency key is claimed with the payment.
+    /// An idempotency key is claimed in the transaction that creates the payment.
     Key = "key",
-    /// A token is spent with the payment.
+    /// A token is spent in the transaction that creates the payment.
     Token = "token",
-    /// State and event are one transaction.
+    /// A state change and its event are one transaction.
     Event = "event",
     /// An invoice stays locked until its collection is written.
     Collect = "collect",
-    /// An invoice is not voided while it is being paid.
+    /// An invoice is not voided while a payment for it is in progress.
     Void = "void",
-    /// A cycle's invoice and the move to the next are one transaction.
+    /// A billing cycle's invoice and the move to the next cycle are one transaction.
     Cycle = "cycle",
-    /// A link has one live payment.
+    /// A payment link has one live payment.
     Link = "link",
-    /// What a refund under way will give back is reserved.
+    /// The amount of a pending refund is reserved.
     Reservation = "reservation",
-    /// A soft decline is tried again after days, not at once.
+    /// After a soft decline, the retry is days later, not immediate.
     Backoff = "backoff",
-    /// A delivery that was not taken is made again.
+    /// An unaccepted webhook delivery is retried.
     Redelivery = "redelivery",
-    /// Each delivery of an event is the same bytes.
+    /// Every delivery of an event has identical bytes.
     Bytes = "bytes",
-    /// Time is the database's, and a process whose machine's clock is wrong starts no work that moves money.
+    /// The time is the database's, and a process with a wrong clock starts no operation.
     DatabaseClock = "database_clock",
-    /// What a provider did not process is no outcome of work that nobody waits for.
+    /// A background operation that the provider did not process is retried, not failed.
     NotProcessed = "not_processed",
-    /// A provider that processes nothing is sent nothing but a probe now and then.
+    /// A provider that processes nothing receives only an occasional probe.
     Breaker = "breaker",
-    /// A capture, void or refund has a reference of its own at the provider.
+    /// A capture, void or refund has its own reference at the provider.
     ChildReference = "child_reference",
-    /// A charge of another total than was asked is reversed, not booked.
+    /// A charge whose total differs from the requested amount is reversed, not booked.
     Total = "total",
-    /// Rows of one table are locked in the order of their ids.
+    /// Rows of a table are locked in the order of their ids.
     LockOrder = "lock_order",
 }
 
-/// What happens at a failpoint.
+/// What to do at a failpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
-    /// It stands still for so long, beyond a lease perhaps.
+pub enum FailpointAction {
+    /// Pause for this long, which may exceed a lease.
     Pause(Duration),
-    /// It goes no further.
+    /// Return an error.
     Fail,
 }
 
-/// Whether this rule is kept. `LEFT_OUT` names those that are not, with commas between; of a release build all are.
+/// Whether this rule is enabled. `DISABLED_RULES` lists disabled rules, separated by commas; in a release build all are
+/// enabled.
 #[cfg(debug_assertions)]
 pub fn holds(rule: Rule) -> bool {
-    !armed::left_out().contains(&rule)
+    !debug::disabled_rules().contains(&rule)
 }
 
-/// What happens here, if anything does. `FAILPOINTS` says so, in the words of the crate `fail`: `name=1*return(abort)` ends
-/// the process at once, `return(pause=25000)` stands still for so many milliseconds, `return(error)` goes no further. In a
-/// release build nothing ever does.
+/// Returns what to do at this failpoint. `FAILPOINTS` configures it in the syntax of the crate `fail`:
+/// `name=1*return(abort)` aborts the process, `return(pause=25000)` pauses for that many milliseconds, `return(error)`
+/// returns an error. In a release build nothing is configured.
 #[cfg(debug_assertions)]
-pub fn at(point: &'static str) -> Option<Act> {
-    armed::at(point)
+pub fn failpoint_action(point: &'static str) -> Option<FailpointAction> {
+    debug::failpoint_action(point)
 }
 
-/// By how many seconds the clock of this machine is to be taken for wrong: the number in the file that `CLOCK_OFFSET_FILE`
-/// names, which is read ten times a second at most.
+/// The simulated offset of this machine's clock in seconds: the number in the file that `CLOCK_OFFSET_FILE` names, read
+/// at most ten times per second.
 #[cfg(debug_assertions)]
 pub fn clock_offset_seconds() -> f64 {
-    armed::clock_offset_seconds()
+    debug::clock_offset_seconds()
 }
 
-/// See above: a release build has the clock of its machine.
+/// In a release build there is no offset.
 #[cfg(not(debug_assertions))]
 pub const fn clock_offset_seconds() -> f64 {
     0.0
 }
 
-/// See above: in a release build every rule is kept.
+/// In a release build every rule is enabled.
 #[cfg(not(debug_assertions))]
 pub const fn holds(_: Rule) -> bool {
     true
 }
 
-/// See above: in a release build nothing happens.
+/// In a release build failpoints do nothing.
 #[cfg(not(debug_assertions))]
-pub const fn at(_: &'static str) -> Option<Act> {
+pub const fn failpoint_action(_: &'static str) -> Option<FailpointAction> {
     None
 }
 
 #[cfg(debug_assertions)]
-mod armed {
+mod debug {
     use std::env;
     use std::fs;
     use std::process;
     use std::sync::{Mutex, OnceLock};
     use std::time::{Duration, Instant};
 
-    use super::{Act, Rule};
+    use super::{FailpointAction, Rule};
 
-    /// A run whose switches are not understood would prove nothing, so there is none.
+    /// Exits, because a test run with invalid switches would prove nothing.
     fn refuse(what: &str) -> ! {
         tracing::error!("{what}");
         process::exit(2);
     }
 
-    pub(super) fn left_out() -> &'static [Rule] {
-        static LEFT_OUT: OnceLock<Vec<Rule>> = OnceLock::new();
-        LEFT_OUT.get_or_init(|| {
-            let wanted = env::var("LEFT_OUT").unwrap_or_default();
+    pub(super) fn disabled_rules() -> &'static [Rule] {
+        static DISABLED_RULES: OnceLock<Vec<Rule>> = OnceLock::new();
+        DISABLED_RULES.get_or_init(|| {
+            let names = env::var("DISABLED_RULES").unwrap_or_default();
             let rule = |name: &str| {
-                let known = Rule::ALL.iter().copied().find(|rule| rule.name() == name);
-                known.unwrap_or_else(|| refuse(&format!("LEFT_OUT names {name}, which is no rule")))
+                let rule = Rule::ALL.iter().copied().find(|rule| rule.name() == name);
+                rule.unwrap_or_else(|| refuse(&format!("DISABLED_RULES contains an unknown rule: {name}")))
             };
-            let rules: Vec<_> = wanted.split(',').filter(|name| !name.is_empty()).map(rule).collect();
+            let rules: Vec<_> = names.split(',').filter(|name| !name.is_empty()).map(rule).collect();
             if !rules.is_empty() {
-                tracing::warn!(?rules, "these rules are left out: this process is here to do harm");
+                tracing::warn!(?rules, "protocol rules are disabled; this process violates them on purpose");
             }
             rules
         })
@@ -167,7 +168,7 @@ mod armed {
                 let text = fs::read_to_string(file).unwrap_or_default();
                 let offset = match text.trim() {
                     "" => 0.0,
-                    number => number.parse().unwrap_or_else(|_| refuse(&format!("{file} holds no number of seconds"))),
+                    number => number.parse().unwrap_or_else(|_| refuse(&format!("{file} does not contain a number of seconds"))),
                 };
                 *last = Some((Instant::now(), offset));
                 offset
@@ -175,29 +176,29 @@ mod armed {
         }
     }
 
-    pub(super) fn at(point: &'static str) -> Option<Act> {
+    pub(super) fn failpoint_action(point: &'static str) -> Option<FailpointAction> {
         static ARMED: OnceLock<bool> = OnceLock::new();
         let armed = ARMED.get_or_init(|| {
             let armed = env::var("FAILPOINTS").is_ok_and(|points| !points.is_empty());
             if armed {
-                // For as long as the process lives.
+                // For the lifetime of the process.
                 std::mem::forget(fail::FailScenario::setup());
             }
             armed
         });
-        if *armed { fail::eval(point, |told| act(point, told.as_deref().unwrap_or_default())) } else { None }
+        if *armed { fail::eval(point, |action| parse_action(point, action.as_deref().unwrap_or_default())) } else { None }
     }
 
-    fn act(point: &str, told: &str) -> Act {
-        tracing::warn!(point, told, "failpoint");
-        match told.split_once('=').unwrap_or((told, "")) {
+    fn parse_action(point: &str, action: &str) -> FailpointAction {
+        tracing::warn!(point, action, "failpoint");
+        match action.split_once('=').unwrap_or((action, "")) {
             ("abort", _) => process::abort(),
-            ("error", _) => Act::Fail,
+            ("error", _) => FailpointAction::Fail,
             ("pause", time) => match time.parse() {
-                Ok(milliseconds) => Act::Pause(Duration::from_millis(milliseconds)),
-                Err(_) => refuse(&format!("failpoint {point}: {told} is no pause")),
+                Ok(milliseconds) => FailpointAction::Pause(Duration::from_millis(milliseconds)),
+                Err(_) => refuse(&format!("failpoint {point}: {action} is not a valid pause")),
             },
-            _ => refuse(&format!("failpoint {point}: {told} is none of abort, error, pause=MILLISECONDS")),
+            _ => refuse(&format!("failpoint {point}: {action} is not one of abort, error, pause=MILLISECONDS")),
         }
     }
 }

@@ -1,44 +1,38 @@
-//! A transaction as a provider has it in its books, for a person who compares it with ours.
+//! A transaction in a provider's books, for an operator who compares it with ours.
 
 use serde::Serialize;
 
 use crate::money::Money;
 
-/// A transaction of a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Booked {
-    /// What it does.
     pub kind: BookedKind,
-    /// How far it is.
     pub state: BookedState,
-    /// How much, as far as that is of the transaction itself: a void has none.
+    /// The amount of the transaction itself; `None` for a void.
     pub money: Option<Money>,
-    /// Our reference, where the provider keeps it with this very transaction.
+    /// Our reference, if the provider stores it with this transaction.
     pub reference: Option<String>,
-    /// The provider's name for the charge that it follows.
+    /// The provider's reference for the charge that it follows.
     pub charge: Option<String>,
 }
 
-/// What a provider's transaction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BookedKind {
-    /// It charges a card.
+    /// A charge that is captured immediately.
     Sale,
-    /// It holds money.
+    /// An authorization.
     Authorize,
-    /// It takes money that is held.
+    /// A capture of an authorization.
     Capture,
-    /// It cancels a charge.
     Void,
-    /// It gives money back.
     Refund,
-    /// Something that we never ask for.
+    /// A transaction type that we never request.
     Other,
 }
 
 impl BookedKind {
-    /// As it is printed.
+    /// Name in the output of `ctl`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sale => "sale",
@@ -51,20 +45,18 @@ impl BookedKind {
     }
 }
 
-/// How far a provider's transaction is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BookedState {
-    /// It is done.
     Approved,
-    /// It has not come to an end.
+    /// Not finished.
     Pending,
-    /// It was declined, or not processed: nothing moved.
+    /// Declined or not processed: no money moved.
     Failed,
 }
 
 impl BookedState {
-    /// As it is printed.
+    /// Name in the output of `ctl`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Approved => "approved",

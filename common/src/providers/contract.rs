@@ -1,7 +1,7 @@
-//! The contract that every adapter keeps, whatever its provider: what an answer, a fault and a repeated reference mean.
+//! The contract of every provider adapter: what a response, a fault and a repeated reference mean.
 //!
-//! An adapter's tests say how its provider is asked and hurt ([`Fixture`]), and run [`contract_suite!`] for each recovery
-//! class it can be in. Each check gets a fixture of its own, so it may break what it likes.
+//! An adapter's tests implement [`Fixture`] for its provider and run [`contract_suite!`] for each recovery class that
+//! it supports. Each check gets its own fixture, so it may break it.
 
 mod checks;
 
@@ -11,98 +11,95 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
 
 use super::{
-    Action, Answer, Card, Decline, Fault, Found, Inquired, Payer, Provider, RecoveryClass, Request, Source, Standing,
+    Action, Card, ChargeStatus, Decline, Found, ChargeInquiry, Payer, Provider, ProviderError, ProviderResponse,
+    RecoveryClass, Request, Source,
 };
 use crate::clock::Clock;
 use crate::crypto::Secret;
 use crate::id::ProviderAccountId;
 use crate::money::Money;
-use crate::operations::{Kind, PROVIDER_TIMEOUT};
+use crate::operations::{OperationKind, PROVIDER_TIMEOUT};
 use crate::time::Timestamp;
 
-/// Longer than any look that a check takes at the books.
-const PATIENCE: Duration = Duration::from_secs(10);
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// So long does a slow provider take in these checks.
+/// Longer than any query of the ledger in a check.
+const TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// The latency of a slow provider in these checks.
 const SLOW: Duration = Duration::from_millis(400);
-const ASKED: i64 = 1_250;
+const AMOUNT: i64 = 1_250;
 
-/// What a token's card is to do.
+/// What happens when a test card is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    /// Approve in full.
+pub(crate) enum CardOutcome {
     Approval,
-    /// Approve less than is asked.
+    /// Approved for less than the requested amount.
     Part,
-    /// Decline.
     Decline,
 }
 
-/// An approved charge in the provider's own books.
+/// An approved charge in the provider's own ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Booked {
+pub(crate) struct BookedCharge {
     /// In minor units.
     pub(crate) amount: i64,
-    /// Taken, and not merely held.
     pub(crate) captured: bool,
 }
 
-/// A provider to be tried, with two accounts that nobody else uses, and its books as its own statement would show them.
+/// A provider under test, with two accounts of its own, and access to its ledger.
 pub(crate) trait Fixture: Send + Sync {
-    /// The adapter.
     fn provider(&self) -> &dyn Provider;
-    /// The class that it is in, for charges.
+    /// The recovery class for charges.
     fn class(&self) -> RecoveryClass;
-    /// Where the checks charge.
+    /// The account that the checks charge.
     fn account(&self) -> ProviderAccountId;
     /// Another account at the same provider.
     fn other_account(&self) -> ProviderAccountId;
-    /// A fresh token of the first account; none if the provider has no such cards.
-    fn token(&self, wanted: Wanted) -> BoxFuture<'_, Option<String>>;
-    /// The approved charges that the books of the first account have under a reference.
-    fn booked<'a>(&'a self, reference: &'a str) -> BoxFuture<'a, Vec<Booked>>;
-    /// The next answer is lost, after the books were written.
-    fn lose_an_answer(&self) -> BoxFuture<'_, ()>;
-    /// From now on every request takes so long.
-    fn take(&self, latency: Duration) -> BoxFuture<'_, ()>;
-    /// From now on every request is refused.
-    fn refuse(&self) -> BoxFuture<'_, ()>;
-    /// How long after its capture at noon money settles.
+    /// A fresh token of the first account; `None` if the provider has no such cards.
+    fn token(&self, outcome: CardOutcome) -> BoxFuture<'_, Option<String>>;
+    /// The first account's approved charges with this reference.
+    fn booked<'a>(&'a self, reference: &'a str) -> BoxFuture<'a, Vec<BookedCharge>>;
+    /// Drops the next response, after the ledger was written.
+    fn drop_next_response(&self) -> BoxFuture<'_, ()>;
+    /// From now on, every request takes this long.
+    fn set_latency(&self, latency: Duration) -> BoxFuture<'_, ()>;
+    /// From now on, every request is rejected.
+    fn reject_requests(&self) -> BoxFuture<'_, ()>;
+    /// How long after a capture at noon the money settles.
     fn settles_after(&self) -> Duration;
-    /// So much time passes at a provider that goes by a clock of its own.
-    fn pass(&self, _: Duration) -> BoxFuture<'_, ()> {
+    /// Advances the clock of a provider that has its own clock.
+    fn advance(&self, _: Duration) -> BoxFuture<'_, ()> {
         std::future::ready(()).boxed()
     }
 }
 
-/// Every check, each a test of its own: `contract_suite!(class_a, fixture(RecoveryClass::Idempotent))`, where the expression
-/// makes a future of a fixture.
+/// Every check as a separate test: `contract_suite!(class_a, fixture(RecoveryClass::Idempotent))`. The expression is a
+/// future of a fixture.
 macro_rules! contract_suite {
     ($module:ident, $fixture:expr) => {
         $crate::providers::contract::contract_suite!(@ $module, $fixture;
-            declares_its_class,
-            a_charge_is_approved_in_full,
-            an_authorization_takes_nothing_until_it_is_captured,
-            a_decline_has_a_code_and_a_type,
-            a_part_is_less_than_was_asked,
-            an_unknown_token_is_refused,
-            an_unknown_charge_is_refused,
-            a_repeated_reference_is_handled_by_its_class,
-            a_repeated_decline_is_no_second_try,
-            twenty_at_once_are_one_charge,
-            an_unknown_reference_is_nothing,
-            a_caller_that_gives_up_stops_nothing,
-            a_lost_answer_is_unknown_and_booked,
-            a_refusal_books_nothing,
-            a_stored_card_keeps_its_nature,
-            another_account_sees_nothing,
-            money_settles_after_its_time,
-            voided_money_never_settles,
-            a_refund_leaves_the_charge_settled,
-            captured_is_captured_once_and_within_the_authorization,
-            settled_money_is_not_voided,
-            no_more_goes_back_than_was_taken,
-            voided_money_is_neither_captured_nor_refunded,
+            declares_its_recovery_class,
+            charges_are_approved_in_full,
+            authorizations_do_not_settle_until_captured,
+            declines_have_a_code_and_a_type,
+            partial_approvals_are_below_the_requested_amount,
+            unknown_tokens_are_refused,
+            unknown_charges_are_refused,
+            repeated_references_follow_the_recovery_class,
+            repeated_declines_charge_nothing,
+            concurrent_duplicates_charge_once,
+            unknown_references_are_not_found,
+            a_client_timeout_does_not_cancel_the_charge,
+            a_lost_response_is_unknown_and_booked,
+            rejected_requests_book_nothing,
+            stored_cards_keep_their_behavior,
+            accounts_are_isolated,
+            charges_settle_after_the_settlement_time,
+            voided_charges_never_settle,
+            refunded_charges_stay_settled,
+            captures_happen_once_and_within_the_authorization,
+            settled_charges_cannot_be_voided,
+            refunds_cannot_exceed_the_captured_amount,
+            voided_charges_cannot_be_captured_or_refunded,
         );
     };
     (@ $module:ident, $fixture:expr; $($check:ident,)*) => {
@@ -121,7 +118,7 @@ macro_rules! contract_suite {
 pub(crate) use checks::*;
 pub(crate) use contract_suite;
 
-// --- asking -------------------------------------------------------------------------------------------------------------
+// --- requests --------------------------------------------------------------------------------------------------------
 
 pub(crate) fn noon() -> Timestamp {
     Timestamp::from_millisecond(1_800_000_000_000).expect("in range")
@@ -145,31 +142,31 @@ pub(crate) fn request(fixture: &dyn Fixture, reference: &str, action: Action) ->
     }
 }
 
-/// A charge of 12.50 by a fresh token; none if the provider has no such cards.
-async fn charge(fixture: &dyn Fixture, reference: &str, wanted: Wanted, capture: bool) -> Option<Request> {
-    let source = Source::Token(Secret::new(fixture.token(wanted).await?));
-    Some(request(fixture, reference, Action::Charge { source, money: dollars(ASKED), capture }))
+/// A charge of 12.50 with a fresh token; `None` if the provider has no such cards.
+async fn charge(fixture: &dyn Fixture, reference: &str, outcome: CardOutcome, capture: bool) -> Option<Request> {
+    let source = Source::Token(Secret::new(fixture.token(outcome).await?));
+    Some(request(fixture, reference, Action::Charge { source, money: dollars(AMOUNT), capture }))
 }
 
 async fn sale(fixture: &dyn Fixture, reference: &str) -> Request {
-    charge(fixture, reference, Wanted::Approval, true).await.expect("every provider approves something")
+    charge(fixture, reference, CardOutcome::Approval, true).await.expect("every provider can approve a charge")
 }
 
-async fn execute(fixture: &dyn Fixture, request: &Request) -> Result<Answer, Fault> {
+async fn execute(fixture: &dyn Fixture, request: &Request) -> Result<ProviderResponse, ProviderError> {
     fixture.provider().execute(request.clone()).await
 }
 
-async fn known(fixture: &dyn Fixture, request: &Request) -> Answer {
-    execute(fixture, request).await.expect("nothing is wrong with the provider")
+async fn response_to(fixture: &dyn Fixture, request: &Request) -> ProviderResponse {
+    execute(fixture, request).await.expect("the provider responds")
 }
 
 async fn look_up(fixture: &dyn Fixture, request: &Request) -> Found {
-    fixture.provider().look_up(request.clone()).await.expect("nothing is wrong with the provider")
+    fixture.provider().look_up(request.clone()).await.expect("the provider responds")
 }
 
-/// Asked about a charge that was made, and captured, at noon.
-fn inquired(account: ProviderAccountId, charge: &str, now: Timestamp) -> Inquired {
-    Inquired {
+/// An inquiry about a charge that was created and captured at noon.
+fn charge_inquiry(account: ProviderAccountId, charge: &str, now: Timestamp) -> ChargeInquiry {
+    ChargeInquiry {
         account,
         charge: charge.to_owned(),
         reference: "op_1".to_owned(),
@@ -180,52 +177,51 @@ fn inquired(account: ProviderAccountId, charge: &str, now: Timestamp) -> Inquire
 }
 
 async fn settled(fixture: &dyn Fixture, charge: &str, after: Duration) -> bool {
-    let asked = fixture.provider().inquire(inquired(fixture.account(), charge, noon().plus(after)));
-    asked.await.expect("nothing is wrong with the provider").standing == Standing::Settled
+    let inquiry = fixture.provider().inquire(charge_inquiry(fixture.account(), charge, noon().plus(after)));
+    inquiry.await.expect("the provider responds").status == ChargeStatus::Settled
 }
 
-/// The provider's name for an approval, how much, and the card, where the provider says.
-pub(crate) fn charged(answer: Answer) -> (String, i64, Option<Card>) {
-    let Answer::Charged { provider_ref, amount, card } = answer else {
-        panic!("an approval was wanted, not {answer:?}")
+/// The provider's reference of an approval, its amount, and the card if the provider returns it.
+pub(crate) fn charged(response: ProviderResponse) -> (String, i64, Option<Card>) {
+    let ProviderResponse::Charged { provider_ref, amount, card } = response else {
+        panic!("expected an approval, not {response:?}")
     };
     (provider_ref, amount, card)
 }
 
-pub(crate) fn declined(answer: Answer) -> Decline {
-    let Answer::Declined { decline, .. } = answer else { panic!("a decline was wanted, not {answer:?}") };
+pub(crate) fn declined(response: ProviderResponse) -> Decline {
+    let ProviderResponse::Declined { decline, .. } = response else { panic!("expected a decline, not {response:?}") };
     decline
 }
 
-fn assert_refused(answer: &Answer) {
-    assert!(matches!(answer, Answer::Refused { reason, .. } if !reason.is_empty()), "{answer:?}");
+fn assert_refused(response: &ProviderResponse) {
+    assert!(matches!(response, ProviderResponse::Refused { reason, .. } if !reason.is_empty()), "{response:?}");
 }
 
-fn assert_done(answer: &Answer) {
-    assert!(matches!(answer, Answer::Done { provider_ref } if !provider_ref.is_empty()), "{answer:?}");
+fn assert_done(response: &ProviderResponse) {
+    assert!(matches!(response, ProviderResponse::Done { provider_ref } if !provider_ref.is_empty()), "{response:?}");
 }
 
-fn assert_shows(card: &Card) {
+fn assert_card_is_valid(card: &Card) {
     assert!(!card.brand.is_empty() && card.brand == card.brand.to_lowercase(), "{card:?}");
     assert!(card.last4.len() == 4 && card.last4.bytes().all(|b| b.is_ascii_digit()), "{card:?}");
     assert!((1..=12).contains(&card.exp_month) && card.exp_year > 2000, "{card:?}");
 }
 
-/// One sale of the whole amount.
-fn one_sale() -> Vec<Booked> {
-    vec![Booked { amount: ASKED, captured: true }]
+fn one_sale() -> Vec<BookedCharge> {
+    vec![BookedCharge { amount: AMOUNT, captured: true }]
 }
 
-/// Waits until the books have an entry: nobody tells us when a request that we gave up on has arrived.
-async fn eventually_booked(fixture: &dyn Fixture, reference: &str) -> Vec<Booked> {
-    let look = async {
+/// Waits until the ledger has an entry: a request that timed out may still arrive.
+async fn eventually_booked(fixture: &dyn Fixture, reference: &str) -> Vec<BookedCharge> {
+    let poll = async {
         loop {
             let booked = fixture.booked(reference).await;
             if !booked.is_empty() {
                 return booked;
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
-    tokio::time::timeout(PATIENCE, look).await.expect("the request arrives although nobody waits for it")
+    tokio::time::timeout(TIMEOUT, poll).await.expect("the request arrives although its caller timed out")
 }

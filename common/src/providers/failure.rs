@@ -1,28 +1,27 @@
-//! What went wrong at a provider: that it said no, that it processed nothing, or that nothing is known.
+//! Failures of a provider request: refused, not processed, or of unknown outcome.
 
 use serde::Serialize;
 
-/// Why a payment, capture, void or refund failed: `failureCode` of the API.
+/// Why a payment, capture, void or refund failed: `failureCode` in the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type, utoipa::ToSchema)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum FailureCode {
-    /// The provider could not be reached, or processed nothing.
+    /// The provider could not be reached, or did not process the request.
     ProviderUnavailable,
-    /// The provider would not do it.
+    /// The provider refused the request.
     ProviderRefused,
     /// The account is not set up for it at the provider.
     Configuration,
-    /// The provider took another amount than was asked; the charge is reversed.
+    /// The provider charged a different amount than requested; the charge is reversed.
     AmountMismatch,
 }
 
 impl FailureCode {
-    /// Every one.
     pub const ALL: [Self; 4] =
         [Self::ProviderUnavailable, Self::ProviderRefused, Self::Configuration, Self::AmountMismatch];
 
-    /// As the API names it.
+    /// Name in the API.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ProviderUnavailable => "provider_unavailable",
@@ -32,7 +31,7 @@ impl FailureCode {
         }
     }
 
-    /// `failureMessage`: for people, without the provider's words, which may name machines of ours.
+    /// `failureMessage`. Never contains the provider's own words, which may name our hosts.
     pub const fn message(self) -> &'static str {
         match self {
             Self::ProviderUnavailable => "The provider could not be reached. Nothing was done; try again later.",
@@ -40,7 +39,7 @@ impl FailureCode {
             Self::Configuration => {
                 "The account is not set up for this at the provider. Nothing was done; contact support."
             }
-            Self::AmountMismatch => "The provider took another amount than was asked. The charge is being reversed.",
+            Self::AmountMismatch => "The provider charged a different amount than requested. The charge is being reversed.",
         }
     }
 }
@@ -48,16 +47,16 @@ impl FailureCode {
 /// Why a request was not processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The provider was not reached, or turned the request away unread: others at this account will hardly fare better.
+    /// The provider was not reached, or rejected the request unread. Other requests of this account probably fail too.
     Unavailable,
-    /// The provider does not accept the account's credentials: nothing of this account is processed.
+    /// The provider does not accept the account's credentials, so it processes no request of the account.
     Credentials,
-    /// The account is not set up for this request (its currency, say), which says nothing of others.
+    /// The account is not set up for this request, for example for its currency. Says nothing about other requests.
     Setup,
 }
 
 impl Cause {
-    /// What the caller is told.
+    /// The code for the API client.
     pub const fn code(self) -> FailureCode {
         match self {
             Self::Unavailable => FailureCode::ProviderUnavailable,
@@ -65,8 +64,8 @@ impl Cause {
         }
     }
 
-    /// Whether it says something of every request of the provider account.
-    pub const fn is_of_account(self) -> bool {
+    /// Whether it affects every request of the provider account.
+    pub const fn affects_account(self) -> bool {
         match self {
             Self::Unavailable | Self::Credentials => true,
             Self::Setup => false,
@@ -74,24 +73,25 @@ impl Cause {
     }
 }
 
-/// No answer.
+/// The request has no usable response.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
-    /// This request certainly did nothing: it never left, or was turned away unread. It says nothing of an earlier one.
+pub enum ProviderError {
+    /// This request certainly had no effect: it was not sent, or was rejected unread. Says nothing about an earlier
+    /// request.
     #[error("not processed: {reason}")]
     NotProcessed {
         /// Why, for the protocol.
         cause: Cause,
-        /// Why, for the person on call.
+        /// Why, for operators.
         reason: String,
     },
-    /// The request may have arrived: whether anything moved is unknown.
+    /// The request may have arrived: whether money moved is unknown.
     #[error("outcome unknown: {0}")]
     Unknown(String),
 }
 
-impl Fault {
-    /// The provider was not reached, or turned the request away unread.
+impl ProviderError {
+    /// The provider was not reached, or rejected the request unread.
     pub fn unavailable(reason: impl Into<String>) -> Self {
         Self::NotProcessed { cause: Cause::Unavailable, reason: reason.into() }
     }
@@ -101,7 +101,6 @@ impl Fault {
         Self::NotProcessed { cause: Cause::Credentials, reason: reason.into() }
     }
 
-    /// The account is not set up for this request.
     pub fn setup(reason: impl Into<String>) -> Self {
         Self::NotProcessed { cause: Cause::Setup, reason: reason.into() }
     }

@@ -1,7 +1,7 @@
-//! What a card provider is to us: a small trait, and facts about each kind that need no request.
+//! Card providers: a small trait, and facts about each kind of provider that need no request.
 //!
-//! No method takes a connection to our database, so none can be held while a provider is waited for. An adapter never
-//! repeats a request on its own: a second try is a decision of the charge protocol (docs/architecture.md).
+//! No method takes a connection to our database, so no connection is held during a provider's request. An adapter never
+//! retries a request on its own: that is decided by the charge protocol (docs/architecture.md).
 
 mod booked;
 pub mod card_gateway;
@@ -11,7 +11,7 @@ mod failure;
 pub mod mock;
 mod statement;
 
-pub use failure::{Cause, FailureCode, Fault};
+pub use failure::{Cause, FailureCode, ProviderError};
 
 use std::time::Duration;
 
@@ -21,34 +21,31 @@ use ulid::Ulid;
 
 pub use booked::{Booked, BookedKind, BookedState};
 
-use crate::capabilities::Operation;
+use crate::capabilities::Permission;
 use crate::crypto::Secret;
 use crate::id::ProviderAccountId;
 use crate::money::{Currency, Money};
-use crate::operations::Kind;
+use crate::operations::OperationKind;
 use crate::time::Timestamp;
 
-pub use statement::{ChargeReport, Entry, Followed, StatementLine};
+pub use statement::{ChargeReport, Entry, ParentCharge, StatementLine};
 
-/// Which provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, sqlx::Type)]
 #[sqlx(type_name = "provider_kind", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum ProviderKind {
-    /// The one of the sandbox, in-process, with books of its own.
+    /// The sandbox's provider: in-process, with its own ledger.
     Mock,
-    /// Our own card gateway.
     CardGateway,
 }
 
 impl ProviderKind {
-    /// Every one.
     pub const ALL: [Self; 2] = [Self::Mock, Self::CardGateway];
 
-    /// No authorization holds longer, at whichever provider.
+    /// The longest authorization lifetime of all providers.
     pub const LONGEST_AUTHORIZATION: Duration = Duration::from_secs(7 * 24 * 3600);
 
-    /// Its name in metrics and at the operator's command line.
+    /// Name in metrics and in `ctl`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Mock => "mock",
@@ -56,8 +53,9 @@ impl ProviderKind {
         }
     }
 
-    /// Whether this is exactly what it calls a transaction of its own: `mock_` and 24 hexadecimal digits, or the gateway's ULID.
-    pub fn names(self, provider_ref: &str) -> bool {
+    /// Whether this has exactly the form of the provider's transaction ids: `mock_` and 24 hexadecimal digits, or the
+    /// gateway's ULID.
+    pub fn is_reference(self, provider_ref: &str) -> bool {
         match self {
             Self::Mock => provider_ref
                 .strip_prefix("mock_")
@@ -66,14 +64,14 @@ impl ProviderKind {
         }
     }
 
-    /// Operations that it can never do.
-    pub const fn unsupported(self) -> &'static [Operation] {
+    /// Operations that the provider never supports.
+    pub const fn unsupported(self) -> &'static [Permission] {
         match self {
             Self::Mock | Self::CardGateway => &[],
         }
     }
 
-    /// The currencies that it takes; none if it takes all there are.
+    /// The supported currencies; `None` if all are supported.
     pub const fn currencies(self) -> Option<&'static [&'static str]> {
         match self {
             Self::Mock => None,
@@ -81,21 +79,22 @@ impl ProviderKind {
         }
     }
 
-    /// Those that take some currencies alone, and each with each of these, as SQL compares them.
-    pub fn limits() -> (Vec<&'static str>, Vec<String>) {
+    /// Returns the providers that support only some currencies, and each pair of provider and currency, as SQL compares
+    /// them.
+    pub fn currency_limits() -> (Vec<&'static str>, Vec<String>) {
         let limited = Self::ALL.iter().filter_map(|kind| kind.currencies().map(|codes| (kind.name(), codes)));
         let pairs = limited.clone().flat_map(|(name, codes)| codes.iter().map(move |code| format!("{name} {code}")));
         (limited.clone().map(|(name, _)| name).collect(), pairs.collect())
     }
 
-    /// Whether it may be paid in this currency, at an account that may be kept to some (`own`).
-    pub fn takes(self, currency: Currency, own: Option<&[String]>) -> bool {
+    /// Whether the provider supports this currency, at an account that may be restricted to some (`own`).
+    pub fn supports(self, currency: Currency, own: Option<&[String]>) -> bool {
         let code = currency.code();
         self.currencies().is_none_or(|all| all.contains(&code))
-            && own.is_none_or(|own| own.iter().any(|known| known == code))
+            && own.is_none_or(|own| own.iter().any(|allowed| allowed == code))
     }
 
-    /// Whether a cardholder may be asked before it decides.
+    /// Whether the provider may require a challenge of the cardholder.
     pub const fn may_challenge(self) -> bool {
         match self {
             Self::Mock => false,
@@ -103,7 +102,7 @@ impl ProviderKind {
         }
     }
 
-    /// Whether it may approve less than was asked.
+    /// Whether the provider may approve less than the requested amount.
     pub const fn may_approve_part(self) -> bool {
         match self {
             Self::Mock => true,
@@ -111,23 +110,22 @@ impl ProviderKind {
         }
     }
 
-    /// Whether this is a test token of the provider: usable any number of times, by test accounts alone.
+    /// Whether this is one of the provider's test tokens: reusable, and accepted for test accounts only.
     pub fn is_test_token(self, token: &str) -> bool {
         match self {
-            Self::Mock => mock::Nature::of_token(token).is_some(),
+            Self::Mock => mock::CardBehavior::of_token(token).is_some(),
             Self::CardGateway => false,
         }
     }
 
-    /// Its test tokens.
     pub fn test_tokens(self) -> Vec<&'static str> {
         match self {
-            Self::Mock => mock::Nature::ALL.into_iter().map(mock::Nature::token).collect(),
+            Self::Mock => mock::CardBehavior::ALL.into_iter().map(mock::CardBehavior::token).collect(),
             Self::CardGateway => vec![],
         }
     }
 
-    /// How long after capture it is asked for the first time whether the money has settled.
+    /// The time after capture of the first inquiry whether the charge has settled.
     pub const fn settles_after(self) -> Duration {
         match self {
             Self::Mock => mock::SETTLES_AFTER,
@@ -135,7 +133,7 @@ impl ProviderKind {
         }
     }
 
-    /// How long an authorization holds.
+    /// The lifetime of an authorization.
     pub const fn authorization_lifetime(self) -> Duration {
         match self {
             Self::Mock => mock::AUTHORIZATION_LIFETIME,
@@ -144,12 +142,11 @@ impl ProviderKind {
     }
 }
 
-/// What a card looks like from outside. Never its number.
+/// The displayable details of a card, never its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Card {
     /// `visa`, `mastercard`, …
     pub brand: String,
-    /// The last four digits.
     pub last4: String,
     /// 1 to 12.
     pub exp_month: i16,
@@ -158,190 +155,179 @@ pub struct Card {
 }
 
 impl Card {
-    /// Whether it looks as the fields say. Whatever else a provider says is nothing that can be shown or kept.
-    fn is_shown(&self) -> bool {
+    /// Whether the fields are within their limits. Anything else must not be displayed or stored.
+    fn is_valid(&self) -> bool {
         let brand = (1..=40).contains(&self.brand.len()) && !self.brand.chars().any(char::is_control);
         let last4 = self.last4.len() == 4 && self.last4.bytes().all(|byte| byte.is_ascii_digit());
         brand && last4 && (1..=12).contains(&self.exp_month) && (1000..=9999).contains(&self.exp_year)
     }
 }
 
-/// Whether a retry of the same card may succeed.
+/// Whether a retry with the same card may succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type, utoipa::ToSchema)]
 #[sqlx(type_name = "decline_type", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum DeclineType {
-    /// Later it may: insufficient funds, a limit.
+    /// A later retry may succeed: insufficient funds, a limit.
     Soft,
-    /// Never: lost, stolen, expired.
+    /// A retry never succeeds: lost, stolen, expired.
     Hard,
 }
 
-/// Why the issuer said no.
+/// Why the issuer declined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decline {
-    /// Our word for the reason, such as `insufficient_funds`; the same whichever provider said it.
+    /// Our code for the reason, such as `insufficient_funds`; the same for all providers.
     pub code: String,
-    /// Soft or hard.
     pub kind: DeclineType,
 }
 
-/// What pays.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// The provider's single-use token.
     Token(Secret<String>),
-    /// The provider's name for a saved card.
+    /// The provider's reference of a saved card.
     Card(String),
 }
 
-/// What is asked of the provider.
+/// The action that a request asks the provider for.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Authorize, and capture in the same breath if `capture`.
+    /// Authorize, and also capture if `capture`.
     Charge {
-        /// What pays.
         source: Source,
-        /// How much.
         money: Money,
-        /// A sale, or an authorization alone.
+        /// A sale, or an authorization only.
         capture: bool,
     },
-    /// Take money that was authorized.
+    /// Capture an authorization.
     Capture {
-        /// The provider's name for the charge.
+        /// The provider's reference for the charge.
         charge: String,
-        /// How much of it.
         money: Money,
     },
     /// Cancel a charge that has not settled.
     Void {
-        /// The provider's name for the charge.
+        /// The provider's reference for the charge.
         charge: String,
     },
-    /// Give money back.
+    /// Return money to the card.
     Refund {
-        /// The provider's name for the charge.
+        /// The provider's reference for the charge.
         charge: String,
-        /// How much of it.
         money: Money,
     },
-    /// Keep a card for later.
+    /// Save a card.
     StoreCard {
         /// The provider's single-use token.
         token: Secret<String>,
     },
 }
 
-/// One request. Sent again, it is the same: the reference never changes.
+/// A request. A retry is identical: the reference never changes.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// At which provider account.
     pub account: ProviderAccountId,
-    /// Our name for it, unique at the provider account.
+    /// Our reference, unique at the provider account.
     pub reference: String,
-    /// What is asked.
     pub action: Action,
-    /// The time on the account's clock, which the mock follows.
+    /// The account's time, which the mock uses.
     pub now: Timestamp,
-    /// Where a cardholder who is challenged comes back to. None if nobody is there to be asked.
+    /// Where a challenged cardholder returns to; `None` if no cardholder is present.
     pub return_url: Option<String>,
-    /// Who pays, for a provider that wants to know.
+    /// The payer, for a provider that requires one.
     pub payer: Option<Payer>,
-    /// Where the payer has come from, if that is known: an address of the internet.
+    /// The payer's IP address, if known.
     pub payer_address: Option<String>,
-    /// Until when the provider may begin it, by the database's clock: whoever takes the operation up later counts on that.
+    /// The time, by the database's clock, until which the provider may start it. A later retry relies on that.
     pub valid_until: Timestamp,
-    /// Of a refund that is looked up: the provider's names of those that our books have.
+    /// For the look-up of a refund: the provider's references of the refunds in our books.
     pub recorded: Vec<String>,
 }
 
-/// Who pays, as far as we know: what a provider demands of a form is filled in with it.
+/// The payer, as far as known; fills in fields that a provider requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Payer {
-    /// An e-mail address.
     pub email: String,
-    /// A name in one piece.
     pub name: String,
 }
 
-/// What a provider said. All of these are known, and all but a challenge are outcomes.
+/// A response of the provider. All variants except a challenge are outcomes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum ProviderResponse {
     /// The charge is approved.
     Charged {
-        /// The provider's name for it.
+        /// The provider's reference for it.
         provider_ref: String,
-        /// How much, in minor units: less than asked is a partial authorization.
+        /// In minor units. Less than requested is a partial authorization.
         amount: i64,
-        /// The card that pays; none if the provider says nothing of a card that we named.
+        /// The card; `None` if the provider returns no details of a saved card.
         card: Option<Card>,
     },
-    /// The cardholder is asked first. What comes of it is looked up.
+    /// The cardholder must authenticate first. The outcome is then looked up.
     Challenged {
-        /// Where the cardholder is to go.
+        /// Where to redirect the cardholder.
         url: String,
     },
-    /// A capture, void or refund is done.
+    /// A capture, void or refund was executed.
     Done {
-        /// The provider's name for it.
+        /// The provider's reference for it.
         provider_ref: String,
     },
-    /// A card is kept.
+    /// A card was saved.
     Stored {
-        /// The provider's name for it.
+        /// The provider's reference for it.
         provider_ref: String,
-        /// What it looks like.
         card: Card,
     },
-    /// The issuer said no.
+    /// The issuer declined.
     Declined {
-        /// Why.
         decline: Decline,
-        /// The card, where it is known.
+        /// The card, if known.
         card: Option<Card>,
     },
-    /// The charge was approved with another total than was asked (a fee was added, say): no payment wants it, so it is reversed.
+    /// The charge was approved for a total that differs from the requested amount, for example because of a fee. No
+    /// payment can book it, so it is reversed.
     Mismatched {
-        /// The provider's name for it.
+        /// The provider's reference for it.
         provider_ref: String,
-        /// What was charged, in minor units.
+        /// The charged total, in minor units.
         total: i64,
     },
-    /// The provider would not process the request at all; nothing moved.
+    /// The provider refused to process the request; no money moved.
     Refused {
-        /// Why, for the caller.
+        /// Why, for the API client.
         code: FailureCode,
-        /// In the provider's words, for the person on call.
+        /// The provider's own words, for operators.
         reason: String,
     },
 }
 
-impl Answer {
-    /// The provider's no to what was asked.
+impl ProviderResponse {
+    /// A refusal of the request.
     pub fn refused(reason: impl Into<String>) -> Self {
         Self::Refused { code: FailureCode::ProviderRefused, reason: reason.into() }
     }
 
-    /// The provider entered the request and never processed it: nothing was done, and its reference is used up.
+    /// The provider recorded the request and never processed it: it had no effect, and its reference is used up.
     pub fn never_processed(reason: impl Into<String>) -> Self {
         Self::Refused { code: FailureCode::ProviderUnavailable, reason: reason.into() }
     }
 }
 
-/// What a provider offers to whoever lost its answer.
+/// How the outcome of a lost response can be recovered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryClass {
-    /// A: a repeated reference gets the first answer. Send again.
+    /// A: a repeated reference returns the first response. Retry.
     Idempotent,
-    /// B: a reference can be looked up, and a repeated one is refused. Ask first.
+    /// B: a reference can be looked up, and a repeated one is refused. Look up before a retry.
     Lookup,
-    /// C: neither. A person decides.
+    /// C: neither. Manual review.
     Neither,
 }
 
 impl RecoveryClass {
-    /// As people call it.
+    /// The letter used in the documentation and in `ctl`.
     pub const fn letter(self) -> &'static str {
         match self {
             Self::Idempotent => "A",
@@ -351,90 +337,92 @@ impl RecoveryClass {
     }
 }
 
-/// What a look-up by reference found.
+/// The result of a look-up by reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// The request arrived, and this came of it.
-    Answer(Answer),
-    /// The request arrived, and nothing has come of it yet: it is being processed, or its cardholder is being asked.
+    /// The request arrived and has this outcome.
+    Response(ProviderResponse),
+    /// The request arrived and has no outcome yet: it is being processed, or the cardholder is being challenged.
     Pending,
-    /// No such reference so far.
+    /// The reference is not known so far.
     Nothing,
 }
 
-/// A charge that is asked about.
+/// An inquiry about a charge.
 #[derive(Clone, Debug)]
-pub struct Inquired {
-    /// Where it was made.
+pub struct ChargeInquiry {
     pub account: ProviderAccountId,
-    /// The provider's name for it.
+    /// The provider's reference for the charge.
     pub charge: String,
-    /// Our name for it.
+    /// Our reference.
     pub reference: String,
-    /// When it was made, on the account's clock.
+    /// When it was created, by the account's time.
     pub created_at: Timestamp,
-    /// When money was taken, on the account's clock.
+    /// When it was captured, by the account's time.
     pub captured_at: Option<Timestamp>,
-    /// The time on the account's clock.
+    /// The account's time.
     pub now: Timestamp,
 }
 
-/// How an approved charge stands at the provider.
+/// The status of an approved charge at the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// Held or captured; neither settled nor over.
+pub enum ChargeStatus {
+    /// Authorized or captured, and neither settled nor ended.
     Open {
-        /// Before that nothing becomes of it by itself, as far as is known.
+        /// If known, the time before which the status does not change by itself.
         until: Option<Timestamp>,
     },
-    /// The money has arrived.
+    /// The funds have settled.
     Settled,
-    /// The hold ran out before a capture.
+    /// The authorization expired before a capture.
     Expired,
-    /// Voided.
     Voided,
 }
 
-/// A provider adapter. Each runs the suite in `providers/contract.rs`.
+/// A provider adapter. Each passes the suite in `providers/contract.rs`.
 pub trait Provider: Send + Sync + 'static {
-    /// What it offers for this kind of operation.
-    fn recovery(&self, account: ProviderAccountId, kind: Kind) -> BoxFuture<'_, Result<RecoveryClass, Fault>>;
+    /// The recovery class for this kind of operation.
+    fn recovery(
+        &self,
+        account: ProviderAccountId,
+        kind: OperationKind,
+    ) -> BoxFuture<'_, Result<RecoveryClass, ProviderError>>;
 
-    /// Sends a request, once. Waits as long as the provider takes: the caller has the time-out.
-    fn execute(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>>;
+    /// Sends a request once. Waits as long as the provider takes: the caller applies the timeout.
+    fn execute(&self, request: Request) -> BoxFuture<'_, Result<ProviderResponse, ProviderError>>;
 
-    /// Asks what became of a request. Only class B is asked; in class C there is never anything to find.
-    fn look_up(&self, request: Request) -> BoxFuture<'_, Result<Found, Fault>>;
+    /// Looks up the outcome of a request. Called for class B only; class C never finds anything.
+    fn look_up(&self, request: Request) -> BoxFuture<'_, Result<Found, ProviderError>>;
 
-    /// What its books have under a name of its own; none if they have nothing. It moves nothing. Class C is not asked.
+    /// Looks up a transaction by the provider's reference. Not called for class C.
     fn booked<'a>(
         &'a self,
         account: ProviderAccountId,
         provider_ref: &'a str,
-    ) -> BoxFuture<'a, Result<Option<Booked>, Fault>>;
+    ) -> BoxFuture<'a, Result<Option<Booked>, ProviderError>>;
 
-    /// What was booked at `since` or later, charges and what followed them, oldest first, `limit` lines at most. Class C, which keeps
-    /// no references, has none to tell.
+    /// Returns up to `limit` transactions booked at `since` or later, charges and their follow-ups, oldest first. Class
+    /// C keeps no references and returns none.
     fn statement(
         &self,
         account: ProviderAccountId,
         since: Timestamp,
         limit: i64,
-    ) -> BoxFuture<'_, Result<Vec<StatementLine>, Fault>>;
+    ) -> BoxFuture<'_, Result<Vec<StatementLine>, ProviderError>>;
 
-    /// What the provider has booked under a name of its own; none if it has booked nothing under it. It is asked before anything of
-    /// ours is called missing there, because no clock and no boundary of a statement has a part in it.
+    /// Looks up a single statement line by the provider's reference. Called before a transaction of ours is reported as
+    /// missing, because it does not depend on clocks or on the boundaries of a statement.
     fn booked_line(
         &self,
         account: ProviderAccountId,
         provider_ref: String,
-    ) -> BoxFuture<'_, Result<Option<StatementLine>, Fault>>;
+    ) -> BoxFuture<'_, Result<Option<StatementLine>, ProviderError>>;
 
-    /// How a charge stands by the account's clock, and what followed it.
-    fn inquire(&self, inquired: Inquired) -> BoxFuture<'_, Result<ChargeReport, Fault>>;
+    /// Returns the status of a charge by the account's time, and its follow-ups.
+    fn inquire(&self, inquiry: ChargeInquiry) -> BoxFuture<'_, Result<ChargeReport, ProviderError>>;
 }
 
-/// For how long what a provider does not process is sent again, unless an operator has set something else.
+/// How long an unprocessed request is retried, unless an operator configures another limit.
 pub const RETRY_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
 /// The adapters of this process.
@@ -446,23 +434,23 @@ pub struct Providers {
 }
 
 impl Providers {
-    /// The mock, and the card gateway where there is one.
+    /// The mock, and the card gateway if one is configured.
     pub fn new(mock: mock::Mock, card_gateway: Option<card_gateway::CardGateway>) -> Self {
         Self { mock, card_gateway, retry_limit: RETRY_LIMIT }
     }
 
-    /// The same, but what no provider processes is sent again for so long.
+    /// Sets how long unprocessed requests are retried.
     #[must_use]
     pub fn with_retry_limit(self, retry_limit: Duration) -> Self {
         Self { retry_limit, ..self }
     }
 
-    /// For how long what nobody waits for is sent again if the provider does not process it.
+    /// How long a background operation is retried if the provider does not process it.
     pub const fn retry_limit(&self) -> Duration {
         self.retry_limit
     }
 
-    /// The adapter of a provider; none if this process has not been told where that is.
+    /// Returns the adapter of a provider; `None` if it is not configured in this process.
     pub fn get(&self, kind: ProviderKind) -> Option<&dyn Provider> {
         match kind {
             ProviderKind::Mock => Some(&self.mock),

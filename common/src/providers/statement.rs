@@ -1,26 +1,23 @@
-//! What a provider has booked, as it reports it: charges, and what followed them.
+//! A provider's statement: charges and their follow-ups.
 
-use super::{Answer, Standing};
+use super::{ChargeStatus, ProviderResponse};
 use crate::money::Money;
 use crate::time::Timestamp;
 
-/// What a line of a statement is about.
+/// The kind of a statement line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// A sale or an authorization.
     Charge,
-    /// Money of an authorization was taken.
     Capture,
-    /// A charge was cancelled.
     Void,
-    /// Money of a charge was given back.
     Refund,
-    /// Money was given to a card without a charge. We never ask for that.
+    /// A refund to a card without a charge. We never request that.
     Credit,
 }
 
 impl Entry {
-    /// Its name in the books, in logs and at the operator's command line.
+    /// Name in the books, in logs and in `ctl`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Charge => "charge",
@@ -32,39 +29,37 @@ impl Entry {
     }
 }
 
-/// The charge that something follows.
+/// The charge that a capture, void or refund belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Followed {
-    /// The provider's name for it.
+pub struct ParentCharge {
+    /// The provider's reference for it.
     pub provider_ref: String,
-    /// The reference that it was made under.
+    /// Our reference for it.
     pub reference: String,
 }
 
 /// A line of a provider's statement: money that moved, or a charge that was cancelled.
 #[derive(Clone, Debug)]
 pub struct StatementLine {
-    /// What it is about.
     pub entry: Entry,
-    /// The reference that it came with; empty if it came with none.
+    /// Our reference; empty if the transaction has none.
     pub reference: String,
-    /// The provider's name for it.
+    /// The provider's reference for it.
     pub provider_ref: String,
-    /// How much. Of a void it is the whole charge, and not compared.
+    /// For a void, the amount of the charge, which is not compared.
     pub money: Money,
-    /// What it follows.
-    pub follows: Option<Followed>,
-    /// What was answered, or would be.
-    pub answer: Answer,
+    pub follows: Option<ParentCharge>,
+    /// The response to the request, or the one that it would have.
+    pub response: ProviderResponse,
     /// When the provider booked it, by its own clock.
     pub occurred_at: Timestamp,
 }
 
-/// How a charge stands, and what the provider has of it.
+/// The status of a charge and its statement lines.
 #[derive(Clone, Debug)]
 pub struct ChargeReport {
-    /// How it stands.
-    pub standing: Standing,
-    /// The charge and all that followed it. None of a provider that keeps no references (class C): nothing can be compared there.
+    pub status: ChargeStatus,
+    /// The charge and its follow-ups. `None` for a provider that keeps no references (class C): nothing can be
+    /// compared.
     pub lines: Option<Vec<StatementLine>>,
 }

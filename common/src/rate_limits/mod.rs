@@ -1,8 +1,8 @@
-//! Rate limits: buckets by the generic cell rate algorithm (GCRA), kept in Redis for all processes together, and in each process
-//! too. While Redis is away, or where there is none, the latter alone count.
+//! Rate limits by the generic cell rate algorithm (GCRA). Buckets are shared by all processes in Redis, and each
+//! process also has its own. While Redis is unavailable, or if there is none, only the local buckets apply.
 //!
-//! Several buckets are taken from in one round trip: a request takes one from each of them, or from none. What a request has
-//! taken can be given back once it is known that it should not count.
+//! One round trip covers several buckets: a request acquires a token from each of them, or from none. The tokens can be
+//! restored once it is known that the request should not count.
 
 mod local;
 mod shared;
@@ -10,110 +10,112 @@ mod shared;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use local::Local;
-use shared::Shared;
+use local::LocalBuckets;
+use shared::SharedBuckets;
 
-use crate::network::{place, region};
+use crate::network::{client_network, client_site};
 
-/// How much more a /48 of IPv6 may ask for than one /64 in it.
-const REGION: u32 = 3;
+/// The limit of an IPv6 /48 as a multiple of the limit of a /64 in it.
+const REGION_FACTOR: u32 = 3;
 
-/// A bucket: whose it is, how fast it fills, and how much it holds.
+/// A token bucket: its name, rate and capacity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bucket {
     name: String,
-    /// Microseconds until it has one more.
+    /// Microseconds per token.
     step_us: u64,
     burst: u32,
 }
 
 impl Bucket {
-    /// One that fills by so many a second.
+    /// A bucket that fills at this rate per second.
     pub fn per_second(name: String, rate: u32, burst: u32) -> Self {
-        Self::filled_in(name, 1_000_000, rate, burst)
+        Self::with_period(name, 1_000_000, rate, burst)
     }
 
-    /// One that fills by so many a minute.
+    /// A bucket that fills at this rate per minute.
     pub fn per_minute(name: String, rate: u32, burst: u32) -> Self {
-        Self::filled_in(name, 60_000_000, rate, burst)
+        Self::with_period(name, 60_000_000, rate, burst)
     }
 
-    fn filled_in(name: String, us: u64, rate: u32, burst: u32) -> Self {
+    fn with_period(name: String, us: u64, rate: u32, burst: u32) -> Self {
         Self { name, step_us: (us / u64::from(rate.max(1))).max(1), burst: burst.max(1) }
     }
 
-    /// The buckets of a client address: its own, and for IPv6 a wider one of the /48, since whoever has one /64 often has many.
+    /// The buckets of a client address: its own, and for IPv6 a larger one of the /48, because a client that has one
+    /// /64 often has many.
     pub fn of_address(policy: &str, address: IpAddr, rate: u32, burst: u32) -> Vec<Self> {
-        let own = Self::per_second(format!("{policy}:{}", place(address)), rate, burst);
-        let wider = region(address).map(|region| {
+        let own = Self::per_second(format!("{policy}:{}", client_network(address)), rate, burst);
+        let region_bucket = client_site(address).map(|region| {
             let name = format!("{policy}:{region}/48");
-            Self::per_second(name, rate.saturating_mul(REGION), burst.saturating_mul(REGION))
+            Self::per_second(name, rate.saturating_mul(REGION_FACTOR), burst.saturating_mul(REGION_FACTOR))
         });
-        [own].into_iter().chain(wider).collect()
+        [own].into_iter().chain(region_bucket).collect()
     }
 }
 
-/// What came of taking.
+/// The result of acquiring tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
-    /// Every bucket had one.
+pub enum Acquisition {
+    /// Every bucket had a token.
     Allowed {
-        /// Requests that the last bucket has left at once.
+        /// Tokens left in the last bucket.
         remaining: u32,
-        /// Microseconds until the last bucket is full again.
+        /// Microseconds until the last bucket is full.
         full_in_us: u64,
     },
-    /// One had none, and nothing was taken from any.
+    /// A bucket was empty, and no token was taken from any.
     Refused {
-        /// Its place among those that were to be taken from.
+        /// The index of the empty bucket.
         by: usize,
-        /// Microseconds until it has one.
+        /// Microseconds until it has a token.
         wait_us: u64,
     },
 }
 
-/// The buckets of this process and of all. Cheap to clone.
+/// The local and shared buckets. Cheap to clone.
 #[derive(Clone)]
 pub struct RateLimits {
-    shared: Option<Shared>,
-    local: Arc<Local>,
+    shared: Option<SharedBuckets>,
+    local: Arc<LocalBuckets>,
 }
 
 impl RateLimits {
-    /// In Redis, if there is one.
+    /// Shared in Redis, if there is one.
     pub fn new(redis: Option<&queue::Redis>) -> Self {
         metrics::counter!("rate_limits_unshared_total").increment(0);
-        Self { shared: redis.map(Shared::connect), local: Arc::default() }
+        Self { shared: redis.map(SharedBuckets::connect), local: Arc::default() }
     }
 
-    /// Takes one from each of these buckets, or nothing if one of them is empty.
-    pub async fn take(&self, buckets: &[Bucket]) -> Taken {
-        self.exchange(buckets, &[]).await
+    /// Acquires a token from each bucket, or none if one of them is empty.
+    pub async fn acquire(&self, buckets: &[Bucket]) -> Acquisition {
+        self.restore_and_acquire(buckets, &[]).await
     }
 
-    /// Gives back what was taken from these buckets.
-    pub async fn give_back(&self, buckets: &[Bucket]) {
-        self.exchange(&[], buckets).await;
+    /// Restores a token to each bucket.
+    pub async fn restore(&self, buckets: &[Bucket]) {
+        self.restore_and_acquire(&[], buckets).await;
     }
 
-    /// Gives one back to each of the latter buckets and takes one from each of the former, in one round trip. A process keeps its own
-    /// count as well: what that refuses costs Redis nothing, and when Redis does not answer nobody begins with a full bucket.
-    pub async fn exchange(&self, take: &[Bucket], give_back: &[Bucket]) -> Taken {
-        let here = self.local.exchange(take, give_back);
-        let Some(shared) = &self.shared else { return here };
-        if let Taken::Refused { .. } = here {
-            if !give_back.is_empty() {
-                shared.exchange(&[], give_back).await;
+    /// Restores a token to each bucket of `restore`, then acquires one from each of `acquire`, in one round trip. The
+    /// local buckets are always counted too: a request that they refuse costs Redis nothing, and when Redis fails no
+    /// client starts with a full bucket.
+    pub async fn restore_and_acquire(&self, acquire: &[Bucket], restore: &[Bucket]) -> Acquisition {
+        let local = self.local.restore_and_acquire(acquire, restore);
+        let Some(shared) = &self.shared else { return local };
+        if let Acquisition::Refused { .. } = local {
+            if !restore.is_empty() {
+                shared.restore_and_acquire(&[], restore).await;
             }
-            return here;
+            return local;
         }
-        match shared.exchange(take, give_back).await {
-            Some(Taken::Refused { by, wait_us }) => {
-                self.local.exchange(&[], take);
-                Taken::Refused { by, wait_us }
+        match shared.restore_and_acquire(acquire, restore).await {
+            Some(Acquisition::Refused { by, wait_us }) => {
+                self.local.restore_and_acquire(&[], acquire);
+                Acquisition::Refused { by, wait_us }
             }
-            Some(allowed @ Taken::Allowed { .. }) => allowed,
-            None => here,
+            Some(allowed @ Acquisition::Allowed { .. }) => allowed,
+            None => local,
         }
     }
 }
@@ -123,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_of_ipv6_has_two_buckets() {
+    fn an_ipv6_address_has_two_buckets() {
         let of = |address: &str| Bucket::of_address("p", address.parse().expect("an address"), 2, 10);
         assert_eq!(of("192.0.2.7"), [Bucket::per_second("p:192.0.2.7".to_owned(), 2, 10)]);
         assert_eq!(of("::ffff:192.0.2.7"), of("192.0.2.7"));

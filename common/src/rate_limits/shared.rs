@@ -1,4 +1,5 @@
-//! The buckets in Redis: taken from atomically in one script, on Redis' clock, so that no process's clock counts.
+//! The shared buckets: a script updates them atomically in Redis, by Redis' clock, so the clocks of processes do not
+//! matter.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,16 +7,17 @@ use std::time::{Duration, Instant};
 
 use redis::Script;
 
-use super::{Bucket, Taken};
+use super::{Bucket, Acquisition};
 
-/// Redis answers within this, or the process limits by itself.
+/// If Redis does not respond within this time, the local buckets decide.
 const TIMEOUT: Duration = Duration::from_millis(250);
-/// After a failure Redis is left alone for so long, so that requests do not queue up before a dead server.
-const REST: Duration = Duration::from_secs(1);
+/// After a failure, Redis is not used for this long, so that requests do not queue for a failed server.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// The state of a bucket is one number, the theoretical arrival time of its next request, in microseconds. The first ARGV[1] keys
-/// are to be taken from, the others are given back to. Answers 0, what the last has left, and after how many microseconds it
-/// is full; or the number of the first that had nothing, 0, and after how many microseconds it has one.
+/// The state of a bucket is the theoretical arrival time of its next request, in microseconds. Tokens are acquired from
+/// the first ARGV[1] keys and restored to the others. Returns 0, the tokens left in the last bucket, and the
+/// microseconds until it is full; or the number of the first empty bucket, 0, and the microseconds until it has a
+/// token.
 const GCRA: &str = r"
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -40,41 +42,41 @@ return {0, math.floor(left / step(count)), tats[count] - now}
 ";
 
 #[derive(Clone)]
-pub(super) struct Shared {
+pub(super) struct SharedBuckets {
     redis: queue::Connection,
     script: Arc<Script>,
     began: Instant,
-    /// Milliseconds since `began` until which Redis is left alone.
-    rests_until: Arc<AtomicU64>,
+    /// Milliseconds since `began` until which Redis is not used.
+    retry_at_ms: Arc<AtomicU64>,
 }
 
-impl Shared {
+impl SharedBuckets {
     pub(super) fn connect(redis: &queue::Redis) -> Self {
-        let (redis, script) = (redis.hasty(TIMEOUT), Arc::new(Script::new(GCRA)));
-        Self { redis, script, began: Instant::now(), rests_until: Arc::default() }
+        let (redis, script) = (redis.connection_with_timeout(TIMEOUT), Arc::new(Script::new(GCRA)));
+        Self { redis, script, began: Instant::now(), retry_at_ms: Arc::default() }
     }
 
-    /// `None`: Redis is away.
-    pub(super) async fn exchange(&self, take: &[Bucket], give_back: &[Bucket]) -> Option<Taken> {
+    /// `None` if Redis is unavailable.
+    pub(super) async fn restore_and_acquire(&self, acquire: &[Bucket], restore: &[Bucket]) -> Option<Acquisition> {
         let now_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        if now_ms < self.rests_until.load(Ordering::Relaxed) {
+        if now_ms < self.retry_at_ms.load(Ordering::Relaxed) {
             return None;
         }
         let mut redis = self.redis.clone();
         let mut call = self.script.prepare_invoke();
-        call.arg(take.len());
-        for bucket in take.iter().chain(give_back) {
+        call.arg(acquire.len());
+        for bucket in acquire.iter().chain(restore) {
             call.key(format!("limit:{}", bucket.name)).arg(bucket.step_us).arg(bucket.burst);
         }
-        let asked = call.invoke_async::<(usize, u32, u64)>(&mut redis);
-        match tokio::time::timeout(TIMEOUT, asked).await {
-            Ok(Ok((0, remaining, full_in_us))) => Some(Taken::Allowed { remaining, full_in_us }),
-            Ok(Ok((number, _, wait_us))) => Some(Taken::Refused { by: number - 1, wait_us }),
+        let response = call.invoke_async::<(usize, u32, u64)>(&mut redis);
+        match tokio::time::timeout(TIMEOUT, response).await {
+            Ok(Ok((0, remaining, full_in_us))) => Some(Acquisition::Allowed { remaining, full_in_us }),
+            Ok(Ok((number, _, wait_us))) => Some(Acquisition::Refused { by: number - 1, wait_us }),
             Ok(Err(_)) | Err(_) => {
-                let rest = u64::try_from(REST.as_millis()).unwrap_or(0);
-                self.rests_until.store(now_ms + rest, Ordering::Relaxed);
+                let delay = u64::try_from(RETRY_DELAY.as_millis()).unwrap_or(0);
+                self.retry_at_ms.store(now_ms + delay, Ordering::Relaxed);
                 metrics::counter!("rate_limits_unshared_total").increment(1);
-                tracing::warn!("Redis did not keep the rate limits; this process keeps its own for a second");
+                tracing::warn!("rate limits could not be checked in Redis; using the limits of this process for a second");
                 None
             }
         }

@@ -1,22 +1,20 @@
-//! What an update changes, and which day it leads to.
+//! Updates of a recurring invoice, and their effect on its dates.
 
 use super::{IssueMode, RecurringInvoice, Template};
 use crate::calendar::{Cadence, Date, Schedule, Unit};
 use crate::error::{Error, Result};
 
-/// A cadence as it is sent: without the last day of the month, which is a field of its own.
+/// A cadence as sent, without `lastDayOfMonth`, which is a separate field of the request.
 #[derive(Clone, Copy, Debug)]
 pub struct SentCadence {
-    /// The unit.
     pub unit: Unit,
-    /// How many units lie between two invoices.
+    /// The number of units between two invoices.
     pub interval: i64,
-    /// The day of the month.
     pub day_of_month: Option<i64>,
 }
 
 impl SentCadence {
-    /// The cadence, with or without the last day of the month.
+    /// Validates and builds the cadence.
     ///
     /// # Errors
     /// As [`Cadence::parse`].
@@ -24,7 +22,7 @@ impl SentCadence {
         Cadence::parse(Cadence::unit_name(self.unit), self.interval, self.day_of_month, last_day_of_month)
     }
 
-    /// What was sent for this cadence.
+    /// The input that gives this cadence.
     fn of(cadence: &Cadence) -> Self {
         Self {
             unit: cadence.unit(),
@@ -34,28 +32,23 @@ impl SentCadence {
     }
 }
 
-/// What an update changes; `None` changes nothing.
+/// The fields to update; `None` leaves a field unchanged.
 #[derive(Debug, Default)]
 pub struct RecurringInvoiceChange {
-    /// As sent: another customer than the recurring invoice has is refused.
+    /// As sent. An id other than the recurring invoice's customer is rejected.
     pub customer_id: Option<String>,
-    /// What the merchant calls it.
+    /// The merchant's label.
     pub name: Option<String>,
-    /// How often, and on which day.
     pub cadence: Option<SentCadence>,
-    /// Whether on the last day of the month.
     pub last_day_of_month: Option<bool>,
-    /// The day on which it starts.
     pub start_date: Option<Date>,
-    /// The last day on which an invoice may be produced.
+    /// The last day on which an invoice may be created.
     pub end_date: Option<Date>,
-    /// What becomes of each invoice.
     pub issue_mode: Option<IssueMode>,
-    /// What each invoice is made of.
     pub template: Option<Template>,
 }
 
-/// Refuses an end before the start.
+/// Rejects an end before the start.
 pub(super) fn check_order(start: Date, end: Option<Date>, param: &'static str) -> Result<()> {
     if end.is_some_and(|end| end < start) {
         return Err(Error::invalid(param, "endDate must not be before startDate"));
@@ -63,20 +56,20 @@ pub(super) fn check_order(start: Date, end: Option<Date>, param: &'static str) -
     Ok(())
 }
 
-/// The dates from this day on.
+/// Builds the schedule from `start`.
 pub(super) fn schedule(cadence: &Cadence, start: Date, end: Option<Date>) -> Result<Schedule> {
-    let beyond = || Error::invalid("startDate", "no date of the cadence is in the years up to 9999");
-    Schedule::new(cadence, start, end).ok_or_else(beyond)
+    let out_of_range = || Error::invalid("startDate", "the cadence has no date before the year 10000");
+    Schedule::new(cadence, start, end).ok_or_else(out_of_range)
 }
 
 impl RecurringInvoice {
-    /// Takes over what an update changes. Answers the day from which the dates of an active one are to be found anew; none if
-    /// they stay as they are. What is sent as it stands changes nothing.
+    /// Applies an update. Returns the day from which to compute the next cycle of an active recurring invoice again;
+    /// `None` if the next cycle does not change. A field sent with its current value changes nothing.
     ///
     /// # Errors
-    /// 422 naming the field at fault; then [`Error::Conflict`] for one that is over.
+    /// 422 with the invalid field; otherwise [`Error::Conflict`] if the recurring invoice has ended.
     pub fn change(&mut self, change: RecurringInvoiceChange, today: Date) -> Result<Option<Date>> {
-        // An id has one spelling, so texts that differ name another customer or none.
+        // An id has only one text form, so comparing texts is enough.
         if change.customer_id.is_some_and(|sent| sent != self.customer_id.to_string()) {
             return Err(Error::invalid("customerId", "customerId of a recurring invoice cannot be changed"));
         }
@@ -85,21 +78,22 @@ impl RecurringInvoice {
         let start = change.start_date.unwrap_or(self.start_date);
         let end = change.end_date.or(self.end_date);
         check_order(start, end, if change.end_date.is_some() { "endDate" } else { "startDate" })?;
-        let (moved, other_cadence) = (start != self.start_date, cadence != self.cadence);
-        let from = match (moved, other_cadence) {
+        let (start_changed, cadence_changed) = (start != self.start_date, cadence != self.cadence);
+        let from = match (start_changed, cadence_changed) {
             (true, _) => start,
-            // The former dates are over with the former cadence.
+            // A new cadence is not counted from dates of the old one.
             (false, true) => start.max(today),
             (false, false) => self.anchor,
         };
         let schedule = schedule(&cadence, from, end)?;
         if self.status.is_over() {
-            return Err(Error::conflict(format!("a recurring invoice that is {} stays as it is", self.status.name())));
+            let status = self.status.name();
+            return Err(Error::conflict(format!("a recurring invoice that is {status} cannot be changed")));
         }
-        let again = if moved || other_cadence {
+        let recompute_from = if start_changed || cadence_changed {
             Some(today)
         } else {
-            // Another end alone does not take away what was due and is not done yet.
+            // If only the end changes, a cycle that is due but not billed stays due.
             self.next.map(|next| next.date).filter(|_| end != self.end_date)
         };
         self.name = change.name.or(self.name.take());
@@ -111,6 +105,6 @@ impl RecurringInvoice {
         if let Some(template) = change.template {
             self.template = template;
         }
-        Ok(again)
+        Ok(recompute_from)
     }
 }

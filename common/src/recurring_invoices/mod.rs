@@ -1,5 +1,5 @@
-//! Recurring invoices: what produces an invoice again and again, on the dates of a cadence. Which of its cycles have been
-//! produced the invoices tell, so whatever looks for the next one is a flow.
+//! Recurring invoices: create invoices on the dates of a cadence. The invoices record which cycles have been billed, so
+//! finding the next cycle needs both tables and is done by a flow.
 
 mod change;
 mod status;
@@ -27,24 +27,23 @@ use crate::id::{AccountId, CustomerId, RecurringInvoiceId};
 use crate::page::{Page, PageRequest, unknown_cursor};
 use crate::time::Timestamp;
 
-/// How long after a failure the invoice is tried again; the failure after the last of these parks.
+/// Delays between a failure and the next try; one more failure parks the recurring invoice.
 const RETRY_AFTER: [Duration; 2] = [Duration::from_secs(3600), Duration::from_secs(6 * 3600)];
 
-/// What becomes of each invoice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "recurring_invoice_mode", rename_all = "snake_case")]
 pub enum IssueMode {
-    /// It is issued.
+    /// Invoices are issued immediately.
     AutoSend,
-    /// It stays a draft, which the merchant issues.
+    /// Invoices stay drafts until the merchant issues them.
     DraftForReview,
 }
 
 impl IssueMode {
-    /// Every one, the one that holds if nothing is said first.
+    /// All values, the default first.
     pub const ALL: [Self; 2] = [Self::AutoSend, Self::DraftForReview];
 
-    /// As the API reads and prints it.
+    /// The name in the API.
     pub const fn name(self) -> &'static str {
         match self {
             Self::AutoSend => "auto_send",
@@ -53,79 +52,67 @@ impl IssueMode {
     }
 }
 
-/// The cycle that is produced next.
+/// The next cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Next {
-    /// Its date.
     pub date: Date,
-    /// When to produce it: at the beginning of that day, or later after a failure.
+    /// When to create the invoice: at the start of that day, or later after a failure.
     pub run_at: Timestamp,
 }
 
 /// A recurring invoice as stored.
 #[derive(Clone, Debug)]
 pub struct RecurringInvoice {
-    /// Its id.
     pub id: RecurringInvoiceId,
-    /// Whose it is.
     pub account_id: AccountId,
-    /// The account's mode.
     pub mode: Mode,
-    /// Who owes its invoices.
     pub customer_id: CustomerId,
-    /// What the merchant calls it.
+    /// The merchant's label.
     pub name: Option<String>,
-    /// Where it stands.
     pub status: Status,
-    /// How often, and on which day.
     pub cadence: Cadence,
-    /// The day on which it starts, as agreed.
+    /// As sent, or the day of creation.
     pub start_date: Date,
-    /// The last day on which an invoice may be produced.
+    /// The last day on which an invoice may be created.
     pub end_date: Option<Date>,
-    /// The first date of the cadence; every other is counted from it.
+    /// The first date of the cadence, from which all dates are counted.
     pub anchor: Date,
-    /// What becomes of each invoice.
     pub issue_mode: IssueMode,
-    /// What each invoice is made of.
     pub template: Template,
-    /// The next cycle, of an active one. Its date is after the last that was billed.
+    /// The next cycle; set while active. Its date is after the last billed date.
     pub next: Option<Next>,
-    /// The last date that has an invoice, as known when its next date was last found.
+    /// The last date with an invoice, as of when `next` was last computed.
     pub last_billed: Option<Date>,
-    /// How often it could not be produced, in a row.
+    /// Consecutive failures to create the invoice.
     pub failure_count: i32,
-    /// Invoices produced, drafts included.
+    /// Invoices created, including drafts.
     pub occurrence_count: i64,
-    /// When it was made.
     pub created_at: Timestamp,
 }
 
 impl RecurringInvoice {
-    /// Its dates.
+    /// Returns the schedule.
     ///
     /// # Errors
-    /// [`Error::Internal`] if it has none, which nothing that was written can bring about.
+    /// [`Error::Internal`] if it has no dates, which validation prevents.
     pub fn schedule(&self) -> Result<Schedule> {
         let schedule = Schedule::new(&self.cadence, self.anchor, self.end_date);
-        schedule.ok_or_else(|| Error::internal(format!("{} is anchored beyond the calendar", self.id)))
+        schedule.ok_or_else(|| Error::internal(format!("the anchor of {} is after the end of the calendar", self.id)))
     }
 
-    /// It goes on with this cycle, from a fresh start; without one it has run its course.
-    fn go_on(&mut self, cycle: Option<Period>, zone: &TimeZone) {
+    fn set_next_cycle(&mut self, cycle: Option<Period>, zone: &TimeZone) {
         self.next = cycle.map(|cycle| Next { date: cycle.start(), run_at: zone.beginning_of(cycle.start()) });
         self.status = if cycle.is_some() { Status::Active } else { Status::Completed };
         self.failure_count = 0;
     }
 
-    /// It produces nothing from here on.
     fn stop(&mut self, status: Status) {
         self.next = None;
         self.status = status;
         self.failure_count = 0;
     }
 
-    /// Its invoice could not be produced. It keeps its date, and is tried again a while later or parked.
+    /// Records that the invoice could not be created: keeps the date and schedules a retry, or parks.
     fn fail(&mut self, now: Timestamp) {
         let retry = usize::try_from(self.failure_count).ok().and_then(|failures| RETRY_AFTER.get(failures));
         self.failure_count += 1;
@@ -139,55 +126,53 @@ impl RecurringInvoice {
     }
 }
 
-/// A recurring invoice to be made. Its fields have been checked, each for itself.
+/// The input for a new recurring invoice. Each field is valid on its own.
 #[derive(Debug)]
 pub struct NewRecurringInvoice {
-    /// Who is to owe its invoices, as sent: whom it names comes after what it says.
+    /// As sent. Parsed last: errors in the other fields take precedence over an unknown customer.
     pub customer_id: String,
-    /// What the merchant calls it.
+    /// The merchant's label.
     pub name: Option<String>,
-    /// How often, and on which day.
     pub cadence: Cadence,
-    /// The day on which it starts; today if none is said.
+    /// By default today.
     pub start_date: Option<Date>,
-    /// The last day on which an invoice may be produced.
+    /// The last day on which an invoice may be created.
     pub end_date: Option<Date>,
-    /// What becomes of each invoice.
     pub issue_mode: IssueMode,
-    /// What each invoice is made of.
     pub template: Template,
 }
 
-/// Writes a recurring invoice that was made of what a request says.
+/// Inserts a recurring invoice.
 ///
 /// # Errors
-/// [`Error::NotFound`] for an unknown customer, another account's too.
+/// [`Error::NotFound`] if the account has no such customer.
 pub async fn insert(db: &mut PgConnection, recurring: &RecurringInvoice) -> Result<()> {
-    store::insert(db, recurring).await.map_err(|error| match db::violated(&error) {
+    store::insert(db, recurring).await.map_err(|error| match db::violated_constraint(&error) {
         Some("recurring_invoices_customer") => Error::no_such("customer", recurring.customer_id),
         _ => error.into(),
     })
 }
 
 impl NewRecurringInvoice {
-    /// What it makes. Its first cycle is the first on or after today: there is no backlog.
+    /// Builds the recurring invoice with a new id, without storing it. The first cycle is the first one on or after
+    /// today: earlier cycles are not billed.
     ///
     /// # Errors
-    /// 422 `endDate` or `startDate` if there is no cycle; [`Error::NotFound`] for what is no customer's id.
-    pub fn starting(self, caller: &Caller, zone: &TimeZone, now: Timestamp) -> Result<RecurringInvoice> {
+    /// 422 `endDate` or `startDate` if there is no cycle; [`Error::NotFound`] if `customer_id` is not a customer's id.
+    pub fn into_recurring_invoice(self, caller: &Caller, zone: &TimeZone, now: Timestamp) -> Result<RecurringInvoice> {
         let today = zone.date_at(now);
         let start_date = self.start_date.unwrap_or(today);
         change::check_order(start_date, self.end_date, "endDate")?;
         let schedule = change::schedule(&self.cadence, start_date, self.end_date)?;
         let Some(first) = schedule.on_or_after(today) else {
             let param = if self.end_date.is_some() { "endDate" } else { "startDate" };
-            return Err(Error::invalid(param, "there is no date left on which an invoice would be produced"));
+            return Err(Error::invalid(param, "no date is left on which an invoice would be created"));
         };
         let mut recurring = RecurringInvoice {
             id: RecurringInvoiceId::new(now),
             account_id: caller.account_id,
             mode: caller.mode,
-            customer_id: CustomerId::named(&self.customer_id)?,
+            customer_id: CustomerId::from_request(&self.customer_id)?,
             name: self.name,
             status: Status::Active,
             cadence: self.cadence,
@@ -202,23 +187,23 @@ impl NewRecurringInvoice {
             occurrence_count: 0,
             created_at: now,
         };
-        recurring.go_on(Some(first), zone);
+        recurring.set_next_cycle(Some(first), zone);
         Ok(recurring)
     }
 }
 
-/// One recurring invoice.
+/// Returns a recurring invoice.
 ///
 /// # Errors
-/// [`Error::NotFound`], for another account's too.
+/// [`Error::NotFound`], also if it belongs to another account.
 pub async fn retrieve(db: &PgPool, account: AccountId, id: RecurringInvoiceId) -> Result<RecurringInvoice> {
     store::find(db, account, id).await?.ok_or_else(|| Error::no_such("recurring invoice", id))
 }
 
-/// A page of recurring invoices, newest first.
+/// Returns a page of recurring invoices, newest first.
 ///
 /// # Errors
-/// 422 for a cursor that names no recurring invoice of the account.
+/// 422 if the cursor is not a recurring invoice of the account.
 pub async fn list(
     db: &PgPool,
     account: AccountId,
@@ -232,15 +217,15 @@ pub async fn list(
     Ok(page.page(store::list(db, account, page.starting_after, page.fetch()).await?))
 }
 
-/// Stops an active one for a while. One that is paused stays as it is.
+/// Pauses an active recurring invoice. Does nothing if it is already paused.
 ///
 /// # Errors
-/// [`Error::NotFound`]; [`Error::Conflict`] for one that is neither.
+/// [`Error::NotFound`]; [`Error::Conflict`] for any other status.
 pub async fn pause(db: &Db, account: AccountId, id: RecurringInvoiceId, now: Timestamp) -> Result<RecurringInvoice> {
     stop(db, account, id, Status::Paused, EventType::RecurringInvoicePaused, now).await
 }
 
-/// Stops it for good. One that is cancelled stays as it is.
+/// Cancels a recurring invoice. Does nothing if it is already cancelled.
 ///
 /// # Errors
 /// [`Error::NotFound`].
@@ -262,8 +247,8 @@ async fn stop(
         return Ok(recurring);
     }
     if !recurring.status.may_become(status) {
-        let (is, wanted) = (recurring.status.name(), status.name());
-        return Err(Error::conflict(format!("a recurring invoice that is {is} cannot be {wanted}")));
+        let (current, next) = (recurring.status.name(), status.name());
+        return Err(Error::conflict(format!("a recurring invoice that is {current} cannot be {next}")));
     }
     recurring.stop(status);
     store::save(&mut tx, &recurring).await?;
@@ -272,34 +257,34 @@ async fn stop(
     Ok(recurring)
 }
 
-/// Locks a recurring invoice. It is locked after its customer and before its invoices.
+/// Locks a recurring invoice. Lock order: the customer, then the recurring invoice, then its invoices.
 ///
 /// # Errors
-/// [`Error::NotFound`], for another account's too.
+/// [`Error::NotFound`], also if it belongs to another account.
 pub async fn lock(tx: &mut PgConnection, account: AccountId, id: RecurringInvoiceId) -> Result<RecurringInvoice> {
     store::lock(tx, account, id).await?.ok_or_else(|| Error::no_such("recurring invoice", id))
 }
 
-/// Writes what was changed of one that is locked.
+/// Stores the changes of a locked recurring invoice.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn save(tx: &mut PgConnection, recurring: &RecurringInvoice) -> Result<()> {
     store::save(tx, recurring).await
 }
 
-/// Makes this the next cycle of one that is locked, and ends a series of failures; without a cycle it has run its course.
+/// Sets the next cycle of a locked recurring invoice and resets its failure count. `None` completes it.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn go_on(
+/// Database errors only.
+pub async fn set_next_cycle(
     tx: &mut Tx,
     recurring: &mut RecurringInvoice,
     cycle: Option<Period>,
     zone: &TimeZone,
     now: Timestamp,
 ) -> Result<()> {
-    recurring.go_on(cycle, zone);
+    recurring.set_next_cycle(cycle, zone);
     store::save(tx, recurring).await?;
     if recurring.status == Status::Completed {
         announce(tx, recurring, EventType::RecurringInvoiceCompleted, now).await?;
@@ -307,10 +292,10 @@ pub async fn go_on(
     Ok(())
 }
 
-/// Lets one that is locked, and was paused or parked, go on with this cycle; without one it has run its course.
+/// Resumes a locked recurring invoice that is paused or parked, with this next cycle. `None` completes it.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn resume(
     tx: &mut Tx,
     recurring: &mut RecurringInvoice,
@@ -318,17 +303,17 @@ pub async fn resume(
     zone: &TimeZone,
     now: Timestamp,
 ) -> Result<()> {
-    go_on(tx, recurring, cycle, zone, now).await?;
+    set_next_cycle(tx, recurring, cycle, zone, now).await?;
     if recurring.status == Status::Active {
         announce(tx, recurring, EventType::RecurringInvoiceResumed, now).await?;
     }
     Ok(())
 }
 
-/// Notes that the next cycle of one that is locked could not be produced: it is tried again, or parked.
+/// Records that the next cycle of a locked recurring invoice could not be billed: schedules a retry, or parks it.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn fail(tx: &mut Tx, recurring: &mut RecurringInvoice, now: Timestamp) -> Result<()> {
     recurring.fail(now);
     store::save(tx, recurring).await?;
@@ -344,19 +329,19 @@ async fn announce(tx: &mut Tx, recurring: &RecurringInvoice, kind: EventType, no
     Ok(())
 }
 
-/// Those whose next cycle is due, the one that has waited longest first.
+/// Returns the recurring invoices whose next cycle is due, longest overdue first.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn due(db: &PgPool, scope: Scope, limit: i64) -> Result<Vec<RecurringInvoiceId>> {
     store::due(db, scope, limit).await
 }
 
-/// Locks one that is due, and says what time it is for its account. None if it is no longer due; or, of everyone's, if
-/// somebody else is at it.
+/// Locks a recurring invoice if it is due, and returns it with its account's time. Returns `None` if it is no longer
+/// due or its account's clock is being advanced; for all accounts, also if another transaction has locked it.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn lock_due(
     tx: &mut PgConnection,
     id: RecurringInvoiceId,
@@ -367,32 +352,32 @@ pub async fn lock_due(
     }
     let Some(recurring) = store::lock_due(tx, id, scope).await? else { return Ok(None) };
     let now = match scope {
-        Scope::Everyone(at) => store::account_now(tx, recurring.account_id, at).await?,
+        Scope::AllAccounts(at) => store::account_now(tx, recurring.account_id, at).await?,
         Scope::Account(_, at) | Scope::Advance(_, at) => at,
     };
     Ok(Some((recurring, now)))
 }
 
-/// When the next cycle of the account is due.
+/// Returns when the account's next cycle is due.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn next_due(db: &PgPool, account: AccountId) -> Result<Option<Timestamp>> {
     store::next_due(db, account).await
 }
 
-/// How many of the account are active, so many at most.
+/// Counts the account's active recurring invoices, up to `limit`.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn count_running(tx: &mut PgConnection, account: AccountId, most: i64) -> Result<i64> {
-    store::count_running(tx, account, most).await
+/// Database errors only.
+pub async fn count_running(tx: &mut PgConnection, account: AccountId, limit: i64) -> Result<i64> {
+    store::count_running(tx, account, limit).await
 }
 
-/// Since when the cycle has been due that has waited longest, of everyone's.
+/// Returns since when the longest overdue cycle of all accounts has been due.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn oldest_due(db: &PgPool, now: Timestamp) -> Result<Option<Timestamp>> {
     store::oldest_due(db, now).await
 }

@@ -1,4 +1,4 @@
-//! The SQL of recurring invoices.
+//! SQL for recurring invoices.
 
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::id::{AccountId, CustomerId, RecurringInvoiceId};
 use crate::time::Timestamp;
 
-/// A row, before its cadence is put together.
+/// A database row, before the cadence is parsed.
 struct Row {
     id: RecurringInvoiceId,
     account_id: AccountId,
@@ -36,7 +36,7 @@ struct Row {
 }
 
 impl Row {
-    fn read(self) -> Result<RecurringInvoice> {
+    fn parse(self) -> Result<RecurringInvoice> {
         let cadence = Cadence::parse(
             Cadence::unit_name(self.cadence_unit),
             self.cadence_interval.into(),
@@ -50,7 +50,7 @@ impl Row {
             customer_id: self.customer_id,
             name: self.name,
             status: self.status,
-            cadence: cadence.map_err(|error| Error::internal(format!("the cadence of {}: {error}", self.id)))?,
+            cadence: cadence.map_err(|error| Error::internal(format!("invalid cadence of {}: {error}", self.id)))?,
             start_date: self.start_date,
             end_date: self.end_date,
             anchor: self.anchor,
@@ -65,7 +65,7 @@ impl Row {
     }
 }
 
-/// Every reader reads all of a recurring invoice, so the columns stand once.
+/// Selects every column of a recurring invoice; all queries share this list.
 macro_rules! select_recurring_invoices {
     ($rest:literal, $($arg:expr),* $(,)?) => {
         sqlx::query_as!(
@@ -108,7 +108,7 @@ pub(super) async fn insert(db: &mut PgConnection, new: &RecurringInvoice) -> Res
     Ok(())
 }
 
-/// Writes what may change: all but whose it is.
+/// Stores the mutable columns.
 pub(super) async fn save(tx: &mut PgConnection, recurring: &RecurringInvoice) -> Result<()> {
     sqlx::query!(
         "UPDATE recurring_invoices SET name = $3, status = $4, cadence_unit = $5, cadence_interval = $6,
@@ -142,7 +142,7 @@ pub(super) async fn save(tx: &mut PgConnection, recurring: &RecurringInvoice) ->
 
 pub(super) async fn find(db: &PgPool, account: AccountId, id: RecurringInvoiceId) -> Result<Option<RecurringInvoice>> {
     let query = select_recurring_invoices!("WHERE r.account_id = $1 AND r.id = $2", account.uuid(), id.uuid());
-    query.fetch_optional(db).await?.map(Row::read).transpose()
+    query.fetch_optional(db).await?.map(Row::parse).transpose()
 }
 
 pub(super) async fn lock(
@@ -155,17 +155,18 @@ pub(super) async fn lock(
         account.uuid(),
         id.uuid(),
     );
-    query.fetch_optional(tx).await?.map(Row::read).transpose()
+    query.fetch_optional(tx).await?.map(Row::parse).transpose()
 }
 
-/// Locks one that is due. Of everyone's, one that somebody else has locked is theirs; for one account it is waited for.
+/// Locks a recurring invoice if it is due. For all accounts, skips it if another transaction has locked it; for one
+/// account, waits for the lock.
 pub(super) async fn lock_due(
     tx: &mut PgConnection,
     id: RecurringInvoiceId,
     scope: Scope,
 ) -> Result<Option<RecurringInvoice>> {
     let row = match scope {
-        Scope::Everyone(at) => {
+        Scope::AllAccounts(at) => {
             let query = select_recurring_invoices!(
                 "WHERE r.id = $1 AND r.next_run_at <= $2 AND hold_clock(r.account_id)
                  FOR NO KEY UPDATE OF r SKIP LOCKED",
@@ -183,10 +184,10 @@ pub(super) async fn lock_due(
             query.fetch_optional(tx).await?
         }
     };
-    row.map(Row::read).transpose()
+    row.map(Row::parse).transpose()
 }
 
-/// What time it is for the account when everyone else's time is `at`.
+/// Returns the account's time when the real time is `at`.
 pub(super) async fn account_now(tx: &mut PgConnection, account: AccountId, at: Timestamp) -> Result<Timestamp> {
     let now = sqlx::query_scalar!(r#"SELECT account_now($1, $2) AS "now!""#, account.uuid(), at);
     Ok(now.fetch_one(tx).await?)
@@ -194,7 +195,7 @@ pub(super) async fn account_now(tx: &mut PgConnection, account: AccountId, at: T
 
 pub(super) async fn due(db: &PgPool, scope: Scope, limit: i64) -> Result<Vec<RecurringInvoiceId>> {
     let due = match scope {
-        Scope::Everyone(at) => {
+        Scope::AllAccounts(at) => {
             let query = sqlx::query_scalar!(
                 "SELECT id FROM recurring_invoices WHERE next_run_at <= $1 AND NOT is_advancing(account_id)
                  ORDER BY next_run_at LIMIT $2",
@@ -228,15 +229,15 @@ pub(super) async fn next_due(db: &PgPool, account: AccountId) -> Result<Option<T
     Ok(query.fetch_optional(db).await?)
 }
 
-/// An active one has its next date, and no other has.
-pub(super) async fn count_running(tx: &mut PgConnection, account: AccountId, most: i64) -> Result<i64> {
+/// `next_run_at` is set exactly while a recurring invoice is active.
+pub(super) async fn count_running(tx: &mut PgConnection, account: AccountId, limit: i64) -> Result<i64> {
     let query = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM (
              SELECT FROM recurring_invoices
              WHERE next_run_at IS NOT NULL AND (account_id, next_run_at) >= ($1, '-infinity')
                AND (account_id, next_run_at) <= ($1, 'infinity') ORDER BY account_id, next_run_at LIMIT $2) running"#,
         account.uuid(),
-        most,
+        limit,
     );
     Ok(query.fetch_one(tx).await?)
 }
@@ -262,5 +263,5 @@ pub(super) async fn list(
         after.map_or(Uuid::max(), RecurringInvoiceId::uuid),
         limit,
     );
-    query.fetch_all(db).await?.into_iter().map(Row::read).collect()
+    query.fetch_all(db).await?.into_iter().map(Row::parse).collect()
 }

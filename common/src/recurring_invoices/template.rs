@@ -1,4 +1,4 @@
-//! What each invoice is made of. It is checked when it is written, by the rules of invoices, and again when it is read.
+//! The template of a recurring invoice. It is validated like an invoice when it is stored and again when it is read.
 
 use serde::{Deserialize, Serialize};
 use sqlx::encode::IsNull;
@@ -16,21 +16,18 @@ use crate::schema;
 /// The template of a recurring invoice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
-    /// The currency of all its amounts.
+    /// The currency of all amounts.
     pub currency: Currency,
-    /// How long after its issue an invoice falls due.
     pub payment_terms: PaymentTerms,
-    /// What it is for.
     pub description: Option<String>,
-    /// What is billed.
     pub bill: Bill,
 }
 
 impl Template {
-    /// What is billed by rows: a template has no amount of its own.
+    /// Builds the bill from line items; a template cannot have an amount alone.
     ///
     /// # Errors
-    /// 422 naming the field at fault within `template`, as for an invoice.
+    /// 422 with the invalid field within `template`, as for an invoice.
     pub fn bill(items: Vec<Item>, amount_tax: Option<i64>, amount_discount: Option<i64>) -> Result<Bill> {
         Bill::new(None, Some(items), amount_tax, amount_discount).map_err(in_template)
     }
@@ -41,13 +38,13 @@ fn in_template(error: Error) -> Error {
     Error::invalid(format!("template.{param}"), message)
 }
 
-/// A template as the API answers it and as Postgres keeps it.
+/// A template in the API and in Postgres.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = InvoiceTemplate, description = "What each invoice is made of. Optional fields are there where they were sent.")]
+#[schema(as = InvoiceTemplate, description = "The content of each invoice. Optional fields are present if they were sent.")]
 pub(super) struct TemplateView<'a> {
     currency: Currency,
-    /// What the due date of each invoice is reckoned from.
+    /// The terms from which the due date of each invoice is computed.
     #[schema(schema_with = terms)]
     payment_terms: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,13 +56,13 @@ pub(super) struct TemplateView<'a> {
     #[schema(schema_with = schema::amount)]
     amount_tax: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Taken off the items.
+    /// Subtracted from the items.
     #[schema(schema_with = schema::amount)]
     amount_discount: Option<i64>,
 }
 
 fn terms() -> schema::Field {
-    schema::word(PaymentTerms::ALL.map(PaymentTerms::name)).into()
+    schema::enumeration(PaymentTerms::ALL.map(PaymentTerms::name)).into()
 }
 
 impl<'a> TemplateView<'a> {
@@ -81,10 +78,10 @@ impl<'a> TemplateView<'a> {
     }
 }
 
-/// A template as it was kept.
+/// A template as stored in Postgres.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Kept {
+struct StoredTemplate {
     currency: String,
     payment_terms: String,
     description: Option<String>,
@@ -93,12 +90,12 @@ struct Kept {
     amount_discount: Option<i64>,
 }
 
-impl Kept {
-    fn read(self) -> Result<Template, BoxDynError> {
+impl StoredTemplate {
+    fn parse(self) -> Result<Template, BoxDynError> {
         let terms = PaymentTerms::ALL.into_iter().find(|terms| terms.name() == self.payment_terms);
         Ok(Template {
             currency: self.currency.parse()?,
-            payment_terms: terms.ok_or("terms of payment that are none")?,
+            payment_terms: terms.ok_or("unknown payment terms")?,
             description: self.description,
             bill: Template::bill(self.items, self.amount_tax, self.amount_discount)?,
         })
@@ -119,8 +116,8 @@ impl sqlx::Encode<'_, Postgres> for Template {
 
 impl sqlx::Decode<'_, Postgres> for Template {
     fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
-        let Json(kept) = <Json<Kept> as sqlx::Decode<Postgres>>::decode(value)?;
-        kept.read()
+        let Json(stored) = <Json<StoredTemplate> as sqlx::Decode<Postgres>>::decode(value)?;
+        stored.parse()
     }
 }
 
@@ -142,19 +139,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_reads_back_as_it_was() {
+    fn templates_round_trip_through_json() {
         let plain = Template { description: None, ..template(vec![row(1, 1)], None, None).expect("an amount") };
         let full = template(vec![row(2, 500), row(1, 0), row(2, 500)], Some(0), Some(7)).expect("an amount");
         for template in [plain, full] {
-            let kept = serde_json::to_value(TemplateView::new(&template)).expect("JSON");
-            assert!(!kept.to_string().contains("null"), "{kept}");
-            let read = serde_json::from_value::<Kept>(kept).expect("what was kept").read();
-            assert_eq!(read.expect("a template"), template);
+            let stored = serde_json::to_value(TemplateView::new(&template)).expect("JSON");
+            assert!(!stored.to_string().contains("null"), "{stored}");
+            let parsed = serde_json::from_value::<StoredTemplate>(stored).expect("a stored template").parse();
+            assert_eq!(parsed.expect("a template"), template);
         }
     }
 
     #[test]
-    fn what_does_not_come_to_an_amount_names_its_field() {
+    fn invalid_totals_are_rejected_by_field() {
         for (items, tax, discount, expected) in [
             (vec![], None, None, "template.items"),
             (vec![row(1, 0)], None, None, "template.items"),
@@ -169,15 +166,16 @@ mod tests {
     }
 
     #[test]
-    fn what_was_spoilt_while_it_was_kept_is_no_template() {
-        let kept = serde_json::to_value(TemplateView::new(&template(vec![row(1, 1)], None, None).expect("an amount")));
-        let kept = kept.expect("JSON");
+    fn corrupt_stored_templates_are_rejected() {
+        let valid = template(vec![row(1, 1)], None, None).expect("an amount");
+        let stored = serde_json::to_value(TemplateView::new(&valid)).expect("JSON");
         for (field, value) in
             [("currency", "XXX".into()), ("paymentTerms", "net_8".into()), ("items", serde_json::json!([]))]
         {
-            let mut spoilt = kept.clone();
-            spoilt[field] = value;
-            assert!(serde_json::from_value::<Kept>(spoilt).expect("its fields").read().is_err(), "{field}");
+            let mut corrupt = stored.clone();
+            corrupt[field] = value;
+            let parsed = serde_json::from_value::<StoredTemplate>(corrupt).expect("all fields").parse();
+            assert!(parsed.is_err(), "{field}");
         }
     }
 }

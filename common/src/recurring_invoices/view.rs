@@ -1,4 +1,4 @@
-//! A recurring invoice as the API answers it and as events carry it.
+//! The JSON of a recurring invoice in API responses and events.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -12,85 +12,82 @@ use crate::money::MAX_AMOUNT;
 use crate::schema;
 use crate::time::Timestamp;
 
-/// The public JSON of a recurring invoice.
+/// A recurring invoice in the API.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = RecurringInvoice, description = "What produces an invoice again and again.")]
+#[schema(as = RecurringInvoice, description = "Creates invoices on the dates of a cadence.")]
 pub struct RecurringInvoiceView<'a> {
-    /// Its id.
     pub id: RecurringInvoiceId,
     #[schema(schema_with = schema::recurring_invoice)]
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
-    /// Who owes its invoices.
+    /// The customer to bill.
     customer_id: CustomerId,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
-    /// Where it stands.
     #[schema(schema_with = statuses)]
     status: &'static str,
     cadence: CadenceView,
-    /// Whether the last day of the month was asked for.
+    /// Whether invoices are created on the last day of the month.
     last_day_of_month: bool,
-    /// As sent, or the day on which it was made.
+    /// As sent, or the day of creation.
     start_date: Date,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// The last day on which an invoice may be produced.
+    /// The last day on which an invoice may be created.
     end_date: Option<Date>,
-    /// What becomes of each invoice.
+    /// Whether invoices are issued immediately or stay drafts.
     #[schema(schema_with = modes)]
     mode: &'static str,
     template: TemplateView<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// The date of the next invoice in the account's time zone; of an active one alone.
+    /// The date of the next invoice, in the account's time zone. Present while `active`.
     next_invoice_date: Option<Date>,
-    /// Invoices produced so far, drafts included.
+    /// Invoices created so far, including drafts.
     #[schema(schema_with = count)]
     occurrence_count: i64,
 }
 
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = Cadence, description = "How often, and on which day.")]
+#[schema(as = Cadence, description = "How often and on which day invoices are created.")]
 struct CadenceView {
     #[schema(schema_with = units)]
     unit: &'static str,
-    /// How many units lie between two invoices.
+    /// The number of units between two invoices.
     #[schema(schema_with = interval)]
     interval: u8,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// As asked for; a month that has fewer days gives its last.
+    /// As sent. A shorter month uses its last day.
     #[schema(schema_with = day_of_month)]
     day_of_month: Option<i8>,
 }
 
 fn statuses() -> schema::Field {
-    schema::word(Status::ALL.map(Status::name)).into()
+    schema::enumeration(Status::ALL.map(Status::name)).into()
 }
 
 fn modes() -> schema::Field {
-    schema::word(IssueMode::ALL.map(IssueMode::name)).into()
+    schema::enumeration(IssueMode::ALL.map(IssueMode::name)).into()
 }
 
 fn count() -> schema::Field {
-    schema::whole(0, MAX_AMOUNT).into()
+    schema::integer(0, MAX_AMOUNT).into()
 }
 
 fn units() -> schema::Field {
-    schema::word(Unit::ALL.map(Cadence::unit_name)).into()
+    schema::enumeration(Unit::ALL.map(Cadence::unit_name)).into()
 }
 
 fn interval() -> schema::Field {
-    schema::whole(1, MAX_INTERVAL.into()).into()
+    schema::integer(1, MAX_INTERVAL.into()).into()
 }
 
 fn day_of_month() -> schema::Field {
-    schema::whole(1, 31).into()
+    schema::integer(1, 31).into()
 }
 
 impl<'a> RecurringInvoiceView<'a> {
-    /// Renders a recurring invoice.
     pub fn new(recurring: &'a RecurringInvoice) -> Self {
         let cadence = &recurring.cadence;
         Self {

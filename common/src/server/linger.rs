@@ -1,5 +1,5 @@
-//! Closing a connection so that the client can read the last answer. A socket that is closed while bytes of the client are unread
-//! or still arrive sends a reset, and a reset discards what the client has not read yet.
+//! Lingering close: closes a connection so that the client can read the last response. Closing a socket with unread or
+//! still arriving bytes sends a reset, which discards response bytes that the client has not read yet.
 
 use std::io;
 use std::pin::Pin;
@@ -9,15 +9,15 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// How long a client may be silent before it is not waited for any more.
+/// How long the client may be silent before the connection is closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a client may go on sending in all.
+/// How long the client may keep sending in total.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Bytes that are read, and discarded, at once.
-const BUFFER: usize = 8 * 1024;
+/// Bytes discarded per read.
+const BUFFER_BYTES: usize = 8 * 1024;
 
-/// A stream whose shutdown ends when the client has closed its side too, or has been given time to.
-pub(super) struct Lingering<S> {
+/// A stream whose shutdown completes when the client has closed its side too, or has had time to.
+pub(super) struct LingeringClose<S> {
     stream: S,
     closing: Option<Closing>,
 }
@@ -27,19 +27,19 @@ struct Closing {
     idle: Pin<Box<Sleep>>,
 }
 
-impl<S> Lingering<S> {
+impl<S> LingeringClose<S> {
     pub(super) fn new(stream: S) -> Self {
         Self { stream, closing: None }
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Lingering<S> {
-    /// Discards what the client still sends. An error ends it like an end: everything was sent before.
+impl<S: AsyncRead + AsyncWrite + Unpin> LingeringClose<S> {
+    /// Discards incoming bytes. An error counts as the end, because the response was sent before.
     fn poll_discard(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let closing = self
             .closing
             .get_or_insert_with(|| Closing { deadline: Instant::now() + TIMEOUT, idle: Box::pin(sleep(IDLE_TIMEOUT)) });
-        let mut bytes = [0; BUFFER];
+        let mut bytes = [0; BUFFER_BYTES];
         loop {
             let mut buffer = ReadBuf::new(&mut bytes);
             match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
@@ -50,7 +50,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Lingering<S> {
                 Poll::Ready(_) => return Poll::Ready(()),
                 Poll::Pending => return closing.idle.as_mut().poll(context),
             }
-            // A client that never pauses leaves no moment in which the timer would be asked.
+            // If the client never pauses, the timer is never polled.
             if Instant::now() >= closing.deadline {
                 return Poll::Ready(());
             }
@@ -58,7 +58,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Lingering<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Lingering<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for LingeringClose<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -68,7 +68,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Lingering<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for LingeringClose<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }

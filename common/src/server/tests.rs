@@ -1,7 +1,7 @@
-//! Clients at their worst, against a real listener with little patience.
+//! Misbehaving clients against a real listener with short timeouts.
 
 mod bodies;
-mod crowds;
+mod concurrency;
 
 use std::sync::atomic::AtomicUsize;
 
@@ -15,176 +15,177 @@ use tokio::time::timeout;
 use super::*;
 use crate::network::Network;
 
-/// Longer than any limit here, and than a busy machine needs.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than any other limit in these tests, and long enough for a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(300);
 
-fn hasty(connections: usize) -> Listening {
-    Listening { head_timeout: SHORT, take_timeout: SHORT, ..Listening::public(connections, Proxies::default()) }
+fn short_timeouts(connections: usize) -> ListenerConfig {
+    ListenerConfig { head_timeout: SHORT, write_timeout: SHORT, ..ListenerConfig::public(connections, Proxies::default()) }
 }
 
-/// A server that is told to stop when this is dropped.
-struct Served {
+struct TestServer {
     address: SocketAddr,
     stop: Arc<Notify>,
-    served: JoinHandle<()>,
+    task: JoinHandle<()>,
 }
 
 #[expect(clippy::disallowed_methods, reason = "it ends with the test")]
-async fn served(listening: Listening, router: Router) -> Served {
+async fn start_server(config: ListenerConfig, router: Router) -> TestServer {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let (address, stop) = (listener.local_addr().expect("an address"), Arc::new(Notify::new()));
     let stopped = Arc::clone(&stop);
-    let served = tokio::spawn(async move {
-        serve(listener, router, listening, async move { stopped.notified().await }, Duration::ZERO).await;
+    let task = tokio::spawn(async move {
+        serve(listener, router, config, async move { stopped.notified().await }, Duration::ZERO).await;
     });
-    Served { address, stop, served }
+    TestServer { address, stop, task }
 }
 
-async fn answer_to(stream: &mut TcpStream, request: &str) -> String {
+/// Sends a request and reads until the connection ends.
+async fn exchange(stream: &mut TcpStream, request: &str) -> String {
     stream.write_all(request.as_bytes()).await.expect("written");
-    let mut said = Vec::new();
-    timeout(PATIENCE, stream.read_to_end(&mut said)).await.expect("an end").ok();
-    String::from_utf8_lossy(&said).into_owned()
+    let mut response = Vec::new();
+    timeout(TIMEOUT, stream.read_to_end(&mut response)).await.expect("the connection ends").ok();
+    String::from_utf8_lossy(&response).into_owned()
 }
 
-async fn connect(served: &Served) -> TcpStream {
-    TcpStream::connect(served.address).await.expect("a connection")
+async fn connect(server: &TestServer) -> TcpStream {
+    TcpStream::connect(server.address).await.expect("a connection")
 }
 
 const CLOSE: &str = "GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n";
 
 #[tokio::test]
-async fn whoever_does_not_take_its_answer_is_cut_off() {
-    let answers = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&answers);
-    // Far more than all buffers between the two.
-    let big = Router::new().route(
+async fn clients_that_do_not_read_are_disconnected() {
+    let responses = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&responses);
+    // Far more than all buffers on the way.
+    let large = Router::new().route(
         "/",
         get(async move || {
-            counted.fetch_add(1, Ordering::Relaxed);
+            counter.fetch_add(1, Ordering::Relaxed);
             vec![b'x'; 64 * 1024 * 1024]
         }),
     );
-    let served = served(hasty(1), big).await;
+    let server = start_server(short_timeouts(1), large).await;
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.set_recv_buffer_size(4096).expect("a small buffer");
-    let mut stream = socket.connect(served.address).await.expect("a connection");
+    let mut stream = socket.connect(server.address).await.expect("a connection");
     stream.write_all(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n").await.expect("written");
-    // Its place is free again, though it never read a byte: another is answered on the only one there is.
-    let mut other = connect(&served).await;
+    // The connection limit is 1, so a second client is served only after the first was disconnected.
+    let mut other = connect(&server).await;
     other.write_all(CLOSE.as_bytes()).await.expect("written");
     let mut first = [0; 12];
-    timeout(PATIENCE, other.read_exact(&mut first)).await.expect("in time").expect("an answer");
-    assert_eq!((&first, answers.load(Ordering::Relaxed)), (b"HTTP/1.1 200", 2));
-    let mut said = Vec::new();
-    timeout(PATIENCE, stream.read_to_end(&mut said)).await.expect("an end").ok();
-    assert!(said.len() < 64 * 1024 * 1024, "it got all of it");
+    timeout(TIMEOUT, other.read_exact(&mut first)).await.expect("in time").expect("a response");
+    assert_eq!((&first, responses.load(Ordering::Relaxed)), (b"HTTP/1.1 200", 2));
+    let mut received = Vec::new();
+    timeout(TIMEOUT, stream.read_to_end(&mut received)).await.expect("the connection ends").ok();
+    assert!(received.len() < 64 * 1024 * 1024, "the whole response arrived");
 }
 
 #[tokio::test]
-async fn whoever_takes_its_answer_slowly_gets_all_of_it() {
+async fn slow_readers_get_the_complete_response() {
     const SIZE: usize = 8 * 1024 * 1024;
-    let big = Router::new().route("/", get(async || vec![b'x'; SIZE]));
-    let listening = Listening { take_timeout: PATIENCE, ..hasty(1) };
-    let served = served(listening, big).await;
-    let mut stream = connect(&served).await;
+    let large = Router::new().route("/", get(async || vec![b'x'; SIZE]));
+    let config = ListenerConfig { write_timeout: TIMEOUT, ..short_timeouts(1) };
+    let server = start_server(config, large).await;
+    let mut stream = connect(&server).await;
     stream.write_all(CLOSE.as_bytes()).await.expect("written");
-    let (mut taken, mut buffer) = (0, vec![0; 256 * 1024]);
+    let (mut received, mut buffer) = (0, vec![0; 256 * 1024]);
     loop {
-        match timeout(PATIENCE, stream.read(&mut buffer)).await.expect("in time").expect("bytes") {
+        match timeout(TIMEOUT, stream.read(&mut buffer)).await.expect("in time").expect("bytes") {
             0 => break,
-            read => taken += read,
+            read => received += read,
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert!(taken > SIZE, "{taken}");
+    assert!(received > SIZE, "{received}");
 }
 
 #[tokio::test]
-async fn no_more_are_let_in_than_there_is_room_for() {
-    let served = served(hasty(2), Router::new().route("/", get(async || "ok"))).await;
-    // Two that say nothing have the places; a third waits, and is served when their time is over.
-    let (mut first, second) = (connect(&served).await, connect(&served).await);
-    let mut third = connect(&served).await;
+async fn connections_beyond_the_limit_wait() {
+    let server = start_server(short_timeouts(2), Router::new().route("/", get(async || "ok"))).await;
+    // Two silent clients reach the limit; a third waits and is served after their timeout.
+    let (mut first, second) = (connect(&server).await, connect(&server).await);
+    let mut third = connect(&server).await;
     third.write_all(CLOSE.as_bytes()).await.expect("written");
-    let mut said = [0; 1];
-    let soon = timeout(SHORT / 3, third.read(&mut said)).await;
-    assert!(soon.is_err(), "there was no place");
-    assert!(answer_to(&mut third, "").await.starts_with("HTTP/1.1 200"));
-    assert_eq!(answer_to(&mut first, "").await, "", "it was cut off without a word");
+    let mut byte = [0; 1];
+    let early = timeout(SHORT / 3, third.read(&mut byte)).await;
+    assert!(early.is_err(), "served beyond the limit");
+    assert!(exchange(&mut third, "").await.starts_with("HTTP/1.1 200"));
+    assert_eq!(exchange(&mut first, "").await, "", "closed without a response");
     drop(second);
 }
 
 #[tokio::test]
-async fn a_head_that_never_ends_is_cut_off() {
-    let served = served(hasty(4), Router::new().route("/", get(async || "ok"))).await;
-    for begun in ["", "GET / HT", "GET / HTTP/1.1\r\nHost: here\r\nX-Slow: "] {
-        let said = answer_to(&mut connect(&served).await, begun).await;
-        assert!(!said.starts_with("HTTP/1.1 2"), "{said}");
+async fn an_endless_request_head_times_out() {
+    let server = start_server(short_timeouts(4), Router::new().route("/", get(async || "ok"))).await;
+    for partial in ["", "GET / HT", "GET / HTTP/1.1\r\nHost: here\r\nX-Slow: "] {
+        let response = exchange(&mut connect(&server).await, partial).await;
+        assert!(!response.starts_with("HTTP/1.1 2"), "{response}");
     }
 }
 
 #[tokio::test]
-async fn a_head_has_a_size() {
-    let listening = Listening { head_timeout: PATIENCE, ..hasty(4) };
-    let served = served(listening, Router::new().route("/", post(async || "ok").get(async || "ok"))).await;
+async fn the_size_of_a_request_head_is_limited() {
+    let config = ListenerConfig { head_timeout: TIMEOUT, ..short_timeouts(4) };
+    let server = start_server(config, Router::new().route("/", post(async || "ok").get(async || "ok"))).await;
     let head = |headers: &str| format!("GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n{headers}\r\n");
     let many = |count: usize| (0..count).map(|i| format!("X-{i}: 1\r\n")).collect::<String>();
     let long = |bytes: usize| format!("X-Long: {}\r\n", "x".repeat(bytes));
-    for (headers, status) in [(many(90), "200"), (many(101), "431"), (long(12 * 1024), "200"), (long(MAX_HEAD), "431")]
+    for (headers, status) in [(many(90), "200"), (many(101), "431"), (long(12 * 1024), "200"), (long(MAX_HEAD_BYTES), "431")]
     {
-        let said = answer_to(&mut connect(&served).await, &head(&headers)).await;
-        assert!(said.starts_with(&format!("HTTP/1.1 {status} ")), "{} bytes: {said}", headers.len());
+        let response = exchange(&mut connect(&server).await, &head(&headers)).await;
+        assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{} bytes: {response}", headers.len());
     }
 }
 
 #[tokio::test]
-async fn whom_a_trusted_proxy_names_is_who_asks() {
-    let who = Router::new().route("/", get(async |ConnectInfo(from): ConnectInfo<SocketAddr>| from.ip().to_string()));
-    let asked = "GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\nX-Forwarded-For: 198.51.100.9\r\n\
+async fn the_client_address_comes_from_trusted_proxies_only() {
+    let echo = Router::new().route("/", get(async |ConnectInfo(from): ConnectInfo<SocketAddr>| from.ip().to_string()));
+    let request = "GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\nX-Forwarded-For: 198.51.100.9\r\n\
                  X-Forwarded-For: 192.0.2.7\r\n\r\n";
-    for (trusted, seen) in [(Some("127.0.0.0/8"), "192.0.2.7"), (None, "127.0.0.1"), (Some("10.0.0.0/8"), "127.0.0.1")]
+    for (trusted, client) in [(Some("127.0.0.0/8"), "192.0.2.7"), (None, "127.0.0.1"), (Some("10.0.0.0/8"), "127.0.0.1")]
     {
         let networks = trusted.map(|text| Network::parse(text).expect("a network"));
-        let listening = Listening { proxies: Proxies::new(networks.into_iter().collect()), ..hasty(4) };
-        let served = served(listening, who.clone()).await;
+        let config = ListenerConfig { proxies: Proxies::new(networks.into_iter().collect()), ..short_timeouts(4) };
+        let server = start_server(config, echo.clone()).await;
         assert!(
-            answer_to(&mut connect(&served).await, asked).await.ends_with(&format!("\r\n\r\n{seen}")),
+            exchange(&mut connect(&server).await, request).await.ends_with(&format!("\r\n\r\n{client}")),
             "{trusted:?}"
         );
     }
 }
 
 #[tokio::test]
-async fn a_stop_answers_what_is_in_flight() {
-    let (begun, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+async fn shutdown_completes_requests_in_flight() {
+    let (started, proceed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let slow = {
-        let (begun, go_on) = (Arc::clone(&begun), Arc::clone(&go_on));
+        let (started, proceed) = (Arc::clone(&started), Arc::clone(&proceed));
         get(async move || {
-            begun.notify_one();
-            go_on.notified().await;
+            started.notify_one();
+            proceed.notified().await;
             "late"
         })
     };
-    // Even the last place that there is.
-    let served = served(Listening { head_timeout: PATIENCE, ..hasty(1) }, Router::new().route("/", slow)).await;
-    let mut stream = connect(&served).await;
+    // The request uses the only connection permit.
+    let config = ListenerConfig { head_timeout: TIMEOUT, ..short_timeouts(1) };
+    let server = start_server(config, Router::new().route("/", slow)).await;
+    let mut stream = connect(&server).await;
     stream.write_all(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n").await.expect("written");
-    begun.notified().await;
-    served.stop.notify_one();
-    go_on.notify_one();
-    assert!(answer_to(&mut stream, "").await.ends_with("late"));
-    timeout(PATIENCE, served.served).await.expect("it ends").expect("well");
+    started.notified().await;
+    server.stop.notify_one();
+    proceed.notify_one();
+    assert!(exchange(&mut stream, "").await.ends_with("late"));
+    timeout(TIMEOUT, server.task).await.expect("the server ends").expect("without a panic");
 }
 
 #[test]
-fn the_limit_of_open_files_is_read() {
+fn the_limit_of_open_files_is_parsed() {
     let limits = "Limit                     Soft Limit           Hard Limit           Units     \n\
                   Max processes             127265               127265               processes \n\
                   Max open files            1024                 1048576              files     \n";
     assert_eq!(open_files(limits), Some(1024));
     assert_eq!(open_files(&limits.replace("1024  ", "unlimited")), None);
     assert_eq!(open_files(""), None);
-    assert!((OTHER_FILES..=MANY).contains(&Listening::default_connections()));
+    assert!((OTHER_FILES..=DEFAULT_MAX_CONNECTIONS).contains(&ListenerConfig::default_connections()));
 }

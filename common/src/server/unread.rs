@@ -1,5 +1,5 @@
-//! The part of a request's body that its handler has not read. A connection can carry its next request only when that part has
-//! been read from it; otherwise it must be closed, and the answer must say so.
+//! The part of a request's body that its handler has not read. That part must be read before the connection can carry
+//! another request; otherwise the connection must be closed, and the response must say so.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,56 +12,56 @@ use http_body_util::BodyExt;
 use hyper::Request;
 use hyper::body::{Frame, Incoming, SizeHint};
 
-/// How long the rest of a body is waited for once the answer is known.
+/// How long to wait for the rest of a body once the response is ready.
 const READ_TIMEOUT: Duration = Duration::from_secs(1);
-/// Bytes of a rest that is read. A body of 64 KiB is the longest that a route accepts; a little more is read, so that one which
-/// is slightly too long does not cost its connection.
+/// Bytes of the rest that are read. Routes accept bodies up to 64 KiB; reading more keeps the connection usable after a
+/// body that is slightly too long.
 const MAX_UNREAD: u64 = 128 * 1024;
 
-/// Where a body is found again after its handler has dropped it.
-pub(super) struct Unread {
-    returned: Arc<Mutex<Option<Returned>>>,
-    /// The client waits for "100 Continue" before it sends the body.
+/// Receives the body back after the handler has dropped it.
+pub(super) struct UnreadBody {
+    returned: Arc<Mutex<Option<ReturnedBody>>>,
+    /// The client waits for "100 Continue" before sending the body.
     expects_continue: bool,
 }
 
-struct Returned {
+struct ReturnedBody {
     body: Incoming,
     polled: bool,
     failed: bool,
 }
 
-/// A body that returns itself when it is dropped before its end.
-struct Tracked {
+/// A body that is handed back when dropped before its end.
+struct TrackedBody {
     body: Option<Incoming>,
     polled: bool,
-    /// It broke off, or was not what the protocol allows: where the next request begins is unknown.
+    /// The body is incomplete or malformed, so it is unknown where the next request begins.
     failed: bool,
-    returned: Arc<Mutex<Option<Returned>>>,
+    returned: Arc<Mutex<Option<ReturnedBody>>>,
 }
 
-/// The request for its handler, and what remains of it afterwards; none if it has no body.
-pub(super) fn track(request: Request<Incoming>) -> (Request<Body>, Option<Unread>) {
+/// Wraps the request's body to get back the unread part later; `None` if there is no body.
+pub(super) fn track(request: Request<Incoming>) -> (Request<Body>, Option<UnreadBody>) {
     if request.body().is_end_stream() {
         return (request.map(|_| Body::empty()), None);
     }
     let expects_continue = request.headers().contains_key(EXPECT);
     let returned = Arc::new(Mutex::new(None));
-    let unread = Unread { returned: Arc::clone(&returned), expects_continue };
-    let tracked = |body| Body::new(Tracked { body: Some(body), polled: false, failed: false, returned });
+    let unread = UnreadBody { returned: Arc::clone(&returned), expects_continue };
+    let tracked = |body| Body::new(TrackedBody { body: Some(body), polled: false, failed: false, returned });
     (request.map(tracked), Some(unread))
 }
 
-impl Unread {
-    /// Reads what remains, if that is not too much and arrives soon. False: the connection cannot be used any more.
+impl UnreadBody {
+    /// Reads the rest if it is short and arrives soon. Returns whether the connection remains usable.
     pub(super) async fn discard(self) -> bool {
         let returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // A body that was not returned was read to its end or is still held by a task.
-        let Some(Returned { body, polled, failed }) = returned else {
+        // A body that was not handed back was read to its end, or a task still holds it.
+        let Some(ReturnedBody { body, polled, failed }) = returned else {
             return Arc::strong_count(&self.returned) == 1;
         };
-        // The final answer tells a client that waits for "100 Continue" not to send the body. Whether it sends it all the same
-        // cannot be known, so the next bytes could be that body or another request.
+        // A final response tells a client that waits for "100 Continue" not to send the body. It may send it
+        // nevertheless, so the next bytes could be that body or another request.
         if self.expects_continue && !polled {
             return false;
         }
@@ -73,17 +73,18 @@ impl Unread {
 }
 
 async fn read(mut body: Incoming) -> bool {
-    let mut left = MAX_UNREAD;
+    let mut remaining = MAX_UNREAD;
     while let Some(frame) = body.frame().await {
         let Ok(frame) = frame else { return false };
         let length = frame.data_ref().map_or(0, Bytes::len);
-        let Some(fewer) = u64::try_from(length).ok().and_then(|length| left.checked_sub(length)) else { return false };
-        left = fewer;
+        let rest = u64::try_from(length).ok().and_then(|length| remaining.checked_sub(length));
+        let Some(rest) = rest else { return false };
+        remaining = rest;
     }
     true
 }
 
-impl HttpBody for Tracked {
+impl HttpBody for TrackedBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -110,10 +111,10 @@ impl HttpBody for Tracked {
     }
 }
 
-impl Drop for Tracked {
+impl Drop for TrackedBody {
     fn drop(&mut self) {
         if let Some(body) = self.body.take() {
-            let returned = Returned { body, polled: self.polled, failed: self.failed };
+            let returned = ReturnedBody { body, polled: self.polled, failed: self.failed };
             *self.returned.lock().unwrap_or_else(PoisonError::into_inner) = Some(returned);
         }
     }

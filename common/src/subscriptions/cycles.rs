@@ -1,4 +1,4 @@
-//! When a subscription is billed. Pure; the dates are the calendar's (docs/architecture-billing.md, "Calendar").
+//! When a subscription is billed. Pure rules on top of the calendar (docs/architecture-billing.md, "Calendar").
 
 use super::{NewSubscription, Status, Subscription};
 use crate::accounts::Caller;
@@ -8,21 +8,21 @@ use crate::id::SubscriptionId;
 use crate::time::Timestamp;
 
 impl NewSubscription {
-    /// The day from which its dates are counted.
+    /// The date from which billing dates are counted.
     pub fn anchor(&self, now: Timestamp) -> Date {
         self.start_at.unwrap_or_else(|| self.timezone.date_at(now))
     }
 }
 
 impl Subscription {
-    /// A subscription whose first cycle is the next one from today on, today's included: what lies before is not billed.
+    /// Builds a subscription whose first cycle is the first one on or after today; earlier cycles are not billed.
     ///
     /// # Errors
-    /// 422 `startAt` if the calendar ends before that cycle does.
+    /// 422 `startAt` if that cycle does not end within the calendar.
     pub fn new(new: &NewSubscription, cycles: &Cycles, caller: &Caller, now: Timestamp) -> Result<Self> {
         let first = cycles.period(cycles.first_on_or_after(new.timezone.date_at(now)));
         let first =
-            first.ok_or_else(|| Error::invalid("startAt", "startAt must leave a cycle before the year 10000"))?;
+            first.ok_or_else(|| Error::invalid("startAt", "the first cycle must end before the year 10000"))?;
         Ok(Self {
             id: SubscriptionId::new(now),
             account_id: caller.account_id,
@@ -43,32 +43,33 @@ impl Subscription {
         })
     }
 
-    /// Whether its next cycle is to be billed.
+    /// Whether the next cycle is due.
     pub fn is_due(&self, at: Timestamp) -> bool {
         self.next_billing_at.is_some_and(|due| due.max(self.retry_at.unwrap_or(due)) <= at)
     }
 
-    /// Reckons when its next cycle begins by the rules that its zone has now: they may have changed since the date was set.
+    /// Recomputes when the next cycle starts: the time zone's rules may have changed since the time was stored.
     ///
     /// # Errors
-    /// [`Error::Internal`] for a zone that this machine does not know.
-    pub fn reckon(&mut self) -> Result<()> {
+    /// [`Error::Internal`] if this machine does not know the time zone.
+    pub fn recompute_billing_time(&mut self) -> Result<()> {
         let zone = self.zone()?;
         self.next_billing_at = self.next_billing_date.map(|date| zone.beginning_of(date));
         self.retry_at = None;
         Ok(())
     }
 
-    /// Goes on to its next cycle, which is to be billed.
+    /// Moves to the next cycle and returns its period, which is to be billed.
     ///
     /// # Errors
-    /// [`Error::Internal`] if there is none: it is cancelled, the calendar ends, or its date is none of these cycles.
+    /// [`Error::Internal`] if there is no next cycle: the subscription is cancelled, the calendar ends, or the stored
+    /// date is not the start of a cycle.
     pub fn begin_cycle(&mut self, cycles: &Cycles) -> Result<Period> {
         let (Some(status), Some(date)) = (self.status.billed(), self.next_billing_date) else {
             return Err(Error::internal(format!("{} is {:?} and has no next cycle", self.id, self.status)));
         };
         let period = cycles.period(cycles.first_on_or_after(date)).filter(|period| period.start() == date);
-        let period = period.ok_or_else(|| Error::internal(format!("{date} begins no cycle of {}", self.id)))?;
+        let period = period.ok_or_else(|| Error::internal(format!("no cycle of {} starts on {date}", self.id)))?;
         let zone = self.zone()?;
         self.status = status;
         self.current_period_start = Some(zone.beginning_of(period.start()));
@@ -82,6 +83,6 @@ impl Subscription {
     fn zone(&self) -> Result<TimeZone> {
         self.timezone
             .parse()
-            .map_err(|error| Error::internal(format!("the zone {:?} of {}: {error}", self.timezone, self.id)))
+            .map_err(|error| Error::internal(format!("time zone {:?} of {}: {error}", self.timezone, self.id)))
     }
 }

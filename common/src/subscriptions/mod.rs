@@ -1,5 +1,5 @@
-//! Subscriptions: a plan that a customer pays, cycle by cycle. Each cycle has an invoice, which is collected at once
-//! (`flows/run_subscriptions.rs`).
+//! Subscriptions: a customer pays a plan in each billing cycle. Each cycle creates an invoice, which is collected
+//! immediately (`flows/run_subscriptions.rs`).
 
 mod cycles;
 mod status;
@@ -24,101 +24,89 @@ use crate::time::Timestamp;
 /// A subscription as stored.
 #[derive(Clone, Debug)]
 pub struct Subscription {
-    /// Its id.
     pub id: SubscriptionId,
-    /// Whose it is.
     pub account_id: AccountId,
-    /// The account's mode.
     pub mode: Mode,
-    /// Who pays.
     pub customer_id: CustomerId,
-    /// What, and how often.
     pub plan_id: PlanId,
-    /// With which card, if not the customer's default one.
+    /// The card to charge; by default the customer's default card.
     pub payment_method_id: Option<PaymentMethodId>,
-    /// Where it stands.
     pub status: Status,
-    /// The name of the zone in which its days begin. A name, so that a machine which does not know the zone can show it.
+    /// The time zone of the billing dates. Stored as a name, so that a machine that does not know the zone can still
+    /// show it.
     pub timezone: String,
-    /// The day from which its dates are counted.
+    /// The date from which billing dates are counted.
     pub anchor: Date,
-    /// When the cycle that was billed last began; none before the first.
+    /// The start of the last billed cycle; `None` before the first.
     pub current_period_start: Option<Timestamp>,
-    /// When the one after it begins.
+    /// The end of that cycle.
     pub current_period_end: Option<Timestamp>,
-    /// The date of the cycle that is billed next; none once it is cancelled.
+    /// The date of the next cycle; `None` once cancelled.
     pub next_billing_date: Option<Date>,
-    /// When that day begins.
+    /// The start of that day.
     pub next_billing_at: Option<Timestamp>,
-    /// A cycle that could not be billed is not tried again before this.
+    /// The earliest time to retry a cycle that could not be billed.
     pub retry_at: Option<Timestamp>,
-    /// When it was cancelled.
     pub cancelled_at: Option<Timestamp>,
-    /// When it was made.
     pub created_at: Timestamp,
 }
 
-/// A subscription to be made. Its fields have been checked.
+/// The validated input for a new subscription.
 #[derive(Clone, Debug)]
 pub struct NewSubscription {
-    /// Who is to pay.
     pub customer_id: CustomerId,
-    /// What, and how often.
     pub plan_id: PlanId,
-    /// With which card, if not the customer's default one.
+    /// The card to charge; by default the customer's default card.
     pub payment_method_id: Option<PaymentMethodId>,
-    /// The day from which its dates are counted; today if none is named.
+    /// The date from which billing dates are counted; by default today.
     pub start_at: Option<Date>,
-    /// In which its days begin.
     pub timezone: TimeZone,
 }
 
-/// A subscription whose next cycle may be due.
+/// A subscription whose next cycle may be due. It is not locked.
 #[derive(Clone, Copy, Debug)]
 pub struct Due {
-    /// Its id.
     pub id: SubscriptionId,
-    /// Whose it is.
     pub account_id: AccountId,
-    /// What is billed.
     pub plan_id: PlanId,
-    /// What time it is for the account.
+    /// The account's time.
     pub now: Timestamp,
 }
 
-/// Writes a subscription.
+/// Inserts a subscription.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn insert(tx: &mut PgConnection, subscription: &Subscription) -> Result<()> {
     store::insert(tx, subscription).await
 }
 
-/// Writes what has become of a subscription that is locked.
+/// Stores the changes of a locked subscription.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn save(tx: &mut PgConnection, subscription: &Subscription) -> Result<()> {
     store::save(tx, subscription).await
 }
 
-/// Tells of a subscription as it stands.
+/// Creates an event with the current state of a subscription.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn announce(tx: &mut Tx, subscription: &Subscription, kind: EventType, now: Timestamp) -> Result<()> {
     let livemode = subscription.mode == Mode::Live;
     events::append(tx, subscription.account_id, livemode, kind, &SubscriptionView::new(subscription), now).await?;
     Ok(())
 }
 
-/// Ends a subscription that is locked. Its invoices are the caller's affair.
+/// Cancels a locked subscription. The caller handles its invoices.
 ///
 /// # Errors
-/// [`Error::Internal`] if it is cancelled.
+/// [`Error::Internal`] if it is already cancelled.
 pub async fn cancel(tx: &mut Tx, subscription: &mut Subscription, now: Timestamp) -> Result<()> {
     if !subscription.status.may_become(Status::Cancelled) {
-        return Err(Error::internal(format!("{} is {:?} and cannot end", subscription.id, subscription.status)));
+        let (id, status) = (subscription.id, subscription.status);
+        return Err(Error::internal(format!("{id} is {status:?} and cannot be cancelled")));
     }
     subscription.status = Status::Cancelled;
     subscription.next_billing_date = None;
@@ -129,10 +117,11 @@ pub async fn cancel(tx: &mut Tx, subscription: &mut Subscription, now: Timestamp
     announce(tx, subscription, EventType::SubscriptionCancelled, now).await
 }
 
-/// An attempt to collect an invoice of it has failed. The subscription is locked, and so is the invoice, after it.
+/// Marks a subscription as past due after an attempt to collect one of its invoices failed. The subscription and then
+/// the invoice must be locked.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn invoice_failed(tx: &mut Tx, subscription: &mut Subscription, now: Timestamp) -> Result<()> {
     if !subscription.status.may_become(Status::PastDue) {
         return Ok(());
@@ -142,15 +131,16 @@ pub async fn invoice_failed(tx: &mut Tx, subscription: &mut Subscription, now: T
     announce(tx, subscription, EventType::SubscriptionPastDue, now).await
 }
 
-/// An invoice of it is owed no more, for it was paid or voided, and has been written so. The subscription is locked, and so
-/// is the invoice, after it. No event tells of it: that of the invoice does.
+/// Makes a past-due subscription active again if no failed invoice is left, after one of its invoices was stored as
+/// paid or voided. The subscription and then the invoice must be locked. The invoice has an event, so the subscription
+/// has none.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn invoice_paid(tx: &mut Tx, subscription: &mut Subscription) -> Result<()> {
-    // What is scheduled becomes active by its first cycle, and by nothing else.
+    // A scheduled subscription becomes active only with its first cycle.
     if subscription.status != Status::PastDue
-        || invoices::is_owed_after_failure(tx, subscription.account_id, subscription.id).await?
+        || invoices::has_failed_invoice(tx, subscription.account_id, subscription.id).await?
     {
         return Ok(());
     }
@@ -158,27 +148,27 @@ pub async fn invoice_paid(tx: &mut Tx, subscription: &mut Subscription) -> Resul
     store::save(tx, subscription).await
 }
 
-/// One subscription.
+/// Returns a subscription.
 ///
 /// # Errors
-/// [`Error::NotFound`], for another account's too.
+/// [`Error::NotFound`], also if it belongs to another account.
 pub async fn retrieve(db: &PgPool, account: AccountId, id: SubscriptionId) -> Result<Subscription> {
     store::find(db, account, id).await?.ok_or_else(|| Error::no_such("subscription", id))
 }
 
-/// Locks a subscription. It is locked after its customer and before its invoices.
+/// Locks a subscription. Lock order: the customer, then the subscription, then its invoices.
 ///
 /// # Errors
-/// [`Error::NotFound`], for another account's too.
+/// [`Error::NotFound`], also if it belongs to another account.
 pub async fn lock(tx: &mut PgConnection, account: AccountId, id: SubscriptionId) -> Result<Subscription> {
     store::lock(tx, account, id).await?.ok_or_else(|| Error::no_such("subscription", id))
 }
 
-/// Locks the subscription that has produced an invoice, if one has. What produced an invoice never changes, so the invoice may
-/// have been read before; it is locked after.
+/// Locks the subscription that created an invoice, if any. The reference never changes, so the invoice can be read
+/// before the subscription is locked; the invoice is locked afterwards.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn lock_producer(tx: &mut PgConnection, invoice: &Invoice) -> Result<Option<Subscription>> {
     match invoice.subscription_id {
         Some(id) => lock(tx, invoice.account_id, id).await.map(Some),
@@ -186,10 +176,10 @@ pub async fn lock_producer(tx: &mut PgConnection, invoice: &Invoice) -> Result<O
     }
 }
 
-/// A page of subscriptions, newest first.
+/// Returns a page of subscriptions, newest first.
 ///
 /// # Errors
-/// 422 for a cursor that names no subscription of the account.
+/// 422 if the cursor is not a subscription of the account.
 pub async fn list(db: &PgPool, account: AccountId, page: PageRequest<SubscriptionId>) -> Result<Page<Subscription>> {
     if let Some(cursor) = page.starting_after
         && store::find(db, account, cursor).await?.is_none()
@@ -199,64 +189,65 @@ pub async fn list(db: &PgPool, account: AccountId, page: PageRequest<Subscriptio
     Ok(page.page(store::list(db, account, page.starting_after, page.fetch()).await?))
 }
 
-/// Subscriptions whose next cycle is due, those that have been due for longest first. It claims none: whoever bills one locks
-/// it and looks again.
+/// Returns the subscriptions whose next cycle is due, longest overdue first. It claims none: the caller locks each one
+/// and checks again.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn due(db: &PgPool, scope: Scope, limit: i64) -> Result<Vec<Due>> {
     match scope {
-        Scope::Everyone(at) => store::due_of_everyone(db, at, limit).await,
+        Scope::AllAccounts(at) => store::due_of_all_accounts(db, at, limit).await,
         Scope::Account(account, now) | Scope::Advance(account, now) => {
             store::due_of_account(db, account, now, limit).await
         }
     }
 }
 
-/// Locks a subscription that was found due; by now it may be no more. Among everyone's, one that somebody else holds is left to
-/// them, and that is none; that of a single account is waited for, because whoever asks for one account wants all of it done.
-/// Its clock is held; while another advances it, it is none.
+/// Locks a subscription that was found due and holds its account's clock; the caller checks again whether it is due.
+/// Returns `None` while another process advances the clock. For all accounts, it also returns `None` if the
+/// subscription is locked; for a single account it waits for the lock, because its caller needs all due work of the
+/// account done.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn lock_due(tx: &mut PgConnection, scope: Scope, due: &Due) -> Result<Option<Subscription>> {
     if !scope.hold(tx).await? {
         return Ok(None);
     }
     match scope {
-        Scope::Everyone(_) => store::lock_idle(tx, due.account_id, due.id).await,
+        Scope::AllAccounts(_) => store::try_lock(tx, due.account_id, due.id).await,
         Scope::Account(..) | Scope::Advance(..) => store::lock(tx, due.account_id, due.id).await,
     }
 }
 
-/// Leaves a subscription alone until then, whatever is due.
+/// Defers a subscription's due cycle until `until`.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn put_off(db: &PgPool, due: &Due, until: Timestamp) -> Result<()> {
-    store::put_off(db, due, until).await
+/// Database errors only.
+pub async fn defer(db: &PgPool, due: &Due, until: Timestamp) -> Result<()> {
+    store::defer(db, due, until).await
 }
 
-/// When the next cycle of any subscription of an account is due.
+/// Returns when the next cycle of any subscription of an account is due.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn next_due(db: &PgPool, account: AccountId) -> Result<Option<Timestamp>> {
     store::next_due(db, account).await
 }
 
-/// How many of the account are not cancelled, so many at most.
+/// Counts the account's subscriptions that are not cancelled, up to `limit`.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn count_running(tx: &mut PgConnection, account: AccountId, most: i64) -> Result<i64> {
-    store::count_running(tx, account, most).await
+/// Database errors only.
+pub async fn count_running(tx: &mut PgConnection, account: AccountId, limit: i64) -> Result<i64> {
+    store::count_running(tx, account, limit).await
 }
 
-/// For how many seconds the subscription that has been due for longest has been; 0 if none is.
+/// Returns for how many seconds the longest overdue subscription has been due; 0 if none is due.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn oldest_due_seconds(db: &PgPool, at: Timestamp) -> Result<f64> {
     store::oldest_due_seconds(db, at).await
 }

@@ -1,24 +1,24 @@
-//! The state machine of a subscription: pure, total, no wildcard. Every legal step stands in [`Status::next`].
+//! The state machine of a subscription. [`Status::next`] lists every allowed transition.
 
-/// Where a subscription stands (docs/billing.md, Subscriptions).
+/// The status of a subscription (docs/billing.md, Subscriptions).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "subscription_status", rename_all = "snake_case")]
 pub enum Status {
-    /// Its first cycle is still to come.
+    /// The first cycle has not started.
     Scheduled,
-    /// Billed, and nothing is owed after an attempt to collect it.
+    /// Billed; no invoice is unpaid after a failed attempt.
     Active,
-    /// An invoice of it could not be collected, and is still owed.
+    /// An attempt to collect an invoice failed, and the invoice is still unpaid.
     PastDue,
-    /// It is billed no more.
+    /// No longer billed.
     Cancelled,
 }
 
 impl Status {
-    /// Every status, for tests and documents.
+    /// All statuses.
     pub const ALL: [Self; 4] = [Self::Scheduled, Self::Active, Self::PastDue, Self::Cancelled];
 
-    /// As the API prints it.
+    /// The name in the API.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Scheduled => "scheduled",
@@ -28,7 +28,7 @@ impl Status {
         }
     }
 
-    /// The states that may follow this one.
+    /// The statuses that may follow this one.
     pub const fn next(self) -> &'static [Self] {
         match self {
             Self::Scheduled => &[Self::Active, Self::Cancelled],
@@ -38,12 +38,12 @@ impl Status {
         }
     }
 
-    /// Whether the step is legal.
+    /// Whether this status may change to `next`.
     pub fn may_become(self, next: Self) -> bool {
         self.next().contains(&next)
     }
 
-    /// Where it stands once a cycle was billed; none if none may be.
+    /// The status after a cycle is billed; `None` if no cycle may be billed.
     pub const fn billed(self) -> Option<Self> {
         match self {
             Self::Scheduled | Self::Active => Some(Self::Active),
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_but_the_end_may_be_cancelled_and_nothing_is_scheduled_again() {
+    fn every_status_but_cancelled_may_be_cancelled_and_none_becomes_scheduled() {
         for status in Status::ALL {
             assert_eq!(status.may_become(Status::Cancelled), status != Status::Cancelled, "{status:?}");
             assert!(!status.may_become(Status::Scheduled), "{status:?}");
@@ -68,17 +68,17 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_billed_owes_nothing() {
+    fn a_scheduled_subscription_is_never_past_due() {
         assert!(!Status::Scheduled.may_become(Status::PastDue));
     }
 
     #[test]
-    fn a_cycle_is_billed_whatever_is_owed_and_never_after_the_end() {
+    fn cycles_are_billed_in_every_status_but_cancelled() {
         for status in Status::ALL {
             let billed = status.billed();
             assert_eq!(billed.is_none(), status == Status::Cancelled, "{status:?}");
             assert!(billed.is_none_or(|next| next == status || status.may_become(next)), "{status:?}");
         }
-        assert_eq!(Status::PastDue.billed(), Some(Status::PastDue), "another cycle pays nothing");
+        assert_eq!(Status::PastDue.billed(), Some(Status::PastDue), "a new cycle does not pay the unpaid invoice");
     }
 }

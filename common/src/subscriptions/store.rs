@@ -1,4 +1,4 @@
-//! The SQL of subscriptions.
+//! SQL for subscriptions.
 
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::id::{AccountId, PaymentMethodId, SubscriptionId};
 use crate::time::Timestamp;
 
-/// Every reader reads all of a subscription, so the columns stand once.
+/// Selects every column of a subscription; all queries share this list.
 macro_rules! select_subscriptions {
     ($rest:literal, $($arg:expr),* $(,)?) => {
         sqlx::query_as!(
@@ -47,7 +47,7 @@ pub(super) async fn insert(tx: &mut PgConnection, new: &Subscription) -> Result<
     Ok(())
 }
 
-/// Writes what may change of a subscription: where it stands, and its cycles.
+/// Stores the mutable columns of a subscription.
 pub(super) async fn save(tx: &mut PgConnection, subscription: &Subscription) -> Result<()> {
     sqlx::query!(
         "UPDATE subscriptions SET status = $3, current_period_start = $4, current_period_end = $5,
@@ -86,8 +86,9 @@ pub(super) async fn lock(
     Ok(query.fetch_optional(tx).await?)
 }
 
-/// Locks it unless somebody else has, or the account's clock is being advanced by now; and holds the clock.
-pub(super) async fn lock_idle(
+/// Locks the subscription and holds the account's clock. Returns `None` if another transaction has the lock or the
+/// clock is being advanced.
+pub(super) async fn try_lock(
     tx: &mut PgConnection,
     account: AccountId,
     id: SubscriptionId,
@@ -115,7 +116,7 @@ pub(super) async fn list(
     Ok(query.fetch_all(db).await?)
 }
 
-pub(super) async fn due_of_everyone(db: &PgPool, at: Timestamp, limit: i64) -> Result<Vec<Due>> {
+pub(super) async fn due_of_all_accounts(db: &PgPool, at: Timestamp, limit: i64) -> Result<Vec<Due>> {
     let rows = sqlx::query_as!(
         Due,
         r#"SELECT id, account_id, plan_id, account_now(account_id, $1) AS "now!" FROM subscriptions
@@ -157,8 +158,8 @@ pub(super) async fn next_due(db: &PgPool, account: AccountId) -> Result<Option<T
     Ok(at)
 }
 
-/// One that is not cancelled has its next date, and no other has.
-pub(super) async fn count_running(tx: &mut PgConnection, account: AccountId, most: i64) -> Result<i64> {
+/// `next_billing_at` is set exactly while a subscription is not cancelled.
+pub(super) async fn count_running(tx: &mut PgConnection, account: AccountId, limit: i64) -> Result<i64> {
     let count = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM (
              SELECT FROM subscriptions
@@ -167,14 +168,13 @@ pub(super) async fn count_running(tx: &mut PgConnection, account: AccountId, mos
                AND (account_id, greatest(next_billing_at, retry_at)) <= ($1, 'infinity')
              ORDER BY account_id, greatest(next_billing_at, retry_at) LIMIT $2) running"#,
         account.uuid(),
-        most,
+        limit,
     )
     .fetch_one(tx)
     .await?;
     Ok(count)
 }
 
-/// For how many seconds the oldest of those due has been.
 pub(super) async fn oldest_due_seconds(db: &PgPool, at: Timestamp) -> Result<f64> {
     let seconds = sqlx::query_scalar!(
         r#"SELECT extract(epoch FROM $1 - greatest(next_billing_at, retry_at))::float8 AS "seconds!" FROM subscriptions
@@ -188,7 +188,7 @@ pub(super) async fn oldest_due_seconds(db: &PgPool, at: Timestamp) -> Result<f64
     Ok(seconds.unwrap_or(0.0))
 }
 
-pub(super) async fn put_off(db: &PgPool, due: &Due, until: Timestamp) -> Result<()> {
+pub(super) async fn defer(db: &PgPool, due: &Due, until: Timestamp) -> Result<()> {
     sqlx::query!(
         "UPDATE subscriptions SET retry_at = $3 WHERE account_id = $1 AND id = $2 AND next_billing_at IS NOT NULL",
         due.account_id.uuid(),

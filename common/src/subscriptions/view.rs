@@ -1,4 +1,4 @@
-//! A subscription as the API answers it and as events carry it.
+//! The JSON of a subscription in API responses and events.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -10,51 +10,46 @@ use crate::id::{CustomerId, PaymentMethodId, PlanId, SubscriptionId};
 use crate::schema;
 use crate::time::Timestamp;
 
-/// The public JSON of a subscription.
+/// A subscription in the API.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = Subscription, description = "A plan that a customer pays, cycle by cycle. Optional fields are there where they apply.")]
+#[schema(as = Subscription, description = "A plan that a customer pays in each billing cycle. Optional fields are present where they apply.")]
 pub struct SubscriptionView<'a> {
-    /// Its id.
     pub id: SubscriptionId,
     #[schema(schema_with = schema::subscription)]
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
-    /// Who pays.
     customer_id: CustomerId,
-    /// What, and how often.
     plan_id: PlanId,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// With which card; the customer's default one if it is not there.
+    /// The card to charge. If absent, the customer's default card is charged.
     payment_method_id: Option<PaymentMethodId>,
-    /// Where it stands.
     #[schema(schema_with = statuses)]
     status: &'static str,
-    /// From which its dates are counted.
+    /// The date from which billing dates are counted.
     start_at: Date,
-    /// In which its days begin.
+    /// The time zone of the billing dates.
     #[schema(value_type = TimeZone)]
     timezone: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// When the cycle that was billed last began.
+    /// The start of the last billed cycle.
     current_period_start: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// When it ends, and the next one begins.
+    /// The end of that cycle, at which the next one starts.
     current_period_end: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// When the next cycle is billed; not there once it is cancelled.
+    /// When the next cycle is billed. Absent once the subscription is cancelled.
     next_billing_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cancelled_at: Option<Timestamp>,
 }
 
 fn statuses() -> schema::Field {
-    schema::word(Status::ALL.map(Status::name)).into()
+    schema::enumeration(Status::ALL.map(Status::name)).into()
 }
 
 impl<'a> SubscriptionView<'a> {
-    /// Renders a subscription.
     pub fn new(subscription: &'a Subscription) -> Self {
         Self {
             id: subscription.id,

@@ -1,11 +1,11 @@
-//! Which processes run, and how far their machines' clocks are off: each writes a row of its own every few seconds.
+//! The running processes and the offsets of their machines' clocks: each process updates its own row every few seconds.
 
 use sqlx::{PgConnection, PgPool};
 
 use crate::clock::Clock;
 use crate::error::Result;
 
-/// A process as it names itself.
+/// This process, as it identifies itself.
 #[derive(Clone, Debug)]
 pub(super) struct Process {
     kind: &'static str,
@@ -13,7 +13,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// This process, of this kind (`api`, `worker`, `scheduler`).
+    /// `kind` is `api`, `worker` or `scheduler`.
     pub(super) fn this(kind: &'static str) -> Self {
         let machine =
             std::fs::read_to_string("/proc/sys/kernel/hostname").ok().or_else(|| std::env::var("HOSTNAME").ok());
@@ -21,7 +21,7 @@ impl Process {
         Self { kind, name: format!("{kind} on {machine}, process {}", std::process::id()) }
     }
 
-    /// Writes that it runs, and forgets those that have not done so for an hour.
+    /// Updates the row of this process, and deletes rows that have not been updated for an hour.
     pub(super) async fn report(&self, db: &mut PgConnection, clock: &Clock) -> sqlx::Result<()> {
         sqlx::query!(
             "WITH ended AS (
@@ -49,7 +49,7 @@ pub struct RunningProcess {
     pub clock_ahead_seconds: Option<f64>,
 }
 
-/// The processes that run now, by name.
+/// The running processes, ordered by name.
 ///
 /// # Errors
 /// Only the database's.

@@ -1,7 +1,8 @@
-//! Test clocks: the time of a test account, moved ahead of everyone else's and never back.
+//! Test clocks: the time of a test account, which can be advanced ahead of the real time but never set back.
 //!
-//! A clock is an offset that ticks. While it is advanced it stands still, at one due instant after the other; who moves it
-//! holds its lease, and carries its fencing token with every move ([`crate::flows::advance_clock`]).
+//! A clock is an offset to the real time, so it keeps running. While it is being advanced it is frozen and moves from
+//! one due instant to the next. The worker that advances it holds a lease and sends its fencing token with every step
+//! ([`crate::flows::advance_clock`]).
 
 mod store;
 mod view;
@@ -18,44 +19,44 @@ use crate::id::AccountId;
 use crate::queues;
 use crate::time::Timestamp;
 
-/// How far a clock may be advanced at once: four years, farther than any plan's next charge. Whatever is due on the way is done, so this
-/// bounds what one request can ask for.
-pub const FARTHEST: Duration = Duration::from_secs(1_461 * 24 * 3_600);
-/// No clock shows this year. What is reckoned from a clock's time must lie in the calendar, too.
-const END_OF_CLOCKS: &str = "9000-01-01T00:00:00Z";
-/// How long a claim of an advance holds. Longer than what is done between two moves of the clock.
+/// The longest advance: four years, which is longer than any plan's interval. An advance does all work that falls due
+/// on the way, so this bounds the work of one request.
+pub const MAX_ADVANCE: Duration = Duration::from_secs(1_461 * 24 * 3_600);
+/// Clocks stay before this time, so that dates computed from a clock's time stay within the calendar.
+const CLOCK_LIMIT: &str = "9000-01-01T00:00:00Z";
+/// The lease of an advance; longer than the work between two steps of the clock.
 const LEASE: Duration = Duration::from_secs(15);
-/// How long until the sweep hands out an advance that nobody has taken.
-const PUSH_AGAIN: Duration = Duration::from_secs(3);
-/// Advances that one sweep hands out.
+/// The time after which the sweep queues an unclaimed advance again.
+const PUSH_INTERVAL: Duration = Duration::from_secs(3);
+/// The maximum number of advances that one sweep queues.
 const SWEEP_BATCH: i64 = 100;
 
-/// What a clock shows.
+/// The state of a clock.
 #[derive(Clone, Copy, Debug)]
 pub struct TestClock {
     /// The account's time.
     pub now: Timestamp,
-    /// Where it is being advanced to, if it is.
+    /// The time that the clock is being advanced to, if it is being advanced.
     pub target: Option<Timestamp>,
 }
 
-/// The clock of an account. One that was never advanced shows everyone's time, `now`.
+/// Returns the clock of an account. A clock that was never advanced shows the real time, `now`.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn retrieve(db: &PgPool, account: AccountId, now: Timestamp) -> Result<TestClock> {
     store::find(db, account, now).await
 }
 
-/// Whether a clock that shows `now` may be advanced to an instant.
+/// Checks that a clock at `now` may be advanced to `to`.
 ///
 /// # Errors
-/// 422 `to`.
+/// 422 `to` if it may not.
 pub fn check_target(to: Timestamp, now: Timestamp) -> Result<()> {
-    let end = Timestamp::parse(END_OF_CLOCKS).expect("an instant");
-    let wrong = if to <= now {
+    let end = Timestamp::parse(CLOCK_LIMIT).expect("an instant");
+    let problem = if to <= now {
         format!("to must be later than the account's time, {now}")
-    } else if to > now.plus(FARTHEST) {
+    } else if to > now.plus(MAX_ADVANCE) {
         format!(
             "to must be at most four years (1,461 days) later than the account's time, {now}; advance again from there"
         )
@@ -64,53 +65,52 @@ pub fn check_target(to: Timestamp, now: Timestamp) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(Error::invalid("to", wrong))
+    Err(Error::invalid("to", problem))
 }
 
-/// Makes the clock of an account if there is none, and answers how long to wait until every process has heard of it, each of
-/// which may believe for `believed_for` what it has read before.
+/// Creates the clock of an account if it has none. Returns how long to wait until no process uses cached data from
+/// before the clock existed; `cache_ttl` is the longest time that a process caches it.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn make(db: &PgPool, account: AccountId, believed_for: Duration) -> Result<Duration> {
-    let wait = store::make(db, account, believed_for).await?;
-    // Another request has made it at this moment.
-    Ok(wait.map_or(believed_for, Duration::from_secs_f64))
+/// Database errors only.
+pub async fn create(db: &PgPool, account: AccountId, cache_ttl: Duration) -> Result<Duration> {
+    let wait = store::create(db, account, cache_ttl).await?;
+    // `None`: a concurrent request has just created the clock.
+    Ok(wait.map_or(cache_ttl, Duration::from_secs_f64))
 }
 
-/// Begins to advance a clock, or joins whoever is advancing it to the same instant; answers where it stands. From here on it
-/// reaches `to` by itself.
+/// Starts advancing a clock to `to`, unless it already is being advanced to it. Returns the clock's state. A worker
+/// completes the advance.
 ///
 /// # Errors
-/// [`Error::Conflict`] while it is being advanced to another instant.
+/// [`Error::Conflict`] while the clock is being advanced to another instant.
 pub async fn begin(db: &Db, account: AccountId, to: Timestamp, now: Timestamp) -> Result<TestClock> {
-    if let Some(now) = store::begin(db, account, to, now, PUSH_AGAIN).await? {
+    if let Some(now) = store::begin(db, account, to, now, PUSH_INTERVAL).await? {
         db.wake(queues::CLOCKS, [account.uuid()]);
         return Ok(TestClock { now, target: Some(to) });
     }
     let clock = store::find(db, account, now).await?;
     match clock.target {
         Some(target) if target != to => Err(Error::conflict(format!("the clock is being advanced to {target}"))),
-        // The same advance, under way or just through.
+        // The same advance, running or just completed.
         Some(_) | None => Ok(clock),
     }
 }
 
-/// An advance that was ended before its target.
+/// An advance that was stopped before its target.
 #[derive(Clone, Copy, Debug)]
-pub struct Stopped {
-    /// Where the clock stood. It ticks on from there.
+pub struct StoppedAdvance {
+    /// The clock's time when it was stopped. It runs on from there.
     pub at: Timestamp,
-    /// Where it was to go.
     pub target: Timestamp,
 }
 
-/// Ends an advance where the clock stands. Its worker finds at the next step that it is no longer its own, and whoever waits for it
-/// that there is none.
+/// Stops an advance at the clock's current time. The worker notices at its next step that it has lost the lease;
+/// requests that wait for the advance see that it has ended.
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown account; [`Error::Conflict`] if its clock is not being advanced.
-pub async fn stop(tx: &mut PgConnection, account: AccountId) -> Result<Stopped> {
+pub async fn stop(tx: &mut PgConnection, account: AccountId) -> Result<StoppedAdvance> {
     match store::stop(tx, account).await? {
         Some(stopped) => Ok(stopped),
         None if store::is_account(tx, account).await? => {
@@ -120,75 +120,72 @@ pub async fn stop(tx: &mut PgConnection, account: AccountId) -> Result<Stopped> 
     }
 }
 
-/// An account whose clock is being advanced.
+/// An advance that has not reached its target.
 #[derive(Clone, Copy, Debug)]
-pub struct UnderWay {
-    /// Whose clock it is.
+pub struct RunningAdvance {
     pub account: AccountId,
-    /// Where it stands.
+    /// The clock's time.
     pub at: Timestamp,
-    /// Where it is to go.
     pub target: Timestamp,
 }
 
-/// The advances that are under way, so many at most.
+/// Returns the running advances, at most `limit`.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn under_way(db: &PgPool, limit: i64) -> Result<Vec<UnderWay>> {
-    store::under_way(db, limit).await
+/// Database errors only.
+pub async fn running(db: &PgPool, limit: i64) -> Result<Vec<RunningAdvance>> {
+    store::running(db, limit).await
 }
 
-/// Takes the advances that are under way and nobody's, and moves their next turn on.
+/// Returns the running advances that no worker holds and that are due to be queued again, and postpones their next
+/// push.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn take_due(db: &PgPool) -> Result<Vec<AccountId>> {
-    store::take_due(db, PUSH_AGAIN, SWEEP_BATCH).await
+    store::take_due(db, PUSH_INTERVAL, SWEEP_BATCH).await
 }
 
-/// An advance that is ours until its lease ends.
+/// An advance claimed by this worker, until its lease ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Advance {
-    /// Whose clock it is.
     pub account: AccountId,
-    /// Where it stands.
+    /// The clock's time.
     pub frozen_at: Timestamp,
-    /// Where it is to go.
     pub target: Timestamp,
     fence: i64,
 }
 
-/// Takes an advance. `None`: there is none, or it is another worker's.
+/// Claims an advance. Returns `None` if there is none or another worker holds it.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn claim(db: &PgPool, account: AccountId) -> Result<Option<Advance>> {
     store::claim(db, account, LEASE).await
 }
 
 impl Advance {
-    /// Moves the clock on, never back, and begins the lease anew.
+    /// Moves the clock forward to `to`, at most to its target, and renews the lease.
     ///
     /// # Errors
-    /// [`Error::Conflict`] if the advance is no longer ours.
+    /// [`Error::Conflict`] if this worker has lost the advance.
     pub async fn step(&mut self, db: &PgPool, to: Timestamp) -> Result<()> {
-        self.frozen_at = store::step(db, self, to, LEASE).await?.ok_or_else(lost)?;
+        self.frozen_at = store::step(db, self, to, LEASE).await?.ok_or_else(lease_lost)?;
         Ok(())
     }
 
-    /// The clock has reached its target, and ticks on from there. `now` is everyone's time.
+    /// Ends the advance: the clock runs on from its target. `now` is the real time.
     ///
     /// # Errors
-    /// [`Error::Conflict`] if the advance is no longer ours.
+    /// [`Error::Conflict`] if this worker has lost the advance.
     pub async fn finish(self, db: &PgPool, now: Timestamp) -> Result<()> {
-        if store::finish(db, &self, now).await? { Ok(()) } else { Err(lost()) }
+        if store::finish(db, &self, now).await? { Ok(()) } else { Err(lease_lost()) }
     }
 
-    /// Gives the advance back, for whoever is next.
+    /// Releases the lease, so that another worker can continue at once.
     ///
     /// # Errors
-    /// Only the database's.
+    /// Database errors only.
     pub async fn release(self, db: &Db) -> Result<()> {
         store::release(db, &self).await?;
         db.wake(queues::CLOCKS, [self.account.uuid()]);
@@ -196,7 +193,7 @@ impl Advance {
     }
 }
 
-fn lost() -> Error {
+fn lease_lost() -> Error {
     Error::conflict("the lease was lost")
 }
 
@@ -208,7 +205,7 @@ mod tests {
         Timestamp::parse(text).expect("an instant")
     }
 
-    fn refused(to: &str, now: &str) -> bool {
+    fn is_rejected(to: &str, now: &str) -> bool {
         match check_target(at(to), at(now)) {
             Ok(()) => false,
             Err(Error::Invalid { param, .. }) => param == "to",
@@ -217,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_goes_ahead_and_four_years_at_most() {
+    fn a_clock_moves_forward_by_at_most_four_years() {
         let now = "2026-11-21T09:30:00Z";
         for (to, expected) in [
             ("2026-11-21T09:29:59.999999Z", true),
@@ -228,13 +225,13 @@ mod tests {
             ("0001-01-01T00:00:00Z", true),
             ("9999-12-30T21:59:59Z", true),
         ] {
-            assert_eq!(refused(to, now), expected, "{to}");
+            assert_eq!(is_rejected(to, now), expected, "{to}");
         }
     }
 
     #[test]
-    fn no_clock_comes_near_the_end_of_the_calendar() {
-        assert!(!refused("8999-12-31T23:59:59Z", "8999-01-01T00:00:00Z"));
-        assert!(refused("9000-01-01T00:00:00Z", "8999-01-01T00:00:00Z"));
+    fn clocks_stay_before_the_year_9000() {
+        assert!(!is_rejected("8999-12-31T23:59:59Z", "8999-01-01T00:00:00Z"));
+        assert!(is_rejected("9000-01-01T00:00:00Z", "8999-01-01T00:00:00Z"));
     }
 }

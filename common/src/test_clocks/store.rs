@@ -1,10 +1,10 @@
-//! The SQL of test clocks.
+//! SQL for test clocks.
 
 use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
 
-use super::{Advance, Stopped, TestClock, UnderWay};
+use super::{Advance, RunningAdvance, StoppedAdvance, TestClock};
 use crate::db;
 use crate::error::Result;
 use crate::id::AccountId;
@@ -22,9 +22,9 @@ pub(super) async fn find(db: &PgPool, account: AccountId, now: Timestamp) -> Res
     Ok(row)
 }
 
-/// Seconds to wait; none if another transaction has just made the row, which this one cannot see. Whoever does what is due of
-/// the account at this moment, and has found no clock to hold, is waited for.
-pub(super) async fn make(db: &PgPool, account: AccountId, believed_for: Duration) -> Result<Option<f64>> {
+/// Returns the seconds to wait; `None` if a concurrent transaction has just inserted the row, which this one cannot
+/// see. The advisory lock waits for transactions that do the account's due work and found no clock to hold.
+pub(super) async fn create(db: &PgPool, account: AccountId, cache_ttl: Duration) -> Result<Option<f64>> {
     let mut tx = db::begin(db).await?;
     sqlx::query!("SELECT pg_advisory_xact_lock(making_of_clock($1)) AS locked", account.uuid())
         .execute(&mut *tx)
@@ -36,17 +36,17 @@ pub(super) async fn make(db: &PgPool, account: AccountId, believed_for: Duration
              SELECT created_at FROM made UNION ALL SELECT created_at FROM test_clocks WHERE account_id = $1)
          SELECT greatest(0, extract(epoch FROM created_at + make_interval(secs => $2) - clock_timestamp()))::float8 FROM clock",
         account.uuid(),
-        believed_for.as_secs_f64(),
+        cache_ttl.as_secs_f64(),
     )
     .fetch_optional(&mut *tx)
     .await?;
-    // A clock that is there stays as it is, so whoever has made one may run again.
+    // Not `db::commit`, which would rule out a retry of the request: creating the clock twice is harmless.
     tx.commit().await?;
     Ok(wait.flatten())
 }
 
-/// The time is reckoned from the row's own columns, as `account_now` does it: a function would see them as they stood before a
-/// lock was waited for.
+/// Computes the time from the row's own columns, as `account_now` does: a function would see their values from before
+/// the statement waited for the row lock.
 pub(super) async fn begin(
     db: &PgPool,
     account: AccountId,
@@ -99,13 +99,13 @@ pub(super) async fn claim(db: &PgPool, account: AccountId, lease: Duration) -> R
     Ok(row.map(|row| Advance { account, frozen_at: row.frozen_at, target: row.target, fence: row.fence }))
 }
 
-pub(super) async fn step(db: &PgPool, ours: &Advance, to: Timestamp, lease: Duration) -> Result<Option<Timestamp>> {
+pub(super) async fn step(db: &PgPool, advance: &Advance, to: Timestamp, lease: Duration) -> Result<Option<Timestamp>> {
     let frozen_at = sqlx::query_scalar!(
         r#"UPDATE test_clocks SET frozen_at = least(target, greatest(frozen_at, $3)),
                   lease_until = clock_timestamp() + make_interval(secs => $4)
            WHERE account_id = $1 AND fence = $2 AND target IS NOT NULL RETURNING frozen_at AS "frozen_at!""#,
-        ours.account.uuid(),
-        ours.fence,
+        advance.account.uuid(),
+        advance.fence,
         to,
         lease.as_secs_f64(),
     )
@@ -114,33 +114,33 @@ pub(super) async fn step(db: &PgPool, ours: &Advance, to: Timestamp, lease: Dura
     Ok(frozen_at)
 }
 
-/// If more time has passed meanwhile than it was to be advanced, the clock is everyone's again.
-pub(super) async fn finish(db: &PgPool, ours: &Advance, now: Timestamp) -> Result<bool> {
-    let done = sqlx::query!(
+/// If the real time has passed the target, the clock shows the real time again.
+pub(super) async fn finish(db: &PgPool, advance: &Advance, now: Timestamp) -> Result<bool> {
+    let result = sqlx::query!(
         "UPDATE test_clocks SET ahead_us = greatest(0, extract(epoch FROM target - $3::timestamptz) * 1000000)::bigint,
                 reached = target, frozen_at = NULL, target = NULL, lease_until = NULL, next_push_at = NULL
          WHERE account_id = $1 AND fence = $2 AND target IS NOT NULL",
-        ours.account.uuid(),
-        ours.fence,
+        advance.account.uuid(),
+        advance.fence,
         now,
     )
     .execute(db)
     .await?;
-    Ok(done.rows_affected() == 1)
+    Ok(result.rows_affected() == 1)
 }
 
-/// The fence is raised as by a claim: whoever held the advance is no part of the next one, which may begin before that worker looks
-/// again. What `ahead_us` is reckoned from is the database's clock, for the operator's machine may have any.
-pub(super) async fn stop(tx: &mut PgConnection, account: AccountId) -> Result<Option<Stopped>> {
-    let stood = sqlx::query_as!(
-        Stopped,
+/// Increments the fencing token, as a claim does: the next advance may start before the previous worker notices the
+/// stop. Computes `ahead_us` from the database's clock, because the clock of the operator's machine may be wrong.
+pub(super) async fn stop(tx: &mut PgConnection, account: AccountId) -> Result<Option<StoppedAdvance>> {
+    let stopped = sqlx::query_as!(
+        StoppedAdvance,
         r#"SELECT frozen_at AS "at!", target AS "target!" FROM test_clocks
            WHERE account_id = $1 AND target IS NOT NULL FOR NO KEY UPDATE"#,
         account.uuid(),
     )
     .fetch_optional(&mut *tx)
     .await?;
-    if stood.is_some() {
+    if stopped.is_some() {
         sqlx::query!(
             "UPDATE test_clocks
              SET ahead_us = greatest(0, extract(epoch FROM frozen_at - clock_timestamp()) * 1000000)::bigint, reached = frozen_at,
@@ -151,17 +151,17 @@ pub(super) async fn stop(tx: &mut PgConnection, account: AccountId) -> Result<Op
         .execute(tx)
         .await?;
     }
-    Ok(stood)
+    Ok(stopped)
 }
 
 pub(super) async fn is_account(tx: &mut PgConnection, id: AccountId) -> Result<bool> {
-    let known = sqlx::query_scalar!(r#"SELECT EXISTS (SELECT FROM accounts WHERE id = $1) AS "known!""#, id.uuid());
-    Ok(known.fetch_one(tx).await?)
+    let query = sqlx::query_scalar!(r#"SELECT EXISTS (SELECT FROM accounts WHERE id = $1) AS "known!""#, id.uuid());
+    Ok(query.fetch_one(tx).await?)
 }
 
-pub(super) async fn under_way(db: &PgPool, limit: i64) -> Result<Vec<UnderWay>> {
+pub(super) async fn running(db: &PgPool, limit: i64) -> Result<Vec<RunningAdvance>> {
     let rows = sqlx::query_as!(
-        UnderWay,
+        RunningAdvance,
         r#"SELECT account_id AS account, frozen_at AS "at!", target AS "target!" FROM test_clocks
            WHERE target IS NOT NULL ORDER BY account_id LIMIT $1"#,
         limit,
@@ -171,13 +171,13 @@ pub(super) async fn under_way(db: &PgPool, limit: i64) -> Result<Vec<UnderWay>> 
     Ok(rows)
 }
 
-pub(super) async fn release(db: &PgPool, ours: &Advance) -> Result<()> {
+pub(super) async fn release(db: &PgPool, advance: &Advance) -> Result<()> {
     sqlx::query!(
         "UPDATE test_clocks SET lease_until = NULL, next_push_at = clock_timestamp() + make_interval(secs => $3)
          WHERE account_id = $1 AND fence = $2 AND target IS NOT NULL",
-        ours.account.uuid(),
-        ours.fence,
-        super::PUSH_AGAIN.as_secs_f64(),
+        advance.account.uuid(),
+        advance.fence,
+        super::PUSH_INTERVAL.as_secs_f64(),
     )
     .execute(db)
     .await?;

@@ -1,4 +1,4 @@
-//! What an operator sees of endpoints and does to them. Only the operator's command line calls these.
+//! Endpoint administration for operators. Only `ctl` calls these functions.
 
 use serde::Serialize;
 use sqlx::{PgConnection, PgPool};
@@ -12,34 +12,28 @@ use crate::error::{Error, Result};
 use crate::id::{AccountId, WebhookEndpointId};
 use crate::time::Timestamp;
 
-/// An endpoint as an operator sees it.
+/// An endpoint with its delivery state.
 #[derive(Debug)]
 pub struct EndpointRow {
-    /// Its id.
     pub id: WebhookEndpointId,
-    /// Whose it is.
     pub account_id: AccountId,
-    /// Where deliveries go.
     pub url: String,
-    /// What it is told of; empty is every event.
+    /// Subscribed event types; empty means all.
     pub enabled_events: Vec<String>,
-    /// Whether it is told at all.
     pub status: EndpointStatus,
-    /// Why not.
     pub disabled_reason: Option<DisabledReason>,
-    /// Since when no attempt has succeeded.
+    /// The start of the current run of failed attempts.
     pub failing_since: Option<Timestamp>,
-    /// Until when it asked to be left alone.
+    /// No attempt is made before this time, because the endpoint sent `Retry-After`.
     pub paused_until: Option<Timestamp>,
-    /// Since when deliveries to it cannot be signed.
+    /// Since when deliveries to the endpoint cannot be signed.
     pub signing_failed_since: Option<Timestamp>,
-    /// Until when its former secret signs too.
+    /// Until when the previous secret signs too.
     pub previous_secret_until: Option<Timestamp>,
-    /// When it was made.
     pub created_at: Timestamp,
 }
 
-/// Every endpoint of an account, or of all accounts, newest first; deleted ones are not shown.
+/// The endpoints of one account, or of all accounts, newest first. Deleted endpoints are left out.
 ///
 /// # Errors
 /// Only the database's.
@@ -47,7 +41,7 @@ pub async fn list(db: &PgPool, account: Option<AccountId>) -> Result<Vec<Endpoin
     store::list_all(db, account).await
 }
 
-/// What is due at an endpoint.
+/// The due deliveries of an endpoint.
 #[derive(Debug, Serialize)]
 pub struct EndpointBacklog {
     pub(super) id: WebhookEndpointId,
@@ -59,14 +53,14 @@ pub struct EndpointBacklog {
     pub(super) failing_since: Option<Timestamp>,
     pub(super) paused_until: Option<Timestamp>,
     pub(super) signing_failed_since: Option<Timestamp>,
-    /// Deliveries that are due, counted up to 10,000.
+    /// Due deliveries, counted up to 10,000.
     pub(super) due: i64,
-    /// Those among them that a worker has.
+    /// Due deliveries that a worker has claimed.
     pub(super) under_way: i64,
     pub(super) oldest: Option<Timestamp>,
 }
 
-/// The endpoints with deliveries that are due, the most first.
+/// The endpoints with due deliveries, largest backlog first.
 ///
 /// # Errors
 /// Only the database's.
@@ -74,22 +68,24 @@ pub async fn backlog(db: &PgPool, account: Option<AccountId>, limit: i64) -> Res
     store::backlog(db, account, limit).await
 }
 
-/// Gives an endpoint a new secret, as [`endpoints::rotate_secret`] does. Answers whose it is. While a former secret signs, its present
-/// one may be known to nobody, and the former the one that the merchant has: it is ended at once if `again` says so, and otherwise not.
+/// Gives an endpoint a new secret, as [`endpoints::rotate_secret`] does, and returns its account. While the previous
+/// secret still signs, it may be the only one that the merchant has, because the answer with the current one may have
+/// been lost. Another rotation would end it at once, so that requires `again`.
 ///
 /// # Errors
-/// [`Error::NotFound`]; [`Error::Conflict`] if a former secret still signs.
+/// [`Error::NotFound`]; [`Error::Conflict`] if the previous secret still signs and `again` is not set.
 pub async fn rotate_secret(
     tx: &mut PgConnection,
     encryption: &KeyRing,
     id: WebhookEndpointId,
     again: bool,
 ) -> Result<(AccountId, WithSecret)> {
-    let found = store::lock_to_rotate(&mut *tx, id).await?.ok_or_else(|| Error::no_such("webhook endpoint", id))?;
-    if let Some(until) = found.former_signs_until.filter(|_| !again) {
+    let endpoint = store::lock_to_rotate(&mut *tx, id).await?.ok_or_else(|| Error::no_such("webhook endpoint", id))?;
+    if let Some(until) = endpoint.former_signs_until.filter(|_| !again) {
         return Err(Error::conflict(format!(
-            "the former secret signs until {until}, and may be the one that the merchant has: another rotation ends it at once"
+            "the previous secret signs until {until} and may be the only one that the merchant has; \
+             another rotation ends it at once"
         )));
     }
-    Ok((found.account_id, endpoints::rotate_secret(tx, encryption, found.account_id, id).await?))
+    Ok((endpoint.account_id, endpoints::rotate_secret(tx, encryption, endpoint.account_id, id).await?))
 }

@@ -1,4 +1,4 @@
-//! Deliveries as the merchant sees them: one for each attempt, made or still to be made.
+//! Deliveries as the merchant sees them: one for each attempt, past or pending.
 
 use sqlx::{PgConnection, PgPool};
 
@@ -10,65 +10,59 @@ use crate::id::{AccountId, EventId, WebhookDeliveryId, WebhookEndpointId};
 use crate::page::{Page, PageRequest, unknown_cursor};
 use crate::time::Timestamp;
 
-/// A delivery as stored, with what it sends.
+/// A delivery with the payload of its event.
 #[derive(Debug)]
 pub struct Delivery {
-    /// Its id.
     pub id: WebhookDeliveryId,
-    /// Where it goes.
     pub endpoint_id: WebhookEndpointId,
-    /// What it tells of.
     pub event_id: EventId,
-    /// The event's type; none if the event is no longer kept.
+    /// `None` once the event is past its retention period.
     pub event_type: Option<String>,
-    /// The bytes that are sent; none if the event is no longer kept.
+    /// The bytes sent. `None` once the event is past its retention period.
     pub payload: Option<String>,
-    /// From 1 on.
+    /// Starts at 1.
     pub attempt: i16,
-    /// The delivery that it repeats, of a replay.
+    /// The delivery that this replay repeats.
     pub replay_of: Option<WebhookDeliveryId>,
-    /// What became of it.
     pub status: DeliveryStatus,
-    /// Why it failed, by class.
+    /// Why it failed: the name of a [`super::dispatch::Failure`].
     pub failure: Option<String>,
-    /// Why nothing was answered.
+    /// Why there was no response.
     pub failure_message: Option<String>,
-    /// The status that was answered.
     pub response_status: Option<i16>,
-    /// The beginning of the body that was answered.
+    /// The first 4 KiB of the response body.
     pub response_body: Option<String>,
     /// From the start of the attempt to its end, in milliseconds.
     pub duration_ms: Option<i32>,
     /// When the attempt began.
     pub attempted_at: Option<Timestamp>,
-    /// When a pending one is due; when a failed one is tried again.
+    /// When a pending delivery is due, or a failed one is retried.
     pub next_attempt_at: Option<Timestamp>,
-    /// When it was planned.
+    /// When the delivery was scheduled.
     pub created_at: Timestamp,
 }
 
-/// Which deliveries are wanted.
+/// Restricts a list of deliveries.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Filter {
-    /// Of this endpoint alone.
     pub endpoint: Option<WebhookEndpointId>,
-    /// In this status alone.
     pub status: Option<DeliveryStatus>,
 }
 
-/// One delivery; of a deleted endpoint too.
+/// One delivery. Deliveries to a deleted endpoint remain readable.
 ///
 /// # Errors
-/// [`Error::NotFound`], for another account's too.
+/// [`Error::NotFound`], also for a delivery of another account.
 pub async fn retrieve(db: &PgPool, account: AccountId, id: WebhookDeliveryId) -> Result<Delivery> {
     store::find(db, account, id).await?.ok_or_else(|| Error::no_such("webhook delivery", id))
 }
 
-/// A page of deliveries, newest first; of a deleted endpoint too.
+/// A page of deliveries, newest first. Deliveries to a deleted endpoint remain readable.
 ///
 /// # Errors
-/// [`Error::NotFound`] for an endpoint that the account never had; 422 for a cursor that names no delivery of this list.
-/// What was pending when its page was read may have ended since: it goes on being a cursor of pending ones.
+/// [`Error::NotFound`] for an endpoint that the account never had; 422 for a cursor that names no delivery of this
+/// list. A delivery that was pending when its page was read remains a valid cursor for pending deliveries after it has
+/// ended.
 pub async fn list(
     db: &PgPool,
     account: AccountId,
@@ -81,29 +75,29 @@ pub async fn list(
         return Err(Error::no_such("webhook endpoint", endpoint));
     }
     if let Some(cursor) = page.starting_after {
-        let found = store::find(db, account, cursor).await?.ok_or_else(unknown_cursor)?;
-        let of_endpoint = filter.endpoint.is_none_or(|endpoint| found.endpoint_id == endpoint);
-        if !of_endpoint || !filter.status.is_none_or(|status| found.status.has_been(status)) {
+        let delivery = store::find(db, account, cursor).await?.ok_or_else(unknown_cursor)?;
+        let of_endpoint = filter.endpoint.is_none_or(|endpoint| delivery.endpoint_id == endpoint);
+        if !of_endpoint || !filter.status.is_none_or(|status| delivery.status.has_been(status)) {
             return Err(unknown_cursor());
         }
     }
     Ok(page.page(store::list(db, account, filter, page.starting_after, page.fetch()).await?))
 }
 
-/// Sends once more what a delivery sent, as a delivery of its own: due at once, tried once, and beside the retries of the
-/// first, which go on as they would.
+/// Sends the payload of a delivery again as a separate delivery, due at once and tried once. The retries of the
+/// original delivery continue unchanged.
 ///
 /// # Errors
-/// [`Error::NotFound`]; [`Error::Conflict`] if the delivery has not been made yet, its endpoint is deleted or disabled, or
-/// its event is no longer kept.
+/// [`Error::NotFound`]; [`Error::Conflict`] if the delivery is still pending, its endpoint is deleted or disabled, or
+/// its event is past the retention period.
 pub async fn replay(db: &Db, account: AccountId, id: WebhookDeliveryId, now: Timestamp) -> Result<Delivery> {
     let mut tx = db.begin().await?;
-    let again = replay_within(&mut tx, account, id, now).await?;
+    let replay = replay_within(&mut tx, account, id, now).await?;
     tx.commit().await?;
-    Ok(again)
+    Ok(replay)
 }
 
-/// The same in a transaction of the caller's.
+/// As [`replay`], in the caller's transaction.
 ///
 /// # Errors
 /// As [`replay`].
@@ -113,20 +107,20 @@ pub async fn replay_within(
     id: WebhookDeliveryId,
     now: Timestamp,
 ) -> Result<Delivery> {
-    let first = store::find(&mut *tx, account, id).await?.ok_or_else(|| Error::no_such("webhook delivery", id))?;
-    if first.status == DeliveryStatus::Pending {
-        return Err(Error::conflict("the delivery has not been made yet"));
+    let original = store::find(&mut *tx, account, id).await?.ok_or_else(|| Error::no_such("webhook delivery", id))?;
+    if original.status == DeliveryStatus::Pending {
+        return Err(Error::conflict("the delivery is still pending"));
     }
-    // Held until the new row is there, so that a deletion that comes meanwhile sees it.
-    match endpoints::hold(tx, account, first.endpoint_id).await? {
+    // Locked until the new row is written, so that a concurrent deletion sees that row.
+    match endpoints::lock_shared(tx, account, original.endpoint_id).await? {
         None => return Err(Error::conflict("the endpoint was deleted")),
         Some(EndpointStatus::Disabled) => return Err(Error::conflict("the endpoint is disabled; enable it first")),
         Some(EndpointStatus::Enabled) => {}
     }
-    if first.payload.is_none() {
-        return Err(Error::conflict("the event is no longer kept"));
+    if original.payload.is_none() {
+        return Err(Error::conflict("the event is past its retention period"));
     }
-    let mut again = Delivery {
+    let mut replay = Delivery {
         id: WebhookDeliveryId::new(now),
         attempt: 1,
         replay_of: Some(id),
@@ -139,8 +133,8 @@ pub async fn replay_within(
         attempted_at: None,
         next_attempt_at: None,
         created_at: now,
-        ..first
+        ..original
     };
-    again.next_attempt_at = Some(store::insert_due_now(tx, account, &again).await?);
-    Ok(again)
+    replay.next_attempt_at = Some(store::insert_due_now(tx, account, &replay).await?);
+    Ok(replay)
 }

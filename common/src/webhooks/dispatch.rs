@@ -1,4 +1,4 @@
-//! Making attempts: which deliveries a worker may make now, and what came of them.
+//! Delivery attempts: claiming due deliveries, and recording the results.
 
 use std::time::Duration;
 
@@ -12,120 +12,114 @@ use crate::error::Result;
 use crate::id::{AccountId, EventId, WebhookDeliveryId, WebhookEndpointId};
 use crate::time::Timestamp;
 
-/// How long a claim holds: longer than [`ATTEMPT_TIMEOUT`] and the recording together.
+/// How long a claim lasts: longer than [`ATTEMPT_TIMEOUT`] plus the time to record the result.
 pub const LEASE: Duration = Duration::from_secs(30);
-/// How long an endpoint has to answer whole.
+/// How long an endpoint has for its complete response.
 pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(15);
-/// An endpoint of which no attempt has succeeded for so long is disabled.
+/// An endpoint is disabled after failing for this long.
 pub const DISABLED_AFTER: Duration = Duration::from_secs(5 * 24 * 3600);
-/// Failures with more time than this between them are not one stretch of failing: more than the longest delay of the schedule.
-pub const FAILING_ANEW_AFTER: Duration = Duration::from_secs(27 * 3600);
-/// How many deliveries that cannot be made one call closes.
+/// Failures further apart than this belong to separate failing periods. Longer than the longest delay of the schedule.
+pub const MAX_FAILURE_GAP: Duration = Duration::from_secs(27 * 3600);
+/// How many undeliverable deliveries one call closes at most.
 pub const CLOSING_BATCH: i64 = 1_000;
 
-/// A delivery that is ours to make until its lease ends.
+/// A delivery claimed by this worker until its lease ends.
 #[derive(Debug)]
 pub struct Claimed {
-    /// The delivery.
     pub id: WebhookDeliveryId,
-    /// Whose it is.
     pub account_id: AccountId,
-    /// The account's mode, which decides what addresses are allowed.
+    /// The account's mode, which decides which addresses are allowed.
     pub mode: Mode,
-    /// Who is told.
     pub endpoint_id: WebhookEndpointId,
-    /// Of what.
     pub event_id: EventId,
     /// When the event happened.
     pub happened_at: Timestamp,
     /// When the delivery was written.
     pub created_at: Timestamp,
-    /// The attempt's number, from 1 on.
+    /// Starts at 1.
     pub attempt: i16,
-    /// The delivery that this one repeats, outside the retries.
+    /// The delivery that this replay repeats.
     pub replay_of: Option<WebhookDeliveryId>,
     /// The fencing token of this claim.
     pub fence: i64,
-    /// Where to.
     pub url: String,
     /// The bytes to send.
     pub payload: String,
-    /// What signs, as stored: encrypted in the context of the endpoint's id.
+    /// The signing secret, encrypted with the endpoint's id as context.
     pub secret: Vec<u8>,
-    /// What signs too, after a rotation.
+    /// After a rotation, the previous secret, which signs too.
     pub previous_secret: Option<Vec<u8>>,
     /// The last delivery to the endpoint could not be signed.
     pub signing_failed: bool,
 }
 
-/// Takes up to so many due deliveries of each endpoint, the longest due first. An endpoint that is disabled, deleted or asked
-/// for time has none; so has an event that is no longer kept.
+/// Claims up to the given number of due deliveries of each endpoint, oldest first. Skips endpoints that are disabled,
+/// deleted or paused, and events past the retention period.
 ///
-/// A claim holds a lock on the endpoint that its deletion waits for. Whoever begins what it claimed within
-/// [`super::START_WINDOW`], and drops what it could not, therefore begins nothing after the deletion was answered.
-///
-/// # Errors
-/// Only the database's.
-pub async fn claim(db: &PgPool, wanted: &[(WebhookEndpointId, i64)]) -> Result<Vec<Claimed>> {
-    store::claim(db, wanted, LEASE).await
-}
-
-/// Gives claimed deliveries back that were not begun: they are due as before.
+/// A claim locks the endpoint, and a deletion waits for that lock. A worker that starts its claimed attempts only
+/// within [`super::START_WINDOW`] therefore starts none after the deletion was acknowledged.
 ///
 /// # Errors
 /// Only the database's.
-pub async fn give_back(db: &PgPool, claimed: &[Claimed]) -> Result<()> {
-    store::give_back(db, claimed).await
+pub async fn claim(db: &PgPool, capacity: &[(WebhookEndpointId, i64)]) -> Result<Vec<Claimed>> {
+    store::claim(db, capacity, LEASE).await
 }
 
-/// Puts a claimed delivery back that cannot be signed. It uses up no attempt and says nothing of the endpoint; but nothing is claimed
-/// for the endpoint for some seconds, and longer each time, up to a minute.
+/// Releases claimed deliveries that were not attempted: they are due as before.
+///
+/// # Errors
+/// Only the database's.
+pub async fn release(db: &PgPool, claimed: &[Claimed]) -> Result<()> {
+    store::release(db, claimed).await
+}
+
+/// Releases a claimed delivery that cannot be signed. It uses up no attempt and does not count as a failure of the
+/// endpoint, but no delivery of the endpoint is claimed for some seconds. The delay grows up to a minute.
 ///
 /// # Errors
 /// Only the database's; then the delivery is due again when its lease ends.
 pub async fn hold_unsigned(db: &PgPool, claimed: &Claimed) -> Result<()> {
     let chance = f64::from(crate::crypto::random_u32()) / f64::from(u32::MAX);
     signing::hold(db, claimed.endpoint_id, chance).await?;
-    store::give_back(db, std::slice::from_ref(claimed)).await
+    store::release(db, std::slice::from_ref(claimed)).await
 }
 
-/// Notes that deliveries to an endpoint can be signed again.
+/// Records that deliveries to an endpoint can be signed again.
 ///
 /// # Errors
-/// Only the database's; then the next delivery notes it.
-pub async fn signed_again(db: &PgPool, endpoint: WebhookEndpointId) -> Result<()> {
+/// Only the database's; then the next delivery records it.
+pub async fn clear_signing_failure(db: &PgPool, endpoint: WebhookEndpointId) -> Result<()> {
     signing::release(db, endpoint).await
 }
 
-/// Why an attempt failed: the classes of the metric; `failureReason` says what [`Failure::told`] makes of them.
+/// Why an attempt failed, as a label of the metric. `failureReason` shows [`Failure::visible_to_merchant`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Failure {
-    /// An answer came whose status is not 2xx.
+    /// The response status is not 2xx.
     Status,
-    /// No whole answer came in time.
+    /// No complete response in time.
     Timeout,
-    /// The name of the host leads nowhere.
+    /// The host name does not resolve.
     Dns,
-    /// No connection was made, or it broke before the answer was whole.
+    /// The connection failed, or broke before the response was complete.
     Connect,
-    /// The certificate did not hold, or there was none.
+    /// The TLS handshake failed, or the certificate is invalid.
     Tls,
-    /// The URL is one that nothing is sent to.
+    /// The URL itself is not allowed.
     AddressRefused,
-    /// The name of the host has no address but such as nobody may make us connect to.
-    LeadsInwards,
-    /// What came was not HTTP.
+    /// The host name resolves to non-public addresses only.
+    PrivateAddress,
+    /// The response is not HTTP.
     Protocol,
-    /// It was not made: the endpoint had been disabled.
+    /// Not attempted: the endpoint had been disabled.
     EndpointDisabled,
-    /// It was not made: the endpoint had been deleted.
+    /// Not attempted: the endpoint had been deleted.
     EndpointDeleted,
-    /// It was not made: the event was no longer kept by the time it could be.
+    /// Not attempted: the event was past its retention period.
     EventExpired,
 }
 
 impl Failure {
-    /// Every class.
     pub const ALL: [Self; 11] = [
         Self::Status,
         Self::Timeout,
@@ -133,20 +127,20 @@ impl Failure {
         Self::Connect,
         Self::Tls,
         Self::AddressRefused,
-        Self::LeadsInwards,
+        Self::PrivateAddress,
         Self::Protocol,
         Self::EndpointDisabled,
         Self::EndpointDeleted,
         Self::EventExpired,
     ];
 
-    /// What the merchant is told: which names there are inside is nobody's business.
+    /// The failure as merchants see it: they must not learn which names exist in the internal network.
     #[must_use]
-    pub const fn told(self) -> Self {
-        if matches!(self, Self::LeadsInwards) { Self::Dns } else { self }
+    pub const fn visible_to_merchant(self) -> Self {
+        if matches!(self, Self::PrivateAddress) { Self::Dns } else { self }
     }
 
-    /// Its name in answers, metrics and logs.
+    /// The name in responses, metrics and logs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Status => "status",
@@ -155,7 +149,7 @@ impl Failure {
             Self::Connect => "connect",
             Self::Tls => "tls",
             Self::AddressRefused => "address_refused",
-            Self::LeadsInwards => "leads_inwards",
+            Self::PrivateAddress => "private_address",
             Self::Protocol => "protocol",
             Self::EndpointDisabled => "endpoint_disabled",
             Self::EndpointDeleted => "endpoint_deleted",
@@ -164,29 +158,26 @@ impl Failure {
     }
 }
 
-/// An attempt that was made.
+/// A completed attempt.
 #[derive(Debug)]
 pub struct Attempted {
-    /// What was attempted.
     pub claimed: Claimed,
-    /// When it began.
+    /// When the attempt began.
     pub attempted_at: Timestamp,
-    /// How long it took.
     pub duration: Duration,
-    /// Why it failed; none if it succeeded.
+    /// `None` if the attempt succeeded.
     pub failure: Option<Failure>,
-    /// The status that was answered, if one was.
     pub response_status: Option<u16>,
-    /// The first 4 KiB of what was answered.
+    /// The first 4 KiB of the response body.
     pub response_body: Option<String>,
-    /// Why nothing was answered, for the merchant.
+    /// Why there was no response, for the merchant.
     pub failure_message: Option<String>,
-    /// For how long the endpoint asked to be left alone.
+    /// The `Retry-After` of the response.
     pub retry_after: Option<Duration>,
 }
 
 impl Attempted {
-    /// An attempt of which nothing is known yet.
+    /// An attempt without a result yet.
     pub fn new(claimed: Claimed, attempted_at: Timestamp) -> Self {
         Self {
             claimed,
@@ -200,51 +191,51 @@ impl Attempted {
         }
     }
 
-    /// The endpoint answered; 2xx is success. Of the body, what is no text is replaced, and so is NUL, which Postgres does
-    /// not keep.
-    pub fn answered(&mut self, status: u16, body: &[u8], retry_after: Option<Duration>) {
+    /// Sets the result from a response; 2xx is success. Bytes of the body that are not UTF-8 are replaced, and so is
+    /// NUL, which Postgres cannot store.
+    pub fn record_response(&mut self, status: u16, body: &[u8], retry_after: Option<Duration>) {
         self.failure = (!(200..300).contains(&status)).then_some(Failure::Status);
         self.response_status = Some(status);
         self.response_body = Some(String::from_utf8_lossy(body).replace('\0', "\u{fffd}"));
         self.retry_after = retry_after;
     }
 
-    /// It did not.
+    /// Sets the result of an attempt without a response.
     pub fn fail(&mut self, failure: Failure, message: String) {
         self.failure = Some(failure);
         self.failure_message = Some(message);
     }
 
-    /// How long after its end the next attempt is made, if this one failed and was not the last. `chance` is drawn from 0 to
-    /// 1. A time and not an instant: the database's clock decides when something is due, and not a process's own.
+    /// The delay between the end of this attempt and the next; `None` if it succeeded or was the last. `chance` is
+    /// random in 0..=1. A duration and not an instant, because the database's clock decides when a delivery is due.
     pub fn next_attempt_after(&self, chance: f64) -> Option<Duration> {
         if self.failure.is_none() || self.is_gone() || self.claimed.replay_of.is_some() {
             return None;
         }
-        schedule::delay(self.claimed.attempt, chance, self.asked_for())
+        schedule::delay(self.claimed.attempt, chance, self.requested_delay())
     }
 
-    /// For how long after its end the endpoint is left alone.
+    /// How long the endpoint is paused after this attempt.
     pub fn paused_for(&self) -> Option<Duration> {
-        schedule::pause(self.asked_for())
+        schedule::pause(self.requested_delay())
     }
 
-    /// Whether the endpoint said that it is no more.
+    /// Whether the endpoint answered 410 Gone.
     pub fn is_gone(&self) -> bool {
         self.response_status == Some(410)
     }
 
-    /// Only whoever says that it is too busy is asked for how long.
-    fn asked_for(&self) -> Option<Duration> {
+    /// `Retry-After` counts only with a status that says the endpoint is overloaded.
+    fn requested_delay(&self) -> Option<Duration> {
         self.response_status.filter(|status| [429, 503].contains(status)).and(self.retry_after)
     }
 }
 
-/// Records attempts in one statement, with what follows from each: the next one, and the state of the endpoint. An endpoint
-/// that is gone or has failed for too long is then disabled, which tells the account's other endpoints.
+/// Records attempts in one statement, with the next attempt and the new state of the endpoint. Then disables endpoints
+/// that answered 410 or have failed for too long, which emits an event for the account's other endpoints.
 ///
-/// What is recorded is a fact, whoever holds the claim by now: a late success ends the delivery, and a late failure stands
-/// beside it under an id of its own.
+/// Attempts are recorded even if another worker has claimed the delivery since: a late success ends the delivery, and a
+/// late failure is stored as a separate delivery with its own id.
 ///
 /// # Errors
 /// Only the database's; then nothing was recorded.
@@ -254,22 +245,22 @@ pub async fn record(db: &Db, attempts: &[Attempted], now: Timestamp) -> Result<(
     }
     let chance = || f64::from(crate::crypto::random_u32()) / f64::from(u32::MAX);
     let mut rows: Vec<_> = attempts.iter().map(|attempt| (attempt, attempt.next_attempt_after(chance()))).collect();
-    // They are locked in this order.
+    // Rows are locked in this order.
     rows.sort_by_key(|(attempt, _)| attempt.claimed.id);
     for failing in store::record(db, &rows, DISABLED_AFTER).await? {
         let Some(attempt) = attempts.iter().find(|attempt| attempt.claimed.endpoint_id == failing.id) else { continue };
         let account = (failing.account_id, attempt.claimed.mode);
         let disabled = super::endpoints::disable(db, account, failing.id, failing.reason, now).await;
-        // The attempts are recorded, and must not be once more.
+        // The attempts are recorded already, so an error here must not cause a second recording.
         if let Err(error) = disabled {
-            tracing::error!(%error, endpoint = %failing.id, "an endpoint was not disabled; it is at its next failure");
+            tracing::error!(%error, endpoint = %failing.id, "endpoint not disabled; its next failure disables it");
         }
     }
     Ok(())
 }
 
-/// Endpoints with deliveries that have been due for `late` and are nobody's. The cost follows the number of endpoints with a backlog, not the
-/// length of any backlog.
+/// Endpoints with unclaimed deliveries that have been due for `late`. The cost depends on the number of endpoints with
+/// a backlog, not on the length of a backlog.
 ///
 /// # Errors
 /// Only the database's.
@@ -277,17 +268,17 @@ pub async fn endpoints_due(db: &PgPool, late: Duration) -> Result<Vec<WebhookEnd
     store::endpoints_due(db, late).await
 }
 
-/// Ends deliveries to endpoints that are disabled or deleted: they become failed ones that were never attempted, which can
-/// be seen and replayed. Answers how many, [`CLOSING_BATCH`] at most.
+/// Closes pending deliveries to endpoints that are disabled or deleted. They are kept as failed deliveries without an
+/// attempt, and can be replayed. Returns how many, at most [`CLOSING_BATCH`].
 ///
 /// # Errors
 /// Only the database's.
-pub async fn close_unwanted(db: &PgPool) -> Result<u64> {
-    store::close_unwanted(db, CLOSING_BATCH).await
+pub async fn close_undeliverable(db: &PgPool) -> Result<u64> {
+    store::close_undeliverable(db, CLOSING_BATCH).await
 }
 
-/// Ends due deliveries of events that are no longer kept, such as replays of an old month that were pending when it was dropped,
-/// in the same way. Answers how many, [`CLOSING_BATCH`] at most.
+/// Closes, in the same way, due deliveries of events past the retention period, such as replays of an old month that
+/// were still pending when its partition was dropped. Returns how many, at most [`CLOSING_BATCH`].
 ///
 /// # Errors
 /// Only the database's.
@@ -295,32 +286,32 @@ pub async fn close_forgotten(db: &PgPool) -> Result<u64> {
     store::close_forgotten(db, CLOSING_BATCH).await
 }
 
-/// Deliveries that figures are counted of at most: a long backlog must not cost long countings.
-pub const COUNTED: i64 = 100_000;
+/// Metrics count at most this many deliveries, so that counting a long backlog stays cheap.
+pub const COUNT_LIMIT: i64 = 100_000;
 
-/// Deliveries are made within seconds, so one that has been due for so long waits for something.
-pub(super) const LATE: Duration = Duration::from_secs(180);
+/// Deliveries are normally made within seconds; one that has been due for longer than this is late.
+pub(super) const LATE_AFTER: Duration = Duration::from_secs(180);
 
-/// What waits to be delivered.
+/// Pending deliveries, and the state of their endpoints.
 #[derive(Debug)]
 pub struct Backlog {
-    /// Deliveries that could be made now; no more than [`COUNTED`] are counted in all.
+    /// Deliveries that are due now. `due` and `waiting` together count at most [`COUNT_LIMIT`].
     pub due: i64,
-    /// Deliveries whose next attempt is yet to come.
+    /// Deliveries whose next attempt is in the future.
     pub waiting: i64,
-    /// Seconds since the longest due one fell due.
+    /// How long the oldest due delivery has been due.
     pub oldest_due_seconds: f64,
-    /// Endpoints that want to hear, do not fail and are not paused, and have deliveries which have been due for minutes.
+    /// Enabled endpoints that are neither failing nor paused, but have deliveries that are late.
     pub endpoints_late: i64,
-    /// Endpoints with deliveries before them whose last attempt failed.
+    /// Endpoints with pending deliveries whose last attempt failed.
     pub endpoints_failing: i64,
-    /// Endpoints with deliveries before them that cannot be signed.
+    /// Endpoints with pending deliveries that cannot be signed.
     pub endpoints_unsigned: i64,
-    /// How many endpoints are disabled, by reason.
+    /// The number of disabled endpoints by reason.
     pub disabled: Vec<(DisabledReason, i64)>,
 }
 
-/// What waits to be delivered.
+/// Reads the backlog.
 ///
 /// # Errors
 /// Only the database's.

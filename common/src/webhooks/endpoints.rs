@@ -1,4 +1,4 @@
-//! Endpoints: where a merchant hears of events. The secret that signs is shown when it is made and never again.
+//! Endpoints: the URLs at which a merchant receives events. A signing secret is shown once, when it is generated.
 
 use std::time::Duration;
 
@@ -20,75 +20,65 @@ use crate::time::Timestamp;
 
 /// Endpoints of an account at most; deleted ones do not count.
 pub const MAX_ENDPOINTS: i64 = 50;
-/// How long the former secret signs too, after a rotation.
-pub const FORMER_SECRET_SIGNS: Duration = Duration::from_secs(24 * 3600);
-/// How often a deletion looks whether attempts are still on their way.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long the previous secret signs too after a rotation.
+pub const PREVIOUS_SECRET_VALIDITY: Duration = Duration::from_secs(24 * 3600);
+/// How often a deletion checks whether attempts are still under way.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// An endpoint as stored, without its secrets.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// Its id.
     pub id: WebhookEndpointId,
-    /// Where deliveries go.
     pub url: String,
-    /// The names of the events that it is told of; empty is every event, those of later versions included.
+    /// Subscribed event types; empty means all, including those that later versions add.
     pub enabled_events: Vec<String>,
-    /// Whether it is told at all.
     pub status: EndpointStatus,
-    /// Why not, of a disabled one.
     pub disabled_reason: Option<DisabledReason>,
-    /// When it was made.
     pub created_at: Timestamp,
 }
 
-/// Where deliveries may go: a URL that has been checked.
+/// A validated URL for deliveries.
 #[derive(Debug)]
 pub struct EndpointUrl(String);
 
 impl EndpointUrl {
-    /// Reads the URL of a request. Where its name leads is looked at when something is sent, each time.
+    /// Validates the URL of a request. The host is resolved and checked at each delivery, not here.
     ///
     /// # Errors
     /// 422 `url`.
     pub fn parse(url: String, policy: Policy) -> Result<Self> {
         match Target::parse(&url, policy) {
             Ok(_) => Ok(Self(url)),
-            Err(unfit) => Err(Error::invalid("url", format!("url {unfit}"))),
+            Err(error) => Err(Error::invalid("url", format!("url {error}"))),
         }
     }
 }
 
-/// An endpoint to be made.
+/// The fields of an endpoint to create.
 #[derive(Debug)]
 pub struct NewEndpoint {
-    /// Where deliveries are to go.
     pub url: EndpointUrl,
-    /// What it is to be told of; empty is every event.
+    /// Subscribed event types; empty means all.
     pub enabled_events: Vec<EventType>,
 }
 
-/// What an update changes; `None` changes nothing.
+/// The fields of an update; `None` leaves a field unchanged.
 #[derive(Debug, Default)]
 pub struct EndpointChange {
-    /// Where deliveries go.
     pub url: Option<EndpointUrl>,
-    /// Replaces the whole list; empty is every event.
+    /// Replaces the whole list; empty means all.
     pub enabled_events: Option<Vec<EventType>>,
-    /// Enables or disables it.
     pub status: Option<EndpointStatus>,
 }
 
-/// An endpoint with a secret just made: the only time that it is shown.
+/// An endpoint with its newly generated secret, which is shown only this once.
 #[derive(Clone, Debug)]
 pub struct WithSecret {
-    /// The endpoint.
     pub endpoint: Endpoint,
-    /// What its deliveries are signed with.
     pub secret: Secret<String>,
 }
 
-/// What addresses an account in this mode may be told at. `allow_loopback` is the operator's word for test accounts.
+/// Which URLs an account in this mode may use. `allow_loopback` is the operator's setting for test accounts.
 pub const fn policy(mode: Mode, allow_loopback: bool) -> Policy {
     match mode {
         Mode::Test => Policy { allow_http: true, allow_loopback },
@@ -96,14 +86,14 @@ pub const fn policy(mode: Mode, allow_loopback: bool) -> Policy {
     }
 }
 
-/// Each name once, in the order sent.
+/// Each name once, in request order.
 fn distinct(events: &[EventType]) -> Vec<String> {
     let first = |(i, event): &(usize, &EventType)| !events[..*i].contains(event);
     events.iter().enumerate().filter(first).map(|(_, event)| event.name().to_owned()).collect()
 }
 
 impl NewEndpoint {
-    /// The endpoint that it makes, with a secret; nothing is written yet.
+    /// The endpoint with a new secret. Writes nothing.
     pub fn with_secret(self, now: Timestamp) -> WithSecret {
         let endpoint = Endpoint {
             id: WebhookEndpointId::new(now),
@@ -113,34 +103,33 @@ impl NewEndpoint {
             disabled_reason: None,
             created_at: now,
         };
-        WithSecret { endpoint, secret: secrets::make() }
+        WithSecret { endpoint, secret: secrets::generate() }
     }
 }
 
-/// Writes an endpoint, its secret encrypted.
+/// Writes an endpoint with its secret encrypted. Locks the account, so that concurrent creations cannot exceed
+/// [`MAX_ENDPOINTS`].
 ///
 /// # Errors
-/// [`Error::Conflict`] if the account has [`MAX_ENDPOINTS`]. Creations of one account wait for each other, so that no two
-/// of them are the last one.
-pub async fn insert(tx: &mut PgConnection, encryption: &KeyRing, account: AccountId, made: &WithSecret) -> Result<()> {
+/// [`Error::Conflict`] if the account has [`MAX_ENDPOINTS`].
+pub async fn insert(tx: &mut PgConnection, encryption: &KeyRing, account: AccountId, new: &WithSecret) -> Result<()> {
     accounts::lock(tx, account).await?;
     if store::count(tx, account).await? >= MAX_ENDPOINTS {
-        return Err(Error::conflict(format!("the account has {MAX_ENDPOINTS} endpoints; delete one first")));
+        return Err(Error::conflict(format!("the account already has {MAX_ENDPOINTS} endpoints; delete one first")));
     }
-    let sealed = secrets::seal(encryption, &made.secret, made.endpoint.id);
-    store::insert(tx, account, &made.endpoint, &sealed).await
+    let sealed = secrets::seal(encryption, &new.secret, new.endpoint.id);
+    store::insert(tx, account, &new.endpoint, &sealed).await
 }
 
 /// One endpoint.
 ///
 /// # Errors
-/// [`Error::NotFound`], for another account's and a deleted one too.
+/// [`Error::NotFound`], also for a deleted endpoint and one of another account.
 pub async fn retrieve(db: &PgPool, account: AccountId, id: WebhookEndpointId) -> Result<Endpoint> {
     store::find(db, account, id).await?.ok_or_else(|| Error::no_such("webhook endpoint", id))
 }
 
-/// Changes what is named, and nothing else. Enabling it, or another URL, is a fresh start: failures until then and a pause
-/// that was asked for are forgotten.
+/// Applies an update. Enabling the endpoint or changing its URL clears its failure history and any pause it asked for.
 ///
 /// # Errors
 /// [`Error::NotFound`].
@@ -153,15 +142,15 @@ pub async fn update(
     let mut tx = db::begin(db).await?;
     let mut endpoint =
         store::lock(&mut tx, account, id).await?.ok_or_else(|| Error::no_such("webhook endpoint", id))?;
-    let fresh_start = apply(&mut endpoint, change);
-    store::save(&mut tx, account, &endpoint, fresh_start).await?;
+    let resets_failures = apply(&mut endpoint, change);
+    store::save(&mut tx, account, &endpoint, resets_failures).await?;
     db::commit(tx).await?;
     Ok(endpoint)
 }
 
-/// Whether the failures until now no longer count.
+/// Applies the change; returns whether past failures no longer count.
 fn apply(endpoint: &mut Endpoint, change: EndpointChange) -> bool {
-    let moved = change.url.as_ref().is_some_and(|url| url.0 != endpoint.url);
+    let new_url = change.url.as_ref().is_some_and(|url| url.0 != endpoint.url);
     if let Some(EndpointUrl(url)) = change.url {
         endpoint.url = url;
     }
@@ -175,11 +164,11 @@ fn apply(endpoint: &mut Endpoint, change: EndpointChange) -> bool {
             EndpointStatus::Disabled => Some(DisabledReason::Merchant),
         };
     }
-    moved || change.status == Some(EndpointStatus::Enabled)
+    new_url || change.status == Some(EndpointStatus::Enabled)
 }
 
-/// Gives an endpoint a new secret. The present one signs too for [`FORMER_SECRET_SIGNS`]; one before that, none any more:
-/// no more than two sign.
+/// Gives an endpoint a new secret. The one it replaces signs too for [`PREVIOUS_SECRET_VALIDITY`]; an older one stops
+/// at once, so that at most two secrets sign.
 ///
 /// # Errors
 /// [`Error::NotFound`].
@@ -189,15 +178,15 @@ pub async fn rotate_secret(
     account: AccountId,
     id: WebhookEndpointId,
 ) -> Result<WithSecret> {
-    let secret = secrets::make();
+    let secret = secrets::generate();
     let sealed = secrets::seal(encryption, &secret, id);
-    let rotated = store::rotate(db, account, id, &sealed, FORMER_SECRET_SIGNS).await?;
+    let rotated = store::rotate(db, account, id, &sealed, PREVIOUS_SECRET_VALIDITY).await?;
     let endpoint = rotated.ok_or_else(|| Error::no_such("webhook endpoint", id))?;
     Ok(WithSecret { endpoint, secret })
 }
 
-/// Disables an endpoint for what its attempts have met, and tells the account's other endpoints. One that is disabled or
-/// deleted already stays as it is.
+/// Disables an endpoint because of the results of its attempts, and emits an event for the account's other endpoints.
+/// Does nothing if the endpoint is already disabled or deleted.
 pub(super) async fn disable(
     db: &Db,
     caller: (AccountId, Mode),
@@ -214,42 +203,46 @@ pub(super) async fn disable(
     endpoint.status = EndpointStatus::Disabled;
     endpoint.disabled_reason = Some(reason);
     store::save(&mut tx, account, &endpoint, false).await?;
-    // After the change, so that it is not told of its own end.
+    // After the change, so that the disabled endpoint gets no delivery of this event.
     let (livemode, view) = (mode == Mode::Live, EndpointView::new(&endpoint, mode == Mode::Live));
     events::append(&mut tx, account, livemode, EventType::WebhookEndpointDisabled, &view, now).await?;
     tx.commit().await?;
-    tracing::warn!(endpoint = %id, reason = reason.name(), "a webhook endpoint was disabled; its merchant's other endpoints are told");
+    tracing::warn!(
+        endpoint = %id,
+        reason = reason.name(),
+        "webhook endpoint disabled; the account's other endpoints are notified"
+    );
     Ok(())
 }
 
-/// Deletes an endpoint. No attempt begins after this has returned: a claim holds the row's key, which this lock waits for,
-/// and an attempt that was claimed before begins within [`START_WINDOW`].
+/// Deletes an endpoint. No attempt begins after this returns: a claim takes a key-share lock on the row, which this
+/// lock waits for, and an attempt claimed before that begins within [`START_WINDOW`].
 ///
 /// # Errors
-/// [`Error::NotFound`], for one that is deleted too.
+/// [`Error::NotFound`], also for a deleted endpoint.
 pub async fn delete(db: &PgPool, account: AccountId, id: WebhookEndpointId, now: Timestamp) -> Result<()> {
     let mut tx = db::begin(db).await?;
     if !store::lock_against_claims(&mut tx, account, id).await? {
         return Err(Error::no_such("webhook endpoint", id));
     }
     store::delete(&mut tx, account, id, now).await?;
-    idempotency::forget_endpoint(&mut tx, account, id).await?;
+    idempotency::delete_for_endpoint(&mut tx, account, id).await?;
     db::commit(tx).await?;
-    attempts_have_begun(db, account, id).await;
+    wait_for_claimed_attempts(db, account, id).await;
     Ok(())
 }
 
-/// Returns when no attempt on an endpoint that takes no more claims can begin any more. The deletion is a fact by now, so
-/// nothing that goes wrong here may become an error: whoever cannot look waits to the end.
-async fn attempts_have_begun(db: &PgPool, account: AccountId, id: WebhookEndpointId) {
+/// Waits until no claimed attempt on a deleted endpoint can still begin. The deletion is already committed, so a
+/// failure here must not become an error: if the leases cannot be read, this waits for the whole window.
+async fn wait_for_claimed_attempts(db: &PgPool, account: AccountId, id: WebhookEndpointId) {
     let until = Instant::now() + START_WINDOW;
-    while let Ok(looked) = timeout_at(until, store::has_leases(db, account, id)).await {
-        match looked {
+    while let Ok(leased) = timeout_at(until, store::has_leases(db, account, id)).await {
+        match leased {
             Ok(false) => return,
             Ok(true) => {}
-            Err(error) => tracing::warn!(%error, endpoint = %id, "leases could not be read; waiting on"),
+            Err(error) => tracing::warn!(%error, endpoint = %id, "leases could not be read; still waiting"),
         }
-        sleep_until(until.min(Instant::now() + LOOK_EVERY)).await;
+        sleep_until(until.min(Instant::now() + POLL_INTERVAL)).await;
     }
 }
 
@@ -271,25 +264,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_live_account_is_told_over_https_alone_whatever_the_operator_allows() {
-        let fits =
+    fn live_accounts_require_https_even_where_loopback_is_allowed() {
+        let is_valid =
             |url: &str, mode, allow_loopback| EndpointUrl::parse(url.into(), policy(mode, allow_loopback)).is_ok();
-        assert!(fits("https://a.example/in", Mode::Live, false) && fits("http://a.example/in", Mode::Test, false));
-        assert!(!fits("http://a.example/in", Mode::Live, true));
-        assert!(!fits("https://127.0.0.1/in", Mode::Live, true) && !fits("http://127.0.0.1/in", Mode::Test, false));
-        assert!(fits("http://127.0.0.1/in", Mode::Test, true));
-        assert!(!fits("http://10.0.0.1/in", Mode::Test, true), "loopback's permission opens nothing else");
+        assert!(is_valid("https://a.example/in", Mode::Live, false) && is_valid("http://a.example/in", Mode::Test, false));
+        assert!(!is_valid("http://a.example/in", Mode::Live, true));
+        assert!(!is_valid("https://127.0.0.1/in", Mode::Live, true) && !is_valid("http://127.0.0.1/in", Mode::Test, false));
+        assert!(is_valid("http://127.0.0.1/in", Mode::Test, true));
+        assert!(!is_valid("http://10.0.0.1/in", Mode::Test, true), "allowing loopback allows no other private address");
     }
 
     #[test]
-    fn each_event_is_kept_once() {
+    fn duplicate_event_types_are_removed() {
         let sent = [EventType::PaymentSettled, EventType::PaymentCaptured, EventType::PaymentSettled];
         assert_eq!(distinct(&sent), ["payment.settled", "payment.captured"]);
         assert!(distinct(&[]).is_empty());
     }
 
     #[test]
-    fn enabling_and_another_url_are_a_fresh_start() {
+    fn enabling_and_a_new_url_reset_the_failure_history() {
         let now = Timestamp::from_millisecond(1_800_000_000_000).expect("in range");
         let mut endpoint = Endpoint {
             id: WebhookEndpointId::new(now),
@@ -304,7 +297,7 @@ mod tests {
         assert!(!apply(&mut endpoint, EndpointChange::default()));
         assert!(!apply(&mut endpoint, url("https://a.example")));
         assert!(apply(&mut endpoint, url("https://b.example")));
-        assert_eq!(endpoint.disabled_reason, Some(DisabledReason::Failing), "a new URL alone enables nothing");
+        assert_eq!(endpoint.disabled_reason, Some(DisabledReason::Failing), "a new URL does not enable the endpoint");
         assert!(apply(&mut endpoint, status(EndpointStatus::Enabled)));
         assert_eq!(endpoint.disabled_reason, None);
         assert!(!apply(&mut endpoint, status(EndpointStatus::Disabled)));

@@ -1,4 +1,4 @@
-//! Webhooks: a merchant's endpoints, what is to be sent to them, and every attempt that was made.
+//! Webhooks: a merchant's endpoints, pending deliveries, and the record of every attempt.
 
 pub mod admin;
 pub mod deliveries;
@@ -17,6 +17,6 @@ use std::time::Duration;
 pub use status::{DeliveryStatus, DisabledReason, EndpointStatus};
 pub use view::{DeletedEndpointView, DeliveryView, EndpointView};
 
-/// How long after its claim an attempt begins at the latest. A worker that was held up for longer gives the row back
-/// unsent: whoever deletes an endpoint waits so long for attempts that were claimed before.
+/// An attempt begins within this time of its claim, or the worker releases the delivery unsent. The deletion of an
+/// endpoint waits this long for attempts that were claimed before it.
 pub const START_WINDOW: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! Which deliveries an operator replays: one for each event that an endpoint was to hear of within some time.
+//! Selects the deliveries that an operator replays: one for each event that was due to an endpoint in a time range.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,27 +12,27 @@ use crate::events::EventType;
 use crate::id::{AccountId, EventId, WebhookDeliveryId, WebhookEndpointId};
 use crate::time::Timestamp;
 
-/// Events within the time; for more, it is to be cut in two.
-const EVENTS: usize = 200_000;
-/// Deliveries that one statement reads.
+/// Events in one time range at most; a longer range must be split.
+const MAX_EVENTS: usize = 200_000;
+/// Deliveries read by one statement.
 const PAGE: i64 = 5_000;
 
-/// Which are wanted.
+/// Which deliveries to replay.
 #[derive(Debug)]
-pub struct Wanted {
-    /// Of events that happened then, or later.
+pub struct ReplayFilter {
+    /// Events that happened at this time or later.
     pub since: Timestamp,
-    /// And before this.
+    /// Events that happened before this time.
     pub until: Option<Timestamp>,
-    /// Of these types; empty is all.
+    /// Events of these types; empty means all.
     pub events: Vec<EventType>,
-    /// Those alone that the endpoint has never taken, and that nobody is trying to deliver any more.
+    /// Only events that the endpoint has never accepted and that have no pending delivery.
     pub failed_only: bool,
-    /// Those alone that come after this one, where an earlier run has ended.
+    /// Only deliveries after this one, at which an earlier run stopped.
     pub after: Option<WebhookDeliveryId>,
 }
 
-/// A delivery as it is looked at.
+/// A past delivery.
 pub(super) struct Row {
     pub(super) id: WebhookDeliveryId,
     pub(super) event_id: EventId,
@@ -41,37 +41,38 @@ pub(super) struct Row {
     pub(super) is_first: bool,
 }
 
-/// What has become of an event that was first to be delivered within the time.
-struct Story {
+/// The deliveries of an event whose first one lies in the time range.
+struct EventDeliveries {
     first: WebhookDeliveryId,
     kind: String,
-    taken: bool,
+    succeeded: bool,
 }
 
-/// The first delivery of each event that is wanted, oldest first, and whose endpoint it is. Events that are no longer kept are
-/// left out.
+/// The first delivery of each matching event, oldest first, with the endpoint's account. Events past the retention
+/// period are left out.
 ///
 /// # Errors
-/// [`Error::NotFound`] for an endpoint that is not there; [`Error::Invalid`] if that time has more than can be looked at.
+/// [`Error::NotFound`] for an unknown endpoint; [`Error::Invalid`] if the time range has too many events.
 pub async fn replayable(
     db: &PgPool,
     endpoint: WebhookEndpointId,
-    wanted: &Wanted,
+    filter: &ReplayFilter,
 ) -> Result<(AccountId, Vec<WebhookDeliveryId>)> {
     let account = endpoints::owner(db, endpoint).await?.ok_or_else(|| Error::no_such("webhook endpoint", endpoint))?;
-    // First what is to come: what is made meanwhile is seen at least once.
-    let pending = if wanted.failed_only { pending(db, endpoint, wanted.since).await? } else { HashSet::new() };
-    let stories = stories(db, account, endpoint, wanted).await?;
-    let names: Vec<_> = wanted.events.iter().map(|event| event.name()).collect();
-    let mut found: Vec<_> = stories
+    // Pending deliveries are read first: one that is attempted in between then shows up in at least one of the two
+    // queries.
+    let pending = if filter.failed_only { pending(db, endpoint, filter.since).await? } else { HashSet::new() };
+    let events = events(db, account, endpoint, filter).await?;
+    let names: Vec<_> = filter.events.iter().map(|event| event.name()).collect();
+    let mut selected: Vec<_> = events
         .into_iter()
-        .filter(|(event, story)| !(wanted.failed_only && (story.taken || pending.contains(event))))
-        .filter(|(_, story)| names.is_empty() || names.contains(&story.kind.as_str()))
-        .map(|(_, story)| story.first)
-        .filter(|id| wanted.after.is_none_or(|after| *id > after))
+        .filter(|(id, event)| !(filter.failed_only && (event.succeeded || pending.contains(id))))
+        .filter(|(_, event)| names.is_empty() || names.contains(&event.kind.as_str()))
+        .map(|(_, event)| event.first)
+        .filter(|id| filter.after.is_none_or(|after| *id > after))
         .collect();
-    found.sort();
-    Ok((account, found))
+    selected.sort();
+    Ok((account, selected))
 }
 
 async fn pending(db: &PgPool, endpoint: WebhookEndpointId, since: Timestamp) -> Result<HashSet<EventId>> {
@@ -86,38 +87,38 @@ async fn pending(db: &PgPool, endpoint: WebhookEndpointId, since: Timestamp) -> 
     }
 }
 
-/// Whether an endpoint has ever taken an event is known by all that was sent since, replays of this day included. Otherwise
-/// what came after the time is of no matter.
-async fn stories(
+/// Collects the events of the time range. `failed_only` reads all later deliveries too, because a replay after the
+/// range may have succeeded.
+async fn events(
     db: &PgPool,
     account: AccountId,
     endpoint: WebhookEndpointId,
-    wanted: &Wanted,
-) -> Result<BTreeMap<EventId, Story>> {
-    let until = wanted.until.map_or(Uuid::max(), floor);
-    let before = if wanted.failed_only { Uuid::max() } else { until };
-    let (mut stories, mut from) = (BTreeMap::<EventId, Story>::new(), floor(wanted.since));
+    filter: &ReplayFilter,
+) -> Result<BTreeMap<EventId, EventDeliveries>> {
+    let until = filter.until.map_or(Uuid::max(), floor);
+    let before = if filter.failed_only { Uuid::max() } else { until };
+    let (mut events, mut from) = (BTreeMap::<EventId, EventDeliveries>::new(), floor(filter.since));
     loop {
-        let page = store::made(db, account, endpoint, (from, before), PAGE).await?;
+        let page = store::attempted(db, account, endpoint, (from, before), PAGE).await?;
         let last = page.last().map(|row| row.id).filter(|_| is_full(page.len()));
         for row in page {
-            let taken = row.status == DeliveryStatus::Succeeded;
-            if let Some(story) = stories.get_mut(&row.event_id) {
-                story.taken |= taken;
+            let succeeded = row.status == DeliveryStatus::Succeeded;
+            if let Some(event) = events.get_mut(&row.event_id) {
+                event.succeeded |= succeeded;
             } else if let Some(kind) = row.event_type
                 && row.is_first
                 && row.id.uuid() < until
             {
-                stories.insert(row.event_id, Story { first: row.id, kind, taken });
+                events.insert(row.event_id, EventDeliveries { first: row.id, kind, succeeded });
             }
         }
-        if stories.len() > EVENTS {
-            let message = format!("there are more than {EVENTS} events since then; name a shorter time, with --until");
+        if events.len() > MAX_EVENTS {
+            let message = format!("the time range has more than {MAX_EVENTS} events; shorten it with --until");
             return Err(Error::invalid("until", message));
         }
         match last {
             Some(last) => from = next(last),
-            None => return Ok(stories),
+            None => return Ok(events),
         }
     }
 }
@@ -126,7 +127,7 @@ fn is_full(len: usize) -> bool {
     i64::try_from(len).is_ok_and(|len| len >= PAGE)
 }
 
-/// The smallest id of an instant.
+/// The smallest delivery id of an instant.
 fn floor(at: Timestamp) -> Uuid {
     Uuid::from_u128(WebhookDeliveryId::new(at).uuid().as_u128() >> 80 << 80)
 }

@@ -1,23 +1,23 @@
-//! The signature of a delivery, as Standard Webhooks defines it, so that any of its libraries verifies ours.
+//! The signature of a delivery as Standard Webhooks defines it, so that its libraries can verify it.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::crypto::{Secret, hmac_sha256};
 
-/// What every secret begins with.
+/// The prefix of every secret.
 pub const SECRET_PREFIX: &str = "whsec_";
 
-/// The header `webhook-signature`: one signature for each secret, with a space between. None if there is no secret, or one that
-/// is none: a receiver must never be asked to accept less than all signatures that it may expect.
+/// The `webhook-signature` header: one signature per secret, separated by spaces. `None` if there is no secret or one
+/// is malformed, because a receiver may expect any one of the signatures.
 pub fn sign(secrets: &[Secret<String>], id: &str, timestamp_s: i64, body: &str) -> Option<String> {
     let signed = format!("{id}.{timestamp_s}.{body}");
-    let one = |secret: &Secret<String>| {
+    let signature = |secret: &Secret<String>| {
         let key = STANDARD.decode(secret.expose().strip_prefix(SECRET_PREFIX)?).ok()?;
         let key = (!key.is_empty()).then_some(key)?;
         Some(format!("v1,{}", STANDARD.encode(hmac_sha256(&key, signed.as_bytes()))))
     };
-    let signatures: Vec<_> = secrets.iter().map(one).collect::<Option<_>>()?;
+    let signatures: Vec<_> = secrets.iter().map(signature).collect::<Option<_>>()?;
     (!signatures.is_empty()).then(|| signatures.join(" "))
 }
 
@@ -28,9 +28,9 @@ mod tests {
     use proptest::prelude::*;
     use testkit::fuzz::{changed, check, texts};
 
-    /// Made with the Python package `standardwebhooks`.
+    /// The expected value comes from the Python package `standardwebhooks`.
     #[test]
-    fn another_implementation_signs_alike() {
+    fn signature_matches_another_implementation() {
         let secret = |text: &str| Secret::new(text.to_owned());
         let one = secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
         let body = r#"{"test": 2432232314}"#;
@@ -42,11 +42,11 @@ mod tests {
         assert!(two.starts_with(signature));
         assert_eq!(sign(&[one, secret("garbage")]), None, "one signature would be missing");
         assert_eq!(sign(&[]), None);
-        assert_eq!(sign(&[secret("whsec_")]), None, "anybody could sign like that");
+        assert_eq!(sign(&[secret("whsec_")]), None, "an empty key protects nothing");
     }
 
     #[test]
-    fn whatever_is_changed_has_another_signature() {
+    fn any_change_changes_the_signature() {
         let secret = |bytes: &[u8]| Secret::new(format!("{SECRET_PREFIX}{}", STANDARD.encode(bytes)));
         let (id, body) = ("evt_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7", r#"{"type":"invoice.paid"}"#);
         let keys = vec(any::<u8>(), 24..64);
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_is_none_signs_nothing() {
+    fn a_malformed_secret_signs_nothing() {
         check(texts(), |text| {
             let signature = sign(&[Secret::new(text.clone())], "evt_1", 1, "{}");
             assert!(text.starts_with(SECRET_PREFIX) || signature.is_none(), "{text}");

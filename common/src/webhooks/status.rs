@@ -1,23 +1,22 @@
-//! Where an endpoint and a delivery stand.
+//! The statuses of endpoints and deliveries.
 
 use serde::Serialize;
 
-/// Whether an endpoint is told of events.
+/// Whether an endpoint receives events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type, utoipa::ToSchema)]
 #[sqlx(type_name = "webhook_endpoint_status", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum EndpointStatus {
-    /// It is.
+    /// It receives events.
     Enabled,
-    /// It is not, until it is enabled again.
+    /// It receives none until it is enabled again.
     Disabled,
 }
 
 impl EndpointStatus {
-    /// Both, for whoever reads one.
     pub const ALL: [Self; 2] = [Self::Enabled, Self::Disabled];
 
-    /// As the API prints it.
+    /// The name in the API.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Enabled => "enabled",
@@ -26,24 +25,23 @@ impl EndpointStatus {
     }
 }
 
-/// Who disabled an endpoint, and why.
+/// Why an endpoint was disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type, utoipa::ToSchema)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum DisabledReason {
-    /// The merchant, by an update.
+    /// The merchant disabled it.
     Merchant,
-    /// It answered 410.
+    /// It answered 410 Gone.
     Gone,
-    /// No attempt succeeded for days.
+    /// It failed for five days.
     Failing,
 }
 
 impl DisabledReason {
-    /// Every reason.
     pub const ALL: [Self; 3] = [Self::Merchant, Self::Gone, Self::Failing];
 
-    /// As it is stored and printed.
+    /// The name in the database and the API.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Merchant => "merchant",
@@ -53,24 +51,23 @@ impl DisabledReason {
     }
 }
 
-/// What became of one attempt.
+/// The result of one attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type, utoipa::ToSchema)]
 #[sqlx(type_name = "webhook_delivery_status", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryStatus {
-    /// It is still to be made, or under way.
+    /// The attempt is scheduled or under way.
     Pending,
     /// The endpoint answered 2xx in time.
     Succeeded,
-    /// It did not.
+    /// It did not, or the delivery was closed without an attempt.
     Failed,
 }
 
 impl DeliveryStatus {
-    /// Every status, for whoever reads one.
     pub const ALL: [Self; 3] = [Self::Pending, Self::Succeeded, Self::Failed];
 
-    /// As the API prints it.
+    /// The name in the API.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -79,7 +76,8 @@ impl DeliveryStatus {
         }
     }
 
-    /// Whether a delivery in this status is, or was, in that one. Each begins as pending, and an end is for good.
+    /// Whether a delivery in this status has been in `status`. Deliveries begin as pending, and the other statuses are
+    /// final.
     pub const fn has_been(self, status: Self) -> bool {
         match status {
             Self::Pending => true,
@@ -94,7 +92,7 @@ mod tests {
     use super::DeliveryStatus::{self, Failed, Pending, Succeeded};
 
     #[test]
-    fn what_has_ended_was_pending_and_nothing_else() {
+    fn ended_deliveries_have_been_pending_and_in_no_other_status() {
         for status in DeliveryStatus::ALL {
             assert!(status.has_been(status) && status.has_been(Pending), "{status:?}");
         }

@@ -1,4 +1,4 @@
-//! Endpoints and deliveries as the API answers them and as events carry them.
+//! The JSON of endpoints and deliveries in API responses and events.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -13,35 +13,35 @@ use crate::id::{EventId, WebhookDeliveryId, WebhookEndpointId};
 use crate::schema;
 use crate::time::Timestamp;
 
-/// The public JSON of an endpoint.
+/// The JSON of an endpoint.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = WebhookEndpoint, description = "Where you hear of events.")]
+#[schema(as = WebhookEndpoint, description = "A URL at which you receive events.")]
 pub struct EndpointView<'a> {
-    /// Its id.
     pub id: WebhookEndpointId,
     #[schema(schema_with = schema::webhook_endpoint)]
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
-    /// Where deliveries go.
+    /// Deliveries are posted here.
     url: &'a str,
-    /// The events that it is told of; an empty list is every event.
+    /// The types of the events that the endpoint receives. An empty list means all events.
     #[schema(schema_with = event_types)]
     enabled_events: &'a [String],
-    /// Whether it is told at all.
+    /// A disabled endpoint receives no events.
     status: EndpointStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Of a disabled one: `merchant` (an update said so), `gone` (it answered 410) or `failing` (for five days).
+    /// Why the endpoint is disabled: `merchant` (by an update), `gone` (it answered 410) or `failing` (it failed for
+    /// five days).
     disabled_reason: Option<DisabledReason>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// What deliveries are signed with: in the answers that make it, and never again.
+    /// Signs deliveries. Returned only when it is generated: by creation and by rotation.
     #[schema(schema_with = secret)]
     secret: Option<&'a str>,
 }
 
 fn event_types() -> schema::Field {
-    ArrayBuilder::new().items(schema::word(EventType::ALL.iter().map(|event| event.name()))).into()
+    ArrayBuilder::new().items(schema::enumeration(EventType::ALL.iter().map(|event| event.name()))).into()
 }
 
 fn secret() -> schema::Field {
@@ -49,7 +49,6 @@ fn secret() -> schema::Field {
 }
 
 impl<'a> EndpointView<'a> {
-    /// Renders an endpoint.
     pub fn new(endpoint: &'a Endpoint, livemode: bool) -> Self {
         Self {
             id: endpoint.id,
@@ -64,16 +63,16 @@ impl<'a> EndpointView<'a> {
         }
     }
 
-    /// Renders an endpoint with the secret that was just made for it.
-    pub fn with_secret(made: &'a WithSecret, livemode: bool) -> Self {
-        Self { secret: Some(made.secret.expose()), ..Self::new(&made.endpoint, livemode) }
+    /// An endpoint with its newly generated secret.
+    pub fn with_secret(new: &'a WithSecret, livemode: bool) -> Self {
+        Self { secret: Some(new.secret.expose()), ..Self::new(&new.endpoint, livemode) }
     }
 }
 
-/// What is answered when an endpoint is deleted.
+/// The response to the deletion of an endpoint.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = DeletedWebhookEndpoint, description = "An endpoint that is no more.")]
+#[schema(as = DeletedWebhookEndpoint, description = "A deleted endpoint.")]
 pub struct DeletedEndpointView {
     id: WebhookEndpointId,
     #[schema(schema_with = schema::webhook_endpoint)]
@@ -83,39 +82,37 @@ pub struct DeletedEndpointView {
 }
 
 impl DeletedEndpointView {
-    /// Says of an endpoint that it is deleted.
     pub fn new(id: WebhookEndpointId) -> Self {
         Self { id, object: "webhook_endpoint", deleted: true }
     }
 }
 
-/// The public JSON of a delivery.
+/// The JSON of a delivery.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = WebhookDelivery, description = "One attempt to tell an endpoint of an event, made or still to be made.")]
+#[schema(as = WebhookDelivery, description = "One attempt to deliver an event to an endpoint, past or pending.")]
 pub struct DeliveryView<'a> {
-    /// Its id.
     pub id: WebhookDeliveryId,
     #[schema(schema_with = schema::webhook_delivery)]
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
-    /// The event; every delivery of it sends this as `webhook-id`.
+    /// The event. Every delivery of it sends this as `webhook-id`.
     event_id: EventId,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = event_type)]
     event_type: Option<&'a str>,
     endpoint_id: WebhookEndpointId,
-    /// From 1 on.
+    /// The number of the attempt, starting at 1.
     #[schema(schema_with = attempts)]
     attempt: i16,
-    /// What became of it.
+    /// The result of the attempt.
     status: DeliveryStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// The status that was answered.
+    /// The HTTP status of the response.
     response_status: Option<i16>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// The first 4 KiB that were answered.
+    /// The first 4 KiB of the response body.
     response_body: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// How long the attempt took.
@@ -124,37 +121,36 @@ pub struct DeliveryView<'a> {
     /// When the attempt began.
     attempted_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// When a pending one is due; when a failed one is tried again, if it is.
+    /// When a pending delivery is due, or when a failed one is retried.
     next_attempt_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Of a failed one: why, in a word.
+    /// The reason of a failure, as a code.
     #[schema(schema_with = failure)]
     failure_reason: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Of one that got no answer: what went wrong, in a sentence.
+    /// Why there was no response, as a sentence.
     failure_message: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// The delivery that this one repeats.
+    /// The delivery that this replay repeats.
     replay_of: Option<WebhookDeliveryId>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// The body exactly as it is sent.
+    /// The exact body that is sent.
     payload: Option<&'a str>,
 }
 
 fn event_type() -> schema::Field {
-    schema::word(EventType::ALL.iter().map(|event| event.name())).into()
+    schema::enumeration(EventType::ALL.iter().map(|event| event.name())).into()
 }
 
 fn failure() -> schema::Field {
-    schema::word(Failure::ALL.map(Failure::name)).into()
+    schema::enumeration(Failure::ALL.map(Failure::name)).into()
 }
 
 fn attempts() -> schema::Field {
-    schema::whole(1, i64::from(i16::MAX)).into()
+    schema::integer(1, i64::from(i16::MAX)).into()
 }
 
 impl<'a> DeliveryView<'a> {
-    /// Renders a delivery.
     pub fn new(delivery: &'a Delivery, livemode: bool) -> Self {
         Self {
             id: delivery.id,

@@ -2,24 +2,24 @@
 
 use crate::amount::Amount;
 
-/// A hundred percent, in basis points.
-pub const WHOLE: i32 = 10_000;
+/// In basis points.
+pub const HUNDRED_PERCENT: i32 = 10_000;
 
-/// A part of the amount, a fixed amount, or both.
+/// A percentage, a fixed amount, or both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fee {
-    /// In basis points, [`WHOLE`] at most.
+    /// In basis points, at most [`HUNDRED_PERCENT`].
     pub percent: i32,
-    /// In hundredths.
+    /// In minor units.
     pub fixed: i64,
 }
 
 impl Fee {
-    /// What is added to this amount: the part rounded half up to whole hundredths, and the fixed amount.
+    /// The fee on an amount: the percentage, rounded half up to minor units, plus the fixed amount.
     pub fn of(self, amount: Amount) -> Amount {
-        let whole = i128::from(WHOLE);
+        let whole = i128::from(HUNDRED_PERCENT);
         let part = (i128::from(amount.get()) * i128::from(self.percent) + whole / 2) / whole;
-        Amount::hundredths(self.fixed + i64::try_from(part).expect("a part is no more than the whole"))
+        Amount::from_minor(self.fixed + i64::try_from(part).expect("the part is at most the amount"))
     }
 }
 
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_is_rounded_half_up() {
+    fn the_percentage_is_rounded_half_up() {
         for (percent, fixed, amount, fee) in [
             (0, 0, 12_345, 0),
             (0, 50, 1, 50),
@@ -42,7 +42,7 @@ mod tests {
             (300, 30, 3_350, 131),
             (10_000, 99_999_999_999_999, 99_999_999_999_999, 199_999_999_999_998),
         ] {
-            let of = Fee { percent, fixed }.of(Amount::hundredths(amount));
+            let of = Fee { percent, fixed }.of(Amount::from_minor(amount));
             assert_eq!(of.get(), fee, "{percent} and {fixed} of {amount}");
         }
     }

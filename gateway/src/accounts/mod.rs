@@ -1,7 +1,7 @@
-//! Accounts: who may use the gateway, and what the operator has set for them.
+//! Accounts: credentials and settings of merchants.
 
 mod fee;
-mod shown;
+mod view;
 mod store;
 
 use std::time::Duration;
@@ -12,130 +12,120 @@ use common::time::Timestamp;
 use md5::{Digest, Md5};
 use sqlx::{PgConnection, PgPool};
 
-pub use fee::{Fee, WHOLE};
-pub use shown::show;
+pub use fee::{Fee, HUNDRED_PERCENT};
+pub use view::show;
 
 use crate::cards::{Brand, KeyRing};
 use crate::failure::{Code, Result};
 use crate::id::AccountId;
 
-/// The currencies of the gateway; an account has these or fewer. All have two places.
+/// The currencies of the gateway; an account may accept fewer. All have two decimal places.
 pub const CURRENCIES: [&str; 11] = ["USD", "EUR", "GBP", "CAD", "AUD", "NZD", "AED", "DKK", "MXN", "SEK", "CHF"];
 
 /// An account as stored.
 #[derive(Clone)]
 pub struct Account {
-    /// Its id.
     pub id: AccountId,
-    /// By which callers name it.
     pub username: String,
-    /// Shown to cardholders.
+    /// Displayed to cardholders.
     pub name: String,
     api_key_hash: Vec<u8>,
     secret_key_sealed: Vec<u8>,
-    /// By which scripts in a browser name it.
+    /// Identifies the account in browser scripts. Not a secret.
     pub app_key: String,
-    /// Which pepper made the hash of the API key, where that is known.
+    /// The pepper of the API key's hash, if known.
     pepper_id: Option<Vec<u8>>,
     former_api_key_hash: Option<Vec<u8>>,
     former_secret_key_sealed: Option<Vec<u8>>,
     former_app_key: Option<String>,
-    /// Until when the keys from before the last rotation hold beside the current ones; none if they do not.
+    /// When the keys from before the last rotation expire; `None` if they have.
     pub former_keys_until: Option<Timestamp>,
-    /// Its days and months are those of this zone.
     pub time_zone: TimeZone,
-    /// What it may be paid in.
     pub currencies: Vec<String>,
-    /// Brands that no processor takes for it.
+    /// Brands that the account's processors do not accept (code 11).
     pub refused_brands: Vec<String>,
-    /// Whether a sale asks for the security code.
+    /// Whether a sale requires the security code.
     pub cvv_required: bool,
     /// Whether cards may be challenged.
     pub three_ds: bool,
-    /// Whether a card that cannot be authenticated is declined.
+    /// Whether cards that cannot be authenticated are declined.
     pub deny_unauthenticated: bool,
-    /// Code 17: hundredths of one transaction.
+    /// Code 17: largest transaction, in minor units.
     pub sale_limit: i64,
-    /// Code 18: hundredths of a month, in each currency.
+    /// Code 18: volume per month and currency, in minor units.
     pub monthly_limit: i64,
-    /// Code 19: transactions of a day.
+    /// Code 19: transactions per day.
     pub daily_transactions: i32,
-    /// Code 20: transactions of an hour from one address.
+    /// Code 20: transactions per hour from one address.
     pub hourly_per_address: i32,
     fee_percent: i32,
     fee_fixed: i64,
-    /// Where the merchant's own receipts go.
+    /// The merchant's address for receipts.
     pub contact_email: Option<String>,
-    /// Whose pages may frame its capture field.
+    /// Origins that may frame the capture field.
     pub allowed_origins: Vec<String>,
-    /// When it was made.
     pub created_at: Timestamp,
 }
 
-/// What the operator sets; what is none stays as it is.
+/// Settings to be changed; `None` leaves a setting as it is.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Shown to cardholders.
+    /// Displayed to cardholders.
     pub name: Option<String>,
-    /// Name of a zone.
     pub time_zone: Option<TimeZone>,
-    /// Some of [`CURRENCIES`].
+    /// A subset of [`CURRENCIES`].
     pub currencies: Option<Vec<String>>,
-    /// Brands that no processor takes.
+    /// Brands that the processors do not accept.
     pub refused_brands: Option<Vec<Brand>>,
-    /// Whether a sale asks for the security code.
     pub cvv_required: Option<bool>,
-    /// Whether cards may be challenged.
     pub three_ds: Option<bool>,
-    /// Whether a card that cannot be authenticated is declined.
     pub deny_unauthenticated: Option<bool>,
-    /// Code 17, hundredths.
+    /// Code 17, in minor units.
     pub sale_limit: Option<i64>,
-    /// Code 18, hundredths.
+    /// Code 18, in minor units.
     pub monthly_limit: Option<i64>,
     /// Code 19.
     pub daily_transactions: Option<i32>,
     /// Code 20.
     pub hourly_per_address: Option<i32>,
-    /// Of the convenience fee, basis points.
+    /// Convenience fee in basis points.
     pub fee_percent: Option<i32>,
-    /// Of the convenience fee, hundredths.
+    /// Convenience fee in minor units.
     pub fee_fixed: Option<i64>,
-    /// Where the merchant's own receipts go; an empty text is nowhere.
+    /// The merchant's address for receipts; an empty text removes it.
     pub contact_email: Option<String>,
-    /// Whose pages may frame the capture field.
     pub allowed_origins: Option<Vec<String>>,
 }
 
-/// The keys of an account, shown once.
+/// The keys of an account, displayed once.
 #[derive(Debug)]
 pub struct Keys {
-    /// What every operation is called with.
+    /// Authenticates every operation.
     pub api_key: Secret<String>,
-    /// 16 characters under which card numbers may be encrypted.
+    /// 16 characters under which callers may encrypt card numbers.
     pub secret_key: Secret<String>,
-    /// What scripts in a browser name the account by. No secret.
+    /// Identifies the account in browser scripts. Not a secret.
     pub app_key: String,
 }
 
-/// What keys are hashed and encrypted with.
+/// The keys that hash and encrypt stored data.
 #[derive(Clone)]
-pub struct Vaulting {
-    /// Hashes API keys, proxy numbers and fingerprints.
+pub struct CryptoKeys {
+    /// For hashes of API keys, proxy numbers and card fingerprints.
     pub pepper: Pepper,
-    /// Encrypts secret keys and card numbers.
+    /// Encrypt secret keys and card numbers.
     pub card_keys: KeyRing,
 }
 
-impl Vaulting {
-    /// Has an account's keys written as they are kept.
-    async fn keep(
+impl CryptoKeys {
+    /// Hashes and encrypts an account's keys and passes them to `write`.
+    async fn write_sealed(
         &self,
         keys: &Keys,
         id: AccountId,
-        write: impl AsyncFnOnce(&store::Kept<'_>) -> Result<(), sqlx::Error>,
+        write: impl AsyncFnOnce(&store::SealedKeys<'_>) -> Result<(), sqlx::Error>,
     ) -> Result<(), sqlx::Error> {
-        write(&store::Kept {
+        write(&store::SealedKeys {
             api_key_hash: &self.pepper.hash(keys.api_key.expose()),
             pepper_id: &self.pepper.id(),
             secret_key_sealed: &self.card_keys.seal(keys.secret_key.expose(), &secret_key_context(id)),
@@ -145,85 +135,85 @@ impl Vaulting {
     }
 }
 
-/// Makes an account and its keys.
+/// Creates an account and its keys.
 ///
 /// # Errors
-/// The user name is taken or malformed, and whatever the database says.
+/// The user name is taken or malformed, or another database error.
 pub async fn create(
     db: &mut PgConnection,
-    vaulting: &Vaulting,
+    crypto: &CryptoKeys,
     username: &str,
     settings: &Settings,
     now: Timestamp,
 ) -> Result<Keys, sqlx::Error> {
     let id = AccountId::new(now);
     let keys = new_keys(username);
-    vaulting.keep(&keys, id, async |kept| store::insert(db, id, username, kept, now).await).await?;
+    crypto.write_sealed(&keys, id, async |sealed| store::insert(db, id, username, sealed, now).await).await?;
     store::set(db, username, settings).await?;
     Ok(keys)
 }
 
-/// Changes what is set for an account; whether there is one of this name.
+/// Changes an account's settings; returns whether the account exists.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors.
 pub async fn set(db: &mut PgConnection, username: &str, settings: &Settings) -> Result<bool, sqlx::Error> {
     store::set(db, username, settings).await
 }
 
-/// Gives an account new keys. The former ones go on holding for so long; those from before them end at once. None if there is no
-/// account of this name.
+/// Gives an account new keys. The current ones stay valid for `grace`; keys from an earlier rotation expire at once.
+/// `None` if the account does not exist.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors.
 pub async fn rotate_keys(
     db: &mut PgConnection,
-    vaulting: &Vaulting,
+    crypto: &CryptoKeys,
     username: &str,
     grace: Duration,
 ) -> Result<Option<Keys>, sqlx::Error> {
     let Some(id) = store::lock(&mut *db, username).await? else { return Ok(None) };
     match grace.is_zero() {
-        true => store::end_former(&mut *db, id).await?,
-        false => store::keep_former(&mut *db, id, grace).await?,
+        true => store::delete_former_keys(&mut *db, id).await?,
+        false => store::save_former_keys(&mut *db, id, grace).await?,
     }
     let keys = new_keys(username);
-    vaulting.keep(&keys, id, async |kept| store::set_keys(db, id, kept).await).await?;
+    crypto.write_sealed(&keys, id, async |sealed| store::set_keys(db, id, sealed).await).await?;
     Ok(Some(keys))
 }
 
-/// The account of this name.
+/// The account of a user name.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn named(db: &mut PgConnection, username: &str) -> Result<Option<Account>, sqlx::Error> {
+/// Database errors.
+pub async fn by_username(db: &mut PgConnection, username: &str) -> Result<Option<Account>, sqlx::Error> {
     store::find(db, username).await
 }
 
-/// Every account, oldest first.
+/// All accounts, oldest first.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors.
 pub async fn list(db: &PgPool) -> Result<Vec<Account>, sqlx::Error> {
     store::list(db).await
 }
 
-/// The account that a caller names and proves to be, 01 before 09.
+/// Authenticates a caller: 01 is reported before 09.
 ///
 /// # Errors
-/// 01 for no or an unknown name, 09 for no or another key.
+/// 01 for a missing or unknown user name, 09 for a missing or wrong key.
 pub async fn authenticate(
     db: &PgPool,
     pepper: &Pepper,
     username: Option<&str>,
     api_key: Option<&str>,
 ) -> Result<Account> {
-    let username = username.filter(|name| may_be_known(name)).ok_or(Code::Username.refuse())?;
+    let username = username.filter(|name| is_storable(name)).ok_or(Code::Username.refuse())?;
     let account = store::find(db, username).await?.ok_or(Code::Username.refuse())?;
     let api_key = api_key.ok_or(Code::ApiKey.refuse())?;
     if pepper.matches(api_key, &account.api_key_hash) {
         if account.pepper_id.is_none() {
-            store::note_pepper(db, account.id, &account.api_key_hash, &pepper.id()).await?;
+            store::record_pepper(db, account.id, &account.api_key_hash, &pepper.id()).await?;
         }
         return Ok(account);
     }
@@ -231,77 +221,75 @@ pub async fn authenticate(
     if former { Ok(account) } else { Err(Code::ApiKey.refuse()) }
 }
 
-/// The account that a script in a browser names. It proves nothing: it may only ask for what anyone may have.
+/// The account of a browser script. This is no authentication: it gives access only to public operations.
 ///
 /// # Errors
-/// 01 for no or an unknown key.
+/// 01 for a missing or unknown app key.
 pub async fn by_app_key(db: &PgPool, app_key: Option<&str>) -> Result<Account> {
-    let app_key = app_key.filter(|key| may_be_known(key)).ok_or(Code::Username.because("app_key"))?;
+    let app_key = app_key.filter(|key| is_storable(key)).ok_or(Code::Username.because("app_key"))?;
     store::find_by_app_key(db, app_key).await?.ok_or(Code::Username.because("app_key"))
 }
 
-/// Postgres keeps no text with a NUL in it, so nobody is known by one, and it cannot even be asked about.
-fn may_be_known(text: &str) -> bool {
+/// Postgres cannot store or query a text with a NUL, so no account is named by one.
+fn is_storable(text: &str) -> bool {
     !text.contains('\0')
 }
 
 impl Account {
-    /// The 16 characters under which callers encrypt card numbers: the current ones, and former ones that still hold. What the
-    /// gateway has no key for is left out.
+    /// The secret keys under which callers may encrypt card numbers: the current one and an unexpired former one. Keys
+    /// that cannot be decrypted are left out.
     pub fn secret_keys(&self, card_keys: &KeyRing) -> impl Iterator<Item = Secret<String>> {
         let sealed = std::iter::once(&self.secret_key_sealed).chain(&self.former_secret_key_sealed);
         sealed.filter_map(|sealed| card_keys.open(sealed, &secret_key_context(self.id)))
     }
 
-    /// The 16 characters that belong to this name of it, so that who knows it by that name knows them too; none if the gateway
-    /// has another key than when they were made.
-    pub fn secret_key_of(&self, app_key: &str, card_keys: &KeyRing) -> Option<Secret<String>> {
+    /// The secret key that belongs to this app key, current or former, so that the page's server can verify tokens with
+    /// it; `None` if it cannot be decrypted.
+    pub fn secret_key_for(&self, app_key: &str, card_keys: &KeyRing) -> Option<Secret<String>> {
         let former = self.former_secret_key_sealed.as_ref().filter(|_| self.former_app_key.as_deref() == Some(app_key));
         card_keys.open(former.unwrap_or(&self.secret_key_sealed), &secret_key_context(self.id))
     }
 
-    /// Whether scripts in a browser name it so, or did before the last rotation and still may.
-    pub fn is_named(&self, app_key: &str) -> bool {
+    /// Whether this is the account's current app key or an unexpired former one.
+    pub fn has_app_key(&self, app_key: &str) -> bool {
         self.app_key == app_key || self.former_app_key.as_deref() == Some(app_key)
     }
 
-    /// What it adds to its sales.
     pub const fn fee(&self) -> Fee {
         Fee { percent: self.fee_percent, fixed: self.fee_fixed }
     }
 
-    /// Whether it may be paid in this currency.
-    pub fn takes_currency(&self, currency: &str) -> bool {
+    pub fn accepts_currency(&self, currency: &str) -> bool {
         self.currencies.iter().any(|allowed| allowed == currency)
     }
 
-    /// Whether no processor takes this brand for it.
+    /// Whether no processor of the account accepts the brand.
     pub fn refuses_brand(&self, brand: Brand) -> bool {
         self.refused_brands.iter().any(|refused| refused == brand.name())
     }
 }
 
-/// What the ciphertext of an account's secret is bound to.
+/// The encryption context of an account's secret key.
 pub fn secret_key_context(id: AccountId) -> String {
     format!("secret_key:{}", id.uuid())
 }
 
 fn new_keys(username: &str) -> Keys {
     let api_key = Secret::new(format!("gwk_{}", random_hex(32)));
-    let secret_key = Secret::new(random_letters(16));
+    let secret_key = Secret::new(random_text(16));
     let app_key = app_key(username, secret_key.expose());
     Keys { api_key, secret_key, app_key }
 }
 
-/// MD5 of the user name and the secret key, as the contract has it: a name for the account, and no proof of anything.
+/// MD5 of the user name and the secret key, as the contract defines it. It identifies the account but proves nothing.
 fn app_key(username: &str, secret_key: &str) -> String {
     common::crypto::hex(&Md5::digest(format!("{username}{secret_key}")))
 }
 
-/// Random letters and digits, each with the same chance.
-fn random_letters(count: usize) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    (0..count).map(|_| char::from(LETTERS[(random_u32() % 64) as usize])).collect()
+/// Uniformly distributed characters of a 64-character alphabet.
+fn random_text(count: usize) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    (0..count).map(|_| char::from(ALPHABET[(random_u32() % 64) as usize])).collect()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The SQL of accounts.
+//! SQL of accounts.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use sqlx::{PgConnection, PgExecutor, PgPool};
 use super::{Account, CURRENCIES, Settings};
 use crate::id::AccountId;
 
-/// Every reader reads all of an account, so the columns stand once. Former keys whose time is over are never read.
+/// The column list is shared by all readers. Expired former keys are never read.
 macro_rules! select_accounts {
     ($rest:literal $(, $arg:expr)*) => {
         sqlx::query_as!(
@@ -27,8 +27,8 @@ macro_rules! select_accounts {
     };
 }
 
-/// An account's keys as they are kept.
-pub(super) struct Kept<'a> {
+/// An account's keys in the form in which they are stored.
+pub(super) struct SealedKeys<'a> {
     pub(super) api_key_hash: &'a [u8],
     pub(super) pepper_id: &'a [u8],
     pub(super) secret_key_sealed: &'a [u8],
@@ -39,7 +39,7 @@ pub(super) async fn insert(
     db: &mut PgConnection,
     id: AccountId,
     username: &str,
-    keys: &Kept<'_>,
+    keys: &SealedKeys<'_>,
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
     let currencies = CURRENCIES.map(str::to_owned);
@@ -61,7 +61,7 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// Whether there is an account of this name.
+/// Returns whether the account exists.
 pub(super) async fn set(db: &mut PgConnection, username: &str, set: &Settings) -> Result<bool, sqlx::Error> {
     let brands: Option<Vec<String>> =
         set.refused_brands.as_ref().map(|brands| brands.iter().map(|brand| brand.name().to_owned()).collect());
@@ -105,14 +105,14 @@ pub(super) async fn set(db: &mut PgConnection, username: &str, set: &Settings) -
     Ok(done.rows_affected() == 1)
 }
 
-/// Keeps an account's keys from changing until the transaction ends. None if there is no account of this name.
+/// Locks an account's keys until the transaction ends. `None` if the account does not exist.
 pub(super) async fn lock(db: &mut PgConnection, username: &str) -> Result<Option<AccountId>, sqlx::Error> {
     let id = sqlx::query_scalar!("SELECT id FROM gateway.accounts WHERE username = $1 FOR NO KEY UPDATE", username);
     Ok(id.fetch_optional(db).await?.map(AccountId::from))
 }
 
-/// Lets the keys of a locked account hold for so long beside those that it gets, in the place of any from before them.
-pub(super) async fn keep_former(db: &mut PgConnection, id: AccountId, grace: Duration) -> Result<(), sqlx::Error> {
+/// Keeps a locked account's current keys valid for `grace` as its former keys, replacing earlier former keys.
+pub(super) async fn save_former_keys(db: &mut PgConnection, id: AccountId, grace: Duration) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO gateway.former_keys (account_id, api_key_hash, secret_key_sealed, app_key, until)
          SELECT id, api_key_hash, secret_key_sealed, app_key, clock_timestamp() + make_interval(secs => $2)
@@ -127,13 +127,13 @@ pub(super) async fn keep_former(db: &mut PgConnection, id: AccountId, grace: Dur
     Ok(())
 }
 
-/// Ends the former keys of a locked account.
-pub(super) async fn end_former(db: &mut PgConnection, id: AccountId) -> Result<(), sqlx::Error> {
+/// Expires the former keys of a locked account.
+pub(super) async fn delete_former_keys(db: &mut PgConnection, id: AccountId) -> Result<(), sqlx::Error> {
     sqlx::query!("DELETE FROM gateway.former_keys WHERE account_id = $1", id.uuid()).execute(db).await?;
     Ok(())
 }
 
-pub(super) async fn set_keys(db: &mut PgConnection, id: AccountId, keys: &Kept<'_>) -> Result<(), sqlx::Error> {
+pub(super) async fn set_keys(db: &mut PgConnection, id: AccountId, keys: &SealedKeys<'_>) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE gateway.accounts SET api_key_hash = $2, pepper_id = $3, secret_key_sealed = $4, app_key = $5 WHERE id = $1",
         id.uuid(),
@@ -147,8 +147,8 @@ pub(super) async fn set_keys(db: &mut PgConnection, id: AccountId, keys: &Kept<'
     Ok(())
 }
 
-/// Notes under which pepper this hash was found to be made.
-pub(super) async fn note_pepper(
+/// Records the pepper under which this hash was verified.
+pub(super) async fn record_pepper(
     db: &PgPool,
     id: AccountId,
     api_key_hash: &[u8],

@@ -1,65 +1,59 @@
-//! The test cards: how each behaves. Any other number approves.
+//! The test cards and their behavior. Every other number is approved.
 
-use crate::cards::{Number, SecurityCode};
+use crate::cards::{CardNumber, SecurityCode};
 
-/// The code of an approval.
+/// Response code of an approval.
 pub const APPROVED: &str = "00";
-/// The code of a reference that was given up.
+/// Response code of a barred reference.
 pub const BARRED: &str = "96";
-/// The code of a decline for want of authentication.
+/// Response code of a decline because authentication is required.
 pub const AUTHENTICATION_REQUIRED: &str = "1A";
 
-/// How a card behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Nature {
-    /// Approves.
+pub enum CardBehavior {
     Approves,
-    /// The issuer says no and not why.
+    /// Declined without a reason.
     Declined,
-    /// There is not enough money.
     InsufficientFunds,
-    /// Reported lost.
     Lost,
-    /// Reported stolen.
     Stolen,
     /// Expired, whatever date is sent.
     Expired,
-    /// The security code is wrong, whatever code is sent.
-    WrongCode,
-    /// Approves once its holder has confirmed.
-    Authenticates,
+    /// The security code is incorrect, whatever code is sent.
+    IncorrectCvv,
+    /// Approved once the cardholder has confirmed.
+    RequiresAuthentication,
 }
 
-impl Nature {
-    /// By the number.
-    pub fn of(number: &Number) -> Self {
+impl CardBehavior {
+    pub fn of(number: &CardNumber) -> Self {
         match number.expose() {
             "4000000000000002" => Self::Declined,
             "4000000000009995" => Self::InsufficientFunds,
             "4000000000009987" => Self::Lost,
             "4000000000009979" => Self::Stolen,
             "4000000000000069" => Self::Expired,
-            "4000000000000127" => Self::WrongCode,
-            "4000002500003155" => Self::Authenticates,
+            "4000000000000127" => Self::IncorrectCvv,
+            "4000002500003155" => Self::RequiresAuthentication,
             _ => Self::Approves,
         }
     }
 
-    /// What the issuer answers: ISO 8583's response codes, and N7 for the security code.
+    /// The issuer's response code: ISO 8583, and N7 for an incorrect security code.
     pub const fn auth_code(self) -> &'static str {
         match self {
-            Self::Approves | Self::Authenticates => APPROVED,
+            Self::Approves | Self::RequiresAuthentication => APPROVED,
             Self::Declined => "05",
             Self::InsufficientFunds => "51",
             Self::Lost => "41",
             Self::Stolen => "43",
             Self::Expired => "54",
-            Self::WrongCode => "N7",
+            Self::IncorrectCvv => "N7",
         }
     }
 }
 
-/// The words for a code of the issuer.
+/// The decline reason for a response code.
 pub fn reason(auth_code: &str) -> &'static str {
     match auth_code {
         "51" => "insufficient funds",
@@ -72,22 +66,22 @@ pub fn reason(auth_code: &str) -> &'static str {
     }
 }
 
-/// The same, where its cardholder may read it. That a card was reported lost or stolen is told to the merchant alone: whoever
-/// holds it may be the thief.
-pub fn for_cardholder(reason: &str) -> &str {
+/// The reason as shown to the cardholder. Only the merchant learns that a card was reported lost or stolen: the person
+/// who holds it may be the thief.
+pub fn cardholder_reason(reason: &str) -> &str {
     match reason {
         "lost card" | "stolen card" => "declined",
         other => other,
     }
 }
 
-/// What the issuer says to a security code: M or N, and nothing where none was sent.
-pub fn cvv_response(number: &Number, code: Option<&SecurityCode>) -> Option<&'static str> {
-    let wrong = Nature::of(number) == Nature::WrongCode;
+/// The issuer's CVV response: M or N, and none if no code was sent.
+pub fn cvv_response(number: &CardNumber, code: Option<&SecurityCode>) -> Option<&'static str> {
+    let wrong = CardBehavior::of(number) == CardBehavior::IncorrectCvv;
     code.map(|_| if wrong { "N" } else { "M" })
 }
 
-/// What the issuer says to a postal code: N to one of zeros alone, Y to any other.
+/// The issuer's AVS response: N for a postal code of zeros only, otherwise Y.
 pub fn avs_response(zip_code: &str) -> &'static str {
     if zip_code.bytes().all(|byte| byte == b'0') { "N" } else { "Y" }
 }
@@ -97,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_test_card_is_a_number_and_behaves() {
+    fn every_test_card_is_valid_and_has_its_response_code() {
         let cards = [
             ("4000000000000002", "05", "declined"),
             ("4000000000009995", "51", "insufficient funds"),
@@ -107,19 +101,19 @@ mod tests {
             ("4000000000000127", "N7", "incorrect cvv"),
         ];
         for (number, code, why) in cards {
-            let nature = Nature::of(&Number::parse(number).expect(number));
-            assert_eq!((nature.auth_code(), reason(nature.auth_code())), (code, why));
-            let told = for_cardholder(why);
-            assert!(!told.contains("lost") && !told.contains("stolen"), "{told}");
+            let behavior = CardBehavior::of(&CardNumber::parse(number).expect(number));
+            assert_eq!((behavior.auth_code(), reason(behavior.auth_code())), (code, why));
+            let displayed = cardholder_reason(why);
+            assert!(!displayed.contains("lost") && !displayed.contains("stolen"), "{displayed}");
         }
         for approving in ["4242424242424242", "4000002500003155", "5555555555554444"] {
-            assert_eq!(Nature::of(&Number::parse(approving).expect(approving)).auth_code(), APPROVED);
+            assert_eq!(CardBehavior::of(&CardNumber::parse(approving).expect(approving)).auth_code(), APPROVED);
         }
     }
 
     #[test]
-    fn codes_are_compared() {
-        let (good, bad) = (Number::parse("4242424242424242"), Number::parse("4000000000000127"));
+    fn cvv_and_avs_responses_depend_on_card_and_postal_code() {
+        let (good, bad) = (CardNumber::parse("4242424242424242"), CardNumber::parse("4000000000000127"));
         let code = SecurityCode::parse("123");
         assert_eq!(cvv_response(&good.clone().expect("a number"), code.as_ref()), Some("M"));
         assert_eq!(cvv_response(&bad.expect("a number"), code.as_ref()), Some("N"));

@@ -1,5 +1,5 @@
-//! The simulated acquirer. It runs in this process and is treated as if it were far away: it is asked after a commit and before
-//! another, with no transaction open, by a reference that it answers once. Its books are its own.
+//! The simulated acquirer. It runs in this process but is treated as remote: it is called between two commits, with no
+//! transaction open, and is idempotent by reference. Nothing else reads its books.
 
 pub mod cards;
 mod store;
@@ -9,36 +9,33 @@ use std::time::{Duration, Instant};
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::cards::Number;
-use cards::Nature;
+use crate::cards::CardNumber;
+use cards::CardBehavior;
 
-/// What the acquirer said to a reference. Repeated, it is the same.
+/// The response to a reference. Repeating the reference returns the same response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// Yes, no, or never.
+pub struct AcquirerResponse {
     pub verdict: Verdict,
     /// Two characters; `00` is approved.
     pub auth_code: String,
 }
 
-/// The gist of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Verdict {
-    /// Done.
     Approved,
-    /// The issuer said no.
+    /// Declined by the issuer.
     Declined,
-    /// The reference was given up before it arrived, and does nothing when it does.
+    /// The reference was barred before the request arrived. A late request has no effect.
     Barred,
 }
 
-/// No answer: whether anything was done is unknown.
+/// No response: whether the request took effect is unknown.
 #[derive(Debug, thiserror::Error)]
-#[error("the acquirer gave no answer")]
-pub struct NoAnswer(#[from] sqlx::Error);
+#[error("the acquirer did not respond")]
+pub struct NoResponse(#[from] sqlx::Error);
 
-/// How to reach the acquirer. Cheap to clone.
+/// Client of the acquirer. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Acquirer {
     books: PgPool,
@@ -46,44 +43,44 @@ pub struct Acquirer {
 }
 
 impl Acquirer {
-    /// One that keeps its books there and takes so long to answer.
+    /// Keeps its books in this database and takes `delay` to respond.
     pub const fn new(books: PgPool, delay: Duration) -> Self {
         Self { books, delay }
     }
 
-    /// Takes or holds money of a card, or gives it some.
+    /// Charges a card, holds an amount on it, or credits it.
     ///
     /// # Errors
-    /// [`NoAnswer`]
-    pub async fn charge(&self, reference: Uuid, number: &Number) -> Result<Answer, NoAnswer> {
-        let auth_code = Nature::of(number).auth_code();
+    /// [`NoResponse`]
+    pub async fn charge(&self, reference: Uuid, number: &CardNumber) -> Result<AcquirerResponse, NoResponse> {
+        let auth_code = CardBehavior::of(number).auth_code();
         let verdict = if auth_code == cards::APPROVED { Verdict::Approved } else { Verdict::Declined };
         self.book(reference, verdict, auth_code).await
     }
 
-    /// Captures, voids or refunds what was approved.
+    /// Captures, voids or refunds an approved charge.
     ///
     /// # Errors
-    /// [`NoAnswer`]
-    pub async fn follow(&self, reference: Uuid) -> Result<Answer, NoAnswer> {
+    /// [`NoResponse`]
+    pub async fn follow_up(&self, reference: Uuid) -> Result<AcquirerResponse, NoResponse> {
         self.book(reference, Verdict::Approved, cards::APPROVED).await
     }
 
-    /// What became of a reference; one that never arrived is barred, so that it does nothing should it still arrive.
+    /// The result of a reference. A reference that never arrived is barred, so that a late request has no effect.
     ///
     /// # Errors
-    /// [`NoAnswer`]
-    pub async fn answer_or_bar(&self, reference: Uuid) -> Result<Answer, NoAnswer> {
+    /// [`NoResponse`]
+    pub async fn find_or_bar(&self, reference: Uuid) -> Result<AcquirerResponse, NoResponse> {
         Ok(store::book(&self.books, reference, Verdict::Barred, cards::BARRED).await?)
     }
 
-    async fn book(&self, reference: Uuid, verdict: Verdict, auth_code: &str) -> Result<Answer, NoAnswer> {
-        let began = Instant::now();
-        // Half the way there, half the way back, so that a kill in the middle meets both kinds of request.
+    async fn book(&self, reference: Uuid, verdict: Verdict, auth_code: &str) -> Result<AcquirerResponse, NoResponse> {
+        let started = Instant::now();
+        // Half the delay before the record and half after it, so that a kill can hit a request in either state.
         tokio::time::sleep(self.delay / 2).await;
-        let answer = store::book(&self.books, reference, verdict, auth_code).await;
+        let response = store::book(&self.books, reference, verdict, auth_code).await;
         tokio::time::sleep(self.delay / 2).await;
-        metrics::histogram!("gateway_acquirer_seconds").record(began.elapsed().as_secs_f64());
-        Ok(answer?)
+        metrics::histogram!("gateway_acquirer_seconds").record(started.elapsed().as_secs_f64());
+        Ok(response?)
     }
 }

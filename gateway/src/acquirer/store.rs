@@ -1,17 +1,17 @@
-//! The SQL of the acquirer's books.
+//! SQL of the acquirer's books.
 
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use super::{Answer, Verdict};
+use super::{AcquirerResponse, Verdict};
 
-/// Books an answer to a reference, or finds the one that it was given before.
+/// Records the response to a reference, or returns the one recorded earlier.
 pub(super) async fn book(
     db: &PgPool,
     reference: Uuid,
     verdict: Verdict,
     auth_code: &str,
-) -> Result<Answer, sqlx::Error> {
+) -> Result<AcquirerResponse, sqlx::Error> {
     let booked = sqlx::query!(
         "INSERT INTO gateway.acquirer_books (reference, answer, auth_code) VALUES ($1, $2, $3)
          ON CONFLICT (reference) DO NOTHING",
@@ -22,11 +22,11 @@ pub(super) async fn book(
     .execute(db)
     .await?;
     if booked.rows_affected() == 1 {
-        return Ok(Answer { verdict, auth_code: auth_code.to_owned() });
+        return Ok(AcquirerResponse { verdict, auth_code: auth_code.to_owned() });
     }
-    // Whoever was first has committed, and a line of the books never changes.
+    // The first writer has committed, and rows of the books never change.
     sqlx::query_as!(
-        Answer,
+        AcquirerResponse,
         r#"SELECT answer AS "verdict: Verdict", auth_code FROM gateway.acquirer_books WHERE reference = $1"#,
         reference,
     )

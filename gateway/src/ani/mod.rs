@@ -1,11 +1,11 @@
-//! Account name inquiry: whether a name is the cardholder's. The simulated issuer knows every card by the name it is asked for,
-//! but for two words that make it say otherwise.
+//! Account name inquiry: whether a name is the cardholder's. The simulated issuer matches every name except two test
+//! words.
 
 use serde::Serialize;
 
 use crate::amount::Amount;
 use crate::cards::Brand;
-use crate::cards::source::{self, Ways, security_code};
+use crate::cards::source::{self, CardInputs, security_code};
 use crate::failure::{Code, Result};
 use crate::http::{self, Call, Reply};
 
@@ -35,24 +35,24 @@ struct Inquired {
 pub async fn inquire(call: Call) -> Result<Reply> {
     let Call { app, account, form, .. } = &call;
     let today = account.time_zone.date_at(app.clock.now());
-    let ways = Ways { token: false, encrypted: true };
-    let brand = source::number(app, account, form, ways).await?.0.brand();
+    let inputs = CardInputs { token: false, encrypted: true };
+    let brand = source::number(app, account, form, inputs).await?.0.brand();
     if brand != Brand::Visa {
-        return Err(Code::Card.because("only VISA cards can be asked about"));
+        return Err(Code::Card.because("only VISA cards are supported"));
     }
     source::expiry(form, today)?;
     let (first, last) = (http::name(form, "first_name", &None)?, http::name(form, "last_name", &None)?);
-    // Nothing is charged, so nothing is an amount too.
+    // Nothing is charged, so 0 is valid too.
     http::amount(form, Amount::ZERO)?;
     http::currency(account, form.get("currency"))?;
-    http::routable(account, brand)?;
-    source::encrypted(form, ways)?;
+    http::check_brand(account, brand)?;
+    source::is_encrypted(form, inputs)?;
     security_code(form, false)?;
     let middle = form.text("middle_name")?;
     let (first, last) = (decide(&first?), decide(&last?));
-    http::decent([&form.text("company_name")?])?;
+    http::check_profanity([&form.text("company_name")?])?;
 
-    // A name that was not given contradicts nothing.
+    // A missing middle name counts as a match.
     let middle = middle.as_deref().map_or(Decision::Match, decide);
     Ok(Reply::new(&Inquired {
         code: "00",
@@ -72,7 +72,7 @@ fn decide(name: &str) -> Decision {
     }
 }
 
-/// All match, or first and last do not, or something in between.
+/// A match if all parts match, no match if neither first nor last name does, otherwise a partial match.
 fn overall(first: Decision, middle: Decision, last: Decision) -> Decision {
     match (first, middle, last) {
         (Decision::Match, Decision::Match, Decision::Match) => Decision::Match,
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_judged_by_its_parts() {
+    fn the_overall_decision_depends_on_the_parts() {
         let (yes, half, no) = (decide("Jane"), decide("PARTIAL"), decide("NoMatch"));
         assert_eq!((yes, half, no), (Decision::Match, Decision::PartialMatch, Decision::NoMatch));
         assert_eq!(overall(yes, yes, yes), yes);

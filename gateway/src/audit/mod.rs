@@ -1,4 +1,4 @@
-//! The audit log: what operators did. It is only ever added to, in the transaction of the change.
+//! The audit log of operators' actions. It is append-only; each record is written in the transaction of the change.
 
 mod store;
 

@@ -1,14 +1,14 @@
-//! The SQL of the audit log.
+//! SQL of the audit log.
 
 use common::time::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 use sqlx::{PgConnection, PgPool};
 
-/// Writes that it was done.
+/// Appends a record.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors.
 pub async fn record(
     db: &mut PgConnection,
     actor: &str,
@@ -28,7 +28,6 @@ pub async fn record(
     Ok(())
 }
 
-/// A record.
 #[derive(Debug, Serialize)]
 pub struct Row {
     id: i64,
@@ -39,10 +38,10 @@ pub struct Row {
     detail: Value,
 }
 
-/// Records, newest first, of this account alone if one is named.
+/// Records, newest first, optionally of one account.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors.
 pub async fn list(db: &PgPool, username: Option<&str>, limit: i64) -> Result<Vec<Row>, sqlx::Error> {
     match username {
         Some(username) => {
@@ -68,16 +67,17 @@ pub async fn list(db: &PgPool, username: Option<&str>, limit: i64) -> Result<Vec
     }
 }
 
-/// Records that come after one, oldest first, for a copy that goes on where it ended. It ends before the first that was written within
-/// the last minute: a record gets its id before it can be seen, and one that is seen later could be passed over. What comes after
-/// that first one is left out though it be older, for times do not follow the ids: of two at once, either may have the earlier time.
+/// Records after an id, oldest first, for copies that continue where the last one ended. The list stops before the
+/// first record of the last minute: ids are assigned before records become visible, so a later record could appear
+/// below an id that was already copied. Records behind that first one are left out even if they are older, because
+/// times do not follow the ids.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors.
 pub async fn after(db: &PgPool, after: i64, username: Option<&str>, limit: i64) -> Result<Vec<Row>, sqlx::Error> {
     let rows = match username {
         Some(username) => sqlx::query_as!(
-            Aged,
+            AgedRow,
             r#"SELECT id, at, actor, action, username, detail, at < clock_timestamp() - interval '1 minute' AS "is_old!"
                    FROM gateway.audit_log WHERE username = $1 AND id > $2 ORDER BY username, id LIMIT $3"#,
             username,
@@ -87,7 +87,7 @@ pub async fn after(db: &PgPool, after: i64, username: Option<&str>, limit: i64) 
         .fetch_all(db)
         .await?,
         None => sqlx::query_as!(
-            Aged,
+            AgedRow,
             r#"SELECT id, at, actor, action, username, detail, at < clock_timestamp() - interval '1 minute' AS "is_old!"
                    FROM gateway.audit_log WHERE id > $1 ORDER BY id LIMIT $2"#,
             after,
@@ -96,11 +96,11 @@ pub async fn after(db: &PgPool, after: i64, username: Option<&str>, limit: i64) 
         .fetch_all(db)
         .await?,
     };
-    Ok(rows.into_iter().take_while(|row| row.is_old).map(Aged::into_row).collect())
+    Ok(rows.into_iter().take_while(|row| row.is_old).map(AgedRow::into_row).collect())
 }
 
 /// A record, and whether it is older than a minute.
-struct Aged {
+struct AgedRow {
     id: i64,
     at: Timestamp,
     actor: String,
@@ -110,7 +110,7 @@ struct Aged {
     is_old: bool,
 }
 
-impl Aged {
+impl AgedRow {
     fn into_row(self) -> Row {
         let Self { id, at, actor, action, username, detail, .. } = self;
         Row { id, at, actor, action, username, detail }

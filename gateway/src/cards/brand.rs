@@ -1,4 +1,4 @@
-//! Whose card it is, by the first digits of its number.
+//! Card brands, by the first digits of the number.
 
 use std::fmt;
 
@@ -20,12 +20,10 @@ pub enum Brand {
     Jcb,
     /// 62
     Unionpay,
-    /// Any other.
     Other,
 }
 
 impl Brand {
-    /// Every one.
     pub const ALL: [Self; 8] = [
         Self::Visa,
         Self::Mastercard,
@@ -37,7 +35,7 @@ impl Brand {
         Self::Other,
     ];
 
-    /// By the first six digits of a number.
+    /// By the first six digits.
     pub(super) const fn of(first_six: u32) -> Self {
         match first_six {
             400_000..=499_999 => Self::Visa,
@@ -51,7 +49,7 @@ impl Brand {
         }
     }
 
-    /// As the report names it.
+    /// The name in the report.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Visa => "VISA",
@@ -65,7 +63,7 @@ impl Brand {
         }
     }
 
-    /// The brand of this name, in any case.
+    /// Case-insensitive.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|brand| brand.name().eq_ignore_ascii_case(name))
     }

@@ -1,5 +1,6 @@
-//! Card numbers that callers have encrypted: AES-128 in ECB with PKCS#7, in base64, under the account's 16 characters. The
-//! mode is the contract's: each block of the same text looks the same, so this protects a number on its way and no more.
+//! Card numbers encrypted by callers: AES-128 in ECB mode with PKCS#7 padding, in base64, under the account's
+//! 16-character secret key. The contract prescribes ECB; equal blocks encrypt equally, so it protects a number in
+//! transit only.
 
 use aes::Aes128;
 use aes::cipher::{Block, BlockCipherDecrypt, KeyInit};
@@ -11,7 +12,7 @@ use common::crypto::Secret;
 const MAX_BYTES: usize = 64;
 const BLOCK: usize = 16;
 
-/// The text that was encrypted under this key; none if it was not.
+/// The plaintext, or `None` if it was not encrypted under this key.
 pub fn decrypt(key: &Secret<String>, text: &str) -> Option<Secret<String>> {
     let mut bytes = BASE64_STANDARD.decode(text).ok()?;
     if bytes.is_empty() || bytes.len() > MAX_BYTES || !bytes.len().is_multiple_of(BLOCK) {
@@ -37,12 +38,13 @@ mod tests {
     use proptest::prelude::*;
     use testkit::fuzz::{check, mutated, noise, texts};
 
-    // printf %s 4111111111111111 | openssl enc -aes-128-ecb -K "$(printf %s 0123456789abcdef | od -An -tx1 | tr -d ' \n')" -base64
+    // printf %s 4111111111111111 | openssl enc -aes-128-ecb -base64 \
+    //   -K "$(printf %s 0123456789abcdef | od -An -tx1 | tr -d ' \n')"
     const KEY: &str = "0123456789abcdef";
     const SEALED: &str = "6h6Wrjjf6OZeo0CyVC0MCTdyIuBhqSTFkc2cJ+oWPtQ=";
 
     #[test]
-    fn what_openssl_encrypts_is_read() {
+    fn ciphertexts_of_openssl_are_decrypted() {
         let key = Secret::new(KEY.to_owned());
         assert_eq!(decrypt(&key, SEALED).expect("a number").expose(), "4111111111111111");
         let other = Secret::new("fedcba9876543210".to_owned());
@@ -52,7 +54,7 @@ mod tests {
         }
     }
 
-    /// As a caller would, without the reader's own code.
+    /// An encryption that shares no code with `decrypt`.
     fn encrypt(key: &str, text: &str) -> String {
         let cipher = Aes128::new_from_slice(key.as_bytes()).expect("16 bytes");
         let padding = BLOCK - text.len() % BLOCK;
@@ -65,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn any_short_text_is_read_as_it_was_encrypted() {
+    fn any_short_text_is_decrypted_unchanged() {
         check(("[ -~]{16}", "[0-9]{0,48}"), |(key, text)| {
             let secret = Secret::new(key.clone());
             let read = decrypt(&secret, &encrypt(&key, &text));
@@ -75,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_text_is_nothing_or_short_and_never_shown() {
+    fn other_input_yields_nothing_or_a_short_text_and_is_never_printed() {
         let garbage = noise().prop_map(|bytes| BASE64_STANDARD.encode(&bytes.0));
         check((prop_oneof![mutated(SEALED), garbage, texts()], "[ -~]{16}"), |(text, key)| {
             for key in [KEY, &key] {

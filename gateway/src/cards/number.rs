@@ -1,26 +1,23 @@
-//! Card numbers.
-
 use common::crypto::Secret;
 
 use super::Brand;
 
-/// A card number that passes the check of Luhn. It is never printed.
+/// A card number with a valid check digit (Luhn). It is never printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Number(Secret<String>);
+pub struct CardNumber(Secret<String>);
 
-impl Number {
-    /// 12 to 19 digits with the right check digit; spaces and hyphens between them are left out. None if it is anything else.
+impl CardNumber {
+    /// 12 to 19 digits with a valid check digit; spaces and hyphens are ignored.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = digits(text)?;
         passes_luhn(&digits).then(|| Self(Secret::new(digits)))
     }
 
-    /// The digits, for the acquirer and for encrypting them.
+    /// The digits, for the acquirer and for encryption.
     pub fn expose(&self) -> &str {
         self.0.expose()
     }
 
-    /// Whose card it is.
     pub fn brand(&self) -> Brand {
         Brand::of(self.expose()[..6].parse().expect("twelve digits at least"))
     }
@@ -32,14 +29,14 @@ impl Number {
     }
 }
 
-/// The digits of what looks like a card number, whatever its check digit.
+/// The digits of a text in the form of a card number, without a check of the last digit.
 pub(crate) fn digits(text: &str) -> Option<String> {
     let digits: String = text.chars().filter(|c| !matches!(c, ' ' | '-')).collect();
-    let looks_right = (12..=19).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
-    looks_right.then_some(digits)
+    let is_plausible = (12..=19).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_plausible.then_some(digits)
 }
 
-/// Whether the last digit is the one that the others call for.
+/// Whether the check digit is valid.
 pub(crate) fn passes_luhn(digits: &str) -> bool {
     let sum: u32 = digits
         .bytes()
@@ -60,7 +57,7 @@ mod tests {
     use testkit::fuzz::{check, mutated, texts};
 
     #[test]
-    fn numbers_pass_luhn_and_show_four_digits() {
+    fn card_numbers_pass_luhn_and_mask_all_but_four_digits() {
         let shown = [
             ("4111111111111111", Brand::Visa, "XXXXXXXXXXXX1111"),
             ("4242 4242 4242 4242", Brand::Visa, "XXXXXXXXXXXX4242"),
@@ -73,9 +70,9 @@ mod tests {
             ("6200000000000005", Brand::Unionpay, "XXXXXXXXXXXX0005"),
         ];
         for (text, brand, masked) in shown {
-            let number = Number::parse(text).expect(text);
+            let number = CardNumber::parse(text).expect(text);
             assert_eq!((number.brand(), number.masked().as_str()), (brand, masked));
-            assert_eq!(format!("{number:?}"), "Number([secret])");
+            assert_eq!(format!("{number:?}"), "CardNumber([secret])");
         }
         let none = [
             "",
@@ -88,11 +85,11 @@ mod tests {
             "４１１１",
         ];
         for text in none {
-            assert!(Number::parse(text).is_none(), "{text}");
+            assert!(CardNumber::parse(text).is_none(), "{text}");
         }
     }
 
-    /// Right numbers of every length.
+    /// Valid numbers of every length.
     fn numbers() -> impl Strategy<Value = String> {
         "[0-9]{11,18}".prop_map(|digits| {
             let right = (0..10).find(|check| passes_luhn(&format!("{digits}{check}"))).expect("one of ten is right");
@@ -101,26 +98,26 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_read_as_its_digits_and_never_shown() {
+    fn a_card_number_is_its_digits_and_is_never_printed() {
         check((numbers(), any::<prop::sample::Index>(), 1..10u8), |(digits, at, off)| {
-            let number = Number::parse(&digits).expect(&digits);
+            let number = CardNumber::parse(&digits).expect(&digits);
             assert_eq!(number.expose(), digits);
             let masked = number.masked();
             assert!(masked.len() == digits.len() && masked.ends_with(&digits[digits.len() - 4..]));
             assert_eq!(masked.matches('X').count(), digits.len() - 4);
             assert!(!format!("{number:?}").contains(&digits[4..]));
-            // Any one digit that is mistyped is noticed.
+            // Every single mistyped digit is detected.
             let mut wrong = digits.clone().into_bytes();
             let at = at.index(wrong.len());
             wrong[at] = b'0' + (wrong[at] - b'0' + off) % 10;
-            assert_eq!(Number::parse(&String::from_utf8(wrong).unwrap()), None);
+            assert_eq!(CardNumber::parse(&String::from_utf8(wrong).unwrap()), None);
         });
     }
 
     #[test]
-    fn what_is_read_as_a_number_is_12_to_19_digits_that_pass() {
+    fn parsed_card_numbers_have_12_to_19_digits_that_pass_luhn() {
         check(prop_oneof![mutated("4242 4242-4242 4242"), mutated("4242424242424242424"), texts()], |text| {
-            let Some(number) = Number::parse(&text) else { return };
+            let Some(number) = CardNumber::parse(&text) else { return };
             let digits: String = text.chars().filter(char::is_ascii_digit).collect();
             assert!(number.expose() == digits && (12..=19).contains(&digits.len()) && passes_luhn(&digits), "{text}");
             assert!(text.chars().all(|c| c.is_ascii_digit() || c == ' ' || c == '-'), "{text}");

@@ -1,24 +1,23 @@
-//! The keys that encrypt card numbers and accounts' secrets at rest. One seals, and it and former ones open. A ciphertext begins
-//! with the id of its key.
+//! The keys that encrypt card numbers and accounts' secret keys at rest. The current key encrypts; it and former keys
+//! decrypt. A ciphertext begins with the id of its key.
 
 use common::crypto::{EncryptionKey, Secret};
 
-/// What every ciphertext with a key's id begins with.
-const MARK: u8 = 1;
-/// The mark and the id.
+/// First byte of every ciphertext with a key id.
+const MARKER: u8 = 1;
+/// The marker and the key id.
 const PREFIX_BYTES: usize = 5;
 
-/// A key that seals, and others that only open.
+/// The current key, and former keys that only decrypt.
 #[derive(Clone)]
 pub struct KeyRing {
     current: EncryptionKey,
-    others: Vec<EncryptionKey>,
+    former: Vec<EncryptionKey>,
 }
 
 impl KeyRing {
-    /// Of the current key and others.
-    pub const fn new(current: EncryptionKey, others: Vec<EncryptionKey>) -> Self {
-        Self { current, others }
+    pub const fn new(current: EncryptionKey, former: Vec<EncryptionKey>) -> Self {
+        Self { current, former }
     }
 
     /// Encrypts under the current key, bound to a context.
@@ -26,8 +25,8 @@ impl KeyRing {
         [self.prefix().as_slice(), &self.current.seal(plain, context)].concat()
     }
 
-    /// Decrypts what any of the keys has sealed in this context; none if none has. What has no key's id may be from before there
-    /// were any, and is tried with each.
+    /// Decrypts with the key that the ciphertext names. Ciphertexts from before key ids were introduced have none, so
+    /// every key is tried.
     pub fn open(&self, sealed: &[u8], context: &str) -> Option<Secret<String>> {
         let marked = sealed.split_first_chunk::<PREFIX_BYTES>();
         let named = marked.and_then(|(id, rest)| Some((self.keys().find(|key| prefix(key) == *id)?, rest)));
@@ -35,19 +34,19 @@ impl KeyRing {
         opened.or_else(|| self.keys().find_map(|key| key.open(sealed, context)))
     }
 
-    /// What a ciphertext under the current key begins with.
+    /// The prefix of ciphertexts under the current key.
     pub fn prefix(&self) -> [u8; PREFIX_BYTES] {
         prefix(&self.current)
     }
 
     fn keys(&self) -> impl Iterator<Item = &EncryptionKey> {
-        std::iter::once(&self.current).chain(&self.others)
+        std::iter::once(&self.current).chain(&self.former)
     }
 }
 
 fn prefix(key: &EncryptionKey) -> [u8; PREFIX_BYTES] {
     let [a, b, c, d] = key.id();
-    [MARK, a, b, c, d]
+    [MARKER, a, b, c, d]
 }
 
 #[cfg(test)]
@@ -63,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ciphertext_tells_its_key_and_is_opened_by_it() {
+    fn a_ciphertext_names_its_key_and_is_decrypted_with_it() {
         let (before, after) = (KeyRing::new(key('a'), vec![]), KeyRing::new(key('b'), vec![key('a')]));
         let (old, new) = (before.seal("4242", "row"), after.seal("4242", "row"));
         assert!(old.starts_with(&before.prefix()) && new.starts_with(&after.prefix()));
@@ -77,14 +76,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sealed_before_there_were_ids_is_opened() {
+    fn ciphertexts_without_a_key_id_are_decrypted() {
         let ring = KeyRing::new(key('b'), vec![key('a')]);
         for key in [key('a'), key('b')] {
             assert!(opens(&ring, &key.seal("4242", "row")));
         }
-        // Should its random beginning look like an id, too.
-        let unlucky = std::iter::repeat_with(|| key('a').seal("4242", "row")).find(|sealed| sealed[0] == MARK);
-        let unlucky = unlucky.expect("one of some hundred");
-        assert!(opens(&ring, &unlucky));
+        // Also if its random first bytes look like a key id.
+        let collision = std::iter::repeat_with(|| key('a').seal("4242", "row")).find(|sealed| sealed[0] == MARKER);
+        let collision = collision.expect("one of some hundred");
+        assert!(opens(&ring, &collision));
     }
 }

@@ -1,13 +1,13 @@
-//! The SQL of the vault and of the tokens that stand for cards.
+//! SQL of the vault and of capture fields' tokens.
 
 use common::time::Timestamp;
 use sqlx::types::Json;
 use sqlx::{PgConnection, PgPool};
 
-use super::{Brand, Face, Holder, TokenHash};
+use super::{Brand, MaskedCard, Holder, TokenHash};
 use crate::id::AccountId;
 
-/// A card as the vault keeps it, or as a capture field's token does.
+/// A stored card: in the vault or under a capture field's token.
 pub(super) struct Row {
     pub(super) number: Option<Vec<u8>>,
     pub(super) security_code: Option<Vec<u8>>,
@@ -23,7 +23,7 @@ pub(super) async fn insert_card(
     account: AccountId,
     token: TokenHash,
     number: &[u8],
-    face: &Face,
+    masked_card: &MaskedCard,
     holder: &Holder,
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
@@ -33,9 +33,9 @@ pub(super) async fn insert_card(
         token.bytes(),
         account.uuid(),
         number,
-        face.brand as Brand,
-        face.masked,
-        face.expiry.to_string(),
+        masked_card.brand as Brand,
+        masked_card.masked,
+        masked_card.expiry.to_string(),
         Json(holder) as _,
         now,
     )
@@ -57,7 +57,7 @@ pub(super) async fn find_card(db: &PgPool, account: AccountId, token: TokenHash)
     .await
 }
 
-/// A capture field's token that has not expired, spent or not.
+/// A capture field's token that was used or has not expired.
 pub(super) async fn find_field_token(
     db: &PgPool,
     account: AccountId,
@@ -76,7 +76,7 @@ pub(super) async fn find_field_token(
     .await
 }
 
-/// Spends a capture field's token and erases what it held. Of many that try one does.
+/// Marks a capture field's token as used and erases the card. Only one of several concurrent calls succeeds.
 pub(super) async fn spend_field_token(
     db: &mut PgConnection,
     account: AccountId,

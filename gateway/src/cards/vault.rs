@@ -1,55 +1,53 @@
-//! The vault: cards that merchants keep, and the tokens that capture fields get.
+//! The vault of stored cards, and the use of capture fields' tokens.
 
 use common::crypto::random_hex;
 use common::time::Timestamp;
 use sqlx::PgPool;
 
 use super::source::Funding;
-use super::{Face, Holder, KeyRing, Number, SecurityCode, TokenHash, store};
+use super::{MaskedCard, Holder, KeyRing, CardNumber, SecurityCode, TokenHash, store};
 use crate::failure::{Code, Failure, Result};
 use crate::id::AccountId;
 
-/// What every token of the vault begins with.
+/// Prefix of vault tokens.
 pub const CARD_PREFIX: &str = "card_";
-/// What every token of a capture field begins with.
+/// Prefix of capture fields' tokens.
 pub const FIELD_PREFIX: &str = "fld_";
 
-/// What a token stands for.
-pub(super) struct Found {
-    pub(super) number: Number,
+/// The card of a token.
+pub(super) struct TokenCard {
+    pub(super) number: CardNumber,
     pub(super) security_code: Option<SecurityCode>,
-    pub(super) face: Face,
+    pub(super) masked_card: MaskedCard,
     pub(super) holder: Holder,
 }
 
-/// A card that was put into the vault.
+/// A card in the vault.
 #[derive(Debug)]
-pub struct Stored {
-    /// The merchant's name for it.
+pub struct StoredCard {
     pub token: String,
-    /// What may be shown of it.
-    pub face: Face,
+    pub masked_card: MaskedCard,
 }
 
-/// What a vault's ciphertext of a number is bound to.
+/// The encryption context of a card number.
 pub fn number_context(token: &TokenHash) -> String {
     token.context("number")
 }
 
-/// What a capture field's ciphertext of a security code is bound to.
+/// The encryption context of a security code.
 pub fn code_context(token: &TokenHash) -> String {
     token.context("security_code")
 }
 
-/// What the ciphertext of a capture field's answer is bound to.
+/// The encryption context of the vault token that a capture field's token was exchanged for.
 pub fn stored_as_context(token: &TokenHash) -> String {
     token.context("stored_as")
 }
 
-/// Keeps a card. A capture field's token is spent by it.
+/// Stores a card. This uses up a capture field's token.
 ///
 /// # Errors
-/// 02 if the token was spent by another just now.
+/// 02 if a concurrent request has used the token.
 pub async fn store(
     db: &PgPool,
     key: &KeyRing,
@@ -57,36 +55,36 @@ pub async fn store(
     funding: &Funding,
     holder: &Holder,
     now: Timestamp,
-) -> Result<Stored> {
+) -> Result<StoredCard> {
     let token = format!("{CARD_PREFIX}{}", random_hex(16));
     let hash = TokenHash::of(&token);
     let number = key.seal(funding.number.expose(), &number_context(&hash));
     let mut tx = common::db::begin(db).await?;
-    if let Some(spent) = funding.spends {
+    if let Some(spent) = funding.field_token {
         let stored_as = key.seal(&token, &stored_as_context(&spent));
         if !store::spend_field_token(&mut tx, account, spent, Some(&stored_as)).await? {
             return Err(Code::Card.because("card_token was used before"));
         }
     }
-    store::insert_card(&mut tx, account, hash, &number, &funding.face, holder, now).await?;
+    store::insert_card(&mut tx, account, hash, &number, &funding.masked_card, holder, now).await?;
     tx.commit().await.map_err(|_| Failure::Unknown)?;
-    Ok(Stored { token, face: funding.face.clone() })
+    Ok(StoredCard { token, masked_card: funding.masked_card.clone() })
 }
 
-/// What a capture field's token was stored as before: asked again, the answer is the same.
+/// The card stored from a capture field's token, so that a repeated request gets the same response.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn stored_before(db: &PgPool, key: &KeyRing, account: AccountId, token: &str) -> Result<Option<Stored>> {
+/// Database errors.
+pub async fn find_stored(db: &PgPool, key: &KeyRing, account: AccountId, token: &str) -> Result<Option<StoredCard>> {
     let hash = TokenHash::of(token);
     let Some(row) = store::find_field_token(db, account, hash).await? else { return Ok(None) };
     let Some(sealed) = &row.stored_as else { return Ok(None) };
-    let token = key.open(sealed, &stored_as_context(&hash)).ok_or(Failure::NotEntered("another key"))?;
-    Ok(Some(Stored { token: token.expose().clone(), face: face(&row)? }))
+    let token = key.open(sealed, &stored_as_context(&hash)).ok_or(Failure::NotEntered("the stored card was encrypted under another key"))?;
+    Ok(Some(StoredCard { token: token.expose().clone(), masked_card: masked_card(&row)? }))
 }
 
-/// The card of a token, of either kind.
-pub(super) async fn find(db: &PgPool, key: &KeyRing, account: AccountId, token: &str) -> Result<Found> {
+/// The card of a vault token or a capture field's token.
+pub(super) async fn find(db: &PgPool, key: &KeyRing, account: AccountId, token: &str) -> Result<TokenCard> {
     let hash = TokenHash::of(token);
     let row = match token.starts_with(FIELD_PREFIX) {
         true => store::find_field_token(db, account, hash).await?,
@@ -96,7 +94,7 @@ pub(super) async fn find(db: &PgPool, key: &KeyRing, account: AccountId, token: 
     let sealed = row.number.as_ref().ok_or(Code::Card.because("card_token was used before"))?;
     let unreadable = || Failure::NotEntered("the card was encrypted under another key");
     let number = key.open(sealed, &number_context(&hash)).ok_or_else(unreadable)?;
-    let number = Number::parse(number.expose()).ok_or_else(unreadable)?;
+    let number = CardNumber::parse(number.expose()).ok_or_else(unreadable)?;
     let security_code = match &row.security_code {
         Some(sealed) => {
             let code = key.open(sealed, &code_context(&hash)).ok_or_else(unreadable)?;
@@ -104,18 +102,18 @@ pub(super) async fn find(db: &PgPool, key: &KeyRing, account: AccountId, token: 
         }
         None => None,
     };
-    Ok(Found { number, security_code, face: face(&row)?, holder: row.holder.0 })
+    Ok(TokenCard { number, security_code, masked_card: masked_card(&row)?, holder: row.holder.0 })
 }
 
-fn face(row: &store::Row) -> Result<Face> {
-    let expiry = super::Expiry::read(&row.expiry).ok_or(Failure::NotEntered("a stored card cannot be read"))?;
-    Ok(Face { brand: row.brand, masked: row.masked.clone(), expiry })
+fn masked_card(row: &store::Row) -> Result<MaskedCard> {
+    let expiry = super::Expiry::from_display(&row.expiry).ok_or(Failure::NotEntered("a stored card cannot be read"))?;
+    Ok(MaskedCard { brand: row.brand, masked: row.masked.clone(), expiry })
 }
 
-/// Spends a capture field's token within the transaction that uses it.
+/// Uses up a capture field's token within the transaction that enters the charge.
 ///
 /// # Errors
-/// 02 if it was spent or has expired meanwhile.
+/// 02 if it was used or has expired.
 pub async fn spend(db: &mut sqlx::PgConnection, account: AccountId, token: TokenHash) -> Result<()> {
     match store::spend_field_token(db, account, token, None).await? {
         true => Ok(()),

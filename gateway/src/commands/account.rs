@@ -1,4 +1,4 @@
-//! `gateway account …`: merchants' accounts.
+//! `gateway account …`: manages merchants' accounts.
 
 use std::time::Duration;
 
@@ -11,41 +11,41 @@ use common::email::is_email;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 
-use super::fitting;
-use crate::accounts::{self, Account, CURRENCIES, Keys, Settings, WHOLE};
+use super::checked_keys;
+use crate::accounts::{self, Account, CURRENCIES, Keys, Settings, HUNDRED_PERCENT};
 use crate::amount::Amount;
 use crate::audit;
 use crate::cards::Brand;
 use crate::scripts::is_origin;
 
-/// What is done with accounts.
+/// Subcommands of `account`.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Make an account. Its keys are shown this once.
-    Create(Box<Create>),
-    /// Change what is set for an account.
-    Set(Box<Create>),
-    /// Give an account new keys, shown this once. The former ones hold beside them for an hour; those from before them end at once.
-    RotateKeys(Rotate),
-    /// Every account.
+    /// Create an account. Its keys are printed only this once.
+    Create(Box<AccountArgs>),
+    /// Change an account's settings.
+    Set(Box<AccountArgs>),
+    /// Give an account new keys, printed only this once. The current keys stay valid for an hour; keys from an earlier
+    /// rotation expire at once.
+    RotateKeys(RotateArgs),
+    /// List all accounts.
     List,
 }
 
-/// Whose keys are rotated, and how long the former ones hold.
+/// Arguments of `rotate-keys`.
 #[derive(Args)]
-pub struct Rotate {
-    /// The user name.
+pub struct RotateArgs {
     #[arg(long)]
     username: String,
-    /// For so long the former keys hold beside the new ones; a week at most. 0 is not at all.
+    /// How long the former keys stay valid; a week at most. 0 expires them at once.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(..=10_080))]
     grace_minutes: u32,
-    /// The former keys end with this command: they have leaked.
+    /// Expire the former keys at once, because they have leaked.
     #[arg(long, conflicts_with = "grace_minutes")]
     at_once: bool,
 }
 
-impl Rotate {
+impl RotateArgs {
     fn grace(&self) -> Duration {
         Duration::from_secs(if self.at_once { 0 } else { 60 * u64::from(self.grace_minutes) })
     }
@@ -53,53 +53,53 @@ impl Rotate {
 
 /// An account's name and settings.
 #[derive(Args)]
-pub struct Create {
-    /// By which the merchant names itself: 3 to 64 letters, digits, points, hyphens, underscores.
+pub struct AccountArgs {
+    /// The merchant's user name: 3 to 64 letters, digits, points, hyphens, underscores.
     #[arg(long)]
     username: String,
-    /// Shown to cardholders; the user name by default.
+    /// Displayed to cardholders. The user name by default.
     #[arg(long)]
     name: Option<String>,
     /// IANA time zone name. UTC by default.
     #[arg(long)]
     time_zone: Option<TimeZone>,
-    /// A currency it may be paid in; may be repeated. All eleven by default.
+    /// A currency that the account accepts; repeatable. All eleven by default.
     #[arg(long = "currency", value_parser = currency)]
     currencies: Option<Vec<String>>,
-    /// A card brand that no processor takes for it (code 11); may be repeated, `none` takes all.
+    /// A card brand that the account's processors do not accept (code 11); repeatable, `none` accepts all.
     #[arg(long = "refuse-brand", value_parser = brand)]
     refused_brands: Option<Vec<Option<Brand>>>,
-    /// Whether a sale must bring the security code. No by default.
+    /// Whether a sale requires the security code. No by default.
     #[arg(long)]
     cvv_required: Option<bool>,
     /// Whether cards may be challenged by 3-D Secure. Yes by default.
     #[arg(long)]
     three_ds: Option<bool>,
-    /// Whether a card that cannot be authenticated is declined. No by default.
+    /// Whether cards that cannot be authenticated are declined. No by default.
     #[arg(long)]
     deny_unauthenticated: Option<bool>,
     /// Code 17: the largest transaction, such as 10000.00.
     #[arg(long, value_parser = limit)]
     sale_limit: Option<Amount>,
-    /// Code 18: sales and authorizations of a month, in each currency.
+    /// Code 18: volume of sales and authorizations per month, in each currency.
     #[arg(long, value_parser = limit)]
     monthly_limit: Option<Amount>,
-    /// Code 19: transactions of a day.
+    /// Code 19: transactions per day.
     #[arg(long, value_parser = clap::value_parser!(i32).range(1..))]
     daily_transactions: Option<i32>,
-    /// Code 20: transactions of an hour from one address.
+    /// Code 20: transactions per hour from one address.
     #[arg(long, value_parser = clap::value_parser!(i32).range(1..))]
     hourly_per_address: Option<i32>,
-    /// What is added to a sale, in basis points of its amount: 250 is 2.5 %. 0, the default, is none.
-    #[arg(long, value_parser = clap::value_parser!(i32).range(0..=i64::from(WHOLE)))]
+    /// Convenience fee on sales in basis points of the amount: 250 is 2.5 %. 0 by default.
+    #[arg(long, value_parser = clap::value_parser!(i32).range(0..=i64::from(HUNDRED_PERCENT)))]
     convenience_fee_percent: Option<i32>,
-    /// A fixed amount that is added to a sale, such as 0.50. 0, the default, is none.
+    /// Fixed convenience fee on sales, such as 0.50. 0 by default.
     #[arg(long, value_parser = amount)]
     convenience_fee_fixed: Option<Amount>,
-    /// Where receipts for the merchant go (emailReceiptDBAEmail); `none`, the default, is nowhere.
+    /// The merchant's address for receipts (emailReceiptDBAEmail). `none`, the default, sends none.
     #[arg(long, value_parser = contact)]
     contact_email: Option<String>,
-    /// An origin, such as https://shop.example, whose pages may frame the account's capture field; may be repeated, `none` removes
+    /// An origin, such as https://shop.example, that may frame the account's capture field; repeatable, `none` removes
     /// all.
     #[arg(long = "origin", value_parser = origin)]
     allowed_origins: Option<Vec<String>>,
@@ -109,19 +109,19 @@ fn origin(text: &str) -> Result<String, String> {
     if text == "none" || is_origin(text) {
         Ok(text.to_owned())
     } else {
-        Err("not an origin such as https://shop.example".to_owned())
+        Err("must be an origin such as https://shop.example, or none".to_owned())
     }
 }
 
 fn currency(text: &str) -> Result<String, String> {
     let upper = text.to_ascii_uppercase();
-    if CURRENCIES.contains(&upper.as_str()) { Ok(upper) } else { Err(format!("one of {}", CURRENCIES.join(", "))) }
+    if CURRENCIES.contains(&upper.as_str()) { Ok(upper) } else { Err(format!("must be one of {}", CURRENCIES.join(", "))) }
 }
 
 fn brand(text: &str) -> Result<Option<Brand>, String> {
     match text {
         "none" => Ok(None),
-        text => Brand::parse(text).map(Some).ok_or_else(|| "not a card brand".to_owned()),
+        text => Brand::parse(text).map(Some).ok_or_else(|| "must be a card brand, or none".to_owned()),
     }
 }
 
@@ -129,20 +129,20 @@ fn contact(text: &str) -> Result<String, String> {
     match text {
         "none" => Ok(String::new()),
         text if is_email(text) => Ok(text.to_owned()),
-        _ => Err("not an e-mail address".to_owned()),
+        _ => Err("must be an e-mail address, or none".to_owned()),
     }
 }
 
 fn amount(text: &str) -> Result<Amount, String> {
-    text.parse::<Amount>().map_err(|_| "not an amount such as 10000.00".to_owned())
+    text.parse::<Amount>().map_err(|_| "must be an amount such as 10000.00".to_owned())
 }
 
 fn limit(text: &str) -> Result<Amount, String> {
     let amount = amount(text)?;
-    if amount > Amount::ZERO { Ok(amount) } else { Err("more than nothing".to_owned()) }
+    if amount > Amount::ZERO { Ok(amount) } else { Err("must be greater than 0".to_owned()) }
 }
 
-impl Create {
+impl AccountArgs {
     fn settings(&self) -> Settings {
         Settings {
             name: self.name.clone(),
@@ -167,35 +167,35 @@ impl Create {
     }
 }
 
-/// Does it; a change with its record, or not at all.
+/// Runs a subcommand. A change and its audit record are committed together.
 pub(super) async fn run(db: &PgPool, command: Command, actor: &Actor) -> Result<Value> {
     let mut tx = common::db::begin(db).await?;
     let (action, username, printed) = match command {
         Command::Create(create) => {
             let now = Clock::system().now();
-            let keys = accounts::create(&mut tx, &fitting(db).await?, &create.username, &create.settings(), now).await;
-            let keys = keys.context("cannot make the account; a user name is taken once")?;
-            ("account.create", create.username.clone(), Some(keys_of(&create.username, &keys)))
+            let keys = accounts::create(&mut tx, &checked_keys(db).await?, &create.username, &create.settings(), now).await;
+            let keys = keys.context("cannot create the account; the user name may be taken")?;
+            ("account.create", create.username.clone(), Some(keys_json(&create.username, &keys)))
         }
         Command::Set(set) => {
             if !accounts::set(&mut tx, &set.username, &set.settings()).await? {
-                bail!("there is no account {}", set.username);
+                bail!("account {} does not exist", set.username);
             }
             ("account.set", set.username, None)
         }
         Command::RotateKeys(rotate) => {
-            let keys = accounts::rotate_keys(&mut tx, &fitting(db).await?, &rotate.username, rotate.grace()).await?;
-            let keys = keys.with_context(|| format!("there is no account {}", rotate.username))?;
-            ("account.rotate_keys", rotate.username.clone(), Some(keys_of(&rotate.username, &keys)))
+            let keys = accounts::rotate_keys(&mut tx, &checked_keys(db).await?, &rotate.username, rotate.grace()).await?;
+            let keys = keys.with_context(|| format!("account {} does not exist", rotate.username))?;
+            ("account.rotate_keys", rotate.username.clone(), Some(keys_json(&rotate.username, &keys)))
         }
         Command::List => {
             let all = accounts::list(db).await?;
-            return Ok(json!({"accounts": all.iter().map(shown).collect::<Vec<_>>()}));
+            return Ok(json!({"accounts": all.iter().map(account_json).collect::<Vec<_>>()}));
         }
     };
-    // What is set afterwards, and no key.
+    // The record has the resulting settings and no key.
     let account =
-        accounts::named(&mut tx, &username).await?.map(|account| shown(&account)).context("the account is gone")?;
+        accounts::by_username(&mut tx, &username).await?.map(|account| account_json(&account)).context("the account was deleted")?;
     audit::record(&mut tx, actor.name()?, action, Some(&username), &account).await?;
     tx.commit().await?;
     let Some(mut keys) = printed else { return Ok(account) };
@@ -203,7 +203,7 @@ pub(super) async fn run(db: &PgPool, command: Command, actor: &Actor) -> Result<
     Ok(keys)
 }
 
-fn keys_of(username: &str, keys: &Keys) -> Value {
+fn keys_json(username: &str, keys: &Keys) -> Value {
     json!({
         "username": username,
         "api_key": keys.api_key.expose(),
@@ -212,7 +212,7 @@ fn keys_of(username: &str, keys: &Keys) -> Value {
     })
 }
 
-fn shown(account: &Account) -> Value {
+fn account_json(account: &Account) -> Value {
     json!({
         "username": account.username,
         "name": account.name,
@@ -224,12 +224,12 @@ fn shown(account: &Account) -> Value {
         "cvv_required": account.cvv_required,
         "three_ds": account.three_ds,
         "deny_unauthenticated": account.deny_unauthenticated,
-        "sale_limit": Amount::hundredths(account.sale_limit),
-        "monthly_limit": Amount::hundredths(account.monthly_limit),
+        "sale_limit": Amount::from_minor(account.sale_limit),
+        "monthly_limit": Amount::from_minor(account.monthly_limit),
         "daily_transactions": account.daily_transactions,
         "hourly_per_address": account.hourly_per_address,
         "convenience_fee_percent": account.fee().percent,
-        "convenience_fee_fixed": Amount::hundredths(account.fee().fixed),
+        "convenience_fee_fixed": Amount::from_minor(account.fee().fixed),
         "contact_email": account.contact_email,
         "allowed_origins": account.allowed_origins,
         "created_at": account.created_at,

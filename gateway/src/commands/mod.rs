@@ -1,5 +1,5 @@
-//! The command line: `gateway serve`, `gateway migrate`, and what an operator does. The operator's commands are a library's too:
-//! `ctl gateway …` is the same code.
+//! The command line: `gateway serve`, `gateway migrate`, and the operators' commands, which `ctl gateway …` uses as a
+//! library.
 
 mod account;
 mod serve;
@@ -12,81 +12,84 @@ use common::db;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 
-use crate::accounts::Vaulting;
+use crate::accounts::CryptoKeys;
 use crate::{audit, config, inspect, key_check, migrations, rekey};
 
 #[derive(Parser)]
 #[command(name = "gateway", about = "The card gateway")]
 struct Cli {
-    /// Who you are, for the audit log; your user name at this machine by default.
+    /// Your name for the audit log; by default your user name on this machine.
     #[arg(long = "as", global = true, value_name = "NAME")]
     actor: Option<String>,
-    /// Without one it serves.
+    /// `serve` by default.
     #[command(subcommand)]
     command: Option<Command>,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Answer requests until told to stop.
+    /// Serve requests until terminated.
     Serve,
-    /// Bring the schema up as the owner of the database at DATABASE_URL, let the role of GATEWAY_DATABASE_URL work on it, and end.
+    /// Migrate the schema as the owner at DATABASE_URL, and grant the role of GATEWAY_DATABASE_URL access to it.
     Migrate,
     #[command(flatten)]
     Operate(Operate),
 }
 
-/// What an operator does. Each prints one JSON object.
+/// The operators' commands. Each prints one JSON object.
 #[derive(Subcommand)]
 pub enum Operate {
-    /// Merchants' accounts.
+    /// Manage merchants' accounts.
     #[command(subcommand)]
     Account(account::Command),
-    /// What operators did.
+    /// Read the audit log.
     #[command(subcommand)]
     Audit(Audit),
-    /// Transactions that have no end yet.
+    /// List unfinished transactions.
     Transactions(Scope),
-    /// Receipts that are still to be sent: how many, since when, and how often they were tried.
+    /// Count the receipts still to be sent, with the oldest one and the attempts so far.
     Receipts,
-    /// How much of their limits accounts have used, the nearest to one first. Amounts are in hundredths.
+    /// List the limits' usage by account, the closest to a limit first. Amounts are in minor units.
     Limits(Scope),
-    /// Encrypt under the current key what an old one has encrypted. It may be stopped and run beside serving processes.
+    /// Re-encrypt under the current key what an old key has encrypted. Can be interrupted, and run while gateways
+    /// serve.
     Reencrypt,
 }
 
-/// Of one account or of all, so many at most.
+/// Filter and limit of a list.
 #[derive(Args)]
 pub struct Scope {
-    /// Of this account alone.
+    /// Only this account.
     #[arg(long)]
     username: Option<String>,
-    /// So many at most.
+    /// Maximum number of entries.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=10_000))]
     limit: i64,
 }
 
-/// What is asked of the audit log.
+/// Subcommands of `audit`.
 #[derive(Subcommand)]
 pub enum Audit {
-    /// What operators did, newest first; or oldest first after a record. "more" says that the limit left some out.
+    /// List operators' actions, newest first, or with --after oldest first. "more" tells whether the limit cut the
+    /// list.
     List {
-        /// After the record of this id, oldest first, without those of the last minute: for copies. 0 is from the beginning.
+        /// Only records after this id, oldest first and without those of the last minute, for copies. 0 starts at the
+        /// beginning.
         #[arg(long)]
         after: Option<i64>,
-        /// To this account alone.
+        /// Only actions on this account.
         #[arg(long)]
         username: Option<String>,
-        /// So many at most.
+        /// Maximum number of entries.
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(i64).range(1..=10_000))]
         limit: i64,
     },
 }
 
-/// Does what the arguments of the process say.
+/// Runs the command of the process's arguments.
 ///
 /// # Errors
-/// Whatever kept it from being done.
+/// The command failed.
 pub async fn run() -> Result<()> {
     let cli = Cli::parse();
     match cli.command.unwrap_or(Command::Serve) {
@@ -100,10 +103,10 @@ pub async fn run() -> Result<()> {
     }
 }
 
-/// Does what an operator wants, in the environment of the gateway, and says what came of it.
+/// Runs an operator's command in the gateway's environment and returns its result.
 ///
 /// # Errors
-/// Whatever kept it from being done.
+/// The command failed.
 pub async fn operate(command: Operate, actor: &Actor) -> Result<Value> {
     let db = db::pool(&config::database_url()?, 2, "gateway")?;
     match command {
@@ -117,7 +120,7 @@ pub async fn operate(command: Operate, actor: &Actor) -> Result<Value> {
         }
         Operate::Reencrypt => {
             let ring = config::card_keys()?;
-            // It commits batch by batch, so that it was begun is written down before.
+            // It commits batch by batch, so record the start first.
             record(&db, actor, &json!({"state": "begun"})).await?;
             let done = serde_json::to_value(rekey::run(&db, &ring).await?)?;
             record(&db, actor, &json!({"state": "ended", "done": done})).await?;
@@ -140,17 +143,17 @@ async fn record(db: &PgPool, actor: &Actor, detail: &Value) -> Result<()> {
     Ok(audit::record(&mut *db.acquire().await?, actor.name()?, "reencrypt", None, detail).await?)
 }
 
-/// What hashes and encrypts, unless it fits nothing of what is stored: what it would make nobody could use.
-async fn fitting(db: &PgPool) -> Result<Vaulting> {
-    let vaulting = vaulting()?;
+/// The keys, unless they do not match the stored data: nothing created with wrong keys would be usable.
+async fn checked_keys(db: &PgPool) -> Result<CryptoKeys> {
+    let crypto = crypto_keys()?;
     if !common::config::keys_unchecked()?
-        && let Some(wrong) = key_check::misfit(db, &vaulting).await?
+        && let Some(wrong) = key_check::key_mismatch(db, &crypto).await?
     {
         return Err(wrong.into());
     }
-    Ok(vaulting)
+    Ok(crypto)
 }
 
-fn vaulting() -> Result<Vaulting> {
-    Ok(Vaulting { pepper: config::pepper()?, card_keys: config::card_keys()? })
+fn crypto_keys() -> Result<CryptoKeys> {
+    Ok(CryptoKeys { pepper: config::pepper()?, card_keys: config::card_keys()? })
 }

@@ -9,41 +9,41 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::vaulting;
+use super::crypto_keys;
 use crate::acquirer::Acquirer;
 use crate::app::App;
-use crate::http::pulse::Pulse;
 use crate::http::rate_limits::RateLimits;
+use crate::http::stall_detector::StallDetector;
 use crate::{config, http, key_check, receipts, sweep, transactions};
 
-/// Connections to Postgres per process. One more is kept for the acquirer's books for every four.
+/// Postgres connections per process. The acquirer's pool has a quarter of that.
 const DATABASE_POOL: u32 = 16;
 
-/// Answers until told to stop.
+/// Serves requests until terminated.
 pub(super) async fn serve() -> Result<()> {
     telemetry::init_logs();
     let metrics = telemetry::init_metrics()?;
-    http::count_from_nought();
-    receipts::count_from_nought();
-    transactions::outcome::count_from_nought();
+    http::register_metrics();
+    receipts::register_metrics();
+    transactions::outcome::register_metrics();
     let url = config::database_url()?;
     let pool = db::pool(&url, common::config::database_pool(DATABASE_POOL)?, "gateway")?;
-    // The acquirer is elsewhere: it shares no connection with what asks it.
+    // The acquirer counts as a remote system, so it shares no connections with its caller.
     let books = db::pool(&url, DATABASE_POOL / 4, "acquirer")?;
-    let (vaulting, redis) = (vaulting()?, common::config::redis_if_any()?);
+    let (crypto, redis) = (crypto_keys()?, common::config::redis_if_any()?);
     let app = App {
-        rate_limits: Arc::new(RateLimits::new(redis.as_ref(), config::rates()?, vaulting.pepper.clone())),
+        rate_limits: Arc::new(RateLimits::new(redis.as_ref(), config::rates()?, crypto.pepper.clone())),
         db: pool.clone(),
         acquirer: Acquirer::new(books, config::acquirer_delay()?),
-        vaulting,
+        crypto,
         clock: Clock::system(),
         public_url: config::public_url()?.into(),
         mailer: config::mailer()?,
         work: TaskTracker::new(),
-        pulse: Pulse::default(),
+        stall_detector: StallDetector::default(),
     };
 
-    let (farewell, listening) = (common::config::farewell()?, common::config::listening()?);
+    let (drain_delay, listening) = (common::config::drain_delay()?, common::config::listener()?);
     let unchecked = common::config::keys_unchecked()?;
     let mut stopped = Box::pin(telemetry::shutdown_signal());
     let internal = telemetry::Internal::new(pool.clone(), metrics).starting();
@@ -51,13 +51,14 @@ pub(super) async fn serve() -> Result<()> {
     let metrics_address = internal.clone().serve(metrics_bind).await.context("METRICS_BIND")?;
     if !unchecked {
         tokio::select! {
-            fit = key_check::keys_fit(&pool, &app.vaulting) => fit?,
+            fit = key_check::wait_for_matching_keys(&pool, &app.crypto) => fit?,
             () = &mut stopped => return Ok(()),
         }
     }
-    // Whoever is told that it is ready finds it listening. Before, with other keys, it would refuse every merchant.
+    // Listen only now: with wrong keys every merchant would be rejected. Listen before the process reports itself
+    // ready.
     let listener = TcpListener::bind(bind).await.context("GATEWAY_BIND")?;
-    internal.has_started();
+    internal.mark_started();
     tracing::info!(address = %listener.local_addr()?, metrics = %metrics_address, "gateway is listening");
 
     let stop = CancellationToken::new();
@@ -66,21 +67,21 @@ pub(super) async fn serve() -> Result<()> {
     if let Some(mailer) = app.mailer.clone() {
         housekeeping.spawn(receipts::run(app.clone(), mailer, stop.clone()));
     }
-    // Ends with the process: it holds nothing.
-    let pulse = housekeeping.spawn(app.pulse.clone().run());
+    // Aborted at shutdown; it holds nothing.
+    let stall_detector = housekeeping.spawn(app.stall_detector.clone().run());
     let draining = async move {
         stopped.await;
-        tracing::info!("gateway is stopping: requests in flight are answered, new ones are not taken");
+        tracing::info!("gateway is stopping: requests in flight are completed, new ones are not accepted");
         internal.drain();
     };
     let work = app.work.clone();
-    let router = server::hardened(http::router(app.clone()), &app.public_url);
-    server::serve(listener, router, listening, draining, farewell).await;
-    // Those whose callers have hung up.
+    let router = server::with_security_headers(http::router(app.clone()), &app.public_url);
+    server::serve(listener, router, listening, draining, drain_delay).await;
+    // Requests whose clients have disconnected.
     work.close();
     work.wait().await;
     stop.cancel();
-    pulse.abort();
+    stall_detector.abort();
     housekeeping.close();
     housekeeping.wait().await;
     tracing::info!("gateway has stopped");

@@ -1,4 +1,4 @@
-//! Answers: `{"response": {…}}`, with HTTP 200 for whatever the operation itself says.
+//! Response envelopes: `{"response": {…}}`, with HTTP 200 for every result of an operation.
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -8,10 +8,10 @@ use crate::amount::Amount;
 use crate::failure::{Code, Failure};
 use crate::id::TransactionId;
 
-/// The description of every success that has no other.
+/// The default description of a success.
 pub const SUCCESS: &str = "Transaction entry successful";
 
-/// The JSON of a success, ready to be sent.
+/// The serialized body of a success.
 #[derive(Debug)]
 pub struct Reply(String);
 
@@ -21,44 +21,43 @@ struct Envelope<'a, T> {
 }
 
 impl Reply {
-    /// Of the fields of an operation, `code` and `description` among them.
+    /// `fields` includes `code` and `description`.
     pub fn new<T: Serialize>(fields: &T) -> Self {
-        Self(serde_json::to_string(&Envelope { response: fields }).expect("fields of ours are JSON"))
+        Self(serde_json::to_string(&Envelope { response: fields }).expect("response fields serialize to JSON"))
     }
 
-    /// As HTTP.
     pub fn into_response(self) -> Response {
-        send(StatusCode::OK, self.0)
+        json_response(StatusCode::OK, self.0)
     }
 }
 
-/// An error: code and description, and nothing else.
+/// An error has only a code and a description.
 pub fn error(status: StatusCode, code: Code, description: &str) -> Response {
     let fields = serde_json::json!({"code": code.code(), "description": description});
-    send(status, Reply::new(&fields).0)
+    json_response(status, Reply::new(&fields).0)
 }
 
-/// A failure, which is HTTP 200 unless the request was not looked at.
+/// HTTP 200, or 429 if a rate limit was exceeded.
 pub fn failure(failure: Failure, fallback: Code) -> Response {
     let seconds = match failure {
         Failure::TooMany { seconds } => Some(seconds),
         Failure::Refused(..) | Failure::NotEntered(_) | Failure::Unknown => None,
     };
-    let (code, description) = failure.told(fallback);
+    let (code, description) = failure.describe(fallback);
     let Some(seconds) = seconds else { return error(StatusCode::OK, code, &description) };
     let mut response = error(StatusCode::TOO_MANY_REQUESTS, code, &description);
     response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     response
 }
 
-fn send(status: StatusCode, json: String) -> Response {
+fn json_response(status: StatusCode, json: String) -> Response {
     let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
     (status, headers, json).into_response()
 }
 
-/// The end of every transaction but a challenged one.
+/// The result of a transaction.
 #[derive(Serialize)]
-pub(super) struct Done {
+pub(super) struct TransactionReply {
     pub(super) code: &'static str,
     pub(super) description: &'static str,
     pub(super) transaction_id: String,
@@ -72,7 +71,7 @@ pub(super) struct Done {
     pub(super) redirect_url: Option<String>,
 }
 
-impl Done {
+impl TransactionReply {
     pub(super) fn new(id: TransactionId) -> Self {
         Self {
             code: "00",

@@ -1,4 +1,4 @@
-//! The fields that sale, authorize, unreferenced refund and wallet sale have in common, in the order of their codes.
+//! Fields shared by sale, authorize, unreferenced refund and wallet sale, checked in the order of their codes.
 
 use common::country::Country;
 use common::email::is_email;
@@ -9,22 +9,22 @@ use crate::accounts::{Account, CURRENCIES};
 use crate::amount::Amount;
 use crate::cards::{Brand, Holder};
 use crate::failure::{Code, Failure, Result};
-use crate::receipts::Wanted;
+use crate::receipts::ReceiptRequest;
 use crate::transactions::{Address, Details};
 
-/// Characters of a memo at most.
+/// Maximum length of `memo` in characters.
 const MAX_MEMO: usize = 1_000;
 
-/// Which groups of fields an operation has, by the contract's matrix.
+/// The groups of fields that an operation has, from the contract's field matrix.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Has {
+pub(super) struct FieldGroups {
     pub(super) shipping: bool,
     pub(super) memo: bool,
     pub(super) custom: bool,
 }
 
-/// Who pays: 04, 05, 06. What the form leaves out may be known with the card. Texts that are too long are A1, which has its
-/// turn later.
+/// The payer's fields: 04, 05, 06. Values missing in the form are taken from the card's holder. Texts that are too long
+/// are A1, which is reported only after the fields with codes of their own.
 pub(super) struct Payer {
     first_name: Result<String>,
     last_name: Result<String>,
@@ -33,7 +33,7 @@ pub(super) struct Payer {
 }
 
 impl Payer {
-    pub(super) fn of_form(form: &Form, holder: &Holder) -> Result<Self> {
+    pub(super) fn from_form(form: &Form, holder: &Holder) -> Result<Self> {
         let first_name = name(form, "first_name", &holder.first_name)?;
         let last_name = name(form, "last_name", &holder.last_name)?;
         let country = form.get("country_code").or(holder.country_code.as_deref()).unwrap_or_default();
@@ -43,37 +43,37 @@ impl Payer {
     }
 }
 
-/// 04 for no name. One that cannot be used is A1, for when that has its turn.
-pub(crate) fn name(form: &Form, field: &str, known: &Option<String>) -> Result<Result<String>> {
-    let given = form.text(field).map(|text| text.or_else(|| known.clone()));
+/// 04 for a missing name. The inner result is A1 for an invalid name, to be reported later.
+pub(crate) fn name(form: &Form, field: &str, default: &Option<String>) -> Result<Result<String>> {
+    let given = form.text(field).map(|text| text.or_else(|| default.clone()));
     given.transpose().ok_or(Code::Name.refuse())
 }
 
-/// 11 for a brand that no processor takes for the account.
-pub(crate) fn routable(account: &Account, brand: Brand) -> Result<()> {
+/// 11 for a brand that the account's processors do not accept.
+pub(crate) fn check_brand(account: &Account, brand: Brand) -> Result<()> {
     if account.refuses_brand(brand) { Err(Code::LoadBalancer.refuse()) } else { Ok(()) }
 }
 
-/// 07 for an amount that is none, or nothing where something must be.
-pub(crate) fn amount(form: &Form, least: Amount) -> Result<Amount> {
+/// 07 for an invalid amount or one below `min`.
+pub(crate) fn amount(form: &Form, min: Amount) -> Result<Amount> {
     let amount = form.get("amount").and_then(|text| text.parse::<Amount>().ok());
-    amount.filter(|amount| *amount >= least).ok_or(Code::Amount.refuse())
+    amount.filter(|amount| *amount >= min).ok_or(Code::Amount.refuse())
 }
 
-/// 08 for none, 10 for one that the account does not have.
+/// 08 for a missing currency, 10 for one that the account does not accept.
 pub(crate) fn currency(account: &Account, text: Option<&str>) -> Result<String> {
     let currency = text.ok_or(Code::CurrencyMissing.refuse())?.to_ascii_uppercase();
-    let known = CURRENCIES.contains(&currency.as_str()) && account.takes_currency(&currency);
-    if known { Ok(currency) } else { Err(Code::CurrencyNotAllowed.refuse()) }
+    let allowed = CURRENCIES.contains(&currency.as_str()) && account.accepts_currency(&currency);
+    if allowed { Ok(currency) } else { Err(Code::CurrencyNotAllowed.refuse()) }
 }
 
-/// What is shown and never decided by, and who is to have a receipt: A1 with the field's name, then 21.
-pub(super) fn details(form: &Form, payer: Payer, holder: &Holder, has: Has) -> Result<(Details, Wanted)> {
+/// Details for display, and who gets a receipt: A1 with the field's name, then 21.
+pub(super) fn details(form: &Form, payer: Payer, holder: &Holder, groups: FieldGroups) -> Result<(Details, ReceiptRequest)> {
     let zip_code = match form.text("zip_code")?.or_else(|| holder.zip_code.clone()) {
         Some(zip_code) => zip_code,
         None => return Err(Failure::field("zip_code", "is missing")),
     };
-    let receipts = Wanted { cardholder: form.yes("email_receipt")?, merchant: form.yes("emailReceiptDBAEmail")? };
+    let receipts = ReceiptRequest { cardholder: form.flag("email_receipt")?, merchant: form.flag("emailReceiptDBAEmail")? };
     let billing = Address {
         company_name: form.text("company_name")?,
         first_name: payer.first_name?,
@@ -85,26 +85,26 @@ pub(super) fn details(form: &Form, payer: Payer, holder: &Holder, has: Has) -> R
         zip_code,
         phone_number: form.text("phone_number")?,
     };
-    let shipping = if has.shipping { Some(shipping(form, &billing)?) } else { None };
-    let optional = |wanted: bool, name| if wanted { form.text(name) } else { Ok(None) };
+    let shipping = if groups.shipping { Some(shipping(form, &billing)?) } else { None };
+    let optional = |present: bool, name| if present { form.text(name) } else { Ok(None) };
     let details = Details {
         email: payer.email?,
-        memo: if has.memo { form.longer_text("memo", MAX_MEMO)? } else { None },
-        custom_field_1: optional(has.custom, "custom_field_1")?,
-        custom_filed_2: optional(has.custom, "custom_filed_2")?,
+        memo: if groups.memo { form.text_up_to("memo", MAX_MEMO)? } else { None },
+        custom_field_1: optional(groups.custom, "custom_field_1")?,
+        custom_filed_2: optional(groups.custom, "custom_filed_2")?,
         billing,
         shipping,
     };
-    decent([&details.billing.company_name, &details.memo, &details.custom_field_1, &details.custom_filed_2])?;
+    check_profanity([&details.billing.company_name, &details.memo, &details.custom_field_1, &details.custom_filed_2])?;
     Ok((details, receipts))
 }
 
 fn shipping(form: &Form, billing: &Address) -> Result<Address> {
-    if form.yes("ship_address_as_bill_address")? {
+    if form.flag("ship_address_as_bill_address")? {
         return Ok(billing.clone());
     }
     let country = form.required("ship_country_code")?.parse::<Country>();
-    let country = country.map_err(|_| Failure::field("ship_country_code", "is not a country"))?;
+    let country = country.map_err(|_| Failure::field("ship_country_code", "is not a country code"))?;
     Ok(Address {
         company_name: form.text("ship_company_name")?,
         first_name: form.required("ship_first_name")?,
@@ -118,25 +118,25 @@ fn shipping(form: &Form, billing: &Address) -> Result<Address> {
     })
 }
 
-/// The caller's name for a transaction.
+/// The caller's reference for a transaction.
 pub(super) fn reference_id(form: &Form) -> Result<Option<String>> {
     form.text("reference_id")
 }
 
-/// Where the cardholder goes after a challenge, if the form says.
+/// Where the cardholder returns to after a challenge.
 pub(super) fn return_url(form: &Form) -> Result<Option<String>> {
     const NAME: &str = "3ds_redirect_url";
-    let Some(text) = form.longer_text(NAME, 2_000)? else { return Ok(None) };
+    let Some(text) = form.text_up_to(NAME, 2_000)? else { return Ok(None) };
     let url = Url::parse(&text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     url.map(|url| Some(url.to_string())).ok_or_else(|| Failure::field(NAME, "is not an http(s) URL"))
 }
 
-/// Whole words that no memo, company or custom field may have. Names of people are never looked at.
+/// Words that memo, company and custom fields must not contain. Names of persons are not checked.
 const PROFANE: [&str; 10] =
     ["arsehole", "asshole", "bastard", "bitch", "bullshit", "cunt", "fuck", "fucking", "motherfucker", "shit"];
 
-/// 21 for a profane one among these.
-pub(crate) fn decent<const N: usize>(texts: [&Option<String>; N]) -> Result<()> {
+/// 21 if a text contains a profane word.
+pub(crate) fn check_profanity<const N: usize>(texts: [&Option<String>; N]) -> Result<()> {
     let profane = texts.into_iter().flatten().any(|text| is_profane(text));
     if profane { Err(Code::Profanity.refuse()) } else { Ok(()) }
 }
@@ -153,7 +153,7 @@ mod tests {
     use testkit::fuzz::{check, mutated, texts};
 
     #[test]
-    fn whole_words_are_profane_and_parts_of_words_are_not() {
+    fn only_whole_words_are_profane() {
         for bad in ["what the Fuck", "SHIT!", "a-bitch-b", "bullshit"] {
             assert!(is_profane(bad), "{bad}");
         }
@@ -166,8 +166,8 @@ mod tests {
     }
 
     #[test]
-    fn an_amount_is_one_and_at_least_the_least_or_it_is_07() {
-        let cent = Amount::hundredths(1);
+    fn invalid_amounts_and_those_below_the_minimum_are_07() {
+        let cent = Amount::from_minor(1);
         check(prop_oneof![mutated("133.24"), mutated("0.01"), texts()], |text| {
             let mut form = url::form_urlencoded::Serializer::new(String::new());
             let sent = form.append_pair("amount", &text).finish();
@@ -182,13 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn a_way_back_is_an_address_of_the_web() {
+    fn return_urls_are_http_urls() {
         check(prop_oneof![mutated("https://shop.example/back?a=1"), mutated("javascript:alert(1)"), texts()], |text| {
             let mut form = url::form_urlencoded::Serializer::new(String::new());
             let sent = form.append_pair("3ds_redirect_url", &text).finish();
             if let Ok(Some(url)) = return_url(&Form::parse(sent.as_bytes())) {
                 assert!(url.starts_with("https://") || url.starts_with("http://"), "{url}");
-                assert!(url.bytes().all(|byte| byte.is_ascii_graphic()), "it stands in a header: {url:?}");
+                assert!(url.bytes().all(|byte| byte.is_ascii_graphic()), "the URL is sent in a header: {url:?}");
             }
         });
     }

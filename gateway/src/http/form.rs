@@ -1,23 +1,24 @@
-//! The fields of a form. They are never printed: among them are keys and card numbers.
+//! The fields of a form. They are never printed, because they include keys and card numbers.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
 use crate::failure::{Code, Failure, Result};
 
-/// Characters of a text at most.
+/// Maximum length of a text in characters.
 const MAX_TEXT: usize = 255;
 
-/// A form as it was submitted. Of a field that comes twice the last one counts.
+/// A submitted form. If a field occurs twice, the last value counts.
 pub struct Form(HashMap<String, String>);
 
 impl Form {
-    /// Reads `application/x-www-form-urlencoded`. Anything can be read as that; what is no form has no fields of ours.
+    /// Reads `application/x-www-form-urlencoded`. Any input parses; input that is not a form just has none of the
+    /// expected fields.
     pub fn parse(body: &[u8]) -> Self {
         Self(url::form_urlencoded::parse(body).into_owned().collect())
     }
 
-    /// A field without the space around it; none if there is nothing else.
+    /// A field without surrounding white space; `None` if it is empty.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
     }
@@ -25,27 +26,27 @@ impl Form {
     /// A text of up to 255 characters.
     ///
     /// # Errors
-    /// A1 with the field's name if it is longer or has characters that cannot be shown.
+    /// A1 with the field's name if it is longer or contains control characters.
     pub fn text(&self, name: &str) -> Result<Option<String>> {
-        self.longer_text(name, MAX_TEXT)
+        self.text_up_to(name, MAX_TEXT)
     }
 
-    /// A text of up to so many characters.
+    /// A text of up to `max` characters.
     ///
     /// # Errors
-    /// A1 with the field's name if it is longer or has characters that cannot be shown.
-    pub fn longer_text(&self, name: &str, most: usize) -> Result<Option<String>> {
+    /// A1 with the field's name if it is longer or contains control characters.
+    pub fn text_up_to(&self, name: &str, max: usize) -> Result<Option<String>> {
         let Some(text) = self.get(name) else { return Ok(None) };
-        if text.chars().count() > most {
+        if text.chars().count() > max {
             return Err(Failure::field(name, "is too long"));
         }
         if text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
-            return Err(Failure::field(name, "has control characters"));
+            return Err(Failure::field(name, "contains control characters"));
         }
         Ok(Some(text.to_owned()))
     }
 
-    /// A text that must be there and has no code of its own.
+    /// A required text without a code of its own.
     ///
     /// # Errors
     /// A1 with the field's name.
@@ -53,22 +54,22 @@ impl Form {
         self.text(name)?.ok_or_else(|| Failure::field(name, "is missing"))
     }
 
-    /// Whether a field says `Y`. `N` is the default.
+    /// Whether a field is `Y`; defaults to `N`.
     ///
     /// # Errors
-    /// A1 with the field's name if it says anything else.
-    pub fn yes(&self, name: &str) -> Result<bool> {
+    /// A1 with the field's name for any other value.
+    pub fn flag(&self, name: &str) -> Result<bool> {
         match self.get(name) {
             None | Some("N") => Ok(false),
             Some("Y") => Ok(true),
-            Some(_) => Err(Failure::field(name, "is neither Y nor N")),
+            Some(_) => Err(Failure::field(name, "must be Y or N")),
         }
     }
 
-    /// The cardholder's address on the internet, if there is one.
+    /// The cardholder's IP address, if given.
     ///
     /// # Errors
-    /// 22 for one that is none.
+    /// 22 if it is invalid.
     pub fn client_ip(&self) -> Result<Option<IpAddr>> {
         let Some(text) = self.get("client_ip") else { return Ok(None) };
         text.parse::<IpAddr>().map(|ip| Some(ip.to_canonical())).map_err(|_| Code::Address.refuse())
@@ -82,7 +83,7 @@ mod tests {
     use testkit::fuzz::{check, mutated_bytes, noise, texts};
 
     #[test]
-    fn fields_are_read_as_browsers_write_them() {
+    fn fields_are_decoded_as_browsers_encode_them() {
         let form = Form::parse(b"a=1&a=2&b=+x%20y+&c=&d&e=%C3%A9&memo=%00");
         assert_eq!(form.get("a"), Some("2"));
         assert_eq!(form.get("b"), Some("x y"));
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_a_form_whose_texts_are_bounded_or_whose_field_is_named() {
+    fn any_bytes_parse_and_errors_name_the_field() {
         let sent =
             "username=shop&api_key=k&amount=12.00&memo=a%0Ab&email_receipt=Y&client_ip=192.0.2.1&first_name=J%C3%A9";
         check(prop_oneof![mutated_bytes(sent), noise()], |bytes| {
@@ -120,9 +121,9 @@ mod tests {
                     }
                     Err(other) => panic!("{other:?}"),
                 }
-                let yes = form.yes(name);
-                assert_eq!(matches!(yes, Ok(true)), form.get(name) == Some("Y"));
-                assert_eq!(yes.is_err(), !matches!(form.get(name), None | Some("Y" | "N")));
+                let flag = form.flag(name);
+                assert_eq!(matches!(flag, Ok(true)), form.get(name) == Some("Y"));
+                assert_eq!(flag.is_err(), !matches!(form.get(name), None | Some("Y" | "N")));
             }
             if let Ok(Some(ip)) = form.client_ip() {
                 assert_eq!(ip, ip.to_canonical());
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_comes_as_it_was_sent_but_for_space_around_it() {
+    fn values_are_unchanged_except_for_surrounding_space() {
         check((texts(), texts()), |(former, text)| {
             let mut form = url::form_urlencoded::Serializer::new(String::new());
             let sent = form.append_pair("memo", &former).append_pair("memo", &text).finish();

@@ -1,14 +1,14 @@
-//! The API: forms in, envelopes out. `OPERATIONS` is every script there is.
+//! The HTTP API: forms in, envelopes out. `OPERATIONS` lists every script.
 
 mod body;
 pub mod envelope;
 mod fields;
 mod form;
-mod journal;
+mod access_log;
 mod operations;
 pub mod public;
-pub mod pulse;
 pub mod rate_limits;
+pub mod stall_detector;
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -26,43 +26,39 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{Any, CorsLayer};
 
 pub use envelope::Reply;
-pub(crate) use fields::{amount, currency, decent, name, routable};
+pub(crate) use fields::{amount, currency, check_profanity, name, check_brand};
 pub use form::Form;
 
 use crate::accounts::{self, Account};
-use crate::app::{App, Lifetime};
+use crate::app::{App, Deadline};
 use crate::failure::{Code, Failure, Result};
 use crate::{ani, report, scripts};
 
-/// A request whose caller is known.
+/// An authenticated request.
 pub struct Call {
-    /// What is at hand.
     pub app: App,
-    /// Who calls.
     pub account: Account,
-    /// What was sent.
     pub form: Form,
-    /// How long it may take to begin.
-    pub lifetime: Lifetime,
+    /// When the request must be entered at the latest.
+    pub deadline: Deadline,
 }
 
-type Answer = Pin<Box<dyn Future<Output = Result<Reply>> + Send>>;
+type HandlerFuture = Pin<Box<dyn Future<Output = Result<Reply>> + Send>>;
 
-/// An operation of the API.
 struct Operation {
     script: &'static str,
-    /// What it answers where nothing was entered and nothing can be said.
+    /// The code for a request that was not entered and has no code of its own.
     fallback: Code,
-    handler: fn(Call) -> Answer,
+    handler: fn(Call) -> HandlerFuture,
 }
 
-/// After an answer that took longer the connection is closed. Whatever was sent behind the request has lain there as long, and
-/// would be taken for new.
-const SLOW: Duration = Duration::from_secs(1);
+/// After a slower response the connection is closed: a request pipelined behind it has waited as long in the socket and
+/// would wrongly count as new.
+const SLOW_RESPONSE: Duration = Duration::from_secs(1);
 
-/// How a success is counted.
+/// Metric label of a success.
 const SUCCEEDED: &str = "00";
-/// How a request is counted that a limit refused before its keys were looked at.
+/// Metric label of a request that a rate limit refused before authentication.
 const LIMITED: &str = "limited";
 
 const OPERATIONS: [Operation; 11] = [
@@ -107,8 +103,8 @@ const OPERATIONS: [Operation; 11] = [
     Operation { script: "account.php", fallback: Code::Unknown, handler: |call| Box::pin(accounts::show(call)) },
 ];
 
-/// Counts requests from nought by the codes that are watched, so that the first of each is seen as a rise.
-pub fn count_from_nought() {
+/// Registers the counters of the watched codes at 0, so that the first increment shows as a rise.
+pub fn register_metrics() {
     const WATCHED: [Code; 8] = [
         Code::Username,
         Code::ApiKey,
@@ -127,69 +123,68 @@ pub fn count_from_nought() {
     }
 }
 
-/// Every route.
 pub fn router(app: App) -> Router {
     let cors = CorsLayer::new().allow_origin(Any).allow_methods([Method::POST]).allow_headers([header::CONTENT_TYPE]);
     let browsers = Router::new()
         .route("/services/proxynization", post(public::proxynization))
         .route("/services/field_token", post(public::field_token))
         .route("/services/wallet_token", post(public::wallet_token))
-        // Before the layer, which must see OPTIONS first.
+        // Must come before the CORS layer, which has to see OPTIONS first.
         .method_not_allowed_fallback(not_allowed)
         .layer(cors);
     Router::new()
-        .route("/apis/{script}", any(operate))
+        .route("/apis/{script}", any(dispatch))
         .route("/services/3ds/{token}", get(public::challenge).post(public::decision))
         .route("/services/field", get(scripts::field))
         .merge(scripts::files())
         .merge(browsers)
-        .fallback(unknown)
+        .fallback(unknown_script)
         .method_not_allowed_fallback(not_allowed)
         .layer(CatchPanicLayer::custom(panicked))
-        .layer(from_fn(journal::others))
+        .layer(from_fn(access_log::middleware))
         .with_state(app)
 }
 
-async fn operate(
+async fn dispatch(
     State(app): State<App>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Response {
-    let lifetime = Lifetime::begins();
-    // What is not even text names no script either.
+    let deadline = Deadline::start();
+    // A path that is not valid UTF-8 names no script.
     let script = path.map_or_else(|_| String::new(), |Path(script)| script);
     let Some(operation) = OPERATIONS.iter().find(|operation| operation.script == script) else {
-        return unknown().await;
+        return unknown_script().await;
     };
     if request.method() != Method::POST {
         let mut response = not_allowed().await;
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
         return response;
     }
-    // Of its own, so that it goes on though the caller hangs up: what was begun is ended.
+    // In a task of its own, so that an entered transaction is finished even if the client disconnects.
     let work = app.work.clone();
-    let answered = work.spawn(answer(app, operation, from.ip(), request, lifetime)).await;
-    let mut response = answered.unwrap_or_else(|_| failed(operation, Failure::Unknown));
-    if lifetime.elapsed() > SLOW {
+    let handled = work.spawn(handle(app, operation, from.ip(), request, deadline)).await;
+    let mut response = handled.unwrap_or_else(|_| failure_response(operation, Failure::Unknown));
+    if deadline.elapsed() > SLOW_RESPONSE {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response
 }
 
-async fn answer(
+async fn handle(
     app: App,
     operation: &'static Operation,
     client: IpAddr,
     request: Request,
-    lifetime: Lifetime,
+    deadline: Deadline,
 ) -> Response {
-    let form = match body::form(request, lifetime).await {
+    let form = match body::form(request, deadline).await {
         Ok(form) => form,
         Err(refused) => return refused.into_response(),
     };
-    let mut caller = journal::Caller { client, named: form.get("username").map(str::to_owned), account: None };
-    let result = called(app, operation, form, lifetime, &mut caller).await;
+    let mut caller = access_log::Caller { client, claimed: form.get("username").map(str::to_owned), account: None };
+    let result = execute(app, operation, form, deadline, &mut caller).await;
     let code = match &result {
         Ok(_) => SUCCEEDED,
         Err(Failure::Refused(code, _)) => code.code(),
@@ -199,69 +194,69 @@ async fn answer(
     };
     metrics::counter!("gateway_requests_total", "script" => operation.script, "code" => code).increment(1);
     metrics::histogram!("gateway_request_seconds", "script" => operation.script)
-        .record(lifetime.elapsed().as_secs_f64());
-    journal::operation(operation.script, code, &caller, lifetime);
+        .record(deadline.elapsed().as_secs_f64());
+    access_log::operation(operation.script, code, &caller, deadline);
     let mut response = match result {
         Ok(reply) => reply.into_response(),
-        Err(failure) => failed(operation, failure),
+        Err(failure) => failure_response(operation, failure),
     };
-    response.extensions_mut().insert(journal::Noted);
+    response.extensions_mut().insert(access_log::Logged);
     response
 }
 
-async fn called(
+async fn execute(
     app: App,
     operation: &Operation,
     form: Form,
-    lifetime: Lifetime,
-    caller: &mut journal::Caller,
+    deadline: Deadline,
+    caller: &mut access_log::Caller,
 ) -> Result<Reply> {
-    // Reading may be late.
-    if operation.fallback != Code::Unknown && !app.pulse.is_steady() {
-        return Err(Failure::NotEntered("the gateway was paused, and nothing was entered"));
+    // After a stall, requests read from sockets may be old.
+    if operation.fallback != Code::Unknown && !app.stall_detector.is_steady() {
+        return Err(Failure::NotEntered("the gateway was suspended; nothing was entered"));
     }
-    // Days, limits and `valid_until` go by the clock.
+    // Days, limits and `valid_until` depend on the clock.
     if operation.fallback != Code::Unknown && app.clock.verify(&app.db).await.is_err() {
-        return Err(Failure::NotEntered("the gateway's clock is wrong, and nothing was entered"));
+        return Err(Failure::NotEntered("the gateway's clock is wrong; nothing was entered"));
     }
-    let account = let_in(&app, caller.client, &form).await?;
+    let account = authenticate(&app, caller.client, &form).await?;
     caller.account = Some(account.username.clone());
-    let lifetime = bounded(&app, &form, lifetime)?;
-    (operation.handler)(Call { app, account, form, lifetime }).await
+    let deadline = apply_valid_until(&app, &form, deadline)?;
+    (operation.handler)(Call { app, account, form, deadline }).await
 }
 
-/// The account that a caller proves to be, if not too many attempts have failed before this one.
-async fn let_in(app: &App, from: IpAddr, form: &Form) -> Result<Account> {
-    let attempt = app.rate_limits.attempt(from, form).await?;
+/// Authenticates the caller, unless too many attempts have failed before.
+async fn authenticate(app: &App, from: IpAddr, form: &Form) -> Result<Account> {
+    let attempt = app.rate_limits.begin_attempt(from, form).await?;
     let (username, api_key) = (form.get("username"), form.get("api_key"));
-    let account = accounts::authenticate(&app.db, &app.vaulting.pepper, username, api_key).await;
+    let account = accounts::authenticate(&app.db, &app.crypto.pepper, username, api_key).await;
     match &account {
-        Ok(_) => app.rate_limits.forgive(attempt, true).await,
-        Err(Failure::Refused(..)) => app.rate_limits.fail(attempt).await,
-        // Nothing was found out.
+        Ok(_) => app.rate_limits.release(attempt, true).await,
+        Err(Failure::Refused(..)) => app.rate_limits.record_failure(attempt).await,
+        // The attempt was neither right nor wrong, so it does not count.
         Err(Failure::NotEntered(_) | Failure::TooMany { .. } | Failure::Unknown) => {
-            app.rate_limits.forgive(attempt, false).await;
+            app.rate_limits.release(attempt, false).await;
         }
     }
     account
 }
 
-/// A caller may say until when its request may be entered: one that was stopped before it sent it, and has been given up on by
-/// others since, then does nothing when it goes on.
-fn bounded(app: &App, form: &Form, lifetime: Lifetime) -> Result<Lifetime> {
+/// Applies the caller's `valid_until`: if the caller was suspended before sending and others have given up on the
+/// request, the late request has no effect.
+fn apply_valid_until(app: &App, form: &Form, deadline: Deadline) -> Result<Deadline> {
     const NAME: &str = "valid_until";
-    let Some(text) = form.get(NAME) else { return Ok(lifetime) };
-    let until: i64 = text.parse().map_err(|_| Failure::field(NAME, "is not a time in milliseconds"))?;
+    let Some(text) = form.get(NAME) else { return Ok(deadline) };
+    let until: i64 = text.parse().map_err(|_| Failure::field(NAME, "must be a time in milliseconds since 1970"))?;
     let left = until.saturating_sub(app.clock.now().as_millisecond());
-    let lifetime = lifetime.at_most(Duration::from_millis(u64::try_from(left).unwrap_or(0)));
-    lifetime.check().map(|()| lifetime)
+    let deadline = deadline.capped_at(Duration::from_millis(u64::try_from(left).unwrap_or(0)));
+    deadline.check().map(|()| deadline)
 }
 
-fn failed(operation: &Operation, failure: Failure) -> Response {
+fn failure_response(operation: &Operation, failure: Failure) -> Response {
     envelope::failure(failure, operation.fallback)
 }
 
-async fn unknown() -> Response {
+async fn unknown_script() -> Response {
     envelope::error(StatusCode::NOT_FOUND, Code::Unknown, "Unknown script")
 }
 
@@ -270,5 +265,5 @@ async fn not_allowed() -> Response {
 }
 
 fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
-    envelope::error(StatusCode::INTERNAL_SERVER_ERROR, Code::Unknown, Code::Unknown.meaning())
+    envelope::error(StatusCode::INTERNAL_SERVER_ERROR, Code::Unknown, Code::Unknown.description())
 }

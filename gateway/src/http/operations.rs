@@ -1,79 +1,79 @@
-//! The operations that enter or change something: parse in the order of the codes, one command, answer.
+//! The operations that enter or change something: parse the fields in the order of the codes, run one command, respond.
 
-use super::envelope::{Done, SUCCESS};
-use super::fields::{self, Has, Payer};
+use super::envelope::{TransactionReply, SUCCESS};
+use super::fields::{self, FieldGroups, Payer};
 use super::{Call, Reply};
 use crate::amount::Amount;
-use crate::cards::source::{self, Ways, security_code};
+use crate::cards::source::{self, CardInputs, security_code};
 use crate::cards::{Holder, vault};
 use crate::failure::{Code, Failure, Result};
 use crate::id::TransactionId;
 use crate::transactions::change::{self, Change};
-use crate::transactions::enter::{self, Charged};
-use crate::transactions::{Kind, NewCharge};
+use crate::transactions::enter::{self, ChargeResult};
+use crate::transactions::{NewCharge, TransactionKind};
 use crate::{proxy, tokens, wallet};
 
 /// The smallest amount that can be charged.
-const CENT: Amount = Amount::hundredths(1);
+const CENT: Amount = Amount::from_minor(1);
 
-/// What distinguishes the operations that take a card.
-struct Matrix {
-    kind: Kind,
-    ways: Ways,
-    has: Has,
-    /// Whether the security code is required; none where it is no part of the operation.
-    code_required: Option<bool>,
+/// How the operations that take a card differ.
+struct CardOperation {
+    kind: TransactionKind,
+    inputs: CardInputs,
+    groups: FieldGroups,
+    /// Whether `cvv` is required; `None` if the operation does not have the field.
+    cvv_required: Option<bool>,
 }
 
 /// `sale.php`
 pub(super) async fn sale(call: Call) -> Result<Reply> {
-    let matrix = Matrix {
-        kind: Kind::Sale,
-        ways: Ways { token: true, encrypted: true },
-        has: Has { shipping: true, memo: true, custom: true },
-        code_required: Some(call.account.cvv_required),
+    let operation = CardOperation {
+        kind: TransactionKind::Sale,
+        inputs: CardInputs { token: true, encrypted: true },
+        groups: FieldGroups { shipping: true, memo: true, custom: true },
+        cvv_required: Some(call.account.cvv_required),
     };
-    let (amounts, charged) = charge(&call, &matrix).await?;
+    let (amounts, charged) = charge(&call, &operation).await?;
     Ok(Reply::new(&match charged {
-        Charged::Approved(id) => {
-            Done { total_amount: Some(amounts.total), convenience_fee: Some(amounts.fee), ..Done::new(id) }
+        ChargeResult::Approved(id) => {
+            TransactionReply { total_amount: Some(amounts.total), convenience_fee: Some(amounts.fee), ..TransactionReply::new(id) }
         }
-        Charged::Challenged(id, url) => challenged(id, url),
+        ChargeResult::Challenged(id, url) => challenged(id, url),
     }))
 }
 
 /// `authorize.php`
 pub(super) async fn authorize(call: Call) -> Result<Reply> {
-    let matrix = Matrix {
-        kind: Kind::Authorize,
-        ways: Ways { token: true, encrypted: false },
-        has: Has { shipping: true, memo: true, custom: false },
-        code_required: Some(true),
+    let operation = CardOperation {
+        kind: TransactionKind::Authorize,
+        inputs: CardInputs { token: true, encrypted: false },
+        groups: FieldGroups { shipping: true, memo: true, custom: false },
+        cvv_required: Some(true),
     };
-    Ok(Reply::new(&match charge(&call, &matrix).await?.1 {
-        Charged::Approved(id) => Done::new(id),
-        Charged::Challenged(id, url) => challenged(id, url),
+    Ok(Reply::new(&match charge(&call, &operation).await?.1 {
+        ChargeResult::Approved(id) => TransactionReply::new(id),
+        ChargeResult::Challenged(id, url) => challenged(id, url),
     }))
 }
 
 /// `unreference_refund.php`
 pub(super) async fn credit(call: Call) -> Result<Reply> {
-    let matrix = Matrix {
-        kind: Kind::Credit,
-        ways: Ways { token: false, encrypted: true },
-        has: Has { shipping: false, memo: false, custom: true },
-        code_required: None,
+    let operation = CardOperation {
+        kind: TransactionKind::Credit,
+        inputs: CardInputs { token: false, encrypted: true },
+        groups: FieldGroups { shipping: false, memo: false, custom: true },
+        cvv_required: None,
     };
-    let (amounts, charged) = charge(&call, &matrix).await?;
-    let (Charged::Approved(id) | Charged::Challenged(id, _)) = charged;
-    Ok(Reply::new(&Done { amount: Some(amounts.total), ..Done::new(id) }))
+    let (amounts, charged) = charge(&call, &operation).await?;
+    let (ChargeResult::Approved(id) | ChargeResult::Challenged(id, _)) = charged;
+    Ok(Reply::new(&TransactionReply { amount: Some(amounts.total), ..TransactionReply::new(id) }))
 }
 
-fn challenged(id: TransactionId, url: String) -> Done {
-    Done { description: "Pending cardholder authentication", redirect_url: Some(url), ..Done::new(id) }
+fn challenged(id: TransactionId, url: String) -> TransactionReply {
+    TransactionReply { description: "Pending cardholder authentication", redirect_url: Some(url), ..TransactionReply::new(id) }
 }
 
-/// What was charged, and what of it is the fee.
+/// The charged total and the fee included in it.
 struct Amounts {
     total: Amount,
     fee: Amount,
@@ -85,10 +85,10 @@ impl Amounts {
     }
 }
 
-/// A refusal may be the doing of the same request that came twice and was faster the other time: its token is used now, or a limit
-/// is reached. So the reference is asked for once more before another code than 26 is told.
-async fn charge(call: &Call, matrix: &Matrix) -> Result<(Amounts, Charged)> {
-    let charged = charge_once(call, matrix).await;
+/// A refusal may be caused by a concurrent copy of the same request, which has used the token or reached the limit. So
+/// check the reference again before responding with a code other than 26.
+async fn charge(call: &Call, operation: &CardOperation) -> Result<(Amounts, ChargeResult)> {
+    let charged = charge_once(call, operation).await;
     if let Err(Failure::Refused(code, _)) = &charged
         && !matches!(code, Code::Declined | Code::Duplicate)
     {
@@ -97,31 +97,31 @@ async fn charge(call: &Call, matrix: &Matrix) -> Result<(Amounts, Charged)> {
     charged
 }
 
-async fn charge_once(call: &Call, matrix: &Matrix) -> Result<(Amounts, Charged)> {
-    let Call { app, account, form, lifetime } = call;
+async fn charge_once(call: &Call, operation: &CardOperation) -> Result<(Amounts, ChargeResult)> {
+    let Call { app, account, form, deadline } = call;
     let reference_id = unused_reference(call).await?;
     let today = account.time_zone.date_at(app.clock.now());
-    let mut funding = source::of_form(app, account, form, matrix.ways, today).await?;
-    let payer = Payer::of_form(form, &funding.holder)?;
+    let mut funding = source::from_form(app, account, form, operation.inputs, today).await?;
+    let payer = Payer::from_form(form, &funding.holder)?;
     let amount = fields::amount(form, CENT)?;
     let currency = fields::currency(account, form.get("currency"))?;
-    fields::routable(account, funding.face.brand)?;
+    fields::check_brand(account, funding.masked_card.brand)?;
     let reference_id = reference_id?;
-    source::encrypted(form, matrix.ways)?;
-    // A token stands for a card whose code was asked once, or comes with it.
+    source::is_encrypted(form, operation.inputs)?;
+    // With a token no code is needed: it was checked when the card was stored, or comes with the token.
     let by_token = funding.source != source::Source::Api;
-    if let Some(required) = matrix.code_required {
+    if let Some(required) = operation.cvv_required {
         let code = security_code(form, required && !by_token)?;
         funding.security_code = code.or(funding.security_code);
     }
     let return_url = fields::return_url(form)?;
-    let (details, receipts) = fields::details(form, payer, &funding.holder, matrix.has)?;
+    let (details, receipts) = fields::details(form, payer, &funding.holder, operation.groups)?;
     let client_ip = form.client_ip()?;
     let new = NewCharge {
-        kind: matrix.kind,
+        kind: operation.kind,
         funding,
         amount,
-        fee: if matrix.kind == Kind::Sale { account.fee().of(amount) } else { Amount::ZERO },
+        fee: if operation.kind == TransactionKind::Sale { account.fee().of(amount) } else { Amount::ZERO },
         currency,
         reference_id,
         client_ip,
@@ -130,10 +130,10 @@ async fn charge_once(call: &Call, matrix: &Matrix) -> Result<(Amounts, Charged)>
         receipts,
         details,
     };
-    Ok((Amounts::of(&new), enter::charge(app, account, new, *lifetime).await?))
+    Ok((Amounts::of(&new), enter::charge(app, account, new, *deadline).await?))
 }
 
-/// The caller's name for it, which was not used before: 26. One that cannot be used is A1, for when that has its turn.
+/// 26 if the reference was used before. The inner result is A1 for an invalid reference, to be reported later.
 async fn unused_reference(call: &Call) -> Result<Result<Option<String>>> {
     let reference_id = fields::reference_id(&call.form);
     if let Ok(Some(reference)) = &reference_id {
@@ -144,19 +144,19 @@ async fn unused_reference(call: &Call) -> Result<Result<Option<String>>> {
 
 /// `wallet_sale.php`
 pub(super) async fn wallet_sale(call: Call) -> Result<Reply> {
-    let Call { app, account, form, lifetime } = &call;
+    let Call { app, account, form, deadline } = &call;
     let reference_id = unused_reference(&call).await?;
-    let payer = Payer::of_form(form, &Holder::default())?;
+    let payer = Payer::from_form(form, &Holder::default())?;
     let reference_id = reference_id?;
     let token = form.get("signature_token").ok_or_else(|| Failure::field("signature_token", "is missing"))?;
-    let has = Has { shipping: false, memo: true, custom: true };
-    let (details, receipts) = fields::details(form, payer, &Holder::default(), has)?;
+    let groups = FieldGroups { shipping: false, memo: true, custom: true };
+    let (details, receipts) = fields::details(form, payer, &Holder::default(), groups)?;
     let client_ip = form.client_ip()?;
     let opened = wallet::open(app, account, token)?;
     let currency = fields::currency(account, Some(&opened.currency))?;
-    fields::routable(account, opened.funding.face.brand)?;
+    fields::check_brand(account, opened.funding.masked_card.brand)?;
     let new = NewCharge {
-        kind: Kind::Sale,
+        kind: TransactionKind::Sale,
         funding: opened.funding,
         amount: opened.amount,
         fee: account.fee().of(opened.amount),
@@ -169,41 +169,41 @@ pub(super) async fn wallet_sale(call: Call) -> Result<Reply> {
         details,
     };
     let Amounts { total, fee } = Amounts::of(&new);
-    let (Charged::Approved(id) | Charged::Challenged(id, _)) = enter::charge(app, account, new, *lifetime).await?;
-    // The contract has no fee here, so it is told only where there is one.
+    let (ChargeResult::Approved(id) | ChargeResult::Challenged(id, _)) = enter::charge(app, account, new, *deadline).await?;
+    // The contract has no fee here, so the field is sent only if there is one.
     let fee = (fee > Amount::ZERO).then_some(fee);
-    Ok(Reply::new(&Done { total_amount: Some(total), convenience_fee: fee, ..Done::new(id) }))
+    Ok(Reply::new(&TransactionReply { total_amount: Some(total), convenience_fee: fee, ..TransactionReply::new(id) }))
 }
 
 /// `capture.php`
 pub(super) async fn capture(call: Call) -> Result<Reply> {
-    follow(&call, Kind::Capture).await
+    follow_up(&call, TransactionKind::Capture).await
 }
 
 /// `void.php`
 pub(super) async fn void(call: Call) -> Result<Reply> {
-    follow(&call, Kind::Void).await
+    follow_up(&call, TransactionKind::Void).await
 }
 
 /// `refund.php`
 pub(super) async fn refund(call: Call) -> Result<Reply> {
-    follow(&call, Kind::Refund).await
+    follow_up(&call, TransactionKind::Refund).await
 }
 
-async fn follow(call: &Call, kind: Kind) -> Result<Reply> {
-    let Call { app, account, form, lifetime } = call;
+async fn follow_up(call: &Call, kind: TransactionKind) -> Result<Reply> {
+    let Call { app, account, form, deadline } = call;
     let reference_id = fields::reference_id(form);
     if let Ok(Some(reference)) = &reference_id {
         change::check_reference(app, account, reference).await?;
     }
-    let of = form.get("transaction_id").and_then(|text| text.parse::<TransactionId>().ok());
-    let of = of.ok_or(Code::TransactionId.refuse())?;
-    let amount = if kind == Kind::Void { None } else { Some(fields::amount(form, CENT)?) };
+    let target = form.get("transaction_id").and_then(|text| text.parse::<TransactionId>().ok());
+    let target = target.ok_or(Code::TransactionId.refuse())?;
+    let amount = if kind == TransactionKind::Void { None } else { Some(fields::amount(form, CENT)?) };
     let reference_id = reference_id?;
-    let receipt = form.yes("email_receipt")?;
-    let change = Change { kind, of, amount, reference_id, receipt };
-    let id = change::change(app, account, &change, *lifetime).await?;
-    Ok(Reply::new(&Done::new(id)))
+    let receipt = form.flag("email_receipt")?;
+    let change = Change { kind, target, amount, reference_id, receipt };
+    let id = change::change(app, account, &change, *deadline).await?;
+    Ok(Reply::new(&TransactionReply::new(id)))
 }
 
 #[derive(serde::Serialize)]
@@ -216,55 +216,55 @@ struct Stored {
     card_expiry_date: String,
 }
 
-/// `add_card.php`: a card into the vault. A capture field's token is changed for one of the vault, and asked again gives the
-/// same one.
+/// `add_card.php`: stores a card in the vault. A capture field's token is exchanged for a vault token, and a repeated
+/// request gets the same one.
 pub(super) async fn add_card(call: Call) -> Result<Reply> {
     let token = call.form.get("card_token").filter(|token| token.starts_with(vault::FIELD_PREFIX));
-    if let Some(stored) = stored_before(&call, token).await? {
+    if let Some(stored) = find_stored(&call, token).await? {
         return Ok(stored);
     }
     match store_card(&call, token.is_some()).await {
         Ok(stored) => Ok(stored_reply(stored)),
-        // Another request with the same token may have been first, and has the answer.
-        Err(refusal) => stored_before(&call, token).await?.ok_or(refusal),
+        // A concurrent request with the same token may have stored the card.
+        Err(refusal) => find_stored(&call, token).await?.ok_or(refusal),
     }
 }
 
-async fn store_card(call: &Call, by_token: bool) -> Result<vault::Stored> {
-    let Call { app, account, form, lifetime } = call;
+async fn store_card(call: &Call, by_token: bool) -> Result<vault::StoredCard> {
+    let Call { app, account, form, deadline } = call;
     let now = app.clock.now();
-    let ways = Ways { token: by_token, encrypted: true };
-    let funding = source::of_form(app, account, form, ways, account.time_zone.date_at(now)).await?;
-    source::encrypted(form, ways)?;
-    let known = &funding.holder;
+    let inputs = CardInputs { token: by_token, encrypted: true };
+    let funding = source::from_form(app, account, form, inputs, account.time_zone.date_at(now)).await?;
+    source::is_encrypted(form, inputs)?;
+    let card_holder = &funding.holder;
     let holder = Holder {
-        first_name: form.text("first_name")?.or_else(|| known.first_name.clone()),
-        last_name: form.text("last_name")?.or_else(|| known.last_name.clone()),
-        zip_code: form.text("zip_code")?.or_else(|| known.zip_code.clone()),
-        country_code: tokens::country(form)?.or_else(|| known.country_code.clone()),
+        first_name: form.text("first_name")?.or_else(|| card_holder.first_name.clone()),
+        last_name: form.text("last_name")?.or_else(|| card_holder.last_name.clone()),
+        zip_code: form.text("zip_code")?.or_else(|| card_holder.zip_code.clone()),
+        country_code: tokens::country(form)?.or_else(|| card_holder.country_code.clone()),
     };
-    lifetime.check()?;
-    let stored = vault::store(&app.db, &app.vaulting.card_keys, account.id, &funding, &holder, now).await?;
+    deadline.check()?;
+    let stored = vault::store(&app.db, &app.crypto.card_keys, account.id, &funding, &holder, now).await?;
     if let Some(proxy) = &funding.proxy {
         proxy::bind(&app.db, account.id, proxy).await;
     }
     Ok(stored)
 }
 
-async fn stored_before(call: &Call, token: Option<&str>) -> Result<Option<Reply>> {
+async fn find_stored(call: &Call, token: Option<&str>) -> Result<Option<Reply>> {
     let Some(token) = token else { return Ok(None) };
     let app = &call.app;
-    let stored = vault::stored_before(&app.db, &app.vaulting.card_keys, call.account.id, token).await?;
+    let stored = vault::find_stored(&app.db, &app.crypto.card_keys, call.account.id, token).await?;
     Ok(stored.map(stored_reply))
 }
 
-fn stored_reply(stored: vault::Stored) -> Reply {
+fn stored_reply(stored: vault::StoredCard) -> Reply {
     Reply::new(&Stored {
         code: "00",
         description: SUCCESS,
         card_token: stored.token,
-        card_type: stored.face.brand.name(),
-        credit_card_number: stored.face.masked,
-        card_expiry_date: stored.face.expiry.to_string(),
+        card_type: stored.masked_card.brand.name(),
+        credit_card_number: stored.masked_card.masked,
+        card_expiry_date: stored.masked_card.expiry.to_string(),
     })
 }

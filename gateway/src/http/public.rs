@@ -1,5 +1,5 @@
-//! What browsers use without an account's keys: proxy numbers, tokens of capture fields and of the sandbox's wallet, and the
-//! pages of challenges. Whoever comes is counted by address.
+//! What browsers call without an account's keys: proxy numbers, tokens of capture fields and of the sandbox wallet, and
+//! challenge pages. Requests are limited by client address.
 
 use std::net::SocketAddr;
 
@@ -8,31 +8,32 @@ use axum::extract::{ConnectInfo, Path, Request, State};
 use axum::response::Response;
 
 use super::{Form, Reply, body, envelope};
-use crate::app::{App, Lifetime};
+use crate::app::{App, Deadline};
 use crate::failure::{Code, Failure, Result};
 use crate::{accounts, proxy, threeds, tokens, wallet};
 
-/// `POST /services/proxynization`: a card number in, a proxy number out. With an `app_key` it is that account's alone.
+/// `POST /services/proxynization`: exchanges a card number for a proxy number. With an `app_key` it belongs to that
+/// account.
 pub(super) async fn proxynization(state: State<App>, from: ConnectInfo<SocketAddr>, request: Request) -> Response {
     serve(state, from, request, async |app, form| {
-        let number = form.get("creditcard_number").and_then(crate::cards::Number::parse);
+        let number = form.get("creditcard_number").and_then(crate::cards::CardNumber::parse);
         let number = number.ok_or(Code::Card.refuse())?;
         let account = match form.get("app_key") {
             Some(app_key) => Some(accounts::by_app_key(&app.db, Some(app_key)).await?.id),
             None => None,
         };
-        let proxy = proxy::create(&app.db, &app.vaulting, &number, account, app.clock.now()).await?;
+        let proxy = proxy::create(&app.db, &app.crypto, &number, account, app.clock.now()).await?;
         Ok(Reply::new(&serde_json::json!({"code": "A01", "description": "Success", "proxy_number": proxy})))
     })
     .await
 }
 
-/// `POST /services/field_token`: a card in, a token out.
+/// `POST /services/field_token`: exchanges a card for a single-use token.
 pub(super) async fn field_token(state: State<App>, from: ConnectInfo<SocketAddr>, request: Request) -> Response {
     serve(state, from, request, async |app, form| tokens::create(app, form).await).await
 }
 
-/// `POST /services/wallet_token`: what the sandbox's wallet signs.
+/// `POST /services/wallet_token`: the signed token of the sandbox wallet.
 pub(super) async fn wallet_token(state: State<App>, from: ConnectInfo<SocketAddr>, request: Request) -> Response {
     serve(state, from, request, async |app, form| wallet::sign(app, form).await).await
 }
@@ -46,7 +47,7 @@ pub(super) async fn challenge(
     page(&app, from, path, async |token| threeds::show(&app, &token).await).await
 }
 
-/// `POST /services/3ds/{token}`. It goes on though the browser leaves.
+/// `POST /services/3ds/{token}`. It is completed even if the browser disconnects.
 pub(super) async fn decision(
     State(app): State<App>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
@@ -57,7 +58,7 @@ pub(super) async fn decision(
 }
 
 async fn decide(app: App, token: String, request: Request) -> Response {
-    let form = match body::form(request, Lifetime::begins()).await {
+    let form = match body::form(request, Deadline::start()).await {
         Ok(form) => form,
         Err(refused) => return refused.into_response(),
     };
@@ -65,22 +66,22 @@ async fn decide(app: App, token: String, request: Request) -> Response {
         let app = app.clone();
         async move { threeds::decide(&app, &token, &form).await }
     };
-    app.work.spawn(task).await.unwrap_or_else(|_| threeds::away())
+    app.work.spawn(task).await.unwrap_or_else(|_| threeds::unavailable())
 }
 
-/// A challenge's page, by its name, unless its browser comes too often.
+/// Serves a challenge's page, unless the client exceeds its rate limit.
 async fn page(
     app: &App,
     from: SocketAddr,
     path: Result<Path<String>, PathRejection>,
-    what: impl AsyncFnOnce(String) -> Response,
+    handler: impl AsyncFnOnce(String) -> Response,
 ) -> Response {
-    if app.rate_limits.browser(from.ip()).await.is_err() {
+    if app.rate_limits.check_browser(from.ip()).await.is_err() {
         return threeds::too_many();
     }
     match path {
-        Ok(Path(token)) => what(token).await,
-        Err(_) => threeds::nothing(),
+        Ok(Path(token)) => handler(token).await,
+        Err(_) => threeds::not_found(),
     }
 }
 
@@ -88,16 +89,16 @@ async fn serve(
     State(app): State<App>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
     request: Request,
-    what: impl AsyncFnOnce(&App, &Form) -> Result<Reply>,
+    handler: impl AsyncFnOnce(&App, &Form) -> Result<Reply>,
 ) -> Response {
-    if let Err(too_many) = app.rate_limits.browser(from.ip()).await {
+    if let Err(too_many) = app.rate_limits.check_browser(from.ip()).await {
         return refused(too_many);
     }
-    let form = match body::form(request, Lifetime::begins()).await {
+    let form = match body::form(request, Deadline::start()).await {
         Ok(form) => form,
         Err(refused) => return refused.into_response(),
     };
-    match what(&app, &form).await {
+    match handler(&app, &form).await {
         Ok(reply) => reply.into_response(),
         Err(failure) => refused(failure),
     }

@@ -1,154 +1,156 @@
-//! Limits to what comes without an account: requests of browsers, and attempts to be let in as a merchant that fail. Both are
-//! counted by client address, attempts by user name too, since one key may be guessed from many addresses. In Redis, if there is
-//! one, for all processes together; otherwise in each process.
+//! Rate limits for unauthenticated traffic: browser requests and failed authentication attempts. Both are counted by
+//! client address, attempts also by user name, since one key may be guessed from many addresses. The counts are shared
+//! by all processes through Redis, if configured, and are otherwise per process.
 //!
-//! Only failures count. An attempt whose key this process has not seen to be good takes its place before the account is looked
-//! up, so that guesses cost Postgres a bounded amount however many come at once, and gives it back if the key is right. A key
-//! that was seen to be good takes none: it costs no round trip, and nobody shuts its merchant out.
+//! Only failures count. An attempt acquires its tokens before the account is looked up, so that guesses cost Postgres a
+//! bounded amount however many arrive at once; the tokens are refunded if the key is right. A key that this process has
+//! already accepted acquires none: it costs no round trip, and attackers cannot lock out the merchant.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::crypto::{Pepper, hex};
-use common::network::place;
-use common::rate_limits::{Bucket, RateLimits as Buckets, Taken};
+use common::network::client_network;
+use common::rate_limits::{Bucket, RateLimits as Buckets, Acquisition};
 
 use super::Form;
 use crate::failure::{Failure, Result};
 
-/// How many seconds' worth a browser may ask for at once, and how many seconds' worth of attempts may fail at once.
-const BROWSERS_BURST: u32 = 10;
-const FAILURES_BURST: u32 = 20;
-/// How many minutes' worth of attempts at one user name may fail at once.
-const USER_FAILURES_BURST: u32 = 3;
-/// Good keys remembered at most; at that many the memory is begun anew.
-const MOST_KEYS: usize = 10_000;
+/// Burst sizes in seconds of the rate.
+const BROWSER_BURST_SECONDS: u32 = 10;
+const FAILURE_BURST_SECONDS: u32 = 20;
+/// Burst size in minutes of the rate.
+const USER_FAILURE_BURST_MINUTES: u32 = 3;
+/// Accepted keys remembered at most; the set is cleared when it is full.
+const MAX_KNOWN_KEYS: usize = 10_000;
 
-/// What the environment sets.
+/// The configured rates.
 #[derive(Clone, Copy, Debug)]
 pub struct Rates {
-    /// `GATEWAY_PUBLIC_RATE`: requests a second of one address to what browsers use.
+    /// `GATEWAY_PUBLIC_RATE`: browser requests per second from one address.
     pub browsers: u32,
-    /// `GATEWAY_FAILURE_RATE`: failed attempts a second of one address.
+    /// `GATEWAY_FAILURE_RATE`: failed attempts per second from one address.
     pub failures: u32,
-    /// `GATEWAY_USER_FAILURE_RATE`: failed attempts a minute at one user name.
+    /// `GATEWAY_USER_FAILURE_RATE`: failed attempts per minute for one user name.
     pub user_failures: u32,
 }
 
-/// The limits of a process.
+/// The rate limits of this process.
 pub struct RateLimits {
     buckets: Buckets,
-    set: Rates,
+    rates: Rates,
     pepper: Pepper,
-    /// Hashes of user names and keys that were right when they were last used.
-    known: Mutex<HashSet<[u8; 32]>>,
+    /// Hashes of user names with keys that were accepted when last used.
+    known_keys: Mutex<HashSet<[u8; 32]>>,
 }
 
-/// An attempt under way.
+/// An authentication attempt in progress.
 pub(super) struct Attempt {
     key: Option<[u8; 32]>,
     address: IpAddr,
-    /// The name whose key is tried, hashed; none if no key is.
+    /// The hashed user name, if a key was sent with it.
     user: Option<String>,
-    /// What it has taken; nothing if its key is known.
-    taken: Vec<Bucket>,
+    /// The tokens it acquired; empty for a known key.
+    acquired: Vec<Bucket>,
 }
 
 impl RateLimits {
-    /// In this Redis, if there is one.
-    pub fn new(redis: Option<&queue::Redis>, set: Rates, pepper: Pepper) -> Self {
-        Self { buckets: Buckets::new(redis), set, pepper, known: Mutex::default() }
+    /// `redis` shares the counts among processes.
+    pub fn new(redis: Option<&queue::Redis>, rates: Rates, pepper: Pepper) -> Self {
+        Self { buckets: Buckets::new(redis), rates, pepper, known_keys: Mutex::default() }
     }
 
-    /// Takes one request of a browser.
+    /// Acquires a token for a browser request.
     ///
     /// # Errors
     /// [`Failure::TooMany`].
-    pub(crate) async fn browser(&self, address: IpAddr) -> Result<()> {
-        let rate = self.set.browsers;
-        let buckets = Bucket::of_address("gateway-browser", address, rate, rate.saturating_mul(BROWSERS_BURST));
-        self.take(&buckets).await.map_err(|refused| refused.failure)
+    pub(crate) async fn check_browser(&self, address: IpAddr) -> Result<()> {
+        let rate = self.rates.browsers;
+        let buckets = Bucket::of_address("gateway-browser", address, rate, rate.saturating_mul(BROWSER_BURST_SECONDS));
+        self.acquire(&buckets).await.map_err(|refused| refused.failure)
     }
 
-    /// Begins an attempt to be let in.
+    /// Begins an authentication attempt.
     ///
     /// # Errors
-    /// [`Failure::TooMany`] if too many have failed from this address, or at this user name and one of them lately from here.
-    pub(super) async fn attempt(&self, address: IpAddr, form: &Form) -> Result<Attempt> {
-        // Their hashes: what somebody sends is kept nowhere in clear.
-        let tried = form.get("username").zip(form.get("api_key"));
-        let key = tried.map(|(username, key)| self.pepper.hash(&format!("known:{username}\0{key}")));
-        let user = tried.map(|(username, _)| hex(&self.pepper.hash(&format!("user:{username}"))[..16]));
-        let mut attempt = Attempt { key, address, user, taken: Vec::new() };
-        if key.is_some_and(|key| self.keys().contains(&key)) {
+    /// [`Failure::TooMany`] after too many failures from this address, or for this user name with a recent failure from
+    /// this address.
+    pub(super) async fn begin_attempt(&self, address: IpAddr, form: &Form) -> Result<Attempt> {
+        // Only hashes are kept: the input may be a secret.
+        let credentials = form.get("username").zip(form.get("api_key"));
+        let key = credentials.map(|(username, key)| self.pepper.hash(&format!("known:{username}\0{key}")));
+        let user = credentials.map(|(username, _)| hex(&self.pepper.hash(&format!("user:{username}"))[..16]));
+        let mut attempt = Attempt { key, address, user, acquired: Vec::new() };
+        if key.is_some_and(|key| self.lock_known_keys().contains(&key)) {
             return Ok(attempt);
         }
-        let mut wanted = self.of_address(address);
-        let by_address = wanted.len();
-        wanted.extend(attempt.user.as_ref().map(|user| self.of_user(user)));
-        if let Err(refused) = self.take(&wanted).await {
-            let Some(user) = attempt.user.as_ref().filter(|_| refused.by == by_address) else {
+        let mut needed = self.address_buckets(address);
+        let address_bucket_count = needed.len();
+        needed.extend(attempt.user.as_ref().map(|user| self.user_bucket(user)));
+        if let Err(refused) = self.acquire(&needed).await {
+            let Some(user) = attempt.user.as_ref().filter(|_| refused.by == address_bucket_count) else {
                 return Err(refused.failure);
             };
-            // Somebody guesses this name's key. Its merchant may come from this address, which has one attempt a minute.
-            wanted.truncate(by_address);
-            wanted.push(Bucket::per_minute(format!("gateway-user:{user}:{}", place(address)), 1, 1));
-            self.take(&wanted).await.map_err(|refused| refused.failure)?;
+            // The user name's limit is exhausted, probably by guessing. Its merchant may come from this address, so
+            // each address still has one attempt a minute.
+            needed.truncate(address_bucket_count);
+            needed.push(Bucket::per_minute(format!("gateway-user:{user}:{}", client_network(address)), 1, 1));
+            self.acquire(&needed).await.map_err(|refused| refused.failure)?;
         }
-        attempt.taken = wanted;
+        attempt.acquired = needed;
         Ok(attempt)
     }
 
-    /// Ends an attempt that was right, or of which nothing was found out.
-    pub(super) async fn forgive(&self, attempt: Attempt, was_right: bool) {
+    /// Ends an attempt that succeeded or had no result, and refunds its tokens.
+    pub(super) async fn release(&self, attempt: Attempt, was_right: bool) {
         if let (Some(key), true) = (attempt.key, was_right) {
-            let mut known = self.keys();
-            if known.len() >= MOST_KEYS {
-                known.clear();
+            let mut known_keys = self.lock_known_keys();
+            if known_keys.len() >= MAX_KNOWN_KEYS {
+                known_keys.clear();
             }
-            known.insert(key);
+            known_keys.insert(key);
         }
-        if !attempt.taken.is_empty() {
-            self.buckets.give_back(&attempt.taken).await;
-        }
-    }
-
-    /// Ends an attempt that was wrong. One whose key was known, and is no longer right, has taken nothing yet.
-    pub(super) async fn fail(&self, attempt: Attempt) {
-        if attempt.key.is_some_and(|key| self.keys().remove(&key)) {
-            let mut buckets = self.of_address(attempt.address);
-            buckets.extend(attempt.user.as_ref().map(|user| self.of_user(user)));
-            self.buckets.take(&buckets).await;
+        if !attempt.acquired.is_empty() {
+            self.buckets.restore(&attempt.acquired).await;
         }
     }
 
-    fn of_address(&self, address: IpAddr) -> Vec<Bucket> {
-        let rate = self.set.failures;
-        Bucket::of_address("gateway-failures", address, rate, rate.saturating_mul(FAILURES_BURST))
+    /// Ends a failed attempt. If its key was known and is no longer valid, it has acquired no tokens yet.
+    pub(super) async fn record_failure(&self, attempt: Attempt) {
+        if attempt.key.is_some_and(|key| self.lock_known_keys().remove(&key)) {
+            let mut buckets = self.address_buckets(attempt.address);
+            buckets.extend(attempt.user.as_ref().map(|user| self.user_bucket(user)));
+            self.buckets.acquire(&buckets).await;
+        }
     }
 
-    fn of_user(&self, user: &str) -> Bucket {
-        let rate = self.set.user_failures;
-        Bucket::per_minute(format!("gateway-user:{user}"), rate, rate.saturating_mul(USER_FAILURES_BURST))
+    fn address_buckets(&self, address: IpAddr) -> Vec<Bucket> {
+        let rate = self.rates.failures;
+        Bucket::of_address("gateway-failures", address, rate, rate.saturating_mul(FAILURE_BURST_SECONDS))
     }
 
-    async fn take(&self, buckets: &[Bucket]) -> Result<(), Refused> {
-        match self.buckets.take(buckets).await {
-            Taken::Allowed { .. } => Ok(()),
-            Taken::Refused { by, wait_us } => {
-                Err(Refused { by, failure: Failure::TooMany { seconds: wait_us.div_ceil(1_000_000).max(1) } })
+    fn user_bucket(&self, user: &str) -> Bucket {
+        let rate = self.rates.user_failures;
+        Bucket::per_minute(format!("gateway-user:{user}"), rate, rate.saturating_mul(USER_FAILURE_BURST_MINUTES))
+    }
+
+    async fn acquire(&self, buckets: &[Bucket]) -> Result<(), LimitExceeded> {
+        match self.buckets.acquire(buckets).await {
+            Acquisition::Allowed { .. } => Ok(()),
+            Acquisition::Refused { by, wait_us } => {
+                Err(LimitExceeded { by, failure: Failure::TooMany { seconds: wait_us.div_ceil(1_000_000).max(1) } })
             }
         }
     }
 
-    fn keys(&self) -> MutexGuard<'_, HashSet<[u8; 32]>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_known_keys(&self) -> MutexGuard<'_, HashSet<[u8; 32]>> {
+        self.known_keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Which bucket had nothing left.
-struct Refused {
+/// The bucket that was empty.
+struct LimitExceeded {
     by: usize,
     failure: Failure,
 }

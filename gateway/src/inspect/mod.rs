@@ -1,5 +1,5 @@
-//! What an operator looks at when something is late or refused. Nothing here changes anything.
+//! Read-only queries for operators: what is delayed, and how much of the limits is used.
 
 mod store;
 
-pub use store::{LimitUse, Receipts, Unfinished, limits, receipts, unfinished};
+pub use store::{LimitUsage, Receipts, Unfinished, limits, receipts, unfinished};

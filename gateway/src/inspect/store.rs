@@ -1,4 +1,4 @@
-//! The SQL of what operators look at.
+//! SQL of the operators' queries.
 
 use common::calendar::Date;
 use common::time::Timestamp;
@@ -7,7 +7,7 @@ use sqlx::PgPool;
 
 use crate::id::TransactionId;
 
-/// A transaction without an end.
+/// A transaction without a final state.
 #[derive(Debug, Serialize)]
 pub struct Unfinished {
     #[serde(serialize_with = "printed")]
@@ -15,7 +15,7 @@ pub struct Unfinished {
     username: String,
     kind: String,
     state: String,
-    /// In hundredths.
+    /// In minor units.
     amount: i64,
     currency: String,
     reference_id: Option<String>,
@@ -27,10 +27,10 @@ fn printed<S: serde::Serializer>(id: &TransactionId, serializer: S) -> Result<S:
     serializer.collect_str(id)
 }
 
-/// Transactions that have no end yet, the first to be looked after first.
+/// Unfinished transactions, the one whose recovery is due first at the top.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors.
 pub async fn unfinished(db: &PgPool, username: Option<&str>, limit: i64) -> Result<Vec<Unfinished>, sqlx::Error> {
     sqlx::query_as!(
         Unfinished,
@@ -55,10 +55,10 @@ pub struct Receipts {
     most_tries: Option<i32>,
 }
 
-/// How many receipts wait, since when, and how often the most stubborn was tried.
+/// Number of pending receipts, the oldest one, the next attempt, and the highest number of attempts.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors.
 pub async fn receipts(db: &PgPool) -> Result<Receipts, sqlx::Error> {
     sqlx::query_as!(
         Receipts,
@@ -70,9 +70,9 @@ pub async fn receipts(db: &PgPool) -> Result<Receipts, sqlx::Error> {
     .await
 }
 
-/// How much of its limits an account has used. Amounts are in hundredths.
+/// Used limits of an account. Amounts are in minor units.
 #[derive(Debug, Serialize)]
-pub struct LimitUse {
+pub struct LimitUsage {
     username: String,
     day: Option<Date>,
     transactions: Option<i32>,
@@ -84,13 +84,13 @@ pub struct LimitUse {
     sale_limit: i64,
 }
 
-/// The accounts that are nearest to a limit.
+/// The accounts closest to a limit.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn limits(db: &PgPool, username: Option<&str>, limit: i64) -> Result<Vec<LimitUse>, sqlx::Error> {
+/// Database errors.
+pub async fn limits(db: &PgPool, username: Option<&str>, limit: i64) -> Result<Vec<LimitUsage>, sqlx::Error> {
     sqlx::query_as!(
-        LimitUse,
+        LimitUsage,
         r#"SELECT a.username, u.day AS "day?", u.transactions AS "transactions?", a.daily_transactions, v.month AS "month?",
                   v.currency AS "currency?", v.amount AS "amount?", a.monthly_limit, a.sale_limit
            FROM gateway.accounts a LEFT JOIN gateway.usage u ON u.account_id = a.id

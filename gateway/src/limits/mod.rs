@@ -1,5 +1,6 @@
-//! What an account may do in a while: codes 17 to 20, and 26 for what looks like a repetition. All of it is asked and noted in
-//! the transaction that enters, under the account's row of usage, so no two entries pass a limit together.
+//! Limits of an account (codes 17 to 20) and duplicate detection (26). They are checked and counted in the transaction
+//! that enters a charge, under the lock of the account's usage row, so that concurrent charges cannot exceed a limit
+//! together.
 
 mod store;
 
@@ -9,27 +10,25 @@ use common::calendar::Date;
 use common::time::Timestamp;
 use sqlx::PgConnection;
 
-use crate::accounts::{Account, Vaulting};
+use crate::accounts::{Account, CryptoKeys};
 use crate::failure::{Code, Result};
 use crate::id::{AccountId, TransactionId};
 use crate::transactions::NewCharge;
 
-/// For so long a success is not to be repeated without a reference.
-pub const REPEATS_AFTER: Duration = Duration::from_secs(120);
+/// How long a success without a reference blocks an identical charge.
+pub const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 /// The window of code 20.
-const HOUR: Duration = Duration::from_secs(3600);
+const ADDRESS_WINDOW: Duration = Duration::from_secs(3600);
 
-/// The day and the month that a transaction counts in, in the account's zone.
+/// The day and month in which a transaction counts, in the account's time zone.
 #[derive(Clone, Copy, Debug)]
 pub struct Period {
-    /// The day.
     pub day: Date,
     /// The first day of the month.
     pub month: Date,
 }
 
 impl Period {
-    /// Of this instant.
     pub fn at(account: &Account, now: Timestamp) -> Self {
         let day = account.time_zone.date_at(now);
         let month = format!("{}-01", &day.to_string()[..7]).parse().expect("every month has a first day");
@@ -37,18 +36,19 @@ impl Period {
     }
 }
 
-/// Waits for the account's turn and counts one more transaction of the day. What is read after it stands until the commit.
+/// Locks the account's usage row and counts one more transaction of the day. What is read afterwards stays valid until
+/// the commit.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn turn(db: &mut PgConnection, account: AccountId, period: Period) -> Result<i32> {
-    Ok(store::count(db, account, period.day).await?)
+/// Database errors.
+pub async fn lock_usage(db: &mut PgConnection, account: AccountId, period: Period) -> Result<i32> {
+    Ok(store::increment_count(db, account, period.day).await?)
 }
 
-/// Codes 17 to 20. `count` is what [`turn`] said.
+/// Codes 17 to 20. `count` is the result of [`lock_usage`].
 ///
 /// # Errors
-/// The code of the first limit that is passed.
+/// The code of the first limit that is exceeded.
 pub async fn check(
     db: &mut PgConnection,
     account: &Account,
@@ -70,51 +70,51 @@ pub async fn check(
         return Err(Code::TransactionLimit.refuse());
     }
     if let Some(ip) = new.client_ip {
-        let since = Timestamp::from_millisecond(now.as_millisecond() - HOUR.as_millis() as i64).unwrap_or(now);
-        let most = account.hourly_per_address;
-        if store::from_address(db, account.id, &ip.to_string(), since, most).await? >= i64::from(most) {
+        let since = Timestamp::from_millisecond(now.as_millisecond() - ADDRESS_WINDOW.as_millis() as i64).unwrap_or(now);
+        let max = account.hourly_per_address;
+        if store::count_from_address(db, account.id, &ip.to_string(), since, max).await? >= i64::from(max) {
             return Err(Code::AddressLimit.refuse());
         }
     }
     Ok(())
 }
 
-/// Takes the place that a transaction without a reference must have for itself while it is under way.
+/// Reserves the fingerprint of a transaction without a reference while it is in progress.
 ///
 /// # Errors
-/// 26 if another has it.
-pub async fn guard(
+/// 26 if another transaction holds it.
+pub async fn acquire_guard(
     db: &mut PgConnection,
     account: AccountId,
     fingerprint: &[u8],
     id: TransactionId,
     now: Timestamp,
 ) -> Result<()> {
-    match store::take_guard(db, account, fingerprint, id, now).await? {
+    match store::acquire_guard(db, account, fingerprint, id, now).await? {
         true => Ok(()),
         false => Err(Code::Duplicate.refuse()),
     }
 }
 
-/// After a success: nothing like it for a while.
+/// After a success: keeps an identical charge from being entered for [`DUPLICATE_WINDOW`].
 ///
 /// # Errors
-/// Only the database's.
-pub async fn keep_guard(
+/// Database errors.
+pub async fn extend_guard(
     db: &mut PgConnection,
     account: AccountId,
     fingerprint: &[u8],
     id: TransactionId,
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
-    store::keep_guard(db, account, fingerprint, id, now.plus(REPEATS_AFTER)).await
+    store::extend_guard(db, account, fingerprint, id, now.plus(DUPLICATE_WINDOW)).await
 }
 
-/// After a failure: the volume and the place are free again.
+/// After a failure: restores the volume and releases the fingerprint.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn give_back(
+/// Database errors.
+pub async fn release(
     db: &mut PgConnection,
     account: AccountId,
     id: TransactionId,
@@ -122,16 +122,16 @@ pub async fn give_back(
     fingerprint: Option<&[u8]>,
 ) -> Result<(), sqlx::Error> {
     if let Some((month, currency, amount)) = volume {
-        store::take_volume(db, account, month, currency, amount).await?;
+        store::subtract_volume(db, account, month, currency, amount).await?;
     }
     if let Some(fingerprint) = fingerprint {
-        store::drop_guard(db, account, fingerprint, id).await?;
+        store::release_guard(db, account, fingerprint, id).await?;
     }
     Ok(())
 }
 
-/// Kind, card, amount asked and currency under a key: alike for what is alike, and of no use without the key.
-pub fn fingerprint(vaulting: &Vaulting, new: &NewCharge) -> [u8; 32] {
+/// A keyed hash of kind, card, requested amount and currency: equal for identical charges, useless without the key.
+pub fn fingerprint(crypto: &CryptoKeys, new: &NewCharge) -> [u8; 32] {
     let number = new.funding.number.expose();
-    vaulting.pepper.hash(&format!("charge:{}:{number}:{}:{}", new.kind.name(), new.amount, new.currency))
+    crypto.pepper.hash(&format!("charge:{}:{number}:{}:{}", new.kind.name(), new.amount, new.currency))
 }

@@ -1,4 +1,4 @@
-//! The SQL of limits.
+//! SQL of the limits.
 
 use common::calendar::Date;
 use common::time::Timestamp;
@@ -6,9 +6,10 @@ use sqlx::PgConnection;
 
 use crate::id::{AccountId, TransactionId};
 
-/// Counts a transaction of the day, and how many there are with it. The row is locked until the commit. Whoever waited for it
-/// past midnight brings the day before: the day never goes back, so that one counts in the new day.
-pub(super) async fn count(db: &mut PgConnection, account: AccountId, day: Date) -> Result<i32, sqlx::Error> {
+/// Counts a transaction of the day and returns the new count. The row stays locked until the commit. A request that
+/// waited for the lock past midnight passes the day before; the stored day never goes back, so the request counts in
+/// the new day.
+pub(super) async fn increment_count(db: &mut PgConnection, account: AccountId, day: Date) -> Result<i32, sqlx::Error> {
     sqlx::query_scalar!(
         "INSERT INTO gateway.usage AS usage (account_id, day, transactions) VALUES ($1, $2, 1)
          ON CONFLICT (account_id) DO UPDATE
@@ -22,7 +23,7 @@ pub(super) async fn count(db: &mut PgConnection, account: AccountId, day: Date) 
     .await
 }
 
-/// Adds to the volume of a month, and says what it is then.
+/// Adds to the volume of a month and returns the new volume.
 pub(super) async fn add_volume(
     db: &mut PgConnection,
     account: AccountId,
@@ -43,8 +44,8 @@ pub(super) async fn add_volume(
     .await
 }
 
-/// Takes from the volume of a month what was added to it.
-pub(super) async fn take_volume(
+/// Subtracts an earlier addition from the volume of a month.
+pub(super) async fn subtract_volume(
     db: &mut PgConnection,
     account: AccountId,
     month: Date,
@@ -63,13 +64,13 @@ pub(super) async fn take_volume(
     Ok(())
 }
 
-/// Transactions from an address since then, counted no further than `most`.
-pub(super) async fn from_address(
+/// Transactions from an address after `since`, counted up to `max`.
+pub(super) async fn count_from_address(
     db: &mut PgConnection,
     account: AccountId,
     client_ip: &str,
     since: Timestamp,
-    most: i32,
+    max: i32,
 ) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM (
@@ -78,21 +79,21 @@ pub(super) async fn from_address(
         account.uuid(),
         client_ip,
         since,
-        i64::from(most),
+        i64::from(max),
     )
     .fetch_one(db)
     .await
 }
 
-/// Whether nobody else had the place.
-pub(super) async fn take_guard(
+/// Returns whether the fingerprint was free.
+pub(super) async fn acquire_guard(
     db: &mut PgConnection,
     account: AccountId,
     fingerprint: &[u8],
     id: TransactionId,
     now: Timestamp,
 ) -> Result<bool, sqlx::Error> {
-    // For as long as it is under way, however long that is.
+    // Held until the transaction ends, however long that takes.
     let done = sqlx::query!(
         "INSERT INTO gateway.duplicate_guards AS guard (account_id, fingerprint, transaction_id, until)
          VALUES ($1, $2, $3, 'infinity')
@@ -109,7 +110,7 @@ pub(super) async fn take_guard(
     Ok(done.rows_affected() == 1)
 }
 
-pub(super) async fn keep_guard(
+pub(super) async fn extend_guard(
     db: &mut PgConnection,
     account: AccountId,
     fingerprint: &[u8],
@@ -131,7 +132,7 @@ pub(super) async fn keep_guard(
     Ok(())
 }
 
-pub(super) async fn drop_guard(
+pub(super) async fn release_guard(
     db: &mut PgConnection,
     account: AccountId,
     fingerprint: &[u8],

@@ -1,4 +1,4 @@
-//! Letters and how they leave: by SMTP, or into a folder where somebody can read them.
+//! Sends e-mails: by SMTP, or as files into a folder.
 
 mod smtp;
 
@@ -13,110 +13,107 @@ use lettre::message::{Mailbox, Message};
 use lettre::transport::smtp::extension::ClientId;
 use smtp::Server;
 
-/// Characters of a subject at most.
+/// Maximum length of a subject in characters.
 const MAX_SUBJECT: usize = 150;
 
-/// Where letters go.
 #[derive(Clone, Debug)]
 enum Transport {
     Smtp(Server),
     Folder(PathBuf),
 }
 
-/// Who sends letters, and by which way. Cheap to clone.
+/// Sends e-mails from one sender. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Mailer {
     from: Mailbox,
     transport: Transport,
 }
 
-/// What is to be sent.
+/// An e-mail to be sent.
 #[derive(Clone, Debug)]
-pub struct Letter {
-    /// The same when it is sent again, so that a second copy can be known for one.
+pub struct Email {
+    /// Becomes the `Message-ID`. It stays the same when the e-mail is sent again, so that receivers can detect the
+    /// copy.
     pub id: String,
-    /// An address and nothing else.
     pub to: String,
-    /// One line.
     pub subject: String,
     /// Plain text.
     pub text: String,
-    /// When it was written.
     pub date: Timestamp,
 }
 
-/// A letter that did not leave. It says why without any address, so that it may be logged.
+/// An e-mail was not sent. The reason contains no address, so it may be logged.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
-pub struct NotSent {
-    /// Whether it never will.
-    pub for_good: bool,
+pub struct SendError {
+    /// Whether retrying is useless.
+    pub permanent: bool,
     reason: String,
 }
 
-impl NotSent {
-    fn for_good(reason: &str) -> Self {
-        Self { for_good: true, reason: reason.to_owned() }
+impl SendError {
+    fn permanent(reason: &str) -> Self {
+        Self { permanent: true, reason: reason.to_owned() }
     }
 
-    fn for_now(reason: &str) -> Self {
-        Self { for_good: false, reason: reason.to_owned() }
+    fn transient(reason: &str) -> Self {
+        Self { permanent: false, reason: reason.to_owned() }
     }
 }
 
 impl Mailer {
-    /// One that speaks to a server; none if the URL is none that is understood. The server is not asked yet.
+    /// Sends through a server; `None` if the URL is not supported. Does not connect yet.
     pub fn smtp(url: &str, from: Mailbox) -> Option<Self> {
-        let hello = ClientId::Domain(from.email.domain().to_owned());
-        let server = Server::of_url(url, hello)?;
+        let client_id = ClientId::Domain(from.email.domain().to_owned());
+        let server = Server::of_url(url, client_id)?;
         Some(Self { from, transport: Transport::Smtp(server) })
     }
 
-    /// One that puts each letter into a file of its own.
+    /// Writes each e-mail into a file of its own.
     pub const fn folder(folder: PathBuf, from: Mailbox) -> Self {
         Self { from, transport: Transport::Folder(folder) }
     }
 
-    /// Sends a letter.
+    /// Sends an e-mail.
     ///
     /// # Errors
-    /// It did not leave, or nobody knows.
-    pub async fn send(&self, letter: &Letter) -> Result<(), NotSent> {
-        let message = self.message(letter)?;
+    /// It was not sent, or the outcome is unknown.
+    pub async fn send(&self, email: &Email) -> Result<(), SendError> {
+        let message = self.message(email)?;
         match &self.transport {
             Transport::Smtp(server) => server.send(&message).await,
             Transport::Folder(folder) => {
-                let (folder, name, bytes) = (folder.clone(), letter.id.clone(), message.formatted());
+                let (folder, name, bytes) = (folder.clone(), email.id.clone(), message.formatted());
                 let written = tokio::task::spawn_blocking(move || write(&folder, &name, &bytes)).await;
-                let written = written.map_err(|_| NotSent::for_now("the writing was broken off"))?;
-                written.map_err(|error| NotSent::for_now(&format!("the folder: {}", error.kind())))
+                let written = written.map_err(|_| SendError::transient("writing the file was interrupted"))?;
+                written.map_err(|error| SendError::transient(&format!("cannot write into the folder: {}", error.kind())))
             }
         }
     }
 
-    fn message(&self, letter: &Letter) -> Result<Message, NotSent> {
-        let address = letter.to.parse().map_err(|_| NotSent::for_good("no mail system takes the address"))?;
-        let sent = u64::try_from(letter.date.as_millisecond()).unwrap_or_default();
+    fn message(&self, email: &Email) -> Result<Message, SendError> {
+        let address = email.to.parse().map_err(|_| SendError::permanent("the address is not valid"))?;
+        let sent = u64::try_from(email.date.as_millisecond()).unwrap_or_default();
         Message::builder()
             .from(self.from.clone())
             .to(Mailbox::new(None, address))
-            .subject(one_line(&letter.subject, MAX_SUBJECT))
-            .message_id(Some(format!("<{}@{}>", letter.id, self.from.email.domain())))
+            .subject(one_line(&email.subject, MAX_SUBJECT))
+            .message_id(Some(format!("<{}@{}>", email.id, self.from.email.domain())))
             .date(SystemTime::UNIX_EPOCH + Duration::from_millis(sent))
             .header(MIME_VERSION_1_0)
             .header(ContentType::TEXT_PLAIN)
-            .body(letter.text.clone())
-            .map_err(|_| NotSent::for_good("no letter can be made of it"))
+            .body(email.text.clone())
+            .map_err(|_| SendError::permanent("the message cannot be built"))
     }
 }
 
-/// A text that stays on its line, whoever wrote it: no control characters, no separators of lines, and not too long.
-pub fn one_line(text: &str, most: usize) -> String {
+/// Makes a text safe for one line: replaces control characters and line separators, and limits its length.
+pub fn one_line(text: &str, max: usize) -> String {
     let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
-    text.chars().map(|c| if breaks(c) { ' ' } else { c }).take(most).collect()
+    text.chars().map(|c| if breaks(c) { ' ' } else { c }).take(max).collect()
 }
 
-/// Under its name at once or not at all, so that no reader sees half a letter.
+/// Writes under a temporary name and renames, so that readers never see an incomplete file.
 fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let new = folder.join(format!(".{name}.new"));
@@ -130,15 +127,15 @@ fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn letter(to: &str, subject: &str, text: &str) -> Letter {
+    fn email(to: &str, subject: &str, text: &str) -> Email {
         let date = Timestamp::from_millisecond(1_800_000_000_000).expect("in range");
         let of = str::to_owned;
-        Letter { id: of("01ABC-cardholder"), to: of(to), subject: of(subject), text: of(text), date }
+        Email { id: of("01ABC-cardholder"), to: of(to), subject: of(subject), text: of(text), date }
     }
 
-    fn printed(letter: &Letter) -> Result<String, NotSent> {
+    fn printed(email: &Email) -> Result<String, SendError> {
         let mailer = Mailer::folder(PathBuf::new(), "Shop <shop@example.com>".parse().expect("an address"));
-        mailer.message(letter).map(|message| String::from_utf8(message.formatted()).expect("ASCII"))
+        mailer.message(email).map(|message| String::from_utf8(message.formatted()).expect("ASCII"))
     }
 
     /// The names of the headers, in lower case.
@@ -149,26 +146,26 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_is_said_becomes_a_header() {
-        let plain = headers(&printed(&letter("jane@example.com", "Receipt", "Hello")).expect("a message"));
+    fn content_cannot_inject_headers() {
+        let plain = headers(&printed(&email("jane@example.com", "Receipt", "Hello")).expect("a message"));
         assert_eq!(plain.len(), 8, "{plain:?}");
-        let evils =
+        let injections =
             ["\r\nBcc: eve@example.com", "\nBcc: eve@example.com\n\nHi", "\r\n\r\nBcc: x", "\u{2028}Bcc: x", "\0"];
-        for evil in evils {
-            let subject = format!("Receipt from Sh\u{f6}p{evil}");
-            let message = printed(&letter("jane@example.com", &subject, evil)).expect("a message");
-            assert_eq!(headers(&message), plain, "{evil:?}");
-            for to in [format!("jane@example.com{evil}"), format!("ja{evil}ne@example.com")] {
-                assert!(printed(&letter(&to, "Receipt", "")).is_err_and(|error| error.for_good), "{to:?}");
+        for injection in injections {
+            let subject = format!("Receipt from Sh\u{f6}p{injection}");
+            let message = printed(&email("jane@example.com", &subject, injection)).expect("a message");
+            assert_eq!(headers(&message), plain, "{injection:?}");
+            for to in [format!("jane@example.com{injection}"), format!("ja{injection}ne@example.com")] {
+                assert!(printed(&email(&to, "Receipt", "")).is_err_and(|error| error.permanent), "{to:?}");
             }
         }
-        for nobody in ["", "jane", "jane@example.com, eve@example.com", "Jane <jane@example.com>", "a b@example.com"] {
-            assert!(printed(&letter(nobody, "Receipt", "")).is_err_and(|error| error.for_good), "{nobody}");
+        for invalid in ["", "jane", "jane@example.com, eve@example.com", "Jane <jane@example.com>", "a b@example.com"] {
+            assert!(printed(&email(invalid, "Receipt", "")).is_err_and(|error| error.permanent), "{invalid}");
         }
     }
 
     #[test]
-    fn a_text_stays_on_its_line() {
+    fn one_line_replaces_line_breaks_and_limits_the_length() {
         assert_eq!(one_line("a\r\nb\tc\u{2028}d", 100), "a  b c d");
         assert_eq!(one_line("\u{e9}\u{e9}\u{e9}", 2), "\u{e9}\u{e9}");
     }

@@ -1,4 +1,5 @@
-//! A letter's way to a mail server, step by step, for a refusal means one thing said of its recipient and another said of us.
+//! Delivers a message to an SMTP server step by step, because the meaning of a refusal depends on the step: it concerns
+//! either the recipient or this sender.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -12,27 +13,27 @@ use lettre::transport::smtp::{Error, SMTP_PORT, SUBMISSION_PORT, SUBMISSIONS_POR
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-use super::NotSent;
+use super::SendError;
 
-/// A server that takes longer to take a letter has not taken it.
+/// A server that takes longer counts as not having accepted the message.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// A letter that was taken stays taken, however long the server says goodbye.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// How long to wait for `QUIT`. An accepted message stays accepted without it.
+const QUIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A mail server, and who we are to it.
+/// A mail server and the credentials for it.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
     host: String,
     port: u16,
     tls: Tls,
     credentials: Option<Credentials>,
-    hello: ClientId,
+    client_id: ClientId,
 }
 
-/// What a server is asked for.
+/// The steps of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// To speak with us: its greeting, TLS, and the password.
+    /// Greeting, TLS and authentication.
     Connection,
     Sender,
     Recipient,
@@ -51,8 +52,8 @@ impl Step {
 }
 
 impl Server {
-    /// Of a URL such as `smtp://user:password@host:587?tls=required`; none if it is anything else.
-    pub(super) fn of_url(url: &str, hello: ClientId) -> Option<Self> {
+    /// From a URL such as `smtp://user:password@host:587?tls=required`; `None` for any other form.
+    pub(super) fn of_url(url: &str, client_id: ClientId) -> Option<Self> {
         let url = Url::parse(url).ok()?;
         let host = url.host_str()?.to_owned();
         let tls = url.query_pairs().find(|(name, _)| name == "tls").map(|(_, value)| value.into_owned());
@@ -69,24 +70,24 @@ impl Server {
             Some(password) => Some(Credentials::new(text(url.username())?, text(password)?)),
             None => None,
         };
-        Some(Self { port: url.port().unwrap_or(port), host, tls, credentials, hello })
+        Some(Self { port: url.port().unwrap_or(port), host, tls, credentials, client_id })
     }
 
-    /// Sends a message to its one recipient.
-    pub(super) async fn send(&self, message: &Message) -> Result<(), NotSent> {
-        let taken = tokio::time::timeout(TIMEOUT, self.hand_over(message)).await;
-        let mut connection = taken.map_err(|_| NotSent::for_now("no answer in time"))??;
-        let _ = tokio::time::timeout(FAREWELL, connection.quit()).await;
+    /// Sends a message to its single recipient.
+    pub(super) async fn send(&self, message: &Message) -> Result<(), SendError> {
+        let delivered = tokio::time::timeout(TIMEOUT, self.deliver(message)).await;
+        let mut connection = delivered.map_err(|_| SendError::transient("the server did not respond in time"))??;
+        let _ = tokio::time::timeout(QUIT_TIMEOUT, connection.quit()).await;
         Ok(())
     }
 
-    async fn hand_over(&self, message: &Message) -> Result<AsyncSmtpConnection, NotSent> {
-        let mut connection = self.connect().await.map_err(|error| not_sent(Step::Connection, &error))?;
-        match say(&mut connection, message).await {
+    async fn deliver(&self, message: &Message) -> Result<AsyncSmtpConnection, SendError> {
+        let mut connection = self.connect().await.map_err(|error| send_error(Step::Connection, &error))?;
+        match transmit(&mut connection, message).await {
             Ok(()) => Ok(connection),
             Err((step, error)) => {
-                let _ = tokio::time::timeout(FAREWELL, connection.abort()).await;
-                Err(not_sent(step, &error))
+                let _ = tokio::time::timeout(QUIT_TIMEOUT, connection.abort()).await;
+                Err(send_error(step, &error))
             }
         }
     }
@@ -95,11 +96,11 @@ impl Server {
         let wrapped = if let Tls::Wrapper(parameters) = &self.tls { Some(parameters.clone()) } else { None };
         let server = (self.host.as_str(), self.port);
         let mut connection =
-            AsyncSmtpConnection::connect_tokio1(server, Some(TIMEOUT), &self.hello, wrapped, None).await?;
+            AsyncSmtpConnection::connect_tokio1(server, Some(TIMEOUT), &self.client_id, wrapped, None).await?;
         match &self.tls {
-            Tls::Required(parameters) => connection.starttls(parameters.clone(), &self.hello).await?,
+            Tls::Required(parameters) => connection.starttls(parameters.clone(), &self.client_id).await?,
             Tls::Opportunistic(parameters) if connection.can_starttls() => {
-                connection.starttls(parameters.clone(), &self.hello).await?;
+                connection.starttls(parameters.clone(), &self.client_id).await?;
             }
             Tls::None | Tls::Opportunistic(_) | Tls::Wrapper(_) => {}
         }
@@ -110,8 +111,8 @@ impl Server {
     }
 }
 
-/// Hands a message over, or says at which step it was refused.
-async fn say(connection: &mut AsyncSmtpConnection, message: &Message) -> Result<(), (Step, Error)> {
+/// Transmits a message, or returns the step at which it failed.
+async fn transmit(connection: &mut AsyncSmtpConnection, message: &Message) -> Result<(), (Step, Error)> {
     let envelope = message.envelope();
     let plain = envelope.to().iter().chain(envelope.from()).all(|address| address.to_string().is_ascii());
     let parameters = if plain { vec![] } else { vec![MailParameter::SmtpUtfEight] };
@@ -125,29 +126,29 @@ async fn say(connection: &mut AsyncSmtpConnection, message: &Message) -> Result<
     Ok(())
 }
 
-/// What is kept of a failure: never the server's words, which may name an address.
-fn not_sent(step: Step, error: &Error) -> NotSent {
+/// Keeps only step and code: the server's text may contain an address.
+fn send_error(step: Step, error: &Error) -> SendError {
     let code = error.status().map(u16::from);
-    let words = error.source().map(ToString::to_string).unwrap_or_default();
+    let text = error.source().map(ToString::to_string).unwrap_or_default();
     let reason = match code {
-        Some(code) => format!("the server answered {code} to {}", step.name()),
-        None if error.is_tls() => "no TLS with the server".to_owned(),
-        None if error.is_client() => "the server cannot do what is asked of it".to_owned(),
-        None if error.is_response() => format!("the server's answer to {} is not understood", step.name()),
-        None => format!("the server was not reached, or left at {}", step.name()),
+        Some(code) => format!("the server responded {code} to {}", step.name()),
+        None if error.is_tls() => "TLS with the server failed".to_owned(),
+        None if error.is_client() => "the server lacks a required feature".to_owned(),
+        None if error.is_response() => format!("the server sent an invalid response to {}", step.name()),
+        None => format!("the connection failed or was closed at {}", step.name()),
     };
-    NotSent { for_good: code.is_some_and(|code| is_final(step, code, &words)), reason }
+    SendError { permanent: code.is_some_and(|code| is_final(step, code, &text)), reason }
 }
 
-/// Only what is said of the recipient or of the message is the last word. A password or a sender that the server does not take is
-/// our mistake, and is mended (RFC 4954, section 6). Of the second digits 5 is about mail, the others are about how we speak with
-/// the server (RFC 5321, section 4.2.1). A recipient may also be refused because we may not send through this server at all,
-/// which an enhanced code of 5.7 tells (RFC 3463, section 3.8).
-fn is_final(step: Step, code: u16, words: &str) -> bool {
+/// Only a refusal of the recipient or the message is permanent. A wrong password or sender is a configuration error
+/// that the operator can fix (RFC 4954, section 6). Codes 55x concern the mail system, other second digits the protocol
+/// (RFC 5321, section 4.2.1). A recipient can also be refused because this client may not relay through the server,
+/// which the enhanced code 5.7 indicates (RFC 3463, section 3.8).
+fn is_final(step: Step, code: u16, text: &str) -> bool {
     let of_mail = (550..560).contains(&code);
     match step {
         Step::Connection | Step::Sender => false,
-        Step::Recipient => of_mail && !words.starts_with("5.7."),
+        Step::Recipient => of_mail && !text.starts_with("5.7."),
         Step::Message => of_mail,
     }
 }
@@ -158,7 +159,7 @@ mod tests {
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
     use tokio::net::TcpListener;
 
-    fn hello() -> ClientId {
+    fn client_id() -> ClientId {
         ClientId::Domain("test.example".to_owned())
     }
 
@@ -167,30 +168,30 @@ mod tests {
         builder.to("jane@customer.example".parse().expect("an address")).body("Hello".to_owned()).expect("a message")
     }
 
-    /// What comes of a letter to a server that answers this verb so and is content with all else.
-    async fn sent(verb: &'static str, reply: &'static str) -> Result<(), NotSent> {
+    /// The result of a message to a server that sends `reply` to `verb` and accepts everything else.
+    async fn sent(verb: &'static str, reply: &'static str) -> Result<(), SendError> {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        // No TLS, which the environment could not ask for with a password.
+        // Without TLS: the URL of the configuration would not allow a password here.
         let credentials = Some(Credentials::new("shop".to_owned(), "hunter2".to_owned()));
-        let server = Server { host: "127.0.0.1".to_owned(), port, tls: Tls::None, credentials, hello: hello() };
+        let server = Server { host: "127.0.0.1".to_owned(), port, tls: Tls::None, credentials, client_id: client_id() };
         let serving = async {
             let (stream, _) = listener.accept().await.expect("it is tried");
             let (read, mut write) = stream.into_split();
             let mut lines = BufReader::new(read).lines();
             write.write_all(b"220 test\r\n").await.expect("greeted");
-            let mut in_letter = false;
+            let mut in_message = false;
             while let Ok(Some(line)) = lines.next_line().await {
-                let said = if in_letter { "." } else { line.split(' ').next().unwrap_or_default() };
-                let answer = match said {
+                let command = if in_message { "." } else { line.split(' ').next().unwrap_or_default() };
+                let answer = match command {
                     "." if line != "." => continue,
-                    said if said == verb => reply,
+                    command if command == verb => reply,
                     "EHLO" => "250-test\r\n250 AUTH PLAIN LOGIN",
                     "AUTH" => "235 welcome",
                     "DATA" => "354 go on",
                     _ => "250 fine",
                 };
-                in_letter = said == "DATA" && answer.starts_with('3');
+                in_message = command == "DATA" && answer.starts_with('3');
                 let _ = write.write_all(format!("{answer}\r\n").as_bytes()).await;
             }
         };
@@ -199,9 +200,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refusal_is_final_if_it_is_about_the_recipient_or_the_letter() {
+    async fn only_refusals_of_recipient_or_message_are_permanent() {
         assert!(sent("NOOP", "").await.is_ok());
-        for (verb, reply, for_good, told) in [
+        for (verb, reply, permanent, expected) in [
             ("EHLO", "550 5.7.1 your address is listed", false, "550"),
             ("AUTH", "535 5.7.8 wrong password of <shop@customer.example>", false, "535 to the connection or AUTH"),
             ("AUTH", "534 5.7.9 too weak", false, "534"),
@@ -223,18 +224,18 @@ mod tests {
             (".", "552 5.3.4 too large", true, "552 to DATA"),
             (".", "554 5.7.1 spam, jane@customer.example", true, "554"),
             (".", "452 4.3.1 disk full", false, "452"),
-            (".", "nonsense of customer.example", false, "not understood"),
+            (".", "nonsense of customer.example", false, "invalid response"),
         ] {
-            let refused = sent(verb, reply).await.expect_err(reply);
-            let text = format!("{refused} {refused:?}");
-            assert_eq!(refused.for_good, for_good, "{verb}: {reply}");
-            assert!(text.contains(told) && !text.contains("customer.example"), "{verb}: {reply}: {text}");
+            let error = sent(verb, reply).await.expect_err(reply);
+            let text = format!("{error} {error:?}");
+            assert_eq!(error.permanent, permanent, "{verb}: {reply}");
+            assert!(text.contains(expected) && !text.contains("customer.example"), "{verb}: {reply}: {text}");
         }
     }
 
     #[test]
-    fn urls_of_servers_are_read() {
-        let read = |url: &str| Server::of_url(url, hello());
+    fn server_urls_are_parsed() {
+        let read = |url: &str| Server::of_url(url, client_id());
         for (url, host, port) in [
             ("smtp://localhost:2525", "localhost", 2525),
             ("smtp://mail.example.com", "mail.example.com", 25),

@@ -1,4 +1,4 @@
-//! The SQL of proxy numbers.
+//! SQL of proxy numbers.
 
 use common::time::Timestamp;
 use sqlx::PgPool;
@@ -12,7 +12,7 @@ pub(super) async fn insert(
     number: &[u8],
     expires_at: Timestamp,
 ) -> Result<(), sqlx::Error> {
-    // Should a random number meet one in use, the primary key says no and the browser asks again.
+    // On a collision with an existing number the primary key rejects the insert, and the browser has to retry.
     sqlx::query!(
         "INSERT INTO gateway.proxy_numbers (proxy_hash, account_id, number, expires_at) VALUES ($1, $2, $3, $4)",
         hash,
@@ -25,7 +25,7 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// What is behind a proxy number, if it is this account's or nobody's yet.
+/// The encrypted card number, if the proxy number is not bound to another account.
 pub(super) async fn find(db: &PgPool, account: AccountId, hash: &[u8]) -> Result<Option<Vec<u8>>, sqlx::Error> {
     sqlx::query_scalar!(
         "SELECT number FROM gateway.proxy_numbers
@@ -37,7 +37,7 @@ pub(super) async fn find(db: &PgPool, account: AccountId, hash: &[u8]) -> Result
     .await
 }
 
-/// Makes a proxy number this account's, unless it is somebody's already.
+/// Binds a proxy number to an account, unless it is already bound.
 pub(super) async fn bind(db: &PgPool, account: AccountId, hash: &[u8]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE gateway.proxy_numbers SET account_id = $2 WHERE proxy_hash = $1 AND account_id IS NULL",

@@ -1,8 +1,8 @@
-//! Receipts by e-mail. The row of a receipt is written in the transaction that writes the success, and letters leave later, on
-//! a loop of their own: no answer waits for a mail server, and no crash loses a letter. A crash between the sending and the note
-//! of it sends a second copy, under the same name.
+//! Receipts by e-mail. A receipt's row is written in the transaction that writes the success, and a separate loop sends
+//! the e-mail, so no response waits for a mail server and no crash loses a receipt. A crash between sending and
+//! recording it sends a second copy with the same `Message-ID`.
 
-mod letter;
+mod email;
 mod store;
 
 use std::time::Duration;
@@ -14,26 +14,27 @@ use uuid::Uuid;
 
 use crate::app::App;
 use crate::id::TransactionId;
-use crate::mail::{Letter, Mailer, NotSent};
+use crate::mail::{Email, Mailer, SendError};
 
-const EVERY: Duration = Duration::from_secs(1);
-/// Letters that leave at once.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// E-mails sent concurrently.
 const BATCH: i64 = 8;
 const MINUTE: u32 = 60;
 const HOUR: u32 = 60 * MINUTE;
-/// How long after each try that fails comes the next, in seconds: a bit more than a day together. After the last it is given up.
-const WAITS: [u32; 7] = [MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 4 * HOUR, 8 * HOUR, 12 * HOUR];
+/// Delays in seconds after each failed attempt, a little over a day in total. After the last attempt the receipt is
+/// given up.
+const RETRY_DELAYS: [u32; 7] = [MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 4 * HOUR, 8 * HOUR, 12 * HOUR];
 
-/// Who is to have a receipt of a success.
+/// Who gets a receipt of a success.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wanted {
+pub struct ReceiptRequest {
     /// The cardholder, at the form's `email`.
     pub cardholder: bool,
     /// The merchant, at the account's contact address.
     pub merchant: bool,
 }
 
-/// Who a receipt is for.
+/// The recipient of a receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 enum Addressee {
@@ -50,25 +51,25 @@ impl Addressee {
     }
 }
 
-/// Notes which receipts of a success are to be sent, in the transaction that writes it.
+/// Enqueues the receipts of a success, in the transaction that writes it.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn note(db: &mut PgConnection, id: TransactionId, wanted: Wanted) -> Result<(), sqlx::Error> {
-    match wanted.cardholder || wanted.merchant {
-        true => store::insert(db, id, wanted).await,
+/// Database errors.
+pub async fn enqueue(db: &mut PgConnection, id: TransactionId, request: ReceiptRequest) -> Result<(), sqlx::Error> {
+    match request.cardholder || request.merchant {
+        true => store::insert(db, id, request).await,
         false => Ok(()),
     }
 }
 
-/// Goes on until told to stop. What fails is logged, and the next round tries again.
+/// Runs until `stop`. An error is logged, and the next round retries.
 pub async fn run(app: App, mailer: Mailer, stop: CancellationToken) {
     loop {
         if let Err(error) = round(&app, &mailer, &stop).await {
-            tracing::error!(%error, "a round of receipts failed; the next one tries again");
+            tracing::error!(%error, "a round of receipts failed; the next one will retry");
         }
         tokio::select! {
-            () = tokio::time::sleep(EVERY) => {}
+            () = tokio::time::sleep(INTERVAL) => {}
             () = stop.cancelled() => return,
         }
     }
@@ -76,7 +77,7 @@ pub async fn run(app: App, mailer: Mailer, stop: CancellationToken) {
 
 async fn round(app: &App, mailer: &Mailer, stop: &CancellationToken) -> Result<(), sqlx::Error> {
     while !stop.is_cancelled() {
-        let due = store::take_due(&app.db, BATCH).await?;
+        let due = store::claim_due(&app.db, BATCH).await?;
         let last = due.len() < BATCH as usize;
         for done in join_all(due.into_iter().map(|receipt| deliver(app, mailer, receipt))).await {
             done?;
@@ -90,25 +91,25 @@ async fn round(app: &App, mailer: &Mailer, stop: &CancellationToken) -> Result<(
     Ok(())
 }
 
-/// Sends a receipt that was taken, and notes what came of it.
-async fn deliver(app: &App, mailer: &Mailer, receipt: store::Due) -> Result<(), sqlx::Error> {
+/// Sends a claimed receipt and records the result.
+async fn deliver(app: &App, mailer: &Mailer, receipt: store::DueReceipt) -> Result<(), sqlx::Error> {
     let tries = usize::try_from(receipt.tries).unwrap_or(usize::MAX);
-    let sent = match tries > WAITS.len() + 1 {
-        // Who tried it last died of it, or with it.
-        true => return give_up(app, receipt.id, "it was tried often enough").await,
+    let sent = match tries > RETRY_DELAYS.len() + 1 {
+        // The last attempt ended with the process that made it.
+        true => return give_up(app, receipt.id, "all attempts were used").await,
         false => send(app, mailer, &receipt).await?,
     };
     match sent {
         Ok(()) => {
             store::sent(&app.db, receipt.id).await?;
-            count("sent");
+            count_result("sent");
             Ok(())
         }
-        Err(error) => match WAITS.get(tries - 1).filter(|_| !error.for_good) {
+        Err(error) => match RETRY_DELAYS.get(tries - 1).filter(|_| !error.permanent) {
             Some(wait) => {
-                tracing::warn!(receipt = %receipt.id, %error, tries, "a receipt was not sent; it is tried again");
-                store::put_off(&app.db, receipt.id, receipt.tries, *wait).await?;
-                count("put_off");
+                tracing::warn!(receipt = %receipt.id, %error, tries, "a receipt was not sent and will be retried");
+                store::reschedule(&app.db, receipt.id, receipt.tries, *wait).await?;
+                count_result("put_off");
                 Ok(())
             }
             None => give_up(app, receipt.id, &error.to_string()).await,
@@ -116,29 +117,29 @@ async fn deliver(app: &App, mailer: &Mailer, receipt: store::Due) -> Result<(), 
     }
 }
 
-async fn send(app: &App, mailer: &Mailer, receipt: &store::Due) -> Result<Result<(), NotSent>, sqlx::Error> {
-    let facts = store::facts(&app.db, receipt.transaction_id).await?;
-    let (subject, text) = letter::compose(receipt.transaction_id, &facts);
+async fn send(app: &App, mailer: &Mailer, receipt: &store::DueReceipt) -> Result<Result<(), SendError>, sqlx::Error> {
+    let data = store::receipt_data(&app.db, receipt.transaction_id).await?;
+    let (subject, text) = email::compose(receipt.transaction_id, &data);
     let id = format!("{}-{}", receipt.transaction_id, receipt.addressee.name());
-    let letter = Letter { id, to: receipt.email.clone(), subject, text, date: app.clock.now() };
-    Ok(mailer.send(&letter).await)
+    let email = Email { id, to: receipt.email.clone(), subject, text, date: app.clock.now() };
+    Ok(mailer.send(&email).await)
 }
 
 async fn give_up(app: &App, id: Uuid, why: &str) -> Result<(), sqlx::Error> {
-    tracing::error!(receipt = %id, why, "a receipt is given up");
+    tracing::error!(receipt = %id, why, "gave up on a receipt");
     store::given_up(&app.db, id).await?;
-    count("given_up");
+    count_result("given_up");
     Ok(())
 }
 
-/// Counts receipts from nought, where none are made too.
-pub fn count_from_nought() {
+/// Registers the metrics at 0, even if no receipts are sent.
+pub fn register_metrics() {
     for result in ["sent", "put_off", "given_up"] {
         metrics::counter!("gateway_receipts_total", "result" => result).increment(0);
     }
     metrics::gauge!("gateway_receipts_pending").set(0.0);
 }
 
-fn count(result: &'static str) {
+fn count_result(result: &'static str) {
     metrics::counter!("gateway_receipts_total", "result" => result).increment(1);
 }

@@ -1,33 +1,32 @@
-//! The SQL of receipts.
+//! SQL of receipts.
 
 use common::calendar::TimeZone;
 use common::time::Timestamp;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::{Addressee, Wanted};
+use super::{Addressee, ReceiptRequest};
 use crate::cards::Brand;
 use crate::id::TransactionId;
-use crate::transactions::Kind;
+use crate::transactions::TransactionKind;
 
-/// Receipts counted at most.
-const COUNTED: i64 = 1_000;
+const MAX_COUNTED: i64 = 1_000;
 
-/// A receipt that was taken, to be sent.
-pub(super) struct Due {
+/// A claimed receipt.
+pub(super) struct DueReceipt {
     pub(super) id: Uuid,
     pub(super) transaction_id: TransactionId,
     pub(super) addressee: Addressee,
     pub(super) email: String,
-    /// With this one.
+    /// Including the current attempt.
     pub(super) tries: i32,
 }
 
-/// What a receipt tells.
-pub(super) struct Facts {
+/// The content of a receipt.
+pub(super) struct ReceiptData {
     pub(super) merchant: String,
     pub(super) time_zone: TimeZone,
-    pub(super) kind: Kind,
+    pub(super) kind: TransactionKind,
     pub(super) amount: i64,
     pub(super) fee: i64,
     pub(super) currency: String,
@@ -37,8 +36,8 @@ pub(super) struct Facts {
     pub(super) created_at: Timestamp,
 }
 
-/// One for each who is to have one and has an address.
-pub(super) async fn insert(db: &mut PgConnection, id: TransactionId, wanted: Wanted) -> Result<(), sqlx::Error> {
+/// One row per requested recipient with an address.
+pub(super) async fn insert(db: &mut PgConnection, id: TransactionId, request: ReceiptRequest) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO gateway.receipts (transaction_id, addressee, email, due_at)
          SELECT id, 'cardholder', details->>'email', clock_timestamp() FROM gateway.transactions WHERE id = $1 AND $2
@@ -47,19 +46,19 @@ pub(super) async fn insert(db: &mut PgConnection, id: TransactionId, wanted: Wan
          FROM gateway.transactions AS charge JOIN gateway.accounts ON accounts.id = charge.account_id
          WHERE charge.id = $1 AND $3 AND contact_email IS NOT NULL",
         id.uuid(),
-        wanted.cardholder,
-        wanted.merchant,
+        request.cardholder,
+        request.merchant,
     )
     .execute(db)
     .await?;
     Ok(())
 }
 
-/// Takes receipts that are due, and puts off when they are next: whoever dies with one costs that long, which is longer than a
-/// letter takes.
-pub(super) async fn take_due(db: &PgPool, limit: i64) -> Result<Vec<Due>, sqlx::Error> {
+/// Claims due receipts and postpones their next attempt. If the claimant dies, the receipt is retried after that
+/// interval, which is longer than sending takes.
+pub(super) async fn claim_due(db: &PgPool, limit: i64) -> Result<Vec<DueReceipt>, sqlx::Error> {
     sqlx::query_as!(
-        Due,
+        DueReceipt,
         r#"UPDATE gateway.receipts SET tries = tries + 1, due_at = clock_timestamp() + interval '2 minutes'
            WHERE id = ANY (ARRAY (SELECT id FROM gateway.receipts WHERE due_at <= statement_timestamp()
                                   ORDER BY due_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED))
@@ -70,10 +69,10 @@ pub(super) async fn take_due(db: &PgPool, limit: i64) -> Result<Vec<Due>, sqlx::
     .await
 }
 
-pub(super) async fn facts(db: &PgPool, id: TransactionId) -> Result<Facts, sqlx::Error> {
+pub(super) async fn receipt_data(db: &PgPool, id: TransactionId) -> Result<ReceiptData, sqlx::Error> {
     sqlx::query_as!(
-        Facts,
-        r#"SELECT accounts.name AS merchant, time_zone AS "time_zone: TimeZone", kind AS "kind: Kind", amount, fee, currency,
+        ReceiptData,
+        r#"SELECT accounts.name AS merchant, time_zone AS "time_zone: TimeZone", kind AS "kind: TransactionKind", amount, fee, currency,
                   brand AS "brand: Brand", masked, reference_id, charge.created_at
            FROM gateway.transactions AS charge JOIN gateway.accounts ON accounts.id = charge.account_id
            WHERE charge.id = $1"#,
@@ -103,8 +102,8 @@ pub(super) async fn given_up(db: &PgPool, id: Uuid) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Puts a receipt off, unless another has taken it since.
-pub(super) async fn put_off(db: &PgPool, id: Uuid, tries: i32, seconds: u32) -> Result<(), sqlx::Error> {
+/// Reschedules a receipt, unless another process has claimed it since.
+pub(super) async fn reschedule(db: &PgPool, id: Uuid, tries: i32, seconds: u32) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE gateway.receipts SET due_at = clock_timestamp() + make_interval(secs => $3)
          WHERE id = $1 AND tries = $2 AND due_at IS NOT NULL",
@@ -117,12 +116,12 @@ pub(super) async fn put_off(db: &PgPool, id: Uuid, tries: i32, seconds: u32) -> 
     Ok(())
 }
 
-/// Receipts that are still to be sent, counted no further than a thousand.
+/// Pending receipts, counted up to 1,000.
 pub(super) async fn pending(db: &PgPool) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM (
              SELECT 1 FROM gateway.receipts WHERE due_at IS NOT NULL ORDER BY due_at LIMIT $1) AS pending"#,
-        COUNTED,
+        MAX_COUNTED,
     )
     .fetch_one(db)
     .await

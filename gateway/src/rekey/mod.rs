@@ -1,5 +1,5 @@
-//! `gateway reencrypt`: everything that an old key has encrypted, under the current one. It goes by batches, each a transaction
-//! of its own that leaves out what another holds, so it runs beside serving processes and begins again where it was stopped.
+//! `gateway reencrypt`: re-encrypts under the current key everything encrypted under an old one. Each batch is a
+//! transaction that skips locked rows, so it can run while gateways serve, and can be stopped and restarted.
 
 mod store;
 
@@ -13,23 +13,23 @@ use crate::id::{AccountId, TransactionId};
 use crate::{accounts, proxy, threeds};
 use store::Batch;
 
-/// What others held is tried so often again.
-const ROUNDS: u32 = 10;
-/// With so many that cannot be opened a key is missing, and there is no use in looking at every row.
-const MOST_UNREADABLE: usize = 1_000;
-const PAUSE: Duration = Duration::from_millis(500);
+/// Passes over the columns at most; locked rows are retried in the next pass.
+const MAX_PASSES: u32 = 10;
+/// With this many unreadable rows a key must be missing, so it gives up.
+const MAX_UNREADABLE: usize = 1_000;
+const PASS_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What was done, and what is left.
+/// The result of a run.
 #[derive(Debug, Serialize)]
-pub struct Done {
+pub struct Summary {
     reencrypted: u64,
-    /// Under another key than the current one, or under one that is not known.
+    /// Rows not encrypted under the current key.
     remaining: i64,
-    /// Of these, what none of the keys opens.
+    /// Those of them that no key decrypts.
     unreadable: usize,
 }
 
-/// Keys of rows that none of the keys opens, by column, so that they are not taken again.
+/// Row keys that no encryption key could decrypt, per column; they are skipped.
 #[derive(Default)]
 struct Unreadable {
     accounts: Vec<uuid::Uuid>,
@@ -42,22 +42,22 @@ struct Unreadable {
     challenges: Vec<uuid::Uuid>,
 }
 
-/// Re-encrypts until nothing is left that can be.
+/// Re-encrypts everything that can be decrypted.
 ///
 /// # Errors
-/// Only the database's; what was done stays done.
-pub async fn run(db: &PgPool, ring: &KeyRing) -> Result<Done, sqlx::Error> {
+/// Database errors. Committed batches stay re-encrypted.
+pub async fn run(db: &PgPool, ring: &KeyRing) -> Result<Summary, sqlx::Error> {
     let mut skipped = Unreadable::default();
-    let (mut reencrypted, mut round) = (0, 0);
+    let (mut reencrypted, mut passes) = (0, 0);
     loop {
         reencrypted += pass(db, ring, &mut skipped).await?;
         let (remaining, unreadable) = (remaining(db, ring).await?, skipped.count());
-        round += 1;
-        let nothing_more = remaining <= i64::try_from(unreadable).unwrap_or(i64::MAX);
-        if nothing_more || unreadable > MOST_UNREADABLE || round == ROUNDS {
-            return Ok(Done { reencrypted, remaining, unreadable });
+        passes += 1;
+        let finished = remaining <= i64::try_from(unreadable).unwrap_or(i64::MAX);
+        if finished || unreadable > MAX_UNREADABLE || passes == MAX_PASSES {
+            return Ok(Summary { reencrypted, remaining, unreadable });
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(PASS_INTERVAL).await;
     }
 }
 
@@ -74,19 +74,19 @@ impl Unreadable {
     }
 }
 
-/// Every column once, to its end.
+/// Processes every column once.
 async fn pass(db: &PgPool, ring: &KeyRing, skipped: &mut Unreadable) -> Result<u64, sqlx::Error> {
     let mut done = 0;
     macro_rules! every_batch_of {
         ($column:ident, $context:expr) => {
             loop {
                 let context = $context;
-                let reseal = |key: &_, sealed: &[u8]| again(ring, sealed, &context(key));
+                let reseal = |key: &_, sealed: &[u8]| reencrypt(ring, sealed, &context(key));
                 match store::$column::batch(db, &ring.prefix(), &mut skipped.$column, &reseal).await? {
-                    Batch::Of(count) => done += count,
-                    Batch::NoMore => break,
+                    Batch::Reencrypted(count) => done += count,
+                    Batch::Empty => break,
                 }
-                if skipped.count() > MOST_UNREADABLE {
+                if skipped.count() > MAX_UNREADABLE {
                     return Ok(done);
                 }
             }
@@ -94,16 +94,16 @@ async fn pass(db: &PgPool, ring: &KeyRing, skipped: &mut Unreadable) -> Result<u
     }
     every_batch_of!(accounts, |id: &uuid::Uuid| accounts::secret_key_context(AccountId::from(*id)));
     every_batch_of!(former_keys, |id: &uuid::Uuid| accounts::secret_key_context(AccountId::from(*id)));
-    every_batch_of!(cards, |hash: &Vec<u8>| vault::number_context(&TokenHash::read(hash)));
-    every_batch_of!(field_numbers, |hash: &Vec<u8>| vault::number_context(&TokenHash::read(hash)));
-    every_batch_of!(field_codes, |hash: &Vec<u8>| vault::code_context(&TokenHash::read(hash)));
-    every_batch_of!(field_answers, |hash: &Vec<u8>| vault::stored_as_context(&TokenHash::read(hash)));
+    every_batch_of!(cards, |hash: &Vec<u8>| vault::number_context(&TokenHash::from_bytes(hash)));
+    every_batch_of!(field_numbers, |hash: &Vec<u8>| vault::number_context(&TokenHash::from_bytes(hash)));
+    every_batch_of!(field_codes, |hash: &Vec<u8>| vault::code_context(&TokenHash::from_bytes(hash)));
+    every_batch_of!(field_answers, |hash: &Vec<u8>| vault::stored_as_context(&TokenHash::from_bytes(hash)));
     every_batch_of!(proxies, |hash: &Vec<u8>| proxy::context(hash));
     every_batch_of!(challenges, |id: &uuid::Uuid| threeds::number_context(TransactionId::from(*id)));
     Ok(done)
 }
 
-fn again(ring: &KeyRing, sealed: &[u8], context: &str) -> Option<Vec<u8>> {
+fn reencrypt(ring: &KeyRing, sealed: &[u8], context: &str) -> Option<Vec<u8>> {
     Some(ring.seal(ring.open(sealed, context)?.expose(), context))
 }
 

@@ -1,26 +1,26 @@
-//! The SQL of re-encryption: the same for every column that holds a ciphertext.
+//! SQL of re-encryption, generated for every encrypted column.
 
-/// Rows of a batch at most.
+/// Rows per batch.
 const ROWS: i64 = 200;
 
-/// What came of a batch.
+/// The result of a batch.
 pub(super) enum Batch {
-    /// So many rows were re-encrypted, and there may be more.
-    Of(u64),
-    /// There was nothing to take.
-    NoMore,
+    /// This many rows were re-encrypted; there may be more.
+    Reencrypted(u64),
+    /// No rows were left.
+    Empty,
 }
 
-/// A column: its table, the table's key, and the column. What is not under the current key is in either of two ranges of the
-/// index on the ciphertext's beginning.
+/// An encrypted column: its table, primary key and name. Rows not under the current key lie in two ranges of the index
+/// on the ciphertext's prefix: below and above the current key's prefix.
 macro_rules! column {
     ($name:ident, $key:ty, $table:literal, $id:literal, $sealed:literal) => {
         pub(super) mod $name {
             use super::{Batch, ROWS};
             use sqlx::PgPool;
 
-            /// Takes rows that are not under the key of this prefix and that nobody else holds, and writes each anew. What
-            /// cannot be opened is skipped from then on.
+            /// Re-encrypts unlocked rows that are not under the key of this prefix. Rows that cannot be decrypted are
+            /// added to `skipped`.
             pub(crate) async fn batch(
                 db: &PgPool,
                 prefix: &[u8],
@@ -66,7 +66,7 @@ macro_rules! column {
                 .fetch_all(&mut *tx)
                 .await?;
                 if rows.is_empty() {
-                    return Ok(Batch::NoMore);
+                    return Ok(Batch::Empty);
                 }
                 let mut done = 0;
                 for row in rows {
@@ -84,10 +84,10 @@ macro_rules! column {
                     done += 1;
                 }
                 tx.commit().await?;
-                Ok(Batch::Of(done))
+                Ok(Batch::Reencrypted(done))
             }
 
-            /// How many are not under the key of this prefix.
+            /// Rows that are not under the key of this prefix.
             pub(crate) async fn remaining(db: &PgPool, prefix: &[u8]) -> Result<i64, sqlx::Error> {
                 sqlx::query_scalar!(
                     "SELECT (SELECT count(*) FROM gateway."

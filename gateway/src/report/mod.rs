@@ -1,4 +1,4 @@
-//! The report: what an account has done, newest first, a hundred at a time.
+//! The report: an account's transactions, newest first, 100 per page.
 
 mod store;
 mod view;
@@ -10,23 +10,23 @@ use serde::Serialize;
 use crate::failure::{Code, Result};
 use crate::http::{Call, Reply};
 use crate::id::TransactionId;
-use crate::transactions::Kind;
+use crate::transactions::TransactionKind;
 use view::Record;
 
-pub(crate) use view::shown;
+pub(crate) use view::format_time;
 
-/// Records of a page at most.
+/// Records per page.
 const PAGE_SIZE: i64 = 100;
 
-/// Which transactions are wanted.
+/// The filter of a report request.
 struct Filter {
     from: Timestamp,
-    /// The instant after the last one.
+    /// Exclusive.
     to: Timestamp,
     id: Option<TransactionId>,
     reference_id: Option<String>,
-    kind: Option<Kind>,
-    /// Whether successes are wanted, or the others.
+    kind: Option<TransactionKind>,
+    /// Only successes, or only the others.
     success: Option<bool>,
     page: i64,
 }
@@ -76,7 +76,7 @@ fn filter(call: &Call) -> Result<Filter> {
     }
     let kind = match form.get("transaction_type") {
         Some(name) => {
-            let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+            let kind = TransactionKind::ALL.into_iter().find(|kind| kind.name() == name);
             Some(kind.ok_or(Code::TransactionType.refuse())?)
         }
         None => None,

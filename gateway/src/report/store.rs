@@ -1,7 +1,6 @@
-//! The SQL of the report.
+//! SQL of the report.
 //!
-//! Each way to narrow it has statements of its own, so that each is read along an index: by the reference, by the one
-//! transaction, or by time.
+//! Each filter has its own statements, so that each is read along an index: by reference, by id, or by time.
 
 use common::time::Timestamp;
 use sqlx::PgPool;
@@ -11,13 +10,13 @@ use super::{Filter, PAGE_SIZE};
 use crate::cards::Brand;
 use crate::cards::source::Source;
 use crate::id::{AccountId, TransactionId};
-use crate::transactions::{Details, Kind, State};
+use crate::transactions::{Details, State, TransactionKind};
 
-/// A transaction as the report reads it.
+/// A transaction in the report.
 pub(super) struct Row {
     pub(super) id: TransactionId,
     pub(super) parent_id: Option<TransactionId>,
-    pub(super) kind: Kind,
+    pub(super) kind: TransactionKind,
     pub(super) state: State,
     pub(super) source: Source,
     pub(super) amount: i64,
@@ -38,12 +37,12 @@ pub(super) struct Row {
     pub(super) created_at: Timestamp,
 }
 
-/// A page of the report. The columns stand once; `$rest` narrows it along its index.
+/// One page of the report. The column list is shared; `$rest` narrows the statement along its index.
 macro_rules! page {
     ($db:ident, $account:ident, $filter:ident, $rest:literal, $by:expr) => {
         sqlx::query_as!(
             Row,
-            r#"SELECT id AS "id: TransactionId", parent_id AS "parent_id: TransactionId", kind AS "kind: Kind",
+            r#"SELECT id AS "id: TransactionId", parent_id AS "parent_id: TransactionId", kind AS "kind: TransactionKind",
                       state AS "state: State", source AS "source: Source", amount, fee, currency, reference_id,
                       (SELECT c.reference_id FROM gateway.child_references c
                        WHERE c.transaction_id = transactions.id) AS child_reference_id,
@@ -57,7 +56,7 @@ macro_rules! page {
             $account.uuid(),
             $filter.from,
             $filter.to,
-            $filter.kind as Option<Kind>,
+            $filter.kind as Option<TransactionKind>,
             $filter.success,
             $by,
             PAGE_SIZE,
@@ -68,7 +67,7 @@ macro_rules! page {
     };
 }
 
-/// How many transactions the report has in all.
+/// The number of matching transactions.
 macro_rules! count {
     ($db:ident, $account:ident, $filter:ident, $rest:literal, $by:expr) => {
         sqlx::query_scalar!(
@@ -79,7 +78,7 @@ macro_rules! count {
             $account.uuid(),
             $filter.from,
             $filter.to,
-            $filter.kind as Option<Kind>,
+            $filter.kind as Option<TransactionKind>,
             $filter.success,
             $by,
         )
@@ -88,12 +87,12 @@ macro_rules! count {
     };
 }
 
-/// How many there are, and a page of them, newest first.
+/// The number of matching transactions and one page of them, newest first.
 pub(super) async fn read(db: &PgPool, account: AccountId, filter: &Filter) -> Result<(i64, Vec<Row>), sqlx::Error> {
     let (id, reference) = (filter.id.map(TransactionId::uuid), filter.reference_id.as_deref());
     Ok(match (id, reference) {
         (None, None) => {
-            // The sixth is for the narrower ones.
+            // The other statements use the sixth parameter.
             let count = count!(db, account, filter, "AND $6::text IS NULL", None::<&str>);
             (count, page!(db, account, filter, "AND $6::text IS NULL", None::<&str>))
         }
@@ -102,7 +101,7 @@ pub(super) async fn read(db: &PgPool, account: AccountId, filter: &Filter) -> Re
             (count, page!(db, account, filter, "AND reference_id = $6", reference))
         }
         (Some(id), reference) => {
-            // At most one, so there is nothing to count in the database.
+            // At most one row, so no second statement is needed to count it.
             let mut rows = page!(db, account, filter, "AND id = $6", id);
             rows.retain(|row| reference.is_none() || row.reference_id.as_deref() == reference);
             (rows.len() as i64, rows)

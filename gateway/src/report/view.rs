@@ -1,4 +1,4 @@
-//! A transaction as the report shows it: strings throughout, empty where there is nothing to tell.
+//! A transaction in the report: all fields are strings, empty where there is no value.
 
 use common::time::Timestamp;
 use jiff::tz::TimeZone;
@@ -13,7 +13,7 @@ use crate::transactions::{Details, State};
 /// `YYYY-MM-DD HH:MM:SS`
 const FORMAT: &str = "%Y-%m-%d %H:%M:%S";
 
-/// A record, by the contract's keys.
+/// A record with the contract's field names.
 #[derive(Serialize)]
 pub(super) struct Record {
     transaction_id: String,
@@ -62,7 +62,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Of a row, in the account's zone.
+    /// With times in the account's time zone.
     pub(super) fn new(row: Row, account: &Account) -> Self {
         let success = row.state == State::Approved;
         let reason = reason_of(row.state, row.reason);
@@ -75,9 +75,9 @@ impl Record {
             transaction_source: row.source.name(),
             initiated_by: account.username.clone(),
             transaction_status: if success { "SUCCESS" } else { "FAIL" },
-            transaction_time: shown(row.created_at, account.time_zone.name()),
+            transaction_time: format_time(row.created_at, account.time_zone.name()),
             time_zone: account.time_zone.name().to_owned(),
-            gmt_time: shown(row.created_at, "UTC"),
+            gmt_time: format_time(row.created_at, "UTC"),
             card_type: row.brand.name(),
             three_ds: if row.three_ds { "YES" } else { "NO" },
             credit_card_number: row.masked,
@@ -98,9 +98,9 @@ impl Record {
             error_response: if row.state == State::Failed { reason.clone() } else { String::new() },
             decline_reason: reason,
             currency: row.currency,
-            total_amount: Amount::hundredths(row.amount).to_string(),
-            amount: Amount::hundredths(row.amount - row.fee).to_string(),
-            surcharge: Amount::hundredths(row.fee).to_string(),
+            total_amount: Amount::from_minor(row.amount).to_string(),
+            amount: Amount::from_minor(row.amount - row.fee).to_string(),
+            surcharge: Amount::from_minor(row.fee).to_string(),
             tax: Amount::ZERO.to_string(),
             tip: Amount::ZERO.to_string(),
             first_name: billing.first_name,
@@ -122,8 +122,8 @@ impl Record {
     }
 }
 
-/// What clocks of a zone show at an instant.
-pub(crate) fn shown(instant: Timestamp, zone: &str) -> String {
+/// Local time in the given zone.
+pub(crate) fn format_time(instant: Timestamp, zone: &str) -> String {
     let zone = TimeZone::get(zone).unwrap_or(TimeZone::UTC);
     let instant = jiff::Timestamp::from_millisecond(instant.as_millisecond()).unwrap_or_default();
     instant.to_zoned(zone).strftime(FORMAT).to_string()
@@ -134,9 +134,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_those_of_the_zone() {
+    fn times_are_local_to_the_zone() {
         let instant = Timestamp::parse("2026-07-01T02:03:04.999Z").expect("an instant");
-        assert_eq!(shown(instant, "UTC"), "2026-07-01 02:03:04");
-        assert_eq!(shown(instant, "America/New_York"), "2026-06-30 22:03:04");
+        assert_eq!(format_time(instant, "UTC"), "2026-07-01 02:03:04");
+        assert_eq!(format_time(instant, "America/New_York"), "2026-06-30 22:03:04");
     }
 }

@@ -1,4 +1,4 @@
-// The question's time, counted down. It is the gateway's clock that ends it: this only shows how long there is.
+// Counts down the time to decide. The gateway's clock ends the challenge; this only displays the time left.
 (function () {
   "use strict";
   var time = document.getElementById("time");
@@ -10,7 +10,7 @@
   function show() {
     var left = Math.ceil((end - performance.now()) / 1000);
     if (left > 0) {
-      time.textContent = left + (left === 1 ? " second" : " seconds") + " to decide; then the payment is not made.";
+      time.textContent = left + (left === 1 ? " second" : " seconds") + " to decide. After that the payment is not made.";
       return;
     }
     clearInterval(timer);
@@ -20,7 +20,7 @@
     over.focus();
   }
 
-  // A browser that comes back to the page shows it as it was; how the question stands now, the gateway knows.
+  // Going back may restore this page from the browser's cache, so reload it to get the challenge's current state.
   window.addEventListener("pageshow", function (event) {
     if (event.persisted) { window.location.reload(); }
   });

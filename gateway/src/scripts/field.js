@@ -1,45 +1,45 @@
-// The capture field. It speaks with the page that frames it, and with no other:
+// The capture field. It exchanges messages with the page that frames it, and with no other:
 //   frame → page: {type: "ready"}, {type: "upstreamToken", upstreamToken}, {type: "error", message}
 //   page → frame: {type: "submit"}
 (function () {
   "use strict";
   var origin = document.body.dataset.origin;
   var form = document.getElementById("card");
-  // They have ids and no names: a form that is submitted by mistake has nothing in it.
+  // The inputs have ids but no names, so that a form submitted by mistake contains no data.
   var inputs = Array.from(form.querySelectorAll("input"));
-  var fault = document.getElementById("fault");
-  // What a code is about. A1 names the field itself.
-  var places = { "02": "creditcard_number", "03": "expire_month", "05": "country_code" };
+  var error = document.getElementById("error");
+  // The inputs by error code. The description of A1 contains the input's id.
+  var inputByCode = { "02": "creditcard_number", "03": "expire_month", "05": "country_code" };
   var busy = false;
 
-  function tell(message) {
+  function post(message) {
     window.parent.postMessage(message, origin);
   }
 
   function clear() {
-    fault.textContent = "";
+    error.textContent = "";
     inputs.forEach(function (input) { input.removeAttribute("aria-invalid"); });
   }
 
-  function refuse(code, message) {
+  function showError(code, message) {
     var words = message.split(" ");
-    var wrong = inputs.find(function (input) {
-      return code === "A1" ? words.indexOf(input.id) >= 0 : input.id === places[code];
+    var invalid = inputs.find(function (input) {
+      return code === "A1" ? words.indexOf(input.id) >= 0 : input.id === inputByCode[code];
     });
-    if (wrong) {
-      wrong.setAttribute("aria-invalid", "true");
-      wrong.focus();
+    if (invalid) {
+      invalid.setAttribute("aria-invalid", "true");
+      invalid.focus();
     }
-    fault.textContent = message;
-    tell({ type: "error", message: message });
+    error.textContent = message;
+    post({ type: "error", message: message });
   }
 
-  function answered(body) {
-    var said = body.response;
-    if (said.code === "00") {
-      tell({ type: "upstreamToken", upstreamToken: said.card_token });
+  function handleResponse(body) {
+    var response = body.response;
+    if (response.code === "00") {
+      post({ type: "upstreamToken", upstreamToken: response.card_token });
     } else {
-      refuse(said.code, said.description);
+      showError(response.code, response.description);
     }
   }
 
@@ -51,8 +51,8 @@
     inputs.forEach(function (input) { fields.set(input.id, input.value); });
     fetch("field_token", { method: "POST", body: fields, credentials: "omit" })
       .then(function (response) { return response.json(); })
-      .then(answered)
-      .catch(function () { refuse("", "The card could not be sent; please try again"); })
+      .then(handleResponse)
+      .catch(function () { showError("", "The card could not be sent; please try again"); })
       .finally(function () { busy = false; });
   }
 
@@ -62,5 +62,5 @@
       submit();
     }
   });
-  tell({ type: "ready" });
+  post({ type: "ready" });
 })();

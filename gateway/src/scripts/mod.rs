@@ -1,4 +1,4 @@
-//! What is served to browsers: the contract's scripts, the capture field and its parts. All files are built into the binary.
+//! Files for browsers, embedded in the binary: the contract's scripts, and the capture field with its parts.
 
 use std::net::SocketAddr;
 
@@ -19,7 +19,7 @@ use crate::http::envelope;
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 const FIELD: &str = include_str!("field.html");
 
-/// The files, by their addresses.
+/// Path, content type and content.
 const FILES: [(&str, &str, &str); 7] = [
     ("/services/proxynization_api.js", JAVASCRIPT, include_str!("proxynization_api.js")),
     ("/services/walletPaySandbox.js", JAVASCRIPT, include_str!("wallet_pay_sandbox.js")),
@@ -30,7 +30,7 @@ const FILES: [(&str, &str, &str); 7] = [
     ("/services/gateway.css", "text/css; charset=utf-8", include_str!("gateway.css")),
 ];
 
-/// A route for each file. Merchants' pages may load them from anywhere.
+/// A route for each file. Pages of any origin may load them.
 pub fn files() -> Router<App> {
     FILES.into_iter().fold(Router::new(), |router, (path, kind, text)| {
         let headers: [(HeaderName, &str); 3] = [
@@ -42,35 +42,35 @@ pub fn files() -> Router<App> {
     })
 }
 
-/// Who frames the capture field.
+/// Query parameters of the capture field.
 #[derive(Deserialize)]
-pub struct Framed {
+pub struct FieldQuery {
     app_key: String,
     origin: String,
 }
 
-/// `GET /services/field?app_key=…&origin=…`: the capture field, to be framed by that origin and by no other. The account must have
-/// registered it: any page may call this with an app key, which is public.
+/// `GET /services/field?app_key=…&origin=…`: the capture field, which only that origin may frame. The account must have
+/// registered the origin, because app keys are public and any page could send one.
 pub async fn field(
     State(app): State<App>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
-    framed: Result<Query<Framed>, QueryRejection>,
+    query: Result<Query<FieldQuery>, QueryRejection>,
 ) -> Response {
-    if let Err(too_many) = app.rate_limits.browser(from.ip()).await {
+    if let Err(too_many) = app.rate_limits.check_browser(from.ip()).await {
         return envelope::failure(too_many, Code::Unknown);
     }
-    let Ok(Query(Framed { app_key, origin })) = framed else {
-        return wrong("app_key and origin are needed, each once");
+    let Ok(Query(FieldQuery { app_key, origin })) = query else {
+        return bad_request("app_key and origin are each required exactly once");
     };
     if !is_origin(&origin) {
-        return wrong("origin is not an origin");
+        return bad_request("origin must be an origin such as https://shop.example");
     }
     if app_key.len() != 32 || !app_key.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return wrong("app_key is not an app key");
+        return bad_request("app_key must be 32 hexadecimal digits");
     }
     match accounts::by_app_key(&app.db, Some(&app_key)).await {
         Ok(account) if account.allowed_origins.contains(&origin) => {}
-        Ok(_) | Err(Failure::Refused(..)) => return unregistered(),
+        Ok(_) | Err(Failure::Refused(..)) => return not_registered(),
         Err(failure) => return envelope::failure(failure, Code::Unknown),
     }
     let policy = format!(
@@ -83,25 +83,25 @@ pub async fn field(
         (header::REFERRER_POLICY, "no-referrer"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ];
-    // Both were checked to be of characters that mean nothing here.
+    // Both were validated: they contain no characters with a meaning in HTML.
     let html = FIELD.replace("{origin}", &origin).replace("{app_key}", &app_key);
     (headers, Html(html)).into_response()
 }
 
-/// Whether it is an origin as browsers write one, of characters that mean nothing in a policy or in HTML. Names of hosts may
-/// have others: `https://*` is a URL.
+/// Whether the text is a serialized origin made of characters without a meaning in a CSP or in HTML. Host names may
+/// contain others: `https://*` is a valid URL.
 pub(crate) fn is_origin(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || ":/.-_[]".contains(c);
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     text.chars().all(plain) && url.is_some_and(|url| url.origin().ascii_serialization() == text)
 }
 
-fn wrong(what: &'static str) -> Response {
+fn bad_request(what: &'static str) -> Response {
     (StatusCode::BAD_REQUEST, Html(format!("<!doctype html><p>{what}\n"))).into_response()
 }
 
-/// The same for an unknown app key. Nobody may frame this.
-fn unregistered() -> Response {
+/// Also for an unknown app key. No page may frame this response.
+fn not_registered() -> Response {
     let headers = [
         (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
         (header::CACHE_CONTROL, "no-store"),
@@ -117,7 +117,7 @@ mod tests {
     use testkit::fuzz::{check, mutated, texts};
 
     #[test]
-    fn an_origin_says_nothing_else() {
+    fn only_serialized_origins_are_accepted() {
         for good in ["https://shop.example", "http://localhost:3000", "https://[2001:db8::1]", "http://a_b-c.example"] {
             assert!(is_origin(good), "{good}");
         }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_an_origin_means_nothing_in_a_policy_or_in_html() {
+    fn accepted_origins_are_safe_in_a_csp_and_in_html() {
         check(prop_oneof![mutated("https://shop.example:8443"), mutated("http://[::1]:80"), texts()], |text| {
             if is_origin(&text) {
                 assert!(!text.contains(|c: char| c.is_whitespace() || "\"'<>;,*&\\".contains(c)), "{text}");

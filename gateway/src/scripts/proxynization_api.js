@@ -1,42 +1,42 @@
-// The card proxy script: puts a proxy number in place of a card number, so that the page's server never sees the card.
+// The card proxy script: replaces a card number by a proxy number, so that the page's server never sees the card.
 //
 //   GatewayProxynizationAPI.process("#card", "done")   // the id of the field, or the number itself
 //   function done(responseCode, responseMessage, proxyNumber) { if (responseCode === "A01") { … } }
 //
-// A page that sets GatewayProxynizationAPI.appKey gets numbers that no other account can use.
+// If the page sets GatewayProxynizationAPI.appKey, no other account can use the proxy numbers.
 (function () {
   "use strict";
-  // A module or a bundle has no current script. Beside the script is what it calls.
+  // In a module or a bundle there is no current script. The endpoint is relative to the script's URL.
   var script = document.currentScript || document.querySelector('script[src*="/services/proxynization_api.js"]');
-  var address = new URL("proxynization", script.src).href;
+  var endpoint = new URL("proxynization", script.src).href;
 
   function protect(number, callback) {
     var form = new URLSearchParams({ creditcard_number: number });
     var appKey = window.GatewayProxynizationAPI.appKey;
     if (appKey) form.set("app_key", appKey);
-    fetch(address, {
+    fetch(endpoint, {
       method: "POST",
       body: form,
       credentials: "omit"
     })
       .then(function (response) { return response.json(); })
       .then(function (body) {
-        var said = body.response;
-        return [said.code, said.description, said.code === "A01" ? said.proxy_number : ""];
+        var response = body.response;
+        return [response.code, response.description, response.code === "A01" ? response.proxy_number : ""];
       })
       .catch(function () { return ["E01", "The card could not be protected; please try again", ""]; })
-      .then(function (said) { callback(said[0], said[1], said[2]); });
+      .then(function (result) { callback(result[0], result[1], result[2]); });
   }
 
   window.GatewayProxynizationAPI = {
-    // The account of the page, if it names one.
+    // The page's account, optional.
     appKey: "",
-    // Always false, so that onsubmit="return GatewayProxynizationAPI.process(…)" waits for the callback. It never throws, for
-    // then the form would be submitted with the card in it.
+    // Always returns false, so that onsubmit="return GatewayProxynizationAPI.process(…)" does not submit the form before the
+    // callback. It never throws, because the browser would then submit the form with the card number.
     process: function (first, callbackName) {
       var callback = window[callbackName];
       if (typeof callback !== "function") {
-        console.error("GatewayProxynizationAPI: there is no function " + callbackName);
+        console.error("GatewayProxynizationAPI: function " + callbackName + " does not exist");
         return false;
       }
       var number = String(first);
@@ -48,7 +48,7 @@
       if (field) {
         protect(field.value, callback);
       } else {
-        setTimeout(callback, 0, "E02", "There is no field " + number, "");
+        setTimeout(callback, 0, "E02", "Field " + number + " does not exist", "");
       }
       return false;
     }

@@ -1,5 +1,5 @@
-// The wallet script of production. This gateway has no contract with a wallet yet, so every request is answered with "F": a page
-// that offers another way to pay goes on working.
+// The wallet script of production. This gateway supports no wallet yet, so every request gets "F", and pages with another
+// way to pay keep working.
 (function () {
   "use strict";
   var wallet = {

@@ -3,22 +3,22 @@
 //   gatewayWalletPay.paymentResponse = function (responseStatus, responseText) { … };   // "S": responseText is the token
 //   gatewayWalletPay.paymentRequest(app_key, business_name, amount, currency);
 //
-// It pays without asking anybody. gatewayWalletPay.testCard may be set to another test card, and gatewayWalletPay.confirm to a
-// function that is asked first, such as function (text) { return window.confirm(text); }.
+// It pays without confirmation. Set gatewayWalletPay.testCard to use another test card, and gatewayWalletPay.confirm to a
+// function that confirms the payment, such as function (text) { return window.confirm(text); }.
 (function () {
   "use strict";
-  // A module or a bundle has no current script. Beside the script is what it calls.
+  // In a module or a bundle there is no current script. The endpoint is relative to the script's URL.
   var script = document.currentScript || document.querySelector('script[src*="/services/walletPaySandbox.js"]');
-  var address = new URL("wallet_token", script.src).href;
+  var endpoint = new URL("wallet_token", script.src).href;
 
   function sign(fields) {
-    return fetch(address, { method: "POST", body: new URLSearchParams(fields), credentials: "omit" })
+    return fetch(endpoint, { method: "POST", body: new URLSearchParams(fields), credentials: "omit" })
       .then(function (response) { return response.json(); })
       .then(function (body) {
-        var said = body.response;
-        return said.code === "00" ? ["S", said.signature_token] : ["F", said.description];
+        var response = body.response;
+        return response.code === "00" ? ["S", response.signature_token] : ["F", response.description];
       })
-      .catch(function () { return ["F", "The wallet did not answer; please try again"]; });
+      .catch(function () { return ["F", "The wallet did not respond; please try again"]; });
   }
 
   var wallet = {
@@ -32,7 +32,7 @@
         return;
       }
       sign({ app_key: appKey, amount: amount, currency: currency, creditcard_number: wallet.testCard })
-        .then(function (said) { wallet.paymentResponse(said[0], said[1]); });
+        .then(function (result) { wallet.paymentResponse(result[0], result[1]); });
     }
   };
   window.gatewayWalletPay = wallet;

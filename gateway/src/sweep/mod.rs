@@ -1,5 +1,5 @@
-//! What is done without being asked, once a second, by every process: left-behind transactions, expired challenges, and the
-//! deletion of what must not be kept.
+//! Housekeeping, run once a second by every process: recovers abandoned transactions, ends expired challenges, and
+//! deletes expired data.
 
 mod store;
 
@@ -10,30 +10,30 @@ use tokio_util::sync::CancellationToken;
 use crate::app::App;
 use crate::transactions::recover;
 
-const EVERY: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Goes on until told to stop. A failure is logged, and the next round tries again.
+/// Runs until `stop`. An error is logged, and the next round retries.
 pub async fn run(app: App, stop: CancellationToken) {
     loop {
         if let Err(error) = round(&app).await {
-            tracing::error!(%error, "a round of the sweep failed; the next one tries again");
+            tracing::error!(%error, "a round of the sweep failed; the next one will retry");
         }
         tokio::select! {
-            () = tokio::time::sleep(EVERY) => {}
+            () = tokio::time::sleep(INTERVAL) => {}
             () = stop.cancelled() => return,
         }
     }
 }
 
-/// Everything that is due now.
+/// One round.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors.
 pub async fn round(app: &App) -> Result<(), sqlx::Error> {
     recover::recover(app).await?;
-    let forgotten = store::forget(&app.db).await?;
-    if forgotten > 0 {
-        tracing::debug!(rows = forgotten, "forgot what has expired");
+    let deleted = store::delete_expired(&app.db).await?;
+    if deleted > 0 {
+        tracing::debug!(rows = deleted, "deleted expired rows");
     }
     let unfinished = store::unfinished(&app.db).await?;
     metrics::gauge!("gateway_transactions_unfinished").set(unfinished as f64);

@@ -1,12 +1,12 @@
-//! The SQL of the sweep.
+//! SQL of the sweep.
 
 use sqlx::PgPool;
 
-/// Rows deleted at once, of each kind.
+/// Rows deleted per statement.
 const BATCH: i64 = 1_000;
 
-/// Deletes what has expired. The time of the statement does not move, so an index can be read up to it and no further.
-macro_rules! forget {
+/// Deletes expired rows. `statement_timestamp()` is constant within a statement, so the index can be scanned up to it.
+macro_rules! delete_expired_from {
     ($db:ident, $table:literal, $key:literal, $until:literal) => {
         sqlx::query!(
             "DELETE FROM gateway."
@@ -32,12 +32,12 @@ macro_rules! forget {
     };
 }
 
-/// Deletes expired tokens, proxy numbers and former keys, whatever they hold with them, and guards that guard nothing any more.
-pub(super) async fn forget(db: &PgPool) -> Result<u64, sqlx::Error> {
-    let tokens = forget!(db, "field_tokens", "token_hash", "forget_at");
-    let proxies = forget!(db, "proxy_numbers", "proxy_hash", "expires_at");
-    let keys = forget!(db, "former_keys", "account_id", "until");
-    // An account reads `until` by the gateway's clock, which may be behind; an hour is ample.
+/// Deletes expired tokens, proxy numbers, former keys, and duplicate guards.
+pub(super) async fn delete_expired(db: &PgPool) -> Result<u64, sqlx::Error> {
+    let tokens = delete_expired_from!(db, "field_tokens", "token_hash", "forget_at");
+    let proxies = delete_expired_from!(db, "proxy_numbers", "proxy_hash", "expires_at");
+    let keys = delete_expired_from!(db, "former_keys", "account_id", "until");
+    // Accounts compare `until` with the gateway's clock, which may be behind; an hour is ample.
     let guards = sqlx::query!(
         "DELETE FROM gateway.duplicate_guards WHERE (account_id, fingerprint) IN (
              SELECT account_id, fingerprint FROM gateway.duplicate_guards
@@ -49,7 +49,7 @@ pub(super) async fn forget(db: &PgPool) -> Result<u64, sqlx::Error> {
     Ok(tokens + proxies + keys + guards.rows_affected())
 }
 
-/// Transactions without an end, counted no further than a thousand.
+/// Unfinished transactions, counted up to 1,000.
 pub(super) async fn unfinished(db: &PgPool) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM (

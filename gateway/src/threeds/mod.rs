@@ -1,80 +1,79 @@
-//! 3-D Secure: who is asked, the page that asks, and the way back.
+//! 3-D Secure: which charges are challenged, the challenge page, and the redirect back to the merchant.
 
 mod page;
 mod store;
 
-pub use page::{away, decide, nothing, show, too_many};
+pub use page::{decide, not_found, show, too_many, unavailable};
 
 use common::crypto::random_hex;
 
 use crate::accounts::Account;
-use crate::acquirer::cards::{self, Nature};
+use crate::acquirer::cards::{self, CardBehavior};
 use crate::app::App;
 use crate::cards::source::Source;
-use crate::cards::{Number, TokenHash};
+use crate::cards::{CardNumber, TokenHash};
 use crate::failure::{Failure, Result};
 use crate::id::TransactionId;
-use crate::transactions::{Kind, NewCharge, reason};
+use crate::transactions::{NewCharge, TransactionKind, reason};
 
-/// What authentication wants of a charge.
+/// The authentication that a charge requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
-    /// Nothing.
-    None,
-    /// Its cardholder is to be asked.
+pub enum Authentication {
+    NotRequired,
+    /// The cardholder must confirm.
     Challenge,
-    /// It cannot be had, so the charge is declined: why, and the issuer's code where it is the issuer's wish.
+    /// Authentication is impossible, so the charge is declined: the reason, and the issuer's response code if the
+    /// issuer requires authentication.
     Decline(&'static str, Option<&'static str>),
 }
 
-/// A question to a cardholder.
+/// A challenge for a cardholder.
 pub struct Challenge {
-    /// The page's random name, hashed.
+    /// The hash of the random token in the page's URL.
     pub hash: TokenHash,
-    /// The card number, encrypted, for when it is confirmed.
+    /// The encrypted card number, needed after confirmation.
     pub number: Vec<u8>,
-    /// The page.
     pub url: String,
 }
 
-/// Whether a cardholder is to be asked.
+/// Decides whether the cardholder is challenged.
 ///
 /// # Errors
-/// A1 for a sale that would be challenged and has nowhere to return to.
-pub fn wish(account: &Account, new: &NewCharge) -> Result<Wish> {
-    // A wallet has asked its owner already; a credit takes nothing from anyone.
+/// A1 for a sale that requires a challenge and has no return URL.
+pub fn authentication(account: &Account, new: &NewCharge) -> Result<Authentication> {
+    // A wallet has authenticated its owner already, and a credit takes no money.
     if !new.kind.is_charge() || new.funding.source == Source::Wallet || !account.three_ds {
-        return Ok(Wish::None);
+        return Ok(Authentication::NotRequired);
     }
-    match (Nature::of(&new.funding.number), &new.return_url) {
-        (Nature::Authenticates, Some(_)) => Ok(Wish::Challenge),
-        (Nature::Authenticates, None) if new.kind == Kind::Sale => {
-            Err(Failure::field("3ds_redirect_url", "is missing; the card is to be authenticated by 3-D Secure"))
+    match (CardBehavior::of(&new.funding.number), &new.return_url) {
+        (CardBehavior::RequiresAuthentication, Some(_)) => Ok(Authentication::Challenge),
+        (CardBehavior::RequiresAuthentication, None) if new.kind == TransactionKind::Sale => {
+            Err(Failure::field("3ds_redirect_url", "is missing; this card requires 3-D Secure authentication"))
         }
-        (Nature::Authenticates, None) => {
-            Ok(Wish::Decline(reason::AUTHENTICATION_REQUIRED, Some(cards::AUTHENTICATION_REQUIRED)))
+        (CardBehavior::RequiresAuthentication, None) => {
+            Ok(Authentication::Decline(reason::AUTHENTICATION_REQUIRED, Some(cards::AUTHENTICATION_REQUIRED)))
         }
-        (_, _) if account.deny_unauthenticated => Ok(Wish::Decline(reason::NOT_AUTHENTICATED, None)),
-        (_, _) => Ok(Wish::None),
+        (_, _) if account.deny_unauthenticated => Ok(Authentication::Decline(reason::NOT_AUTHENTICATED, None)),
+        (_, _) => Ok(Authentication::NotRequired),
     }
 }
 
-/// A page for a charge, under a name that nobody guesses.
-pub fn new_challenge(app: &App, id: TransactionId, number: &Number) -> Challenge {
+/// A challenge with an unguessable URL.
+pub fn new_challenge(app: &App, id: TransactionId, number: &CardNumber) -> Challenge {
     let token = random_hex(32);
     Challenge {
         hash: TokenHash::of(&token),
-        number: app.vaulting.card_keys.seal(number.expose(), &number_context(id)),
+        number: app.crypto.card_keys.seal(number.expose(), &number_context(id)),
         url: format!("{}/services/3ds/{token}", app.public_url),
     }
 }
 
-/// The number of a charge that waited for its cardholder.
-pub fn open_number(app: &App, id: TransactionId, sealed: &[u8]) -> Option<Number> {
-    Number::parse(app.vaulting.card_keys.open(sealed, &number_context(id))?.expose())
+/// Decrypts the card number of a challenged charge.
+pub fn open_number(app: &App, id: TransactionId, sealed: &[u8]) -> Option<CardNumber> {
+    CardNumber::parse(app.crypto.card_keys.open(sealed, &number_context(id))?.expose())
 }
 
-/// What a challenged transaction's ciphertext is bound to.
+/// The encryption context of a challenged charge's card number.
 pub fn number_context(id: TransactionId) -> String {
     format!("transaction:{}", id.uuid())
 }

@@ -1,27 +1,27 @@
-//! The SQL of challenges.
+//! SQL of challenges.
 
 use sqlx::PgPool;
 
 use crate::cards::TokenHash;
 use crate::id::TransactionId;
 
-/// What the page shows, and where it leads.
-pub(super) struct Shown {
+/// What the challenge page shows, and the return URL.
+pub(super) struct ChallengeView {
     pub(super) id: TransactionId,
     pub(super) merchant: String,
     pub(super) amount: i64,
     pub(super) currency: String,
     pub(super) masked: String,
     pub(super) return_url: String,
-    /// Whether it may still be answered.
+    /// Whether the cardholder can still decide.
     pub(super) open: bool,
-    /// So many seconds more.
+    /// Seconds left.
     pub(super) seconds: i32,
 }
 
-pub(super) async fn find(db: &PgPool, page: TokenHash) -> Result<Option<Shown>, sqlx::Error> {
+pub(super) async fn find(db: &PgPool, page: TokenHash) -> Result<Option<ChallengeView>, sqlx::Error> {
     sqlx::query_as!(
-        Shown,
+        ChallengeView,
         r#"SELECT id AS "id: TransactionId", amount, currency, masked, return_url AS "return_url!",
                   (SELECT name FROM gateway.accounts WHERE accounts.id = account_id) AS "merchant!",
                   state = 'challenged' AND challenge_ends_at > clock_timestamp() AS "open!",

@@ -1,5 +1,5 @@
-//! Tokens of capture fields: a card goes in from a browser, and a token comes out that is good for one use. The security code
-//! lives nowhere else, and no longer than that.
+//! Capture fields' tokens: a browser sends a card and gets a single-use token. The security code is stored only with
+//! the token, and only until it is used or expires.
 
 mod sign;
 mod store;
@@ -12,12 +12,12 @@ use serde::Serialize;
 use crate::accounts;
 use crate::app::App;
 use crate::cards::source::{expiry, security_code};
-use crate::cards::{Face, Holder, Number, TokenHash, vault};
+use crate::cards::{MaskedCard, Holder, CardNumber, TokenHash, vault};
 use crate::failure::{Code, Failure, Result};
 use crate::http::envelope::SUCCESS;
 use crate::http::{Form, Reply};
 
-/// As long as the session of a capture field.
+/// As long as a capture field's session.
 const LIFETIME: Duration = Duration::from_secs(30 * 60);
 
 #[derive(Serialize)]
@@ -31,7 +31,7 @@ struct Created {
     card_expiry_date: String,
 }
 
-/// Keeps a card and its security code until they are used.
+/// Stores a card and its security code until the token is used.
 ///
 /// # Errors
 /// 01 for an unknown `app_key`, 02, 03, 05, and A1 for the security code.
@@ -39,16 +39,16 @@ pub async fn create(app: &App, form: &Form) -> Result<Reply> {
     let named = form.get("app_key");
     let account = accounts::by_app_key(&app.db, named).await?;
     let now = app.clock.now();
-    let number = form.get("creditcard_number").and_then(Number::parse).ok_or(Code::Card.refuse())?;
-    let face = Face::of(&number, expiry(form, account.time_zone.date_at(now))?);
+    let number = form.get("creditcard_number").and_then(CardNumber::parse).ok_or(Code::Card.refuse())?;
+    let masked_card = MaskedCard::of(&number, expiry(form, account.time_zone.date_at(now))?);
     let code = security_code(form, true)?;
     let holder = holder(form)?;
 
-    let key = &app.vaulting.card_keys;
+    let key = &app.crypto.card_keys;
     let expires_at = now.plus(LIFETIME);
-    let secret_key = named.and_then(|app_key| account.secret_key_of(app_key, key));
-    let secret_key = secret_key.ok_or(Failure::NotEntered("the account's keys cannot be read"))?;
-    let token = sign::sign(&secret_key, &face, now, expires_at);
+    let secret_key = named.and_then(|app_key| account.secret_key_for(app_key, key));
+    let secret_key = secret_key.ok_or(Failure::NotEntered("the account's secret key cannot be decrypted"))?;
+    let token = sign::sign(&secret_key, &masked_card, now, expires_at);
     let hash = TokenHash::of(&token);
     store::insert(
         &app.db,
@@ -57,7 +57,7 @@ pub async fn create(app: &App, form: &Form) -> Result<Reply> {
             hash,
             number: key.seal(number.expose(), &vault::number_context(&hash)),
             security_code: code.map(|code| key.seal(code.expose(), &vault::code_context(&hash))),
-            face: &face,
+            masked_card: &masked_card,
             holder: &holder,
             now,
             expires_at,
@@ -69,13 +69,13 @@ pub async fn create(app: &App, form: &Form) -> Result<Reply> {
         description: SUCCESS,
         card_token: token,
         expires_at,
-        card_type: face.brand.name(),
-        credit_card_number: face.masked,
-        card_expiry_date: face.expiry.to_string(),
+        card_type: masked_card.brand.name(),
+        credit_card_number: masked_card.masked,
+        card_expiry_date: masked_card.expiry.to_string(),
     }))
 }
 
-/// The cardholder as the field collects them: a name in one piece or in two.
+/// The cardholder's data from the field; the name may come in one field or in two.
 fn holder(form: &Form) -> Result<Holder> {
     let whole = form.text("name")?;
     let (first, last) = match whole.as_deref() {
@@ -93,10 +93,10 @@ fn holder(form: &Form) -> Result<Holder> {
     })
 }
 
-/// The country of a form, if it names one.
+/// The form's country, if any.
 ///
 /// # Errors
-/// 05 for one that is none.
+/// 05 if it is invalid.
 pub fn country(form: &Form) -> Result<Option<String>> {
     let Some(text) = form.get("country_code") else { return Ok(None) };
     text.parse::<Country>().map(|country| Some(country.code().to_owned())).map_err(|_| Code::Country.refuse())

@@ -1,5 +1,5 @@
-//! The text of a capture field's token. It says what it is good for and is signed under the account's own secret, so that
-//! whoever has that secret can check it without asking anybody.
+//! The text of a capture field's token. It describes the card and is signed under the account's secret key, so that the
+//! holder of that key can verify it without a request.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -7,40 +7,40 @@ use common::crypto::{Secret, hex, hmac_sha256, random_hex};
 use common::time::Timestamp;
 use serde::Serialize;
 
-use crate::cards::Face;
+use crate::cards::MaskedCard;
 use crate::cards::vault::FIELD_PREFIX;
 
-/// What a token says of itself, under short names.
+/// The token's payload.
 #[derive(Serialize)]
 struct Payload {
-    /// What makes it unguessable and unlike any other.
+    /// A random nonce.
     n: String,
-    /// When it was issued, in whole seconds.
+    /// Issued at, in whole seconds.
     i: i64,
-    /// When it expires, in whole seconds: never after it does.
+    /// Expires at, in whole seconds, rounded down.
     e: i64,
-    /// The brand, in lower case.
+    /// The brand in lower case.
     b: String,
     /// The last four digits.
     l: String,
-    /// The month in which the card ends.
+    /// Expiration month of the card.
     m: u8,
-    /// And the year.
+    /// Expiration year of the card.
     y: u16,
 }
 
-/// A new token for a card, signed under the 16 characters of its account.
-pub(super) fn sign(secret_key: &Secret<String>, face: &Face, issued: Timestamp, expires: Timestamp) -> String {
+/// A new token for a card, signed under the account's 16-character secret key.
+pub(super) fn sign(secret_key: &Secret<String>, masked_card: &MaskedCard, issued: Timestamp, expires: Timestamp) -> String {
     let payload = Payload {
         n: random_hex(16),
         i: issued.as_millisecond().div_euclid(1_000),
         e: expires.as_millisecond().div_euclid(1_000),
-        b: face.brand.name().to_lowercase(),
-        l: face.last_four().to_owned(),
-        m: face.expiry.month(),
-        y: face.expiry.year(),
+        b: masked_card.brand.name().to_lowercase(),
+        l: masked_card.last_four().to_owned(),
+        m: masked_card.expiry.month(),
+        y: masked_card.expiry.year(),
     };
-    let json = serde_json::to_string(&payload).expect("texts and numbers are JSON");
+    let json = serde_json::to_string(&payload).expect("strings and numbers serialize to JSON");
     let text = format!("{FIELD_PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode(json));
     let signature = hmac_sha256(secret_key.expose().as_bytes(), text.as_bytes());
     format!("{text}.{}", hex(&signature))
@@ -52,13 +52,13 @@ mod tests {
     use crate::cards::{Brand, Expiry};
 
     #[test]
-    fn a_token_tells_its_card_and_fits() {
+    fn a_token_describes_its_card_within_300_characters() {
         let at = |ms| Timestamp::from_millisecond(ms).expect("in range");
         let secret = Secret::new("0123456789abcdef".to_owned());
         for brand in Brand::ALL {
             let expiry = Expiry::parse("09", "2034").expect("a month");
-            let face = Face { brand, masked: "XXXXXXXXXXXX4242".to_owned(), expiry };
-            let token = sign(&secret, &face, at(1_800_000_000_999), at(1_800_001_800_999));
+            let masked_card = MaskedCard { brand, masked: "XXXXXXXXXXXX4242".to_owned(), expiry };
+            let token = sign(&secret, &masked_card, at(1_800_000_000_999), at(1_800_001_800_999));
             assert!(token.len() <= 300, "{token}");
             let (text, signature) = token.split_once('.').expect("a signature");
             assert_eq!(signature, hex(&hmac_sha256(b"0123456789abcdef", text.as_bytes())));

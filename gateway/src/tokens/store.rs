@@ -1,10 +1,10 @@
-//! The SQL of capture fields' tokens, but for their use, which is in `cards/store.rs`.
+//! SQL that creates capture fields' tokens. Their use is in `cards/store.rs`.
 
 use common::time::Timestamp;
 use sqlx::PgPool;
 use sqlx::types::Json;
 
-use crate::cards::{Brand, Face, Holder, TokenHash};
+use crate::cards::{Brand, MaskedCard, Holder, TokenHash};
 use crate::id::AccountId;
 
 pub(super) struct NewToken<'a> {
@@ -12,7 +12,7 @@ pub(super) struct NewToken<'a> {
     pub(super) hash: TokenHash,
     pub(super) number: Vec<u8>,
     pub(super) security_code: Option<Vec<u8>>,
-    pub(super) face: &'a Face,
+    pub(super) masked_card: &'a MaskedCard,
     pub(super) holder: &'a Holder,
     pub(super) now: Timestamp,
     pub(super) expires_at: Timestamp,
@@ -27,9 +27,9 @@ pub(super) async fn insert(db: &PgPool, new: &NewToken<'_>) -> Result<(), sqlx::
         new.account.uuid(),
         new.number,
         new.security_code,
-        new.face.brand as Brand,
-        new.face.masked,
-        new.face.expiry.to_string(),
+        new.masked_card.brand as Brand,
+        new.masked_card.masked,
+        new.masked_card.expiry.to_string(),
         Json(new.holder) as _,
         new.now,
         new.expires_at,

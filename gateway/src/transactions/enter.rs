@@ -1,94 +1,94 @@
-//! Charges: entered in one transaction, then the acquirer, then the end. What has been entered is never denied: whatever goes
-//! wrong from the commit on, the caller is told that the outcome is unknown, and the report tells it.
+//! Charges: entered in one transaction, sent to the acquirer, then finished. Once a charge is entered, every failure is
+//! reported as an unknown outcome; the report shows the actual one.
 
 use common::time::Timestamp;
 use sqlx::{PgConnection, Postgres, Transaction};
 
-use super::outcome::{self, Ending};
+use super::outcome::{self, Outcome};
 use super::{NewCharge, State, reason, store};
 use crate::accounts::Account;
 use crate::acquirer::cards;
-use crate::app::{App, Lifetime, OPEN_AT_MOST, WAITS_AT_MOST};
+use crate::app::{App, Deadline, IDLE_TIMEOUT, LOCK_TIMEOUT};
 use crate::cards::vault;
 use crate::failure::{Code, Failure, Result};
 use crate::id::TransactionId;
 use crate::limits::{self, Period};
 use crate::proxy;
-use crate::threeds::{self, Challenge, Wish};
+use crate::threeds::{self, Challenge, Authentication};
 
-/// Of a wallet's token, which is good once.
-const USED_BEFORE: &str = "the wallet's token was used before";
+/// A wallet token can be used once.
+const TOKEN_USED: &str = "the wallet's token was used before";
 
-/// What came of a charge that was not declined.
+/// The result of a charge that was not declined.
 #[derive(Debug)]
-pub enum Charged {
-    /// The acquirer has approved it.
+pub enum ChargeResult {
+    /// Approved by the acquirer.
     Approved(TransactionId),
-    /// Its cardholder has thirty seconds to confirm it at this address.
+    /// The cardholder has thirty seconds to confirm it at this URL.
     Challenged(TransactionId, String),
 }
 
-/// Enters a sale, an authorization or a credit, and asks the acquirer.
+/// Enters a sale, an authorization or a credit, and sends it to the acquirer.
 ///
 /// # Errors
-/// Codes 17 to 20 and 26, A1 where a challenge has nowhere to return to, and F.
-pub async fn charge(app: &App, account: &Account, new: NewCharge, lifetime: Lifetime) -> Result<Charged> {
-    let wish = threeds::wish(account, &new)?;
+/// Codes 17 to 20 and 26, A1 if a challenge has no return URL, and F.
+pub async fn charge(app: &App, account: &Account, new: NewCharge, deadline: Deadline) -> Result<ChargeResult> {
+    let authentication = threeds::authentication(account, &new)?;
     let now = app.clock.now();
     let id = TransactionId::new(now);
-    let challenge = (wish == Wish::Challenge).then(|| threeds::new_challenge(app, id, &new.funding.number));
-    enter(app, account, id, &new, challenge.as_ref(), now, lifetime).await?;
+    let challenge = (authentication == Authentication::Challenge).then(|| threeds::new_challenge(app, id, &new.funding.number));
+    enter(app, account, id, &new, challenge.as_ref(), now, deadline).await?;
     if let Some(challenge) = challenge {
-        return Ok(Charged::Challenged(id, challenge.url));
+        return Ok(ChargeResult::Challenged(id, challenge.url));
     }
-    let ending = match wish {
-        Wish::Decline(why, auth_code) => Ending::declined(why, auth_code),
-        Wish::None | Wish::Challenge => ask(app, id, &new).await.ok_or(Failure::Unknown)?,
+    let outcome = match authentication {
+        Authentication::Decline(why, auth_code) => Outcome::declined(why, auth_code),
+        Authentication::NotRequired | Authentication::Challenge => submit(app, id, &new).await.ok_or(Failure::Unknown)?,
     };
-    let ended = outcome::end(app, id, &ending).await.map_err(|error| outcome::unknown(id, &error))?;
-    match ended.state {
+    let status = outcome::finish(app, id, &outcome).await.map_err(|error| outcome::unresolved(id, &error))?;
+    match status.state {
         State::Approved => {
             if let Some(proxy) = &new.funding.proxy {
                 proxy::bind(&app.db, account.id, proxy).await;
             }
-            Ok(Charged::Approved(id))
+            Ok(ChargeResult::Approved(id))
         }
-        State::Declined | State::Failed | State::Challenged | State::InProgress => Err(declined(&ended.reason)),
+        State::Declined | State::Failed | State::Challenged | State::InProgress => Err(declined(&status.reason)),
     }
 }
 
-/// F, with the reason's words.
+/// F with the decline reason.
 pub fn declined(why: &str) -> Failure {
     Code::Declined.because(why)
 }
 
-async fn ask(app: &App, id: TransactionId, new: &NewCharge) -> Option<Ending> {
+async fn submit(app: &App, id: TransactionId, new: &NewCharge) -> Option<Outcome> {
     let funding = &new.funding;
     match app.acquirer.charge(id.uuid(), &funding.number).await {
-        Ok(answer) => {
+        Ok(response) => {
             let cvv = cards::cvv_response(&funding.number, funding.security_code.as_ref());
-            Some(Ending::of(&answer, Some(cards::avs_response(&new.details.billing.zip_code)), cvv))
+            Some(Outcome::of(&response, Some(cards::avs_response(&new.details.billing.zip_code)), cvv))
         }
         Err(error) => {
-            tracing::error!(transaction = %id, %error, "no answer from the acquirer; recovery will ask");
+            tracing::error!(transaction = %id, %error, "the acquirer did not respond; recovery will resolve the transaction");
             None
         }
     }
 }
 
-/// Begins a transaction that cannot stay open: one that a paused process left behind is ended by the database, so that it
-/// cannot be committed when the process goes on.
+/// Begins a transaction with an idle timeout: Postgres aborts it if the process is suspended, so that the process
+/// cannot commit it when it resumes.
 pub(super) async fn begin(app: &App) -> Result<Transaction<'static, Postgres>> {
     let mut tx = common::db::begin(&app.db).await?;
-    store::bound(&mut tx, OPEN_AT_MOST, WAITS_AT_MOST).await?;
+    store::set_timeouts(&mut tx, IDLE_TIMEOUT, LOCK_TIMEOUT).await?;
     Ok(tx)
 }
 
-/// Commits, if it is still time. A commit that is not answered may have happened.
-pub(super) async fn commit(tx: Transaction<'static, Postgres>, lifetime: Lifetime) -> Result<()> {
-    lifetime.check()?;
+/// Commits if the deadline has not passed. A commit without a response may have succeeded.
+pub(super) async fn commit(tx: Transaction<'static, Postgres>, deadline: Deadline) -> Result<()> {
+    deadline.check()?;
     tx.commit().await.map_err(|error| {
-        tracing::error!(%error, "a commit was not answered");
+        tracing::error!(%error, "a commit got no response; its outcome is unknown");
         Failure::Unknown
     })
 }
@@ -100,53 +100,53 @@ async fn enter(
     new: &NewCharge,
     challenge: Option<&Challenge>,
     now: Timestamp,
-    lifetime: Lifetime,
+    deadline: Deadline,
 ) -> Result<()> {
     let period = Period::at(account, now);
-    let fingerprint = limits::fingerprint(&app.vaulting, new);
+    let fingerprint = limits::fingerprint(&app.crypto, new);
     let mut tx = begin(app).await?;
-    // From here on no other entry of the account is under way, so what is asked stays true. A repeated reference is told first:
-    // a caller that repeats itself must not hear of a limit instead.
-    let count = limits::turn(&mut tx, account.id, period).await?;
-    not_used(&mut tx, account, new).await?;
+    // The usage row is now locked, so no other charge of the account can be entered and the checks stay valid. Check
+    // the reference first: a repeated request must get 26, not the code of a limit.
+    let count = limits::lock_usage(&mut tx, account.id, period).await?;
+    check_unused(&mut tx, account, new).await?;
     limits::check(&mut tx, account, new, count, period, now).await?;
     if new.reference_id.is_none() {
-        limits::guard(&mut tx, account.id, &fingerprint, id, now).await?;
+        limits::acquire_guard(&mut tx, account.id, &fingerprint, id, now).await?;
     }
-    if let Some(token) = new.funding.spends {
+    if let Some(token) = new.funding.field_token {
         vault::spend(&mut tx, account.id, token).await?;
     }
     let month = new.kind.is_charge().then_some(period.month);
     let entry = store::Entry { id, account: account.id, new, fingerprint: &fingerprint, challenge, month, now };
-    store::insert_charge(&mut tx, &entry).await.map_err(taken)?;
-    commit(tx, lifetime).await
+    store::insert_charge(&mut tx, &entry).await.map_err(map_violation)?;
+    commit(tx, deadline).await
 }
 
-async fn not_used(db: &mut PgConnection, account: &Account, new: &NewCharge) -> Result<()> {
+async fn check_unused(db: &mut PgConnection, account: &Account, new: &NewCharge) -> Result<()> {
     if let Some(reference) = &new.reference_id
         && store::reference_is_used(db, account.id, reference).await?
     {
         return Err(Code::Duplicate.refuse());
     }
     match new.wallet_token {
-        Some(token) if store::wallet_token_is_used(db, token).await? => Err(declined(USED_BEFORE)),
+        Some(token) if store::wallet_token_is_used(db, token).await? => Err(declined(TOKEN_USED)),
         Some(_) | None => Ok(()),
     }
 }
 
-/// The constraints have the last word.
-fn taken(error: sqlx::Error) -> Failure {
-    match common::db::violated(&error) {
+/// Concurrent requests pass the earlier checks together; the constraints decide between them.
+fn map_violation(error: sqlx::Error) -> Failure {
+    match common::db::violated_constraint(&error) {
         Some("transactions_reference") => Code::Duplicate.refuse(),
-        Some("transactions_wallet_token") => declined(USED_BEFORE),
+        Some("transactions_wallet_token") => declined(TOKEN_USED),
         Some(_) | None => error.into(),
     }
 }
 
-/// Whether a reference is used up: the first that a repetition should hear, before anything else is looked at.
+/// Checked before any other field, so that a repeated request gets 26 and no other code.
 ///
 /// # Errors
-/// 26
+/// 26 if the reference was used before.
 pub async fn check_reference(app: &App, account: &Account, reference: &str) -> Result<()> {
     let mut db = app.db.acquire().await?;
     match store::reference_is_used(&mut db, account.id, reference).await? {
@@ -155,22 +155,22 @@ pub async fn check_reference(app: &App, account: &Account, reference: &str) -> R
     }
 }
 
-/// Goes on with a charge that its cardholder has confirmed.
+/// Continues a charge that its cardholder has confirmed.
 ///
 /// # Errors
-/// [`Failure::Unknown`] if the acquirer gives no answer.
-pub async fn confirm(app: &App, id: TransactionId) -> Result<outcome::Ended> {
+/// [`Failure::Unknown`] if the acquirer does not respond.
+pub async fn confirm(app: &App, id: TransactionId) -> Result<outcome::TransactionStatus> {
     let Some(confirmed) = store::confirm(&app.db, id).await? else {
-        // Refused, confirmed or expired before.
-        return Ok(outcome::read(app, id).await?);
+        // It was confirmed, refused or expired earlier.
+        return Ok(outcome::status(app, id).await?);
     };
     let number = threeds::open_number(app, id, &confirmed.number);
-    let ending = match number {
+    let outcome = match number {
         Some(number) => {
-            let answer = app.acquirer.charge(id.uuid(), &number).await.map_err(|error| outcome::unknown(id, &error))?;
-            Ending::of(&answer, Some(cards::avs_response(&confirmed.zip_code)), None)
+            let response = app.acquirer.charge(id.uuid(), &number).await.map_err(|error| outcome::unresolved(id, &error))?;
+            Outcome::of(&response, Some(cards::avs_response(&confirmed.zip_code)), None)
         }
-        None => Ending::failed(reason::NOT_PROCESSED),
+        None => Outcome::failed(reason::NOT_PROCESSED),
     };
-    outcome::end(app, id, &ending).await.map_err(|error| outcome::unknown(id, &error))
+    outcome::finish(app, id, &outcome).await.map_err(|error| outcome::unresolved(id, &error))
 }

@@ -1,5 +1,6 @@
-//! Transactions: a row first, then the acquirer, then the row's end. `enter.rs` begins charges, `change.rs` what follows them,
-//! `outcome.rs` ends both, and `recover.rs` ends what was left behind.
+//! Transactions: the row is committed first, then the acquirer is called, then the outcome is written. `enter.rs`
+//! enters charges, `change.rs` captures, voids and refunds; `outcome.rs` finishes both, and `recover.rs` finishes
+//! abandoned ones.
 
 pub mod change;
 pub mod enter;
@@ -14,31 +15,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::amount::Amount;
 use crate::cards::source::Funding;
-use crate::receipts::Wanted;
+use crate::receipts::ReceiptRequest;
 
-/// What a transaction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
-pub enum Kind {
-    /// Takes money at once.
+pub enum TransactionKind {
+    /// Charges at once.
     Sale,
-    /// Holds money.
     Authorize,
-    /// Takes money that is held.
     Capture,
-    /// Undoes a sale, an authorization or a credit that has not settled.
+    /// Cancels a sale, an authorization or a credit that has not settled.
     Void,
-    /// Gives money of a sale or capture back.
+    /// Returns money of a sale or capture.
     Refund,
-    /// Gives money to a card without a sale.
+    /// Sends money to a card without a preceding sale.
     Credit,
 }
 
-impl Kind {
-    /// Every one.
+impl TransactionKind {
     pub const ALL: [Self; 6] = [Self::Sale, Self::Authorize, Self::Capture, Self::Void, Self::Refund, Self::Credit];
 
-    /// As the report names it.
+    /// The name in the report.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sale => "SALE",
@@ -50,7 +47,7 @@ impl Kind {
         }
     }
 
-    /// Whether it takes or holds a cardholder's money.
+    /// Whether it charges the card or holds an amount on it.
     pub const fn is_charge(self) -> bool {
         match self {
             Self::Sale | Self::Authorize => true,
@@ -59,110 +56,92 @@ impl Kind {
     }
 }
 
-/// How far a transaction is. The last three are ends.
+/// The last three are final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum State {
-    /// Its cardholder is being asked.
+    /// Waiting for the cardholder's confirmation.
     Challenged,
-    /// The acquirer is being asked, or somebody was killed while it was.
+    /// At the acquirer, or abandoned by a process that was killed.
     InProgress,
-    /// Done.
     Approved,
-    /// The issuer said no, or its cardholder did.
+    /// By the issuer or the cardholder.
     Declined,
-    /// It was never done.
+    /// It never took effect.
     Failed,
 }
 
-/// Why a transaction is not a success, in the words of the report.
+/// Values of `decline_reason` in the report.
 pub mod reason {
-    /// The acquirer is being asked.
+    /// At the acquirer.
     pub const IN_PROGRESS: &str = "in progress";
-    /// The cardholder is being asked.
+    /// Waiting for the cardholder's confirmation.
     pub const PENDING_AUTHENTICATION: &str = "pending cardholder authentication";
-    /// The cardholder said no.
+    /// The cardholder refused.
     pub const AUTHENTICATION_REFUSED: &str = "cardholder authentication refused";
-    /// The cardholder said nothing for thirty seconds.
+    /// The cardholder did not respond within thirty seconds.
     pub const AUTHENTICATION_EXPIRED: &str = "cardholder authentication expired";
-    /// The issuer wants to ask the cardholder, and the caller gave no way to.
+    /// The issuer requires authentication, and the request had no return URL for a challenge.
     pub const AUTHENTICATION_REQUIRED: &str = "authentication required";
-    /// The account declines what is not authenticated.
+    /// The account declines cards that were not authenticated.
     pub const NOT_AUTHENTICATED: &str = "card not authenticated";
-    /// The gateway was interrupted before the acquirer had it; the acquirer will not take it any more.
+    /// The gateway was interrupted before the acquirer received the request; the reference is now barred.
     pub const NOT_PROCESSED: &str = "not processed";
 }
 
-/// A postal address, of billing or shipping.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Address {
-    /// Company.
     pub company_name: Option<String>,
-    /// First name.
     pub first_name: String,
-    /// Last name.
     pub last_name: String,
-    /// Street.
     pub address: Option<String>,
-    /// City.
     pub city: Option<String>,
-    /// State or province.
     pub state: Option<String>,
-    /// Two letters.
+    /// ISO 3166-1 alpha-2.
     pub country_code: String,
-    /// Postal code.
     pub zip_code: String,
-    /// Telephone.
     pub phone_number: Option<String>,
 }
 
-/// What is kept to be shown and never decided by.
+/// Stored for display only; no decision depends on it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Details {
-    /// Who pays.
     pub billing: Address,
-    /// Who gets what was bought.
+    /// The shipping address.
     pub shipping: Option<Address>,
-    /// The cardholder's e-mail.
     pub email: String,
-    /// A note.
     pub memo: Option<String>,
-    /// As sent.
     pub custom_field_1: Option<String>,
-    /// As sent, and as the contract spells it.
+    /// Spelled as in the contract.
     pub custom_filed_2: Option<String>,
 }
 
 /// A sale, authorization or credit to be entered.
 #[derive(Debug)]
 pub struct NewCharge {
-    /// Which of the three.
-    pub kind: Kind,
-    /// The card.
+    pub kind: TransactionKind,
     pub funding: Funding,
-    /// How much was asked.
+    /// The requested amount.
     pub amount: Amount,
-    /// What the account adds to it.
+    /// The account's convenience fee on top.
     pub fee: Amount,
-    /// Of what.
     pub currency: String,
-    /// The caller's name for it.
+    /// The caller's reference.
     pub reference_id: Option<String>,
-    /// Where the cardholder sits.
+    /// The cardholder's IP address.
     pub client_ip: Option<IpAddr>,
-    /// Where the cardholder goes after a challenge.
+    /// Where the cardholder returns to after a challenge.
     pub return_url: Option<String>,
-    /// The wallet's token that is used up by it.
+    /// The id of the wallet token, which can be used once.
     pub wallet_token: Option<uuid::Uuid>,
-    /// Who is to have a receipt.
-    pub receipts: Wanted,
-    /// The rest.
+    /// Who gets a receipt.
+    pub receipts: ReceiptRequest,
     pub details: Details,
 }
 
 impl NewCharge {
-    /// What is charged, and what every limit and bound is about.
+    /// The charged amount, to which all limits apply.
     pub const fn total(&self) -> Amount {
-        Amount::hundredths(self.amount.get() + self.fee.get())
+        Amount::from_minor(self.amount.get() + self.fee.get())
     }
 }

@@ -1,19 +1,19 @@
-//! The end of a transaction: its row, its parent's sums, the limits and guards, in one transaction. It is matched by the row and
-//! by nobody's turn: who comes late finds the end that is there.
+//! Finishing a transaction: its row, the parent's sums, limits, guards and receipts, in one database transaction. The
+//! row's state decides: only the first caller finishes it, a later one gets the stored outcome.
 
 use common::time::Timestamp;
 
-use super::{Kind, State, reason, store};
-use crate::acquirer::{Answer, Verdict, cards};
+use super::{State, TransactionKind, reason, store};
+use crate::acquirer::{AcquirerResponse, Verdict, cards};
 use crate::app::App;
 use crate::failure::Failure;
 use crate::id::TransactionId;
 use crate::limits;
-use crate::receipts::{self, Wanted};
+use crate::receipts::{self, ReceiptRequest};
 
-/// How a transaction is to end.
+/// The outcome to be written.
 #[derive(Clone, Debug)]
-pub struct Ending {
+pub struct Outcome {
     pub(super) state: State,
     pub(super) reason: Option<String>,
     pub(super) auth_code: Option<String>,
@@ -21,105 +21,105 @@ pub struct Ending {
     pub(super) cvv: Option<&'static str>,
 }
 
-impl Ending {
-    /// By the acquirer's word.
-    pub fn of(answer: &Answer, avs: Option<&'static str>, cvv: Option<&'static str>) -> Self {
-        let auth_code = Some(answer.auth_code.clone());
-        match answer.verdict {
+impl Outcome {
+    /// From the acquirer's response.
+    pub fn of(response: &AcquirerResponse, avs: Option<&'static str>, cvv: Option<&'static str>) -> Self {
+        let auth_code = Some(response.auth_code.clone());
+        match response.verdict {
             Verdict::Approved => Self { state: State::Approved, reason: None, auth_code, avs, cvv },
             Verdict::Declined => {
-                let reason = Some(cards::reason(&answer.auth_code).to_owned());
+                let reason = Some(cards::reason(&response.auth_code).to_owned());
                 Self { state: State::Declined, reason, auth_code, avs, cvv }
             }
             Verdict::Barred => Self::failed(reason::NOT_PROCESSED),
         }
     }
 
-    /// Without the acquirer.
+    /// Declined without asking the acquirer.
     pub fn declined(why: &str, auth_code: Option<&str>) -> Self {
         let (reason, auth_code) = (Some(why.to_owned()), auth_code.map(str::to_owned));
         Self { state: State::Declined, reason, auth_code, avs: None, cvv: None }
     }
 
-    /// Never done.
+    /// It never took effect.
     pub fn failed(why: &str) -> Self {
         Self { state: State::Failed, reason: Some(why.to_owned()), auth_code: None, avs: None, cvv: None }
     }
 }
 
-/// How a transaction has ended, or how it stands.
+/// The current state of a transaction.
 #[derive(Clone, Debug)]
-pub struct Ended {
-    /// How far it is.
+pub struct TransactionStatus {
     pub state: State,
-    /// Why it is no success; empty if it is one.
+    /// Empty for a success.
     pub reason: String,
 }
 
-/// Ends a transaction that the acquirer has answered, and says how it ended: another's word stands if it came first.
+/// Finishes a transaction with the acquirer's response and returns its status. If another caller has finished it
+/// already, that outcome stands.
 ///
 /// # Errors
-/// Only the database's; then it is in progress still, and recovery ends it.
-pub async fn end(app: &App, id: TransactionId, ending: &Ending) -> Result<Ended, sqlx::Error> {
-    end_from(app, id, State::InProgress, ending).await
+/// Database errors. The transaction then stays in progress, and recovery finishes it.
+pub async fn finish(app: &App, id: TransactionId, outcome: &Outcome) -> Result<TransactionStatus, sqlx::Error> {
+    finish_from(app, id, State::InProgress, outcome).await
 }
 
-/// Ends a transaction whose cardholder was asked and did not confirm.
+/// Finishes a challenge that the cardholder did not confirm.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn end_challenge(app: &App, id: TransactionId, ending: &Ending) -> Result<Ended, sqlx::Error> {
-    end_from(app, id, State::Challenged, ending).await
+/// Database errors.
+pub async fn finish_challenge(app: &App, id: TransactionId, outcome: &Outcome) -> Result<TransactionStatus, sqlx::Error> {
+    finish_from(app, id, State::Challenged, outcome).await
 }
 
-async fn end_from(app: &App, id: TransactionId, from: State, ending: &Ending) -> Result<Ended, sqlx::Error> {
+async fn finish_from(app: &App, id: TransactionId, from: State, outcome: &Outcome) -> Result<TransactionStatus, sqlx::Error> {
     let now = app.clock.now();
     let mut tx = common::db::begin(&app.db).await?;
-    let open = store::lock_open(&mut tx, id).await?;
-    if open.state != from {
-        return Ok(Ended { state: open.state, reason: reason_of(open.state, open.reason) });
+    let transaction = store::lock_transaction(&mut tx, id).await?;
+    if transaction.state != from {
+        return Ok(TransactionStatus { state: transaction.state, reason: reason_of(transaction.state, transaction.reason) });
     }
-    let approved = ending.state == State::Approved;
-    let settles_at = settles_at(&open, approved, now);
-    store::end(&mut tx, id, ending, &open, settles_at, now).await?;
-    if let Some(parent) = open.parent_id {
-        store::end_child(&mut tx, parent, &open, approved, settles_at).await?;
+    let approved = outcome.state == State::Approved;
+    let settles_at = settles_at(&transaction, approved, now);
+    store::finish(&mut tx, id, outcome, &transaction, settles_at, now).await?;
+    if let Some(parent) = transaction.parent_id {
+        store::finish_child(&mut tx, parent, &transaction, approved, settles_at).await?;
     }
-    if let Some(fingerprint) = &open.fingerprint {
+    if let Some(fingerprint) = &transaction.fingerprint {
         match approved {
-            true => limits::keep_guard(&mut tx, open.account_id, fingerprint, id, now).await?,
+            true => limits::extend_guard(&mut tx, transaction.account_id, fingerprint, id, now).await?,
             false => {
-                let volume = open.month.map(|month| (month, open.currency.as_str(), open.amount));
-                limits::give_back(&mut tx, open.account_id, id, volume, Some(fingerprint)).await?;
+                let volume = transaction.month.map(|month| (month, transaction.currency.as_str(), transaction.amount));
+                limits::release(&mut tx, transaction.account_id, id, volume, Some(fingerprint)).await?;
             }
         }
     }
     if approved && app.mailer.is_some() {
-        let wanted = Wanted { cardholder: open.receipt_cardholder, merchant: open.receipt_merchant };
-        receipts::note(&mut tx, id, wanted).await?;
+        let request = ReceiptRequest { cardholder: transaction.receipt_cardholder, merchant: transaction.receipt_merchant };
+        receipts::enqueue(&mut tx, id, request).await?;
     }
     tx.commit().await?;
-    metrics::counter!("gateway_transactions_total", "type" => open.kind.name(), "state" => state_name(ending.state))
+    metrics::counter!("gateway_transactions_total", "type" => transaction.kind.name(), "state" => state_name(outcome.state))
         .increment(1);
-    Ok(Ended { state: ending.state, reason: ending.reason.clone().unwrap_or_default() })
+    Ok(TransactionStatus { state: outcome.state, reason: outcome.reason.clone().unwrap_or_default() })
 }
 
-/// How a transaction stands.
+/// The current status of a transaction.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn read(app: &App, id: TransactionId) -> Result<Ended, sqlx::Error> {
-    let (state, reason) = store::standing(&app.db, id).await?;
-    Ok(Ended { state, reason: reason_of(state, reason) })
+/// Database errors.
+pub async fn status(app: &App, id: TransactionId) -> Result<TransactionStatus, sqlx::Error> {
+    let (state, reason) = store::status(&app.db, id).await?;
+    Ok(TransactionStatus { state, reason: reason_of(state, reason) })
 }
 
-/// What a caller is told of a transaction that was entered and whose end cannot be told.
-pub fn unknown(id: TransactionId, error: &dyn std::error::Error) -> Failure {
-    tracing::error!(transaction = %id, %error, "a transaction has no end yet; recovery will give it one");
+/// The response for a transaction that was entered and whose outcome is unknown.
+pub fn unresolved(id: TransactionId, error: &dyn std::error::Error) -> Failure {
+    tracing::error!(transaction = %id, %error, "the outcome of a transaction is unknown; recovery will resolve it");
     Failure::Unknown
 }
 
-/// The reason of a transaction that is no success, in the words of the report.
+/// The `decline_reason` of a transaction in this state.
 pub fn reason_of(state: State, reason: Option<String>) -> String {
     match state {
         State::Challenged => reason::PENDING_AUTHENTICATION.to_owned(),
@@ -129,19 +129,19 @@ pub fn reason_of(state: State, reason: Option<String>) -> String {
     }
 }
 
-/// What was taken settles when the account's day ends.
-fn settles_at(open: &store::Open, approved: bool, now: Timestamp) -> Option<Timestamp> {
-    let settles = match open.kind {
-        Kind::Sale | Kind::Capture | Kind::Credit => approved,
-        Kind::Authorize | Kind::Void | Kind::Refund => false,
+/// Captured amounts settle at the end of the account's day.
+fn settles_at(transaction: &store::LockedTransaction, approved: bool, now: Timestamp) -> Option<Timestamp> {
+    let settles = match transaction.kind {
+        TransactionKind::Sale | TransactionKind::Capture | TransactionKind::Credit => approved,
+        TransactionKind::Authorize | TransactionKind::Void | TransactionKind::Refund => false,
     };
-    let zone = &open.time_zone;
+    let zone = &transaction.time_zone;
     settles.then(|| zone.date_at(now).plus_days(1).map_or(Timestamp::MAX, |day| zone.beginning_of(day)))
 }
 
-/// Counts ends from nought.
-pub fn count_from_nought() {
-    for kind in Kind::ALL {
+/// Registers the counters at 0, so that the first increment shows as a rise.
+pub fn register_metrics() {
+    for kind in TransactionKind::ALL {
         for state in [State::Approved, State::Declined, State::Failed] {
             metrics::counter!("gateway_transactions_total", "type" => kind.name(), "state" => state_name(state))
                 .increment(0);

@@ -1,40 +1,40 @@
-//! What was left behind: a transaction whose process was killed between entering it and ending it, and a challenge that nobody
-//! answered. Each is brought to an end. No answer is guessed: the acquirer says what it did, and bars what it never got, so
-//! that a request which was only paused does nothing when it goes on.
+//! Recovery of abandoned transactions: those whose process was killed between entry and outcome, and challenges that
+//! were never answered. The outcome is never guessed: the acquirer returns its response to the reference, or bars a
+//! reference that it never received, so that a suspended request has no effect when it resumes.
 
-use super::outcome::{self, Ending};
+use super::outcome::{self, Outcome};
 use super::{State, reason, store};
 use crate::app::App;
 
-/// Rows taken at once.
+/// Rows claimed at once.
 const BATCH: i64 = 50;
 
-/// Ends what is due. Any number of processes may do it at once: each takes other rows.
+/// Finishes what is due. Processes may run it concurrently: each claims other rows.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors.
 pub async fn recover(app: &App) -> Result<(), sqlx::Error> {
     loop {
-        let due = store::take_due(&app.db, BATCH).await?;
+        let due = store::claim_due(&app.db, BATCH).await?;
         let last = due.len() < BATCH as usize;
         for (id, state) in due {
-            let ended = match state {
+            let status = match state {
                 State::Challenged => {
-                    outcome::end_challenge(app, id, &Ending::declined(reason::AUTHENTICATION_EXPIRED, None)).await
+                    outcome::finish_challenge(app, id, &Outcome::declined(reason::AUTHENTICATION_EXPIRED, None)).await
                 }
                 State::InProgress | State::Approved | State::Declined | State::Failed => {
-                    match app.acquirer.answer_or_bar(id.uuid()).await {
-                        Ok(answer) => outcome::end(app, id, &Ending::of(&answer, None, None)).await,
+                    match app.acquirer.find_or_bar(id.uuid()).await {
+                        Ok(response) => outcome::finish(app, id, &Outcome::of(&response, None, None)).await,
                         Err(error) => {
-                            tracing::error!(transaction = %id, %error, "the acquirer cannot be asked; tried again");
+                            tracing::error!(transaction = %id, %error, "the acquirer did not respond; recovery will retry");
                             continue;
                         }
                     }
                 }
             };
-            let ended = ended?;
+            let status = status?;
             if state == State::InProgress {
-                tracing::warn!(transaction = %id, state = ?ended.state, "recovered a transaction that was left behind");
+                tracing::warn!(transaction = %id, state = ?status.state, "recovered an abandoned transaction");
                 metrics::counter!("gateway_recovered_total").increment(1);
             }
         }

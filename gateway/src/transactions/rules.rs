@@ -1,42 +1,38 @@
-//! What may follow a sale, an authorization or a credit. Pure: asked under the parent's lock, and the constraints of the schema
-//! say the same.
+//! Which captures, voids and refunds a charge allows. Pure functions, called under the parent's row lock; the schema's
+//! constraints enforce the same rules.
 
 use common::time::Timestamp;
 
-use super::{Kind, State};
+use super::{State, TransactionKind};
 use crate::amount::Amount;
 use crate::failure::{Code, Result};
 
-/// What of a transaction decides about its children.
+/// The state of a charge on which the rules for its children depend.
 #[derive(Clone, Debug)]
 pub struct Parent {
-    /// What it is.
-    pub kind: Kind,
-    /// How far it is.
+    pub kind: TransactionKind,
     pub state: State,
-    /// How much was asked.
+    /// The charged or authorized amount.
     pub amount: Amount,
-    /// How much was taken.
     pub captured: Amount,
-    /// How much was given back, or is being given back.
+    /// Refunded, or being refunded.
     pub returned: Amount,
-    /// Whether it was undone.
     pub voided: bool,
-    /// The capture or void that is under way.
-    pub changing: Option<Kind>,
-    /// When what was taken is beyond recall.
+    /// The capture or void in progress.
+    pub changing: Option<TransactionKind>,
+    /// When the captured amount settles; it can no longer be voided then.
     pub settles_at: Option<Timestamp>,
-    /// When what is held is let go.
+    /// When the authorization expires.
     pub lapses_at: Option<Timestamp>,
 }
 
 impl Parent {
-    /// Whether so much may be taken of an authorization: once, in time, and no more than is held.
+    /// An authorization can be captured once, before it expires, up to its amount.
     ///
     /// # Errors
     /// 15
     pub fn capture(&self, amount: Amount, now: Timestamp) -> Result<()> {
-        let held = self.kind == Kind::Authorize && self.state == State::Approved && !self.voided;
+        let held = self.kind == TransactionKind::Authorize && self.state == State::Approved && !self.voided;
         let open = self.changing.is_none() && self.captured == Amount::ZERO;
         let in_time = self.lapses_at.is_none_or(|end| now < end);
         if !held || !open || !in_time {
@@ -48,7 +44,7 @@ impl Parent {
         Ok(())
     }
 
-    /// Whether it may be undone: once, before it settles, and not after a refund.
+    /// A void is possible once, before settlement and before any refund.
     ///
     /// # Errors
     /// 16
@@ -61,12 +57,12 @@ impl Parent {
         }
     }
 
-    /// Whether so much may be given back: no more than was taken, all refunds together.
+    /// All refunds together must not exceed the captured amount.
     ///
     /// # Errors
     /// 13, 14
     pub fn refund(&self, amount: Amount) -> Result<()> {
-        if self.voided || self.changing == Some(Kind::Void) {
+        if self.voided || self.changing == Some(TransactionKind::Void) {
             return Err(Code::RefundVoided.refuse());
         }
         let left = self.captured.get() - self.returned.get();
@@ -74,17 +70,17 @@ impl Parent {
     }
 }
 
-/// Which transaction an operation on this one is about: itself, or the charge that a capture belongs to.
+/// Whether an operation on the named transaction applies to its parent: a void or refund of a capture concerns the
+/// charge.
 ///
 /// # Errors
-/// 12 where the operation makes no sense on it.
-pub fn is_about_parent(operation: Kind, named: Kind) -> Result<bool> {
+/// 12 if the named transaction does not allow the operation.
+pub fn applies_to_parent(operation: TransactionKind, named: TransactionKind) -> Result<bool> {
     match (operation, named) {
-        (Kind::Void | Kind::Refund, Kind::Capture) => Ok(true),
-        (_, Kind::Capture | Kind::Void | Kind::Refund) | (Kind::Refund, Kind::Credit) => {
-            Err(Code::TransactionId.refuse())
-        }
-        (_, Kind::Sale | Kind::Authorize | Kind::Credit) => Ok(false),
+        (TransactionKind::Void | TransactionKind::Refund, TransactionKind::Capture) => Ok(true),
+        (_, TransactionKind::Capture | TransactionKind::Void | TransactionKind::Refund)
+        | (TransactionKind::Refund, TransactionKind::Credit) => Err(Code::TransactionId.refuse()),
+        (_, TransactionKind::Sale | TransactionKind::Authorize | TransactionKind::Credit) => Ok(false),
     }
 }
 
@@ -99,17 +95,17 @@ mod tests {
         Timestamp::from_millisecond(NOW + ms).expect("in range")
     }
 
-    fn parent(kind: Kind, captured: i64, returned: i64) -> Parent {
+    fn parent(kind: TransactionKind, captured: i64, returned: i64) -> Parent {
         Parent {
             kind,
             state: State::Approved,
-            amount: Amount::hundredths(100),
-            captured: Amount::hundredths(captured),
-            returned: Amount::hundredths(returned),
+            amount: Amount::from_minor(100),
+            captured: Amount::from_minor(captured),
+            returned: Amount::from_minor(returned),
             voided: false,
             changing: None,
             settles_at: (captured > 0).then(|| at(1)),
-            lapses_at: (kind == Kind::Authorize).then(|| at(1)),
+            lapses_at: (kind == TransactionKind::Authorize).then(|| at(1)),
         }
     }
 
@@ -121,13 +117,13 @@ mod tests {
         }
     }
 
-    fn cents(hundredths: i64) -> Amount {
-        Amount::hundredths(hundredths)
+    fn cents(minor: i64) -> Amount {
+        Amount::from_minor(minor)
     }
 
     #[test]
     fn an_authorization_is_captured_once_and_up_to_its_amount() {
-        let open = parent(Kind::Authorize, 0, 0);
+        let open = parent(TransactionKind::Authorize, 0, 0);
         let with = |change: &dyn Fn(&mut Parent)| {
             let mut parent = open.clone();
             change(&mut parent);
@@ -136,10 +132,10 @@ mod tests {
         assert_eq!(with(&|_| {}), "00");
         assert_eq!(with(&|p| p.captured = cents(1)), "15");
         assert_eq!(with(&|p| p.voided = true), "15");
-        assert_eq!(with(&|p| p.changing = Some(Kind::Capture)), "15");
-        assert_eq!(with(&|p| p.changing = Some(Kind::Void)), "15");
+        assert_eq!(with(&|p| p.changing = Some(TransactionKind::Capture)), "15");
+        assert_eq!(with(&|p| p.changing = Some(TransactionKind::Void)), "15");
         assert_eq!(with(&|p| p.lapses_at = Some(at(0))), "15");
-        assert_eq!(with(&|p| p.kind = Kind::Sale), "15");
+        assert_eq!(with(&|p| p.kind = TransactionKind::Sale), "15");
         for state in [State::Challenged, State::InProgress, State::Declined, State::Failed] {
             assert_eq!(with(&|p| p.state = state), "15", "{state:?}");
         }
@@ -148,43 +144,43 @@ mod tests {
     }
 
     #[test]
-    fn a_void_comes_once_before_settlement_and_before_refunds() {
-        for kind in [Kind::Sale, Kind::Authorize, Kind::Credit] {
-            let captured = if kind == Kind::Sale { 100 } else { 0 };
+    fn a_charge_is_voided_once_before_settlement_and_before_refunds() {
+        for kind in [TransactionKind::Sale, TransactionKind::Authorize, TransactionKind::Credit] {
+            let captured = if kind == TransactionKind::Sale { 100 } else { 0 };
             let open = parent(kind, captured, 0);
             assert_eq!(code(open.void(at(0))), "00");
             assert_eq!(code(Parent { voided: true, ..open.clone() }.void(at(0))), "16");
-            assert_eq!(code(Parent { changing: Some(Kind::Capture), ..open.clone() }.void(at(0))), "16");
+            assert_eq!(code(Parent { changing: Some(TransactionKind::Capture), ..open.clone() }.void(at(0))), "16");
             assert_eq!(code(Parent { state: State::Declined, ..open }.void(at(0))), "16");
         }
-        assert_eq!(code(parent(Kind::Sale, 100, 0).void(at(1))), "16", "settled");
-        assert_eq!(code(parent(Kind::Authorize, 0, 0).void(at(1))), "16", "let go");
-        assert_eq!(code(parent(Kind::Sale, 100, 1).void(at(0))), "16", "refunded");
+        assert_eq!(code(parent(TransactionKind::Sale, 100, 0).void(at(1))), "16", "settled");
+        assert_eq!(code(parent(TransactionKind::Authorize, 0, 0).void(at(1))), "16", "expired");
+        assert_eq!(code(parent(TransactionKind::Sale, 100, 1).void(at(0))), "16", "refunded");
     }
 
     #[test]
-    fn refunds_never_exceed_what_was_taken() {
-        let sale = parent(Kind::Sale, 100, 40);
-        for (amount, said) in [(1, "00"), (60, "00"), (61, "14"), (100, "14")] {
-            assert_eq!(code(sale.refund(cents(amount))), said, "{amount}");
+    fn refunds_never_exceed_the_captured_amount() {
+        let sale = parent(TransactionKind::Sale, 100, 40);
+        for (amount, expected) in [(1, "00"), (60, "00"), (61, "14"), (100, "14")] {
+            assert_eq!(code(sale.refund(cents(amount))), expected, "{amount}");
         }
-        assert_eq!(code(parent(Kind::Authorize, 0, 0).refund(cents(1))), "14", "nothing was taken");
+        assert_eq!(code(parent(TransactionKind::Authorize, 0, 0).refund(cents(1))), "14", "nothing was captured");
         assert_eq!(code(Parent { voided: true, ..sale.clone() }.refund(cents(1))), "13");
-        assert_eq!(code(Parent { changing: Some(Kind::Void), ..sale }.refund(cents(1))), "13");
+        assert_eq!(code(Parent { changing: Some(TransactionKind::Void), ..sale }.refund(cents(1))), "13");
     }
 
     #[test]
-    fn a_child_is_named_where_that_makes_sense() {
-        for named in Kind::ALL {
-            let about =
-                [Kind::Capture, Kind::Void, Kind::Refund].map(|operation| is_about_parent(operation, named).ok());
+    fn voids_and_refunds_of_a_capture_apply_to_its_charge() {
+        for named in TransactionKind::ALL {
+            let applies = [TransactionKind::Capture, TransactionKind::Void, TransactionKind::Refund]
+                .map(|operation| applies_to_parent(operation, named).ok());
             let expected = match named {
-                Kind::Sale | Kind::Authorize => [Some(false), Some(false), Some(false)],
-                Kind::Credit => [Some(false), Some(false), None],
-                Kind::Capture => [None, Some(true), Some(true)],
-                Kind::Void | Kind::Refund => [None, None, None],
+                TransactionKind::Sale | TransactionKind::Authorize => [Some(false), Some(false), Some(false)],
+                TransactionKind::Credit => [Some(false), Some(false), None],
+                TransactionKind::Capture => [None, Some(true), Some(true)],
+                TransactionKind::Void | TransactionKind::Refund => [None, None, None],
             };
-            assert_eq!(about, expected, "{named:?}");
+            assert_eq!(applies, expected, "{named:?}");
         }
     }
 }

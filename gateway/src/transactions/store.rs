@@ -1,4 +1,4 @@
-//! The SQL of transactions, but for the report.
+//! SQL of transactions, except for the report.
 
 use common::calendar::{Date, TimeZone};
 use common::time::Timestamp;
@@ -6,9 +6,9 @@ use sqlx::types::Json;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::outcome::Ending;
+use super::outcome::Outcome;
 use super::rules::Parent;
-use super::{Details, Kind, NewCharge, State};
+use super::{Details, NewCharge, State, TransactionKind};
 use crate::acquirer::cards;
 use crate::amount::Amount;
 use crate::cards::Brand;
@@ -16,7 +16,7 @@ use crate::cards::source::Source;
 use crate::id::{AccountId, TransactionId};
 use crate::threeds::Challenge;
 
-/// A transaction that is about to be written.
+/// A charge to be inserted.
 pub(super) struct Entry<'a> {
     pub(super) id: TransactionId,
     pub(super) account: AccountId,
@@ -27,9 +27,9 @@ pub(super) struct Entry<'a> {
     pub(super) now: Timestamp,
 }
 
-/// A transaction that is locked, to be ended.
-pub(super) struct Open {
-    pub(super) kind: Kind,
+/// A locked transaction, to be finished.
+pub(super) struct LockedTransaction {
+    pub(super) kind: TransactionKind,
     pub(super) state: State,
     pub(super) reason: Option<String>,
     pub(super) amount: i64,
@@ -43,25 +43,25 @@ pub(super) struct Open {
     pub(super) receipt_merchant: bool,
 }
 
-/// A transaction as a caller names it.
-pub(super) struct Named {
-    pub(super) kind: Kind,
+/// The transaction that a capture, void or refund names.
+pub(super) struct Target {
+    pub(super) kind: TransactionKind,
     pub(super) parent_id: Option<TransactionId>,
 }
 
-/// What a confirmed charge goes on with.
-pub(super) struct Confirmed {
+/// What a confirmed charge needs to continue.
+pub(super) struct ConfirmedCharge {
     pub(super) number: Vec<u8>,
     pub(super) zip_code: String,
 }
 
-/// Bounds how long the transaction may lie open, and how long it waits for others.
-pub(super) async fn bound(db: &mut PgConnection, open: &str, waits: &str) -> Result<(), sqlx::Error> {
+/// Limits how long the transaction may stay idle and how long it waits for locks.
+pub(super) async fn set_timeouts(db: &mut PgConnection, idle: &str, lock: &str) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "SELECT set_config('idle_in_transaction_session_timeout', $1, true) AS open,
                 set_config('lock_timeout', $2, true) AS waits",
-        open,
-        waits,
+        idle,
+        lock,
     )
     .fetch_one(db)
     .await?;
@@ -98,7 +98,8 @@ pub(super) async fn child_reference_is_used(
     .await
 }
 
-/// Writes the reference of a child that is about to be written. Waits for another that has the same and is not committed yet.
+/// Inserts the reference of a child before the child itself. Blocks while another transaction with the same reference
+/// is uncommitted.
 pub(super) async fn insert_child_reference(
     db: &mut PgConnection,
     account: AccountId,
@@ -127,9 +128,9 @@ pub(super) async fn wallet_token_is_used(db: &mut PgConnection, token: Uuid) -> 
 
 pub(super) async fn insert_charge(db: &mut PgConnection, entry: &Entry<'_>) -> Result<(), sqlx::Error> {
     let Entry { new, challenge, .. } = entry;
-    let (funding, face) = (&new.funding, &new.funding.face);
+    let (funding, masked_card) = (&new.funding, &new.funding.masked_card);
     let state = if challenge.is_some() { State::Challenged } else { State::InProgress };
-    // The code is not kept while its cardholder is asked, so what the issuer says to it is.
+    // The security code is not stored during a challenge, so store the issuer's response to it.
     let cvv = challenge.and_then(|_| cards::cvv_response(&funding.number, funding.security_code.as_ref()));
     sqlx::query!(
         "INSERT INTO gateway.transactions (id, account_id, kind, state, source, amount, currency, reference_id, brand,
@@ -141,15 +142,15 @@ pub(super) async fn insert_charge(db: &mut PgConnection, entry: &Entry<'_>) -> R
              clock_timestamp() + CASE WHEN $17::bytea IS NOT NULL THEN interval '30 seconds' ELSE interval '15 seconds' END)",
         entry.id.uuid(),
         entry.account.uuid(),
-        new.kind as Kind,
+        new.kind as TransactionKind,
         state as State,
         funding.source as Source,
         new.total().get(),
         new.currency,
         new.reference_id,
-        face.brand as Brand,
-        face.masked,
-        face.expiry.to_string(),
+        masked_card.brand as Brand,
+        masked_card.masked,
+        masked_card.expiry.to_string(),
         challenge.map(|challenge| challenge.number.as_slice()),
         entry.fingerprint,
         new.client_ip.map(|ip| ip.to_string()),
@@ -169,14 +170,14 @@ pub(super) async fn insert_charge(db: &mut PgConnection, entry: &Entry<'_>) -> R
     Ok(())
 }
 
-pub(super) async fn named(
+pub(super) async fn find_target(
     db: &mut PgConnection,
     account: AccountId,
     id: TransactionId,
-) -> Result<Option<Named>, sqlx::Error> {
+) -> Result<Option<Target>, sqlx::Error> {
     sqlx::query_as!(
-        Named,
-        r#"SELECT kind AS "kind: Kind", parent_id AS "parent_id: TransactionId" FROM gateway.transactions
+        Target,
+        r#"SELECT kind AS "kind: TransactionKind", parent_id AS "parent_id: TransactionId" FROM gateway.transactions
            WHERE account_id = $1 AND id = $2"#,
         account.uuid(),
         id.uuid(),
@@ -185,15 +186,15 @@ pub(super) async fn named(
     .await
 }
 
-/// Locks a charge and reads what decides about its children.
+/// Locks a charge and reads what the rules need.
 pub(super) async fn lock_parent(
     db: &mut PgConnection,
     account: AccountId,
     id: TransactionId,
 ) -> Result<Parent, sqlx::Error> {
     let row = sqlx::query!(
-        r#"SELECT kind AS "kind: Kind", state AS "state: State", amount, captured, refunded + refunding AS "returned!",
-                  voided, changing AS "changing: Kind", settles_at, lapses_at
+        r#"SELECT kind AS "kind: TransactionKind", state AS "state: State", amount, captured, refunded + refunding AS "returned!",
+                  voided, changing AS "changing: TransactionKind", settles_at, lapses_at
            FROM gateway.transactions WHERE account_id = $1 AND id = $2 FOR NO KEY UPDATE"#,
         account.uuid(),
         id.uuid(),
@@ -203,9 +204,9 @@ pub(super) async fn lock_parent(
     Ok(Parent {
         kind: row.kind,
         state: row.state,
-        amount: Amount::hundredths(row.amount),
-        captured: Amount::hundredths(row.captured),
-        returned: Amount::hundredths(row.returned),
+        amount: Amount::from_minor(row.amount),
+        captured: Amount::from_minor(row.captured),
+        returned: Amount::from_minor(row.returned),
         voided: row.voided,
         changing: row.changing,
         settles_at: row.settles_at,
@@ -213,11 +214,11 @@ pub(super) async fn lock_parent(
     })
 }
 
-/// Notes on a charge what is about to be done to it.
+/// Reserves the amount of a child on its charge.
 pub(super) async fn reserve(
     db: &mut PgConnection,
     id: TransactionId,
-    kind: Kind,
+    kind: TransactionKind,
     amount: Amount,
 ) -> Result<(), sqlx::Error> {
     sqlx::query!(
@@ -226,7 +227,7 @@ pub(super) async fn reserve(
              changing = CASE WHEN $2 = 'refund' THEN changing ELSE $2 END
          WHERE id = $1",
         id.uuid(),
-        kind as Kind,
+        kind as TransactionKind,
         amount.get(),
     )
     .execute(db)
@@ -234,12 +235,12 @@ pub(super) async fn reserve(
     Ok(())
 }
 
-/// Writes a child, which has its parent's card, details and reference. A void undoes the fee too, and says so.
+/// Inserts a child with its parent's card, details and reference. A void includes the fee.
 pub(super) async fn insert_child(
     db: &mut PgConnection,
     id: TransactionId,
     parent: TransactionId,
-    kind: Kind,
+    kind: TransactionKind,
     amount: Amount,
     receipt: bool,
     now: Timestamp,
@@ -252,7 +253,7 @@ pub(super) async fn insert_child(
          FROM gateway.transactions WHERE id = $2",
         id.uuid(),
         parent.uuid(),
-        kind as Kind,
+        kind as TransactionKind,
         amount.get(),
         now,
         receipt,
@@ -262,8 +263,8 @@ pub(super) async fn insert_child(
     Ok(())
 }
 
-/// Locks a transaction, its parent before it.
-pub(super) async fn lock_open(db: &mut PgConnection, id: TransactionId) -> Result<Open, sqlx::Error> {
+/// Locks a transaction, after its parent.
+pub(super) async fn lock_transaction(db: &mut PgConnection, id: TransactionId) -> Result<LockedTransaction, sqlx::Error> {
     sqlx::query!(
         "SELECT id FROM gateway.transactions
          WHERE id = (SELECT parent_id FROM gateway.transactions WHERE id = $1) FOR NO KEY UPDATE",
@@ -272,8 +273,8 @@ pub(super) async fn lock_open(db: &mut PgConnection, id: TransactionId) -> Resul
     .fetch_optional(&mut *db)
     .await?;
     sqlx::query_as!(
-        Open,
-        r#"SELECT kind AS "kind: Kind", state AS "state: State", reason, amount, currency, month, fingerprint,
+        LockedTransaction,
+        r#"SELECT kind AS "kind: TransactionKind", state AS "state: State", reason, amount, currency, month, fingerprint,
                   receipt_cardholder, receipt_merchant,
                   account_id AS "account_id: AccountId", parent_id AS "parent_id: TransactionId",
                   (SELECT time_zone FROM gateway.accounts WHERE accounts.id = account_id) AS "time_zone!: TimeZone"
@@ -284,18 +285,18 @@ pub(super) async fn lock_open(db: &mut PgConnection, id: TransactionId) -> Resul
     .await
 }
 
-/// Writes the end of a transaction that [`lock_open`] has locked.
-pub(super) async fn end(
+/// Writes the outcome of a transaction locked by [`lock_transaction`].
+pub(super) async fn finish(
     db: &mut PgConnection,
     id: TransactionId,
-    ending: &Ending,
-    open: &Open,
+    outcome: &Outcome,
+    transaction: &LockedTransaction,
     settles_at: Option<Timestamp>,
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
-    let approved = ending.state == State::Approved;
-    let captured = if approved && open.kind == Kind::Sale { open.amount } else { 0 };
-    let holds = approved && open.kind == Kind::Authorize;
+    let approved = outcome.state == State::Approved;
+    let captured = if approved && transaction.kind == TransactionKind::Sale { transaction.amount } else { 0 };
+    let holds = approved && transaction.kind == TransactionKind::Authorize;
     let lapses_at = holds.then(|| now.plus(std::time::Duration::from_secs(7 * 24 * 3600)));
     sqlx::query!(
         "UPDATE gateway.transactions
@@ -303,11 +304,11 @@ pub(super) async fn end(
              lapses_at = $9, ended_at = $10, recover_at = NULL, number = NULL
          WHERE id = $1",
         id.uuid(),
-        ending.state as State,
-        ending.reason,
-        ending.auth_code,
-        ending.avs,
-        ending.cvv,
+        outcome.state as State,
+        outcome.reason,
+        outcome.auth_code,
+        outcome.avs,
+        outcome.cvv,
         captured,
         settles_at,
         lapses_at,
@@ -318,11 +319,11 @@ pub(super) async fn end(
     Ok(())
 }
 
-/// Books on a charge what came of its child, and takes back what was reserved for it.
-pub(super) async fn end_child(
+/// Applies a child's outcome to its charge and releases the reservation.
+pub(super) async fn finish_child(
     db: &mut PgConnection,
     parent: TransactionId,
-    child: &Open,
+    child: &LockedTransaction,
     approved: bool,
     settles_at: Option<Timestamp>,
 ) -> Result<(), sqlx::Error> {
@@ -336,7 +337,7 @@ pub(super) async fn end_child(
              refunded = refunded + CASE WHEN $2 = 'refund' AND $4 THEN $3 ELSE 0::bigint END
          WHERE id = $1",
         parent.uuid(),
-        child.kind as Kind,
+        child.kind as TransactionKind,
         child.amount,
         approved,
         settles_at,
@@ -346,7 +347,7 @@ pub(super) async fn end_child(
     Ok(())
 }
 
-pub(super) async fn standing(db: &PgPool, id: TransactionId) -> Result<(State, Option<String>), sqlx::Error> {
+pub(super) async fn status(db: &PgPool, id: TransactionId) -> Result<(State, Option<String>), sqlx::Error> {
     let row =
         sqlx::query!(r#"SELECT state AS "state: State", reason FROM gateway.transactions WHERE id = $1"#, id.uuid(),)
             .fetch_one(db)
@@ -354,17 +355,17 @@ pub(super) async fn standing(db: &PgPool, id: TransactionId) -> Result<(State, O
     Ok((row.state, row.reason))
 }
 
-/// Takes a charge from its cardholder to the acquirer: once, and in time. The number leaves the table with it.
-pub(super) async fn confirm(db: &PgPool, id: TransactionId) -> Result<Option<Confirmed>, sqlx::Error> {
+/// Moves a challenged charge to `in_progress`, once and only in time, and removes the card number from the row.
+pub(super) async fn confirm(db: &PgPool, id: TransactionId) -> Result<Option<ConfirmedCharge>, sqlx::Error> {
     let mut tx = common::db::begin(db).await?;
-    let waiting = sqlx::query!(
+    let charge = sqlx::query!(
         r#"SELECT number AS "number!", details AS "details: Json<Details>" FROM gateway.transactions
            WHERE id = $1 AND state = 'challenged' AND challenge_ends_at > clock_timestamp() FOR NO KEY UPDATE"#,
         id.uuid(),
     )
     .fetch_optional(&mut *tx)
     .await?;
-    let Some(waiting) = waiting else { return Ok(None) };
+    let Some(charge) = charge else { return Ok(None) };
     sqlx::query!(
         "UPDATE gateway.transactions
          SET state = 'in_progress', number = NULL, recover_at = clock_timestamp() + interval '15 seconds' WHERE id = $1",
@@ -373,11 +374,11 @@ pub(super) async fn confirm(db: &PgPool, id: TransactionId) -> Result<Option<Con
     .execute(&mut *tx)
     .await?;
     tx.commit().await?;
-    Ok(Some(Confirmed { number: waiting.number, zip_code: waiting.details.0.billing.zip_code }))
+    Ok(Some(ConfirmedCharge { number: charge.number, zip_code: charge.details.0.billing.zip_code }))
 }
 
-/// Takes rows that are due, and puts off when they are next: whoever dies with one costs that long.
-pub(super) async fn take_due(db: &PgPool, limit: i64) -> Result<Vec<(TransactionId, State)>, sqlx::Error> {
+/// Claims due rows and postpones their next attempt, so that a row whose claimant dies is retried after that interval.
+pub(super) async fn claim_due(db: &PgPool, limit: i64) -> Result<Vec<(TransactionId, State)>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"UPDATE gateway.transactions SET recover_at = clock_timestamp() + interval '15 seconds'
            WHERE id = ANY (ARRAY (SELECT id FROM gateway.transactions WHERE recover_at <= statement_timestamp()

@@ -1,5 +1,5 @@
-//! Wallets. The sandbox's wallet is this gateway itself: it signs a token for a test card, and a wallet sale opens it. Amount,
-//! currency and card are inside, encrypted and bound to the token's id, so none of them can be changed.
+//! Wallet tokens. The sandbox wallet is this gateway: it signs a token for a test card, and a wallet sale opens it.
+//! Amount, currency and card are encrypted in it and bound to the token's id, so they cannot be changed.
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
 
-use crate::accounts::{self, Account, CURRENCIES, Vaulting};
+use crate::accounts::{self, Account, CURRENCIES, CryptoKeys};
 use crate::amount::Amount;
 use crate::app::App;
 use crate::cards::source::{Funding, Source};
-use crate::cards::{Expiry, Face, Holder, Number};
+use crate::cards::{Expiry, MaskedCard, Holder, CardNumber};
 use crate::failure::{Code, Result};
 use crate::http::{Form, Reply};
 use crate::id::TransactionId;
 use crate::transactions::enter::declined;
 
-/// How long a token may be used.
+/// How long a token is valid.
 const LIFETIME: Duration = Duration::from_secs(10 * 60);
 const VERSION: &str = "EC_v1";
-/// The card of the sandbox's wallet, where the page names no other.
+/// The default card of the sandbox wallet.
 const TEST_CARD: &str = "4111111111111111";
-/// The cards that may be in the sandbox's wallet: nobody's.
+/// The cards that the sandbox wallet accepts.
 const TEST_CARDS: [&str; 10] = [
     TEST_CARD,
     "4242424242424242",
@@ -40,7 +40,7 @@ const TEST_CARDS: [&str; 10] = [
     "4000000000000127",
 ];
 
-/// A wallet's signature token, by the contract's keys.
+/// A wallet signature token with the contract's field names.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Token {
@@ -56,9 +56,9 @@ struct Token {
     r#type: String,
 }
 
-/// What is inside `data`.
+/// The decrypted content of `data`.
 #[derive(Serialize, Deserialize)]
-struct Inside {
+struct Payload {
     number: String,
     expiry: String,
     hundredths: i64,
@@ -66,27 +66,25 @@ struct Inside {
     signed_ms: i64,
 }
 
-/// An opened token.
+/// A verified token.
 #[derive(Debug)]
-pub struct Opened {
-    /// Its id, which is used up by a sale.
+pub struct OpenedToken {
+    /// The token's id; one sale uses it up.
     pub id: Uuid,
-    /// The card.
     pub funding: Funding,
-    /// How much its owner has agreed to.
+    /// The amount that the wallet's owner confirmed.
     pub amount: Amount,
-    /// Of what.
     pub currency: String,
 }
 
-/// Signs a token for a test card, as the sandbox's wallet does when its owner agrees.
+/// Signs a token for a test card, as the sandbox wallet does when its owner confirms.
 ///
 /// # Errors
-/// 01 for an unknown `app_key`, 02 for a card that is no test card, 07, 08, 10.
+/// 01 for an unknown `app_key`, 02 for a card that is not a test card, 07, 08, 10.
 pub async fn sign(app: &App, form: &Form) -> Result<Reply> {
     let account = accounts::by_app_key(&app.db, form.get("app_key")).await?;
     let number = form.get("creditcard_number").unwrap_or(TEST_CARD);
-    let number = Number::parse(number).filter(|number| TEST_CARDS.contains(&number.expose()));
+    let number = CardNumber::parse(number).filter(|number| TEST_CARDS.contains(&number.expose()));
     let number = number.ok_or(Code::Card.refuse())?;
     let amount =
         form.get("amount").and_then(|text| text.parse::<Amount>().ok()).filter(|amount| *amount > Amount::ZERO);
@@ -97,18 +95,18 @@ pub async fn sign(app: &App, form: &Form) -> Result<Reply> {
     }
     let now = app.clock.now();
     let id = TransactionId::new(now).uuid();
-    let inside = Inside {
+    let payload = Payload {
         number: number.expose().to_owned(),
         expiry: "12/2034".to_owned(),
         hundredths: amount.get(),
         currency,
         signed_ms: now.as_millisecond(),
     };
-    let inside = serde_json::to_string(&inside).expect("texts and numbers are JSON");
+    let payload = serde_json::to_string(&payload).expect("strings and numbers serialize to JSON");
     let brand = number.brand().name();
     let mut token = Token {
         identify_key: account.app_key.clone(),
-        data: BASE64_STANDARD.encode(app.vaulting.card_keys.seal(&inside, &context(&account, id))),
+        data: BASE64_STANDARD.encode(app.crypto.card_keys.seal(&payload, &context(&account, id))),
         ephemeral_public_key: random_hex(32),
         public_key_hash: hex(&sha256(account.app_key.as_bytes())),
         transaction_id: id.to_string(),
@@ -118,55 +116,56 @@ pub async fn sign(app: &App, form: &Form) -> Result<Reply> {
         network: brand.to_owned(),
         r#type: "credit".to_owned(),
     };
-    token.signature = hex(&app.vaulting.pepper.hash(&signed(&token)));
-    let token = serde_json::to_string(&token).expect("texts are JSON");
+    token.signature = hex(&app.crypto.pepper.hash(&signed_text(&token)));
+    let token = serde_json::to_string(&token).expect("strings serialize to JSON");
     let fields = serde_json::json!({"code": "00", "description": "Success", "signature_token": token});
     Ok(Reply::new(&fields))
 }
 
-/// Opens a token that this gateway has signed for the account.
+/// Verifies and decrypts a token that this gateway has signed for the account.
 ///
 /// # Errors
-/// F for any other, and for one that is too old.
-pub fn open(app: &App, account: &Account, text: &str) -> Result<Opened> {
-    let opened = read(&app.vaulting, account, text, app.clock.now());
+/// F for an invalid or expired token.
+pub fn open(app: &App, account: &Account, text: &str) -> Result<OpenedToken> {
+    let opened = verify(&app.crypto, account, text, app.clock.now());
     opened.ok_or_else(|| declined("the wallet's token is not valid"))
 }
 
-fn read(vaulting: &Vaulting, account: &Account, text: &str, now: Timestamp) -> Option<Opened> {
+fn verify(crypto: &CryptoKeys, account: &Account, text: &str, now: Timestamp) -> Option<OpenedToken> {
     let token: Token = serde_json::from_str(text).ok()?;
-    let signature = hex(&vaulting.pepper.hash(&signed(&token)));
-    if !bool::from(signature.as_bytes().ct_eq(token.signature.as_bytes())) || !account.is_named(&token.identify_key) {
+    let signature = hex(&crypto.pepper.hash(&signed_text(&token)));
+    if !bool::from(signature.as_bytes().ct_eq(token.signature.as_bytes())) || !account.has_app_key(&token.identify_key) {
         return None;
     }
     let id: Uuid = token.transaction_id.parse().ok()?;
     let sealed = BASE64_STANDARD.decode(&token.data).ok()?;
-    let inside = vaulting.card_keys.open(&sealed, &context(account, id))?;
-    let inside: Inside = serde_json::from_str(inside.expose()).ok()?;
-    let signed_at = Timestamp::from_millisecond(inside.signed_ms)?;
+    let payload = crypto.card_keys.open(&sealed, &context(account, id))?;
+    let payload: Payload = serde_json::from_str(payload.expose()).ok()?;
+    let signed_at = Timestamp::from_millisecond(payload.signed_ms)?;
     if now > signed_at.plus(LIFETIME) {
         return None;
     }
-    let number = Number::parse(&inside.number)?;
-    let face = Face::of(&number, Expiry::read(&inside.expiry)?);
-    Some(Opened {
+    let number = CardNumber::parse(&payload.number)?;
+    let masked_card = MaskedCard::of(&number, Expiry::from_display(&payload.expiry)?);
+    Some(OpenedToken {
         id,
         funding: Funding {
             number,
-            face,
+            masked_card,
             security_code: None,
             holder: Holder::default(),
             source: Source::Wallet,
-            spends: None,
+            field_token: None,
             proxy: None,
         },
-        amount: Amount::hundredths(inside.hundredths),
-        currency: inside.currency,
+        amount: Amount::from_minor(payload.hundredths),
+        currency: payload.currency,
     })
 }
 
-/// All that the signature covers: every field but itself, each with its length, so that none can run into the next.
-fn signed(token: &Token) -> String {
+/// The signed text: every field except the signature, prefixed with its length so that field boundaries are
+/// unambiguous.
+fn signed_text(token: &Token) -> String {
     let Token {
         identify_key,
         data,

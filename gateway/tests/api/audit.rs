@@ -1,4 +1,4 @@
-//! What operators do to the gateway is written down with what they did, and stays.
+//! Operators' changes at the gateway are recorded in an append-only log.
 
 use serde_json::Value;
 use sqlx::{Connection, PgConnection};
@@ -10,7 +10,7 @@ async fn recorded(cluster: &Cluster, options: &[&str]) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn every_change_is_recorded_with_who_made_it_and_no_key() {
+async fn every_change_is_recorded_with_its_actor_and_no_key() {
     let cluster = Cluster::builder().gateway(1).start().await.expect("a cluster");
     let gateway = async |arguments: &[&str]| cluster.run_gateway(&[&["--as", "Ada"], arguments].concat()).await;
     let account = |command| ["account", command, "--username", "shop"];
@@ -18,11 +18,11 @@ async fn every_change_is_recorded_with_who_made_it_and_no_key() {
     gateway(&[&account("set")[..], &["--sale-limit", "5.00"]].concat()).await.expect("a limit");
     let rotated = gateway(&account("rotate-keys")).await.expect("new keys");
     gateway(&["reencrypt"]).await.expect("nothing to do");
-    // What came to nothing is not recorded.
+    // Failed commands are not recorded.
     gateway(&account("create")).await.expect_err("the name is taken");
-    gateway(&["account", "rotate-keys", "--username", "nobody"]).await.expect_err("nobody");
+    gateway(&["account", "rotate-keys", "--username", "unknown"]).await.expect_err("unknown account");
     gateway(&["account", "list"]).await.expect("a list");
-    cluster.run_gateway(&["--as", " ", "account", "rotate-keys", "--username", "shop"]).await.expect_err("nameless");
+    cluster.run_gateway(&["--as", " ", "account", "rotate-keys", "--username", "shop"]).await.expect_err("no actor");
 
     let all = recorded(&cluster, &[]).await;
     let actions: Vec<&str> = all.iter().rev().filter_map(|row| row["action"].as_str()).collect();
@@ -52,7 +52,7 @@ async fn every_change_is_recorded_with_who_made_it_and_no_key() {
 }
 
 #[tokio::test]
-async fn a_copy_passes_no_record_over() {
+async fn copies_of_the_audit_log_skip_no_record() {
     let cluster = Cluster::builder().gateway(1).start().await.expect("a cluster");
     let mut db = PgConnection::connect(cluster.database_url()).await.expect("a connection");
     let mut write = async |ago: &str, action: &str| {
@@ -62,7 +62,7 @@ async fn a_copy_passes_no_record_over() {
     for action in ["tried.1", "tried.2", "tried.3"] {
         write("1 hour", action).await;
     }
-    // Of two at once the first had the later time, and a copy is made a minute after the second's.
+    // Of two concurrent records the first has the later time; the copy is made a minute after the second one's time.
     write("10 seconds", "tried.4").await;
     write("2 minutes", "tried.5").await;
 

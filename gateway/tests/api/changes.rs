@@ -1,6 +1,6 @@
-//! Capture, void and refund, and what they may name.
+//! Captures, voids and refunds, and the transactions that they may name.
 
-use crate::support::{CHALLENGED, DECLINED, Form, GOOD, Said, World};
+use crate::support::{CHALLENGED, DECLINED, Form, GOOD, Reply, World};
 
 struct Shop(World);
 
@@ -9,31 +9,31 @@ impl Shop {
         Self(World::new().await)
     }
 
-    async fn sell(&self, amount: &str) -> Said {
-        let said = self.0.post("sale.php", &self.0.charge(GOOD).with("amount", amount)).await;
-        said.is("00");
-        said
+    async fn sell(&self, amount: &str) -> Reply {
+        let reply = self.0.post("sale.php", &self.0.charge(GOOD).with("amount", amount)).await;
+        reply.is("00");
+        reply
     }
 
-    async fn authorize(&self, amount: &str) -> Said {
-        let said = self.0.post("authorize.php", &self.0.charge(GOOD).with("amount", amount)).await;
-        said.is("00");
-        said
+    async fn authorize(&self, amount: &str) -> Reply {
+        let reply = self.0.post("authorize.php", &self.0.charge(GOOD).with("amount", amount)).await;
+        reply.is("00");
+        reply
     }
 
     fn of(&self, id: &str) -> Form {
         self.0.keys().with("transaction_id", id)
     }
 
-    async fn capture(&self, id: &str, amount: &str) -> Said {
+    async fn capture(&self, id: &str, amount: &str) -> Reply {
         self.0.post("capture.php", &self.of(id).with("amount", amount)).await
     }
 
-    async fn refund(&self, id: &str, amount: &str) -> Said {
+    async fn refund(&self, id: &str, amount: &str) -> Reply {
         self.0.post("refund.php", &self.of(id).with("amount", amount)).await
     }
 
-    async fn void(&self, id: &str) -> Said {
+    async fn void(&self, id: &str) -> Reply {
         self.0.post("void.php", &self.of(id)).await
     }
 }
@@ -42,47 +42,47 @@ impl Shop {
 async fn an_authorization_is_captured_once_up_to_its_amount() {
     let shop = Shop::open().await;
     let authorized = shop.authorize("50.00").await;
-    shop.refund(authorized.id(), "1.00").await.refuses("14", "");
-    shop.capture(authorized.id(), "50.01").await.refuses("15", "");
+    shop.refund(authorized.id(), "1.00").await.expect_error("14", "");
+    shop.capture(authorized.id(), "50.01").await.expect_error("15", "");
     let captured = shop.capture(authorized.id(), "30.00").await;
     assert_ne!(captured.id(), authorized.id(), "a transaction of its own");
-    shop.capture(authorized.id(), "20.00").await.refuses("15", "");
+    shop.capture(authorized.id(), "20.00").await.expect_error("15", "");
     let record = shop.0.record(captured.id()).await;
     assert_eq!(record["parent_transaction_id"], authorized.id());
     assert_eq!((record["transaction_type"].as_str(), record["amount"].as_str()), (Some("CAPTURE"), Some("30.00")));
-    // Refunds go up to what was captured, whichever of the two they name.
+    // Refunds are limited by the captured amount, whether they name the capture or the authorization.
     shop.refund(captured.id(), "10.00").await.is("00");
-    shop.refund(authorized.id(), "20.01").await.refuses("14", "");
+    shop.refund(authorized.id(), "20.01").await.expect_error("14", "");
     shop.refund(authorized.id(), "20.00").await.is("00");
-    shop.refund(captured.id(), "0.01").await.refuses("14", "");
+    shop.refund(captured.id(), "0.01").await.expect_error("14", "");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_void_comes_once_and_ends_everything() {
+async fn a_charge_is_voided_once_and_allows_nothing_afterwards() {
     let shop = Shop::open().await;
     let sold = shop.sell("60.00").await;
     shop.void(sold.id()).await.is("00");
-    shop.void(sold.id()).await.refuses("16", "");
-    shop.refund(sold.id(), "1.00").await.refuses("13", "");
+    shop.void(sold.id()).await.expect_error("16", "");
+    shop.refund(sold.id(), "1.00").await.expect_error("13", "");
     let authorized = shop.authorize("61.00").await;
     shop.void(authorized.id()).await.is("00");
-    shop.capture(authorized.id(), "1.00").await.refuses("15", "");
-    // Naming the capture voids the charge too.
+    shop.capture(authorized.id(), "1.00").await.expect_error("15", "");
+    // Naming the capture voids its charge too.
     let authorized = shop.authorize("62.00").await;
     let captured = shop.capture(authorized.id(), "62.00").await;
     shop.void(captured.id()).await.is("00");
-    shop.void(authorized.id()).await.refuses("16", "");
-    shop.refund(captured.id(), "1.00").await.refuses("13", "");
-    // After a refund there is nothing to undo.
+    shop.void(authorized.id()).await.expect_error("16", "");
+    shop.refund(captured.id(), "1.00").await.expect_error("13", "");
+    // After a refund a void is not possible.
     let sold = shop.sell("63.00").await;
     shop.refund(sold.id(), "0.01").await.is("00");
-    shop.void(sold.id()).await.refuses("16", "");
+    shop.void(sold.id()).await.expect_error("16", "");
     let credited = shop.0.post("unreference_refund.php", &shop.0.charge(GOOD)).await;
     shop.void(credited.id()).await.is("00");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_settled_is_refunded_and_not_voided() {
+async fn settled_charges_are_refunded_and_not_voided() {
     let shop = Shop::open().await;
     let sold = shop.sell("70.00").await;
     let authorized = shop.authorize("71.00").await;
@@ -95,15 +95,15 @@ async fn what_has_settled_is_refunded_and_not_voided() {
             "UPDATE gateway.transactions SET settles_at = settles_at - interval '1 day', lapses_at = clock_timestamp()",
         )
         .await;
-    shop.void(sold.id()).await.refuses("16", "");
+    shop.void(sold.id()).await.expect_error("16", "");
     shop.refund(sold.id(), "70.00").await.is("00");
-    // An authorization lapses instead.
-    shop.void(authorized.id()).await.refuses("16", "");
-    shop.capture(authorized.id(), "1.00").await.refuses("15", "");
+    // An authorization expires instead.
+    shop.void(authorized.id()).await.expect_error("16", "");
+    shop.capture(authorized.id(), "1.00").await.expect_error("15", "");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_makes_no_sense_is_12_or_the_operations_own_code() {
+async fn impossible_operations_are_12_or_their_own_code() {
     let shop = Shop::open().await;
     let world = &shop.0;
     let other = world.add_account("other", &[]).await;
@@ -117,30 +117,30 @@ async fn what_makes_no_sense_is_12_or_the_operations_own_code() {
         let named = |id: &str| shop.of(id).with("amount", "1.00");
         let lower = sold.id().to_lowercase();
         for id in ["", "1", "00000000000000000000000000", &lower, refunded.id(), voided.id()] {
-            world.post(script, &named(id)).await.refuses("12", "");
+            world.post(script, &named(id)).await.expect_error("12", "");
         }
-        world.post(script, &shop.0.keys().with("amount", "1.00")).await.refuses("12", "");
+        world.post(script, &shop.0.keys().with("amount", "1.00")).await.expect_error("12", "");
         let foreign = world.keys_of(&other).with("transaction_id", sold.id()).with("amount", "1.00");
-        world.post(script, &foreign).await.refuses("12", "");
-        world.post(script, &named(sold.id()).without("username")).await.refuses("01", "");
-        world.post(script, &named(sold.id()).with("api_key", "x")).await.refuses("09", "");
+        world.post(script, &foreign).await.expect_error("12", "");
+        world.post(script, &named(sold.id()).without("username")).await.expect_error("01", "");
+        world.post(script, &named(sold.id()).with("api_key", "x")).await.expect_error("09", "");
     }
-    shop.capture(captured.id(), "1.00").await.refuses("12", "");
-    shop.capture(sold.id(), "1.00").await.refuses("15", "");
-    shop.refund(credited.id(), "1.00").await.refuses("12", "");
+    shop.capture(captured.id(), "1.00").await.expect_error("12", "");
+    shop.capture(sold.id(), "1.00").await.expect_error("15", "");
+    shop.refund(credited.id(), "1.00").await.expect_error("12", "");
     for script in ["capture.php", "refund.php"] {
         for amount in ["", "0", "-1", "1.234"] {
-            world.post(script, &shop.of(sold.id()).with("amount", amount)).await.refuses("07", "");
+            world.post(script, &shop.of(sold.id()).with("amount", amount)).await.expect_error("07", "");
         }
     }
-    // Declined, and waiting for a cardholder.
+    // A declined charge and a challenged one.
     world.post("sale.php", &world.charge(DECLINED).with("reference_id", "no")).await.is("F");
     let declined = &world.report(&[("reference_id", "no")]).await[0];
     let pending = world.charge(CHALLENGED).with("3ds_redirect_url", "https://shop.example/");
     let pending = world.post("sale.php", &pending).await;
     for id in [declined["transaction_id"].as_str().expect("an id"), pending.id()] {
-        shop.refund(id, "1.00").await.refuses("14", "");
-        shop.void(id).await.refuses("16", "");
-        shop.capture(id, "1.00").await.refuses("15", "");
+        shop.refund(id, "1.00").await.expect_error("14", "");
+        shop.void(id).await.expect_error("16", "");
+        shop.capture(id, "1.00").await.expect_error("15", "");
     }
 }

@@ -1,8 +1,8 @@
-//! Every code of the contract, by what is wrong with a form that is otherwise right.
+//! Every code of the contract, by one invalid field in an otherwise valid form.
 
 use crate::support::{DECLINED, Form, GOOD, World, encrypt};
 
-/// A field that is missing or wrong, and what is answered.
+/// Field, value (`None`: missing), expected code, and a text that the description contains.
 struct Case(&'static str, Option<&'static str>, &'static str, &'static str);
 
 fn broken(form: Form, case: &Case) -> Form {
@@ -12,10 +12,10 @@ fn broken(form: Form, case: &Case) -> Form {
     }
 }
 
-/// What holds for sale, authorize and unreferenced refund.
+/// For sale, authorize and unreferenced refund.
 const COMMON: [Case; 49] = [
     Case("username", None, "01", ""),
-    Case("username", Some("nobody"), "01", ""),
+    Case("username", Some("unknown"), "01", ""),
     Case("api_key", None, "09", ""),
     Case("api_key", Some("gwk_0"), "09", ""),
     Case("creditcard_number", None, "02", ""),
@@ -77,16 +77,16 @@ async fn each_code_of_sale_authorize_and_unreferenced_refund() {
     let world = world().await;
     for script in ["sale.php", "authorize.php", "unreference_refund.php"] {
         for case in &COMMON {
-            let said = world.post(script, &broken(world.charge(GOOD), case)).await;
-            assert_eq!(said.code(), case.2, "{script} with {} {:?}: {}", case.0, case.1, said.0);
-            said.refuses(case.2, case.3);
+            let reply = world.post(script, &broken(world.charge(GOOD), case)).await;
+            assert_eq!(reply.code(), case.2, "{script} with {} {:?}: {}", case.0, case.1, reply.0);
+            reply.expect_error(case.2, case.3);
         }
         world.post(script, &world.charge(GOOD)).await.is("00");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn shipping_memo_and_custom_fields_are_where_the_matrix_has_them() {
+async fn shipping_memo_and_custom_fields_follow_the_field_matrix() {
     let world = world().await;
     let shipped = |form: Form| {
         form.without("ship_address_as_bill_address")
@@ -98,48 +98,48 @@ async fn shipping_memo_and_custom_fields_are_where_the_matrix_has_them() {
     for script in ["sale.php", "authorize.php"] {
         world.post(script, &shipped(world.charge(GOOD))).await.is("00");
         for field in ["ship_first_name", "ship_last_name", "ship_zip_code", "ship_country_code"] {
-            world.post(script, &shipped(world.charge(GOOD)).without(field)).await.refuses("A1", field);
+            world.post(script, &shipped(world.charge(GOOD)).without(field)).await.expect_error("A1", field);
         }
         let wrong = shipped(world.charge(GOOD)).with("ship_country_code", "XX");
-        world.post(script, &wrong).await.refuses("A1", "ship_country_code");
+        world.post(script, &wrong).await.expect_error("A1", "ship_country_code");
         let maybe = world.charge(GOOD).with("ship_address_as_bill_address", "maybe");
-        world.post(script, &maybe).await.refuses("A1", "ship_address_as_bill_address");
-        world.post(script, &world.charge(GOOD).with("memo", "what the fuck")).await.refuses("21", "");
+        world.post(script, &maybe).await.expect_error("A1", "ship_address_as_bill_address");
+        world.post(script, &world.charge(GOOD).with("memo", "what the fuck")).await.expect_error("21", "");
     }
-    // No part of an unreferenced refund, so nobody looks.
+    // These fields are not part of an unreferenced refund, so they are ignored.
     let credit = world.charge(GOOD).without("ship_address_as_bill_address").with("memo", "what the fuck");
     world.post("unreference_refund.php", &credit).await.is("00");
-    // No part of authorize.
+    // Not part of authorize.
     for field in ["custom_field_1", "custom_filed_2"] {
         let form = |world: &World| world.charge(GOOD).with(field, "shit");
-        world.post("sale.php", &form(&world)).await.refuses("21", "");
-        world.post("unreference_refund.php", &form(&world)).await.refuses("21", "");
+        world.post("sale.php", &form(&world)).await.expect_error("21", "");
+        world.post("unreference_refund.php", &form(&world)).await.expect_error("21", "");
         world.post("authorize.php", &form(&world)).await.is("00");
     }
-    // Names of people and of towns are nobody's business.
+    // Names of persons and towns are not checked.
     let town = world.charge(GOOD).with("last_name", "Bastard").with("memo", "to Scunthorpe");
     world.post("sale.php", &town).await.is("00");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_security_code_is_asked_where_it_must_be() {
+async fn the_security_code_is_required_where_configured() {
     let world = world().await;
-    world.post("authorize.php", &world.charge(GOOD).without("cvv")).await.refuses("A1", "cvv");
+    world.post("authorize.php", &world.charge(GOOD).without("cvv")).await.expect_error("A1", "cvv");
     world.post("sale.php", &world.charge(GOOD).without("cvv")).await.is("00");
     world.post("unreference_refund.php", &world.charge(GOOD).with("cvv", "12")).await.is("00");
     for wrong in ["12", "12345", "12a"] {
-        world.post("sale.php", &world.charge(GOOD).with("cvv", wrong)).await.refuses("A1", "cvv");
-        world.post("authorize.php", &world.charge(GOOD).with("cvv", wrong)).await.refuses("A1", "cvv");
+        world.post("sale.php", &world.charge(GOOD).with("cvv", wrong)).await.expect_error("A1", "cvv");
+        world.post("authorize.php", &world.charge(GOOD).with("cvv", wrong)).await.expect_error("A1", "cvv");
     }
     world.cluster.run_gateway(&["account", "set", "--username", "shop", "--cvv-required", "true"]).await.expect("set");
-    world.post("sale.php", &world.charge(GOOD).without("cvv")).await.refuses("A1", "cvv");
+    world.post("sale.php", &world.charge(GOOD).without("cvv")).await.expect_error("A1", "cvv");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_fault_by_its_code_is_told_and_01_comes_before_09() {
+async fn the_first_error_in_code_order_is_reported() {
     let world = world().await;
-    world.post("sale.php", &world.keys().without("username").without("api_key")).await.refuses("01", "");
-    world.post("sale.php", &world.keys().without("api_key")).await.refuses("09", "");
+    world.post("sale.php", &world.keys().without("username").without("api_key")).await.expect_error("01", "");
+    world.post("sale.php", &world.keys().without("api_key")).await.expect_error("09", "");
     let mut form = world.keys();
     for (code, name, value) in [
         ("02", "creditcard_number", GOOD),
@@ -161,10 +161,10 @@ async fn the_first_fault_by_its_code_is_told_and_01_comes_before_09() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_field_without_a_code_of_its_own_waits_for_those_with_one() {
+async fn a1_is_reported_after_errors_with_their_own_code() {
     let world = world().await;
     let long = "x".repeat(256);
-    // Alone each of them is A1; beside another fault that one is told.
+    // Alone each of them is A1; next to another error that one is reported.
     let late = [("use_secret_key", "y"), ("reference_id", long.as_str()), ("first_name", &long), ("last_name", &long)];
     let first = [
         ("02", "creditcard_number", "4242424242424241"),
@@ -177,52 +177,52 @@ async fn a_field_without_a_code_of_its_own_waits_for_those_with_one() {
     ];
     for (name, value) in late {
         let form = || world.charge(GOOD).with(name, value);
-        world.post("sale.php", &form()).await.refuses("A1", name);
+        world.post("sale.php", &form()).await.expect_error("A1", name);
         for (code, other, wrong) in first {
-            world.post("sale.php", &form().with(other, wrong)).await.refuses(code, "");
+            world.post("sale.php", &form().with(other, wrong)).await.expect_error(code, "");
         }
     }
-    // The number is read whichever way it can be.
+    // The number is accepted encrypted or plain.
     let sealed = encrypt(&world.account.secret_key, GOOD);
     let odd = |number: &str| world.charge(number).with("use_secret_key", "y");
     for script in ["sale.php", "unreference_refund.php", "account_validation.php", "add_card.php"] {
-        world.post(script, &odd(&sealed)).await.refuses("A1", "use_secret_key");
-        world.post(script, &odd(GOOD)).await.refuses("A1", "use_secret_key");
-        world.post(script, &odd("4242")).await.refuses("02", "");
+        world.post(script, &odd(&sealed)).await.expect_error("A1", "use_secret_key");
+        world.post(script, &odd(GOOD)).await.expect_error("A1", "use_secret_key");
+        world.post(script, &odd("4242")).await.expect_error("02", "");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_nobody_can_have_is_unknown() {
+async fn names_with_a_nul_are_unknown() {
     let world = world().await;
     for name in ["shop\0", "\0", "a\0b"] {
-        world.post("sale.php", &world.charge(GOOD).with("username", name)).await.refuses("01", "");
-        world.post("report.php", &world.keys().with("username", name)).await.refuses("01", "");
+        world.post("sale.php", &world.charge(GOOD).with("username", name)).await.expect_error("01", "");
+        world.post("report.php", &world.keys().with("username", name)).await.expect_error("01", "");
         for path in ["field_token", "wallet_token"] {
-            world.browse(path, &world.browser().with("app_key", name)).await.refuses("01", "app_key");
+            world.post_public(path, &world.browser().with("app_key", name)).await.expect_error("01", "app_key");
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_number_may_come_encrypted_under_the_accounts_secret() {
+async fn card_numbers_may_be_encrypted_under_the_secret_key() {
     let world = world().await;
     let sealed = encrypt(&world.account.secret_key, GOOD);
     let form = |world: &World| world.charge(&sealed).with("use_secret_key", "Y");
     for script in ["sale.php", "unreference_refund.php"] {
         world.post(script, &form(&world)).await.is("00");
-        world.post(script, &form(&world).with("use_secret_key", "N")).await.refuses("02", "");
-        world.post(script, &form(&world).with("use_secret_key", "y")).await.refuses("A1", "use_secret_key");
+        world.post(script, &form(&world).with("use_secret_key", "N")).await.expect_error("02", "");
+        world.post(script, &form(&world).with("use_secret_key", "y")).await.expect_error("A1", "use_secret_key");
         let plain = world.charge(GOOD).with("use_secret_key", "Y");
-        world.post(script, &plain).await.refuses("02", "");
+        world.post(script, &plain).await.expect_error("02", "");
     }
-    // No part of authorize: what was sent is taken for the number.
-    world.post("authorize.php", &form(&world)).await.refuses("02", "");
+    // Not part of authorize, so the ciphertext is read as a card number.
+    world.post("authorize.php", &form(&world)).await.expect_error("02", "");
     world.post("authorize.php", &world.charge(GOOD).with("use_secret_key", "Y")).await.is("00");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_are_asked_about_for_visa_alone() {
+async fn name_inquiries_are_for_visa_only() {
     let world = world().await;
     let ask = |first: &str, middle: Option<&str>, last: &str| {
         let form = world.charge(GOOD).with("amount", "0.00").with("first_name", first).with("last_name", last);
@@ -237,17 +237,17 @@ async fn names_are_asked_about_for_visa_alone() {
         (ask("nomatch", None, "Doe"), "PARTIAL_MATCH", "NO_MATCH", "MATCH", "MATCH"),
         (ask("nomatch", None, "nomatch"), "NO_MATCH", "NO_MATCH", "MATCH", "NO_MATCH"),
     ] {
-        let said = world.post("account_validation.php", &form).await;
-        assert_eq!(said.is("00").text("nameMatchDecision"), all);
-        assert_eq!(said.text("firstNameMatchDecision"), first);
-        assert_eq!(said.text("middleNameMatchDecision"), middle);
-        assert_eq!(said.text("lastNameMatchDecision"), last);
+        let reply = world.post("account_validation.php", &form).await;
+        assert_eq!(reply.is("00").text("nameMatchDecision"), all);
+        assert_eq!(reply.text("firstNameMatchDecision"), first);
+        assert_eq!(reply.text("middleNameMatchDecision"), middle);
+        assert_eq!(reply.text("lastNameMatchDecision"), last);
     }
     let sealed = encrypt(&world.account.secret_key, GOOD);
     let encrypted = ask("Jane", None, "Doe").with("creditcard_number", &sealed).with("use_secret_key", "Y");
     world.post("account_validation.php", &encrypted).await.is("00");
     for (name, value, code) in [
-        ("username", "nobody", "01"),
+        ("username", "unknown", "01"),
         ("creditcard_number", "5555555555554444", "02"),
         ("expire_year", "2020", "03"),
         ("first_name", "", "04"),
@@ -257,21 +257,21 @@ async fn names_are_asked_about_for_visa_alone() {
         ("currency", "SEK", "10"),
         ("cvv", "1", "A1"),
     ] {
-        world.post("account_validation.php", &ask("Jane", None, "Doe").with(name, value)).await.refuses(code, "");
+        world.post("account_validation.php", &ask("Jane", None, "Doe").with(name, value)).await.expect_error(code, "");
     }
-    // The brand before its end, the processors and the words as everywhere.
+    // The brand is checked before the expiration date; brand rules and profanity apply as everywhere.
     let master = ask("Jane", None, "Doe").with("creditcard_number", "5555555555554444").with("expire_year", "2020");
-    world.post("account_validation.php", &master).await.refuses("02", "VISA");
-    let shameful = ask("Jane", None, "Doe").with("company_name", "Bull Shit Ltd");
-    world.post("account_validation.php", &shameful).await.refuses("21", "");
+    world.post("account_validation.php", &master).await.expect_error("02", "VISA");
+    let profane = ask("Jane", None, "Doe").with("company_name", "Bull Shit Ltd");
+    world.post("account_validation.php", &profane).await.expect_error("21", "");
     let refusing = ["account", "set", "--username", "shop", "--refuse-brand", "visa"];
     world.cluster.run_gateway(&refusing).await.expect("set");
-    world.post("account_validation.php", &shameful).await.refuses("11", "");
-    assert!(world.report(&[]).await.is_empty(), "an inquiry is no transaction");
+    world.post("account_validation.php", &profane).await.expect_error("11", "");
+    assert!(world.report(&[]).await.is_empty(), "an inquiry is not a transaction");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_operation_is_said_in_the_envelope_too() {
+async fn unknown_scripts_and_methods_respond_in_the_envelope() {
     let world = world().await;
     let base = world.base();
     let bare = world.keys();
@@ -286,54 +286,54 @@ async fn what_is_no_operation_is_said_in_the_envelope_too() {
         (world.http().get(format!("{base}/apis/%ff")), 404, None),
         (world.http().post(format!("{base}/services/field")), 405, Some("GET,HEAD")),
     ] {
-        let answer = world.send(request, &bare).await.expect("an answer");
-        assert_eq!(answer.status(), status);
-        assert_eq!(answer.headers().get("allow").map(|allow| allow.to_str().expect("text")), allow);
-        let body: serde_json::Value = answer.json().await.expect("JSON");
+        let response = world.send(request, &bare).await.expect("a response");
+        assert_eq!(response.status(), status);
+        assert_eq!(response.headers().get("allow").map(|allow| allow.to_str().expect("text")), allow);
+        let body: serde_json::Value = response.json().await.expect("JSON");
         assert_eq!(body["response"]["code"], "UN", "{body}");
     }
     let long = world.charge(GOOD).with("memo", &"x".repeat(70_000));
-    let answer = world.raw(&format!("{base}/apis/sale.php"), &long).await;
-    assert_eq!(answer.status(), 413);
-    // No form at all has no user name.
+    let response = world.raw(&format!("{base}/apis/sale.php"), &long).await;
+    assert_eq!(response.status(), 413);
+    // A body that is not a form has no user name.
     let nonsense = world.http().post(format!("{base}/apis/sale.php")).body(vec![0xff, 0x00, b'{']).send().await;
-    let body: serde_json::Value = nonsense.expect("an answer").json().await.expect("JSON");
+    let body: serde_json::Value = nonsense.expect("a response").json().await.expect("JSON");
     assert_eq!(body["response"]["code"], "01");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sale_tells_its_amounts_exactly() {
+async fn amounts_in_responses_have_two_decimal_places() {
     let world = world().await;
-    let answer =
+    let response =
         world.raw(&format!("{}/apis/sale.php", world.base()), &world.charge(GOOD).with("amount", "133.2")).await;
-    let text = answer.text().await.expect("text");
+    let text = response.text().await.expect("text");
     assert!(text.contains(r#""total_amount":133.20"#) && text.contains(r#""convenience_fee":0.00"#), "{text}");
     let credit = world.charge(GOOD).with("amount", "9999.9");
-    let answer = world.raw(&format!("{}/apis/unreference_refund.php", world.base()), &credit).await;
-    let text = answer.text().await.expect("text");
+    let response = world.raw(&format!("{}/apis/unreference_refund.php", world.base()), &credit).await;
+    let text = response.text().await.expect("text");
     assert!(text.contains(r#""amount":9999.90"#), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_tells_its_health_and_its_figures_where_the_public_is_not() {
+async fn health_and_metrics_are_served_on_the_internal_port() {
     let world = World::new().await;
     world.post("sale.php", &world.charge(GOOD)).await.is("00");
     world.post("sale.php", &world.charge(DECLINED)).await.is("F");
     let get = async |path: &str| {
-        let url = format!("{}{path}", world.cluster.metrics_url(testkit::Kind::Gateway, 0));
-        let answer = world.http().get(url).send().await.expect("an answer");
-        (answer.status().as_u16(), answer.text().await.expect("text"))
+        let url = format!("{}{path}", world.cluster.metrics_url(testkit::ProcessKind::Gateway, 0));
+        let response = world.http().get(url).send().await.expect("a response");
+        (response.status().as_u16(), response.text().await.expect("text"))
     };
     assert_eq!(get("/healthz").await.0, 200);
     assert_eq!(get("/readyz").await.0, 200);
-    let figures = get("/metrics").await.1;
+    let metrics = get("/metrics").await.1;
     for line in [
         r#"gateway_requests_total{script="sale.php",code="00"} 1"#,
         r#"gateway_requests_total{script="sale.php",code="F"} 1"#,
         r#"gateway_transactions_total{type="SALE",state="declined"} 1"#,
     ] {
-        assert!(figures.contains(line), "no {line} in {figures}");
+        assert!(metrics.contains(line), "no {line} in {metrics}");
     }
-    let public = world.http().get(format!("{}/metrics", world.base())).send().await.expect("an answer");
+    let public = world.http().get(format!("{}/metrics", world.base())).send().await.expect("a response");
     assert_eq!(public.status(), 404);
 }

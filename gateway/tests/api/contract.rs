@@ -1,20 +1,19 @@
-//! The contract, word by word: every code of its table is reached, a record of the report has its fields and no others, and a
-//! ciphertext that cannot be read is told as nothing but that.
+//! The contract in detail: every code is reached, report records have exactly the contract's fields, and all errors in
+//! a ciphertext get the same response.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::Connection;
 use testkit::Cluster;
 
-use crate::support::{DECLINED, Form, GOOD, Said, World, encrypt, encrypt_blocks, until};
+use crate::support::{DECLINED, Form, GOOD, Reply, World, encrypt, encrypt_blocks, wait_until};
 
-/// The contract's table of codes.
 const CODES: [&str; 32] = [
     "00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14", "15", "16", "17", "18",
     "19", "20", "21", "22", "23", "24", "25", "26", "A1", "A2", "P1", "UN", "F",
 ];
 
-/// The contract's fields of a record.
+/// The fields of a report record.
 const FIELDS: [&str; 41] = [
     "transaction_id",
     "parent_transaction_id",
@@ -59,35 +58,35 @@ const FIELDS: [&str; 41] = [
     "child_reference_id",
 ];
 
-/// The codes that were answered, and what was said with each.
+/// The codes received, with their descriptions.
 #[derive(Default)]
 struct Reached(BTreeMap<String, BTreeSet<String>>);
 
 impl Reached {
     #[track_caller]
-    fn note(&mut self, said: &Said, code: &str) {
-        said.is(code);
+    fn record(&mut self, reply: &Reply, code: &str) {
+        reply.is(code);
         if code != "00" {
-            said.refuses(code, "");
+            reply.expect_error(code, "");
         }
-        self.0.entry(code.to_owned()).or_default().insert(said.text("description").to_owned());
+        self.0.entry(code.to_owned()).or_default().insert(reply.text("description").to_owned());
     }
 
-    /// A form that is right but for one field.
+    /// Valid forms with one invalid field.
     async fn by_a_field(&mut self, world: &World, script: &str, right: &Form, wrong: &[(&str, &str, &str)]) {
         for (code, name, value) in wrong {
-            self.note(&world.post(script, &right.clone().with(name, value)).await, code);
+            self.record(&world.post(script, &right.clone().with(name, value)).await, code);
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_code_of_the_table_is_reached() {
+async fn every_code_of_the_contract_is_reached() {
     let options = ["--currency", "USD", "--currency", "EUR", "--refuse-brand", "jcb", "--monthly-limit", "20000.00"];
     let world = World::of(Cluster::builder().gateway(1), &options).await;
     let mut reached = Reached::default();
     let fields = [
-        ("01", "username", "nobody"),
+        ("01", "username", "unknown"),
         ("02", "creditcard_number", "4242424242424241"),
         ("03", "expire_month", "13"),
         ("04", "first_name", ""),
@@ -114,72 +113,72 @@ async fn every_code_of_the_table_is_reached() {
         ("P1", "page_no", "0"),
     ];
     reached.by_a_field(&world, "report.php", &report, &fields).await;
-    what_follows(&world, &mut reached).await;
-    limits(&world, &mut reached).await;
-    not_now(&world, &mut reached).await;
+    follow_up_codes(&world, &mut reached).await;
+    limit_codes(&world, &mut reached).await;
+    temporary_failures(&world, &mut reached).await;
     let codes: BTreeSet<_> = reached.0.keys().map(String::as_str).collect();
     assert_eq!(codes, BTreeSet::from(CODES), "{:?}", reached.0);
 }
 
 /// 12 to 16, and 26.
-async fn what_follows(world: &World, reached: &mut Reached) {
+async fn follow_up_codes(world: &World, reached: &mut Reached) {
     let of = |id: &str, amount: &str| world.keys().with("transaction_id", id).with("amount", amount);
     let form = world.charge(GOOD).with("amount", "10.00");
     let sold = world.post("sale.php", &form).await;
-    reached.note(&sold, "00");
-    reached.note(&world.post("sale.php", &form).await, "26");
-    reached.note(&world.post("refund.php", &of(sold.id(), "10.01")).await, "14");
-    reached.note(&world.post("capture.php", &of(sold.id(), "1.00")).await, "15");
-    reached.note(&world.post("void.php", &of(sold.id(), "1.00")).await, "00");
-    reached.note(&world.post("void.php", &of(sold.id(), "1.00")).await, "16");
-    reached.note(&world.post("refund.php", &of(sold.id(), "1.00")).await, "13");
-    reached.note(&world.post("refund.php", &of("1", "1.00")).await, "12");
+    reached.record(&sold, "00");
+    reached.record(&world.post("sale.php", &form).await, "26");
+    reached.record(&world.post("refund.php", &of(sold.id(), "10.01")).await, "14");
+    reached.record(&world.post("capture.php", &of(sold.id(), "1.00")).await, "15");
+    reached.record(&world.post("void.php", &of(sold.id(), "1.00")).await, "00");
+    reached.record(&world.post("void.php", &of(sold.id(), "1.00")).await, "16");
+    reached.record(&world.post("refund.php", &of(sold.id(), "1.00")).await, "13");
+    reached.record(&world.post("refund.php", &of("1", "1.00")).await, "12");
 }
 
 /// 18 to 20.
-async fn limits(world: &World, reached: &mut Reached) {
+async fn limit_codes(world: &World, reached: &mut Reached) {
     let set = async |option: &str, value: &str| {
         let arguments = ["account", "set", "--username", "shop", option, value];
         world.cluster.run_gateway(&arguments).await.expect("set");
     };
     set("--monthly-limit", "11.00").await;
-    reached.note(&world.post("sale.php", &world.charge(GOOD).with("amount", "5000.00")).await, "18");
+    reached.record(&world.post("sale.php", &world.charge(GOOD).with("amount", "5000.00")).await, "18");
     set("--monthly-limit", "20000.00").await;
     set("--hourly-per-address", "1").await;
     let from = |world: &World| world.charge(GOOD).with("client_ip", "192.0.2.1");
-    reached.note(&world.post("sale.php", &from(world)).await, "00");
-    reached.note(&world.post("sale.php", &from(world)).await, "20");
+    reached.record(&world.post("sale.php", &from(world)).await, "00");
+    reached.record(&world.post("sale.php", &from(world)).await, "20");
     set("--daily-transactions", "1").await;
-    reached.note(&world.post("sale.php", &world.charge(GOOD)).await, "19");
+    reached.record(&world.post("sale.php", &world.charge(GOOD)).await, "19");
     set("--daily-transactions", "1000").await;
 }
 
-/// A2 where a change cannot be entered, and UN where the acquirer gives no answer to what was.
-async fn not_now(world: &World, reached: &mut Reached) {
+/// A2 if a void cannot be entered, and UN if the acquirer does not respond to an entered charge.
+async fn temporary_failures(world: &World, reached: &mut Reached) {
     let sold = world.post("sale.php", &world.charge(GOOD)).await;
     let void = world.keys().with("transaction_id", sold.id());
     let mut other = world.database().await;
     let mut held = other.begin().await.expect("a transaction");
     sqlx::query("SELECT 1 FROM gateway.transactions FOR UPDATE").execute(&mut *held).await.expect("the rows are held");
-    reached.note(&world.post("void.php", &void).await, "A2");
-    held.rollback().await.expect("let go");
+    reached.record(&world.post("void.php", &void).await, "A2");
+    held.rollback().await.expect("rolled back");
     let mut held = other.begin().await.expect("a transaction");
     let lock = "LOCK TABLE gateway.acquirer_books IN ACCESS EXCLUSIVE MODE";
     sqlx::query(lock).execute(&mut *held).await.expect("the books are held");
     let form = world.charge(GOOD).with("reference_id", "unknown");
-    reached.note(&world.post("sale.php", &form).await, "UN");
-    held.rollback().await.expect("let go");
-    // It is known in the end, and is not charged: its request never arrived.
-    until("the end", async || {
+    reached.record(&world.post("sale.php", &form).await, "UN");
+    held.rollback().await.expect("rolled back");
+    // Recovery resolves it; it was not charged, because its request never arrived.
+    wait_until("the outcome", async || {
         let records = world.report(&[("reference_id", "unknown")]).await;
         (records[0]["decline_reason"] == "not processed").then_some(())
     })
     .await;
-    reached.note(&world.post("sale.php", &form).await, "26");
+    reached.record(&world.post("sale.php", &form).await, "26");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_has_the_contracts_fields_and_no_others() {
+async fn report_records_have_exactly_the_contracts_fields() {
     let world = World::new().await;
     let sold = world.post("sale.php", &world.charge(GOOD)).await;
     let refund = world.keys().with("transaction_id", sold.id()).with("amount", "1.00");
@@ -193,14 +192,14 @@ async fn a_record_has_the_contracts_fields_and_no_others() {
         assert!(fields.values().all(serde_json::Value::is_string), "{record}");
     }
     let form = world.keys().with("start_date", "2026-01-01").with("end_date", "2099-12-31");
-    let said = world.post("report.php", &form).await;
-    let fields: Vec<_> = said.0.as_object().expect("an object").keys().map(String::as_str).collect();
+    let reply = world.post("report.php", &form).await;
+    let fields: Vec<_> = reply.0.as_object().expect("an object").keys().map(String::as_str).collect();
     let expected = ["code", "current_page", "description", "no_of_transactions", "total_pages", "transactions"];
     assert_eq!(fields, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_is_wrong_with_a_ciphertext_is_told_in_the_same_bytes() {
+async fn all_ciphertext_errors_get_the_same_response() {
     let world = World::new().await;
     let (right, other) = (&world.account.secret_key, "0123456789abcdef");
     let good = encrypt(right, GOOD);
@@ -229,14 +228,14 @@ async fn whatever_is_wrong_with_a_ciphertext_is_told_in_the_same_bytes() {
     ];
     for script in ["sale.php", "unreference_refund.php", "account_validation.php", "add_card.php"] {
         let url = format!("{}/apis/{script}", world.base());
-        let mut told = BTreeSet::new();
+        let mut responses = BTreeSet::new();
         for (what, text) in &bad {
-            let answer = world.raw(&url, &world.charge(text).with("use_secret_key", "Y")).await;
-            assert_eq!(answer.status(), 200, "{what}");
-            told.insert(answer.bytes().await.expect("a body"));
+            let response = world.raw(&url, &world.charge(text).with("use_secret_key", "Y")).await;
+            assert_eq!(response.status(), 200, "{what}");
+            responses.insert(response.bytes().await.expect("a body"));
         }
         let expected = r#"{"response":{"code":"02","description":"Credit card missing or invalid"}}"#;
-        assert_eq!(told.into_iter().collect::<Vec<_>>(), [expected], "{script}");
+        assert_eq!(responses.into_iter().collect::<Vec<_>>(), [expected], "{script}");
         world.post(script, &world.charge(&good).with("use_secret_key", "Y")).await.is("00");
     }
 }

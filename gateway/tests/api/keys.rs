@@ -1,4 +1,4 @@
-//! An account's keys are rotated: the former ones hold beside the new ones for a while, and then, or at once, they end.
+//! Key rotation of an account: the former keys stay valid for a grace period or expire at once.
 
 use serde_json::Value;
 
@@ -17,8 +17,8 @@ async fn rotate(world: &World, options: &[&str]) -> (Account, Value) {
     (account, keys["former_keys_until"].clone())
 }
 
-/// What the list of accounts says of it.
-async fn until(world: &World) -> Value {
+/// As listed by `account list`.
+async fn former_keys_until(world: &World) -> Value {
     let listed = world.cluster.run_gateway(&["account", "list"]).await.expect("a list");
     listed["accounts"][0]["former_keys_until"].clone()
 }
@@ -32,78 +32,78 @@ fn field(account: &Account) -> Form {
     form.with("expire_month", "12").with("expire_year", "2034")
 }
 
-/// All that keys are good for.
-async fn hold(world: &World, account: &Account) {
+/// Uses the keys in every possible way.
+async fn are_valid(world: &World, account: &Account) {
     world.post("sale.php", &of(world.charge(GOOD), account)).await.is("00");
     let sealed = of(world.charge(&encrypt(&account.secret_key, GOOD)), account).with("use_secret_key", "Y");
     world.post("sale.php", &sealed).await.is("00");
-    let token = world.browse("field_token", &field(account)).await.is("00").text("card_token").to_owned();
+    let token = world.post_public("field_token", &field(account)).await.is("00").text("card_token").to_owned();
     let (text, signature) = token.rsplit_once('.').expect("a signature");
     let expected = common::crypto::hmac_sha256(account.secret_key.as_bytes(), text.as_bytes());
-    assert_eq!(signature, common::crypto::hex(&expected), "who knows the account by these keys can check it");
+    assert_eq!(signature, common::crypto::hex(&expected), "the token is verifiable with the keys of its app key");
     let form = of(world.charge(GOOD), account).with("card_token", &token);
     let by_token = ["creditcard_number", "expire_month", "expire_year", "cvv"].into_iter().fold(form, Form::without);
     world.post("sale.php", &by_token).await.is("00");
 }
 
-async fn have_ended(world: &World, account: &Account) {
-    world.post("sale.php", &of(world.charge(GOOD), account)).await.refuses("09", "");
-    world.browse("field_token", &field(account)).await.refuses("01", "app_key");
+async fn have_expired(world: &World, account: &Account) {
+    world.post("sale.php", &of(world.charge(GOOD), account)).await.expect_error("09", "");
+    world.post_public("field_token", &field(account)).await.expect_error("01", "app_key");
     let sealed = world.charge(&encrypt(&account.secret_key, GOOD)).with("use_secret_key", "Y");
-    // Under keys that hold a number is not read that was encrypted under these.
-    world.post("sale.php", &sealed).await.refuses("02", "");
+    // Under other valid keys a number encrypted under these cannot be decrypted.
+    world.post("sale.php", &sealed).await.expect_error("02", "");
 }
 
 async fn signed(world: &World, account: &Account) -> String {
-    let asked = Form::empty().with("app_key", &account.app_key).with("amount", "2.00").with("currency", "USD");
-    world.browse("wallet_token", &asked).await.is("00").text("signature_token").to_owned()
+    let request = Form::empty().with("app_key", &account.app_key).with("amount", "2.00").with("currency", "USD");
+    world.post_public("wallet_token", &request).await.is("00").text("signature_token").to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn former_keys_hold_for_their_grace_and_no_longer() {
+async fn former_keys_are_valid_for_the_grace_period_only() {
     let mut world = World::new().await;
     let former = world.account.clone();
-    assert!(until(&world).await.is_null());
+    assert!(former_keys_until(&world).await.is_null());
     let wallet = signed(&world, &former).await;
-    let (current, told) = rotate(&world, &[]).await;
-    assert!(told.is_string() && until(&world).await == told, "{told}");
+    let (current, expires) = rotate(&world, &[]).await;
+    assert!(expires.is_string() && former_keys_until(&world).await == expires, "{expires}");
     let hour = "SELECT count(*) FROM gateway.former_keys
                 WHERE until BETWEEN clock_timestamp() + interval '50 minutes' AND clock_timestamp() + interval '1 hour'";
     assert_eq!(world.number(hour).await, 1);
-    hold(&world, &former).await;
-    hold(&world, &current).await;
+    are_valid(&world, &former).await;
+    are_valid(&world, &current).await;
     let paid = of(world.charge(GOOD), &current).with("signature_token", &wallet);
     world.post("wallet_sale.php", &paid).await.is("00");
 
     world.execute("UPDATE gateway.former_keys SET until = clock_timestamp()").await;
     world.account = current.clone();
-    have_ended(&world, &former).await;
-    hold(&world, &current).await;
-    assert!(until(&world).await.is_null());
-    crate::support::until("the last of them", async || {
+    have_expired(&world, &former).await;
+    are_valid(&world, &current).await;
+    assert!(former_keys_until(&world).await.is_null());
+    crate::support::wait_until("the deletion of former keys", async || {
         (world.number("SELECT count(*) FROM gateway.former_keys").await == 0).then_some(())
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_that_leaked_end_with_the_command_and_another_rotation_ends_the_first_ones() {
+async fn leaked_keys_expire_at_once_and_a_rotation_expires_former_keys() {
     let mut world = World::new().await;
     let first = world.account.clone();
     let (second, _) = rotate(&world, &["--grace-minutes", "5"]).await;
     let (third, _) = rotate(&world, &["--grace-minutes", "10080"]).await;
     world.account = third.clone();
-    have_ended(&world, &first).await;
-    hold(&world, &second).await;
-    hold(&world, &third).await;
+    have_expired(&world, &first).await;
+    are_valid(&world, &second).await;
+    are_valid(&world, &third).await;
     for (nth, options) in [&["--at-once"][..], &["--grace-minutes", "0"]].into_iter().enumerate() {
         let former = world.account.clone();
-        let (current, told) = rotate(&world, options).await;
+        let (current, expires) = rotate(&world, options).await;
         world.account = current.clone();
-        assert!(told.is_null() && until(&world).await.is_null(), "{nth}");
-        have_ended(&world, &second).await;
-        have_ended(&world, &former).await;
-        hold(&world, &current).await;
+        assert!(expires.is_null() && former_keys_until(&world).await.is_null(), "{nth}");
+        have_expired(&world, &second).await;
+        have_expired(&world, &former).await;
+        are_valid(&world, &current).await;
     }
     for bad in [&["--grace-minutes", "10081"][..], &["--grace-minutes", "5", "--at-once"]] {
         let arguments = [&["account", "rotate-keys", "--username", "shop"], bad].concat();

@@ -9,31 +9,31 @@ async fn with(options: &[&str]) -> World {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sale_and_a_month_have_their_limits() {
+async fn sale_and_monthly_limits_apply() {
     let world = with(&["--sale-limit", "100.00", "--monthly-limit", "150.00"]).await;
-    world.post("sale.php", &world.charge(GOOD).with("amount", "100.01")).await.refuses("17", "");
+    world.post("sale.php", &world.charge(GOOD).with("amount", "100.01")).await.expect_error("17", "");
     world.post("sale.php", &world.charge(GOOD).with("amount", "100.00")).await.is("00");
-    world.post("authorize.php", &world.charge(GOOD).with("amount", "50.01")).await.refuses("18", "");
-    // A decline uses nothing up.
+    world.post("authorize.php", &world.charge(GOOD).with("amount", "50.01")).await.expect_error("18", "");
+    // A decline does not count.
     world.post("sale.php", &world.charge(DECLINED).with("amount", "50.00")).await.is("F");
     world.post("authorize.php", &world.charge(GOOD).with("amount", "50.00")).await.is("00");
-    world.post("sale.php", &world.charge(GOOD).with("amount", "0.01")).await.refuses("18", "");
-    // Each currency has its own, and a credit is no sale.
+    world.post("sale.php", &world.charge(GOOD).with("amount", "0.01")).await.expect_error("18", "");
+    // Each currency has its own volume, and a credit does not count.
     world.post("sale.php", &world.charge(GOOD).with("amount", "0.01").with("currency", "EUR")).await.is("00");
     world.post("unreference_refund.php", &world.charge(GOOD).with("amount", "99.00")).await.is("00");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_day_has_its_limit_declines_included() {
+async fn the_daily_limit_includes_declines() {
     let world = with(&["--daily-transactions", "3"]).await;
     world.post("sale.php", &world.charge(GOOD)).await.is("00");
     world.post("sale.php", &world.charge(DECLINED)).await.is("F");
-    // What was refused before it was entered does not count.
+    // Requests refused before entry do not count.
     world.post("sale.php", &world.charge(GOOD).with("amount", "x")).await.is("07");
     let third = world.post("sale.php", &world.charge(GOOD).with("reference_id", "third")).await;
-    world.post("sale.php", &world.charge(GOOD)).await.refuses("19", "");
-    // Who repeats itself hears that, and of no limit.
-    world.post("sale.php", &world.charge(GOOD).with("reference_id", "third")).await.refuses("26", "");
+    world.post("sale.php", &world.charge(GOOD)).await.expect_error("19", "");
+    // A repeated request gets 26, not the code of the limit.
+    world.post("sale.php", &world.charge(GOOD).with("reference_id", "third")).await.expect_error("26", "");
     let of = world.keys().with("transaction_id", third.id());
     world.post("void.php", &of).await.is("00");
     world.execute("UPDATE gateway.usage SET day = day - 1").await;
@@ -41,26 +41,26 @@ async fn a_day_has_its_limit_declines_included() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waited_past_midnight_counts_in_the_new_day() {
+async fn requests_that_waited_past_midnight_count_in_the_new_day() {
     let world = with(&["--daily-transactions", "3"]).await;
     world.post("sale.php", &world.charge(GOOD)).await.is("00");
-    // As if another had opened the new day while these two bring the one before.
+    // As if another request had begun the new day while these two still pass the day before.
     world.execute("UPDATE gateway.usage SET day = day + 1").await;
     world.post("sale.php", &world.charge(GOOD)).await.is("00");
     world.post("sale.php", &world.charge(GOOD)).await.is("00");
-    world.post("sale.php", &world.charge(GOOD)).await.refuses("19", "");
-    let kept = "SELECT count(*) FROM gateway.usage
+    world.post("sale.php", &world.charge(GOOD)).await.expect_error("19", "");
+    let counted = "SELECT count(*) FROM gateway.usage
                 WHERE transactions = 3 AND day > (SELECT min(created_at)::date FROM gateway.transactions)";
-    assert_eq!(world.number(kept).await, 1);
+    assert_eq!(world.number(counted).await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_has_its_limit_for_an_hour() {
+async fn the_address_limit_applies_per_hour() {
     let world = with(&["--hourly-per-address", "2"]).await;
     let from = |ip: &str| world.charge(GOOD).with("client_ip", ip);
     world.post("sale.php", &from("192.0.2.1")).await.is("00");
     world.post("sale.php", &from("::ffff:192.0.2.1")).await.is("00");
-    world.post("sale.php", &from("192.0.2.1")).await.refuses("20", "");
+    world.post("sale.php", &from("192.0.2.1")).await.expect_error("20", "");
     world.post("sale.php", &from("192.0.2.2")).await.is("00");
     world.post("sale.php", &world.charge(GOOD)).await.is("00");
     world.execute("UPDATE gateway.transactions SET created_at = created_at - interval '61 minutes'").await;
@@ -68,39 +68,39 @@ async fn an_address_has_its_limit_for_an_hour() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reference_is_good_once_for_ever_whatever_became_of_it() {
+async fn a_reference_can_be_used_once_whatever_its_outcome() {
     let world = World::new().await;
     let other = world.add_account("other", &[]).await;
     world.post("sale.php", &world.charge(DECLINED).with("reference_id", "a")).await.is("F");
     for script in ["sale.php", "authorize.php", "unreference_refund.php"] {
-        world.post(script, &world.charge(GOOD).with("reference_id", "a")).await.refuses("26", "");
-        // It is the first that a repetition hears of, whatever else is wrong by now.
+        world.post(script, &world.charge(GOOD).with("reference_id", "a")).await.expect_error("26", "");
+        // 26 comes first, whatever else is wrong.
         let spent = world.charge(GOOD).without("creditcard_number").with("reference_id", "a");
-        world.post(script, &spent).await.refuses("26", "");
+        world.post(script, &spent).await.expect_error("26", "");
     }
     world.execute("UPDATE gateway.transactions SET created_at = created_at - interval '1 year'").await;
-    world.post("sale.php", &world.charge(GOOD).with("reference_id", "a")).await.refuses("26", "");
-    // A refusal has not used it up, and another account's is another.
+    world.post("sale.php", &world.charge(GOOD).with("reference_id", "a")).await.expect_error("26", "");
+    // A refused request has not used its reference, and another account's references are separate.
     world.post("sale.php", &world.charge(GOOD).with("amount", "0").with("reference_id", "b")).await.is("07");
     world.post("sale.php", &world.charge(GOOD).with("reference_id", "b")).await.is("00");
     let theirs = world.charge(GOOD).with("username", &other.username).with("api_key", &other.api_key);
     world.post("sale.php", &theirs.with("reference_id", "a")).await.is("00");
     let long = "x".repeat(256);
-    world.post("sale.php", &world.charge(GOOD).with("reference_id", &long)).await.refuses("A1", "reference_id");
+    world.post("sale.php", &world.charge(GOOD).with("reference_id", &long)).await.expect_error("A1", "reference_id");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_reference_a_success_is_not_repeated_for_two_minutes() {
+async fn without_a_reference_a_success_blocks_duplicates_for_two_minutes() {
     let world = World::new().await;
     let form = world.charge(GOOD);
     world.post("sale.php", &form).await.is("00");
-    world.post("sale.php", &form).await.refuses("26", "");
-    // Anything else about it that differs makes it another.
+    world.post("sale.php", &form).await.expect_error("26", "");
+    // A charge that differs in any of these is not a duplicate.
     world.post("authorize.php", &form).await.is("00");
     world.post("sale.php", &form.clone().with("currency", "EUR")).await.is("00");
     world.post("sale.php", &form.clone().with("amount", "3.33")).await.is("00");
     world.post("sale.php", &form.clone().with("creditcard_number", "5555555555554444")).await.is("00");
-    // A reference says that it is meant, and its success counts.
+    // A reference marks it as intended, and its success blocks duplicates too.
     world.post("sale.php", &form.clone().with("reference_id", "meant")).await.is("00");
     let past = "UPDATE gateway.duplicate_guards SET until = clock_timestamp()";
     world.execute(past).await;

@@ -1,4 +1,4 @@
-//! The gateway over HTTP: the real process, a real Postgres, and a merchant.
+//! Tests of the gateway over HTTP, with real processes and a real Postgres.
 
 mod account;
 mod attempts;

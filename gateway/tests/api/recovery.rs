@@ -1,13 +1,13 @@
-//! A gateway that is killed or paused in the middle, and a database that is in the way.
+//! A gateway that is killed or suspended during a request, and a blocked database.
 
 use std::time::Duration;
 
 use sqlx::Connection;
 use testkit::Cluster;
 
-use crate::support::{GOOD, World, until};
+use crate::support::{GOOD, World, wait_until};
 
-/// The acquirer takes this long: half until it has booked, half until it answers.
+/// The acquirer takes this long: half of it before it records the request, half before it responds.
 const SLOW: (&str, &str) = ("GATEWAY_ACQUIRER_DELAY_MS", "6000");
 
 async fn slow() -> World {
@@ -21,9 +21,9 @@ async fn status(world: &World, reference: &str) -> (String, String) {
     (text("transaction_status"), text("decline_reason"))
 }
 
-/// Until the row is there, and no answer yet.
-async fn entered(world: &World, reference: &'static str) {
-    until("the row", async || {
+/// Waits until the transaction is entered and not yet finished.
+async fn wait_until_entered(world: &World, reference: &'static str) {
+    wait_until("the transaction", async || {
         let rows = world.number("SELECT count(*) FROM gateway.transactions WHERE state = 'in_progress'").await;
         (rows > 0).then_some(())
     })
@@ -31,62 +31,62 @@ async fn entered(world: &World, reference: &'static str) {
     assert_eq!(status(world, reference).await, ("FAIL".into(), "in progress".into()));
 }
 
-async fn booked(world: &World, count: i64) {
-    until("the acquirer's books", async || {
+async fn wait_until_booked(world: &World, count: i64) {
+    wait_until("the acquirer's books", async || {
         (world.number("SELECT count(*) FROM gateway.acquirer_books").await == count).then_some(())
     })
     .await;
 }
 
-/// Lets recovery find at once what it would find in fifteen seconds.
-async fn hurry(world: &World) {
+/// Makes recovery due now instead of in fifteen seconds.
+async fn make_recovery_due(world: &World) {
     world.execute("UPDATE gateway.transactions SET recover_at = clock_timestamp() WHERE recover_at IS NOT NULL").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kill_before_the_acquirer_has_it_ends_as_a_failure() {
+async fn a_kill_before_the_acquirer_received_the_request_ends_as_failed() {
     let mut world = slow().await;
     let form = world.charge(GOOD).with("reference_id", "lost");
     let url = format!("{}/apis/sale.php", world.base());
     let (_, ()) = tokio::join!(world.send(world.http().post(&url), &form), async {
-        entered(&world, "lost").await;
+        wait_until_entered(&world, "lost").await;
         kill(&world)
     });
-    world.cluster.gateway(0).restart().await.expect("it starts again");
-    assert_eq!(status(&world, "lost").await, ("FAIL".into(), "in progress".into()), "told honestly until it is known");
-    world.post("sale.php", &form).await.refuses("26", "");
-    hurry(&world).await;
-    until("the end", async || (status(&world, "lost").await.1 == "not processed").then_some(())).await;
+    world.cluster.gateway(0).restart().await.expect("restarted");
+    assert_eq!(status(&world, "lost").await, ("FAIL".into(), "in progress".into()), "reported as in progress until it is resolved");
+    world.post("sale.php", &form).await.expect_error("26", "");
+    make_recovery_due(&world).await;
+    wait_until("the outcome", async || (status(&world, "lost").await.1 == "not processed").then_some(())).await;
     assert_eq!(world.number("SELECT count(*) FROM gateway.acquirer_books WHERE answer = 'approved'").await, 0);
-    world.post("sale.php", &form).await.refuses("26", "");
+    world.post("sale.php", &form).await.expect_error("26", "");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kill_after_the_acquirer_has_it_ends_as_the_acquirer_says() {
+async fn a_kill_after_the_acquirer_received_the_request_keeps_its_result() {
     let mut world = slow().await;
     let form = world.charge(GOOD).with("reference_id", "half");
     let url = format!("{}/apis/sale.php", world.base());
     let (_, ()) = tokio::join!(world.send(world.http().post(&url), &form), async {
-        booked(&world, 1).await;
+        wait_until_booked(&world, 1).await;
         kill(&world)
     });
     assert_eq!(world.number("SELECT count(*) FROM gateway.transactions WHERE state = 'in_progress'").await, 1);
-    world.cluster.gateway(0).restart().await.expect("it starts again");
-    hurry(&world).await;
-    until("the end", async || (status(&world, "half").await.0 == "SUCCESS").then_some(())).await;
-    // It is a sale like any other.
+    world.cluster.gateway(0).restart().await.expect("restarted");
+    make_recovery_due(&world).await;
+    wait_until("the outcome", async || (status(&world, "half").await.0 == "SUCCESS").then_some(())).await;
+    // It is an ordinary sale.
     let records = world.report(&[("reference_id", "half")]).await;
     let of = world.keys().with("transaction_id", records[0]["transaction_id"].as_str().expect("an id"));
     world.post("void.php", &of).await.is("00");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_capture_a_refund_and_a_void_that_were_killed_are_given_back_or_done() {
+async fn abandoned_captures_and_refunds_are_released_or_completed() {
     let mut world = World::new().await;
     let authorized =
         world.post("authorize.php", &world.charge(GOOD).with("amount", "40.00").with("reference_id", "a")).await;
     let captured = world.keys().with("transaction_id", authorized.id()).with("amount", "40.00");
-    // As a kill between the entry and the acquirer leaves it.
+    // The state after a kill between entry and acquirer.
     let left = "INSERT INTO gateway.transactions (id, account_id, parent_id, kind, state, source, amount, currency, brand,
                     masked, expiry, details, created_at, recover_at)
                 SELECT gen_random_uuid(), account_id, id, 'capture', 'in_progress', source, amount, currency, brand, masked,
@@ -94,17 +94,17 @@ async fn a_capture_a_refund_and_a_void_that_were_killed_are_given_back_or_done()
                 FROM gateway.transactions WHERE kind = 'authorize'";
     world.execute(left).await;
     world.execute("UPDATE gateway.transactions SET changing = 'capture' WHERE kind = 'authorize'").await;
-    world.post("capture.php", &captured).await.refuses("15", "");
-    world.post("void.php", &captured).await.refuses("16", "");
-    hurry(&world).await;
-    until("the capture's end", async || {
+    world.post("capture.php", &captured).await.expect_error("15", "");
+    world.post("void.php", &captured).await.expect_error("16", "");
+    make_recovery_due(&world).await;
+    wait_until("the capture's end", async || {
         let open = "SELECT count(*) FROM gateway.transactions WHERE recover_at IS NOT NULL OR changing IS NOT NULL";
         (world.number(open).await == 0).then_some(())
     })
     .await;
     assert_eq!(world.number("SELECT captured FROM gateway.transactions WHERE kind = 'authorize'").await, 0);
     world.post("capture.php", &captured).await.is("00");
-    // The acquirer has done this one, and nobody wrote it down.
+    // This one was processed by the acquirer, and its outcome was not written.
     let left = "WITH left_behind AS (
                     INSERT INTO gateway.transactions (id, account_id, parent_id, kind, state, source, amount, currency, brand,
                         masked, expiry, details, created_at, recover_at)
@@ -115,10 +115,10 @@ async fn a_capture_a_refund_and_a_void_that_were_killed_are_given_back_or_done()
     world.execute(left).await;
     world.execute("UPDATE gateway.transactions SET refunding = 1500 WHERE kind = 'authorize'").await;
     let refund = world.keys().with("transaction_id", authorized.id());
-    world.post("refund.php", &refund.clone().with("amount", "25.01")).await.refuses("14", "");
-    world.cluster.gateway(0).restart().await.expect("it starts again");
-    hurry(&world).await;
-    until("the refund's end", async || {
+    world.post("refund.php", &refund.clone().with("amount", "25.01")).await.expect_error("14", "");
+    world.cluster.gateway(0).restart().await.expect("restarted");
+    make_recovery_due(&world).await;
+    wait_until("the refund's end", async || {
         let refunded = "SELECT refunded - refunding FROM gateway.transactions WHERE kind = 'authorize'";
         (world.number(refunded).await == 1_500).then_some(())
     })
@@ -127,87 +127,87 @@ async fn a_capture_a_refund_and_a_void_that_were_killed_are_given_back_or_done()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_slept_too_long_does_nothing_when_it_wakes() {
-    // Two of them: one sleeps between the entry and the acquirer, and the other gives it up.
+async fn a_suspended_request_has_no_effect_when_it_resumes() {
+    // Two processes: one is suspended between entry and acquirer, and the other recovers the transaction.
     let mut world = World::of(Cluster::builder().gateway(2).env(SLOW.0, "2000"), &[]).await;
     let form = world.charge(GOOD).with("reference_id", "slept");
     let url = format!("{}/apis/sale.php", world.cluster.gateway_url(1));
     let request = world.http().post(&url);
-    let answer = {
+    let response = {
         let sent = world.send(request, &form);
         let paused = async {
-            entered(&world, "slept").await;
+            wait_until_entered(&world, "slept").await;
             signal(world.cluster.gateway_pid(1), "-STOP");
-            hurry(&world).await;
-            until("the end", async || (status(&world, "slept").await.1 == "not processed").then_some(())).await;
+            make_recovery_due(&world).await;
+            wait_until("the outcome", async || (status(&world, "slept").await.1 == "not processed").then_some(())).await;
             signal(world.cluster.gateway_pid(1), "-CONT");
         };
-        tokio::join!(sent, paused).0.expect("an answer")
+        tokio::join!(sent, paused).0.expect("a response")
     };
-    let body: serde_json::Value = answer.json().await.expect("JSON");
+    let body: serde_json::Value = response.json().await.expect("JSON");
     assert_eq!(body["response"]["code"], "F", "{body}");
     assert_eq!(world.number("SELECT count(*) FROM gateway.acquirer_books WHERE answer = 'approved'").await, 0);
-    world.cluster.gateway(1).terminate().await.expect("it ends");
+    world.cluster.gateway(1).terminate().await.expect("the process ends");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_hangs_up_is_charged_all_the_same_and_finds_it_in_the_report() {
+async fn a_disconnected_clients_sale_is_completed_and_reported() {
     let world = World::of(Cluster::builder().gateway(1).env(SLOW.0, "2000"), &[]).await;
     let form = world.charge(GOOD).with("reference_id", "gone");
     let url = format!("{}/apis/sale.php", world.base());
     tokio::select! {
-        _ = world.send(world.http().post(&url), &form) => panic!("it cannot be answered yet"),
-        () = entered(&world, "gone") => {}
+        _ = world.send(world.http().post(&url), &form) => panic!("it cannot have a response yet"),
+        () = wait_until_entered(&world, "gone") => {}
     }
-    until("the end", async || (status(&world, "gone").await.0 == "SUCCESS").then_some(())).await;
+    wait_until("the outcome", async || (status(&world, "gone").await.0 == "SUCCESS").then_some(())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_entered_in_time_is_refused_and_never_entered() {
+async fn requests_not_entered_in_time_are_refused_and_never_entered() {
     let world = World::new().await;
     world.post("sale.php", &world.charge(GOOD)).await.is("00");
     let form = world.charge(GOOD).with("reference_id", "late");
     let mut other = world.database().await;
     let mut held = other.begin().await.expect("a transaction");
     sqlx::query("SELECT 1 FROM gateway.usage FOR UPDATE").execute(&mut *held).await.expect("the row is held");
-    world.post("sale.php", &form).await.refuses("A1", "nothing was entered");
-    held.rollback().await.expect("let go");
+    world.post("sale.php", &form).await.expect_error("A1", "nothing was entered");
+    held.rollback().await.expect("rolled back");
     assert!(world.report(&[("reference_id", "late")]).await.is_empty());
     world.post("sale.php", &form).await.is("00");
-    // The same of a change.
+    // The same for a void.
     let sold = world.post("sale.php", &world.charge(GOOD)).await;
     let mut held = other.begin().await.expect("a transaction");
     sqlx::query("SELECT 1 FROM gateway.transactions FOR UPDATE").execute(&mut *held).await.expect("the rows are held");
-    world.post("void.php", &world.keys().with("transaction_id", sold.id())).await.refuses("A2", "nothing was entered");
-    held.rollback().await.expect("let go");
+    world.post("void.php", &world.keys().with("transaction_id", sold.id())).await.expect_error("A2", "nothing was entered");
+    held.rollback().await.expect("rolled back");
     world.post("void.php", &world.keys().with("transaction_id", sold.id())).await.is("00");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_lay_there_while_the_process_was_stopped_is_refused() {
+async fn a_request_received_while_suspended_is_refused() {
     let mut world = World::new().await;
     world.post("sale.php", &world.charge(GOOD)).await.is("00");
     let form = world.charge(GOOD).with("reference_id", "stale");
     let pid = world.cluster.gateway_pid(0);
-    world.cluster.gateway(0).pause().expect("it stands still");
+    world.cluster.gateway(0).pause().expect("it pauses");
     let url = format!("{}/apis/sale.php", world.base());
     let sent = world.send(world.http().post(&url), &form);
     let pause = async {
-        // Longer than a beat may be late.
+        // Longer than a heartbeat may be late.
         tokio::time::sleep(Duration::from_secs(4)).await;
         signal(pid, "-CONT");
     };
-    let (answer, ()) = tokio::join!(sent, pause);
-    let body: serde_json::Value = answer.expect("an answer").json().await.expect("JSON");
+    let (response, ()) = tokio::join!(sent, pause);
+    let body: serde_json::Value = response.expect("a response").json().await.expect("JSON");
     assert_eq!(body["response"]["code"], "A1", "{body}");
     assert!(world.report(&[("reference_id", "stale")]).await.is_empty());
-    // A moment later it is as ever.
-    until("trust", async || (world.post("sale.php", &form).await.code() == "00").then_some(())).await;
-    world.cluster.gateway(0).terminate().await.expect("it ends");
+    // After a second it serves again.
+    wait_until("the gateway to accept requests again", async || (world.post("sale.php", &form).await.code() == "00").then_some(())).await;
+    world.cluster.gateway(0).terminate().await.expect("the process ends");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_form_that_drips_is_not_waited_for() {
+async fn slow_forms_time_out() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let world = World::new().await;
     let address = world.base().replace("http://", "");
@@ -215,14 +215,14 @@ async fn a_form_that_drips_is_not_waited_for() {
     let body = world.charge(GOOD).with("reference_id", "dripping").encoded();
     let head = format!("POST /apis/sale.php HTTP/1.1\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n", body.len());
     wire.write_all(format!("{head}{}", &body[..body.len() - 1]).as_bytes()).await.expect("sent");
-    let mut answer = String::new();
-    wire.read_to_string(&mut answer).await.expect("an answer, and the end");
-    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    let mut response = String::new();
+    wire.read_to_string(&mut response).await.expect("a response, and the end of the connection");
+    assert!(response.starts_with("HTTP/1.1 408 "), "{response}");
     assert!(world.report(&[("reference_id", "dripping")]).await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_sent_behind_a_slow_request_is_not_begun_late() {
+async fn requests_pipelined_behind_a_slow_one_are_not_entered() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let world = World::of(Cluster::builder().gateway(1).env(SLOW.0, "2000"), &[]).await;
     let address = world.base().replace("http://", "");
@@ -232,20 +232,20 @@ async fn what_was_sent_behind_a_slow_request_is_not_begun_late() {
         let head = format!("POST /apis/sale.php HTTP/1.1\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n", body.len());
         wire.write_all(format!("{head}{body}").as_bytes()).await.expect("sent");
     }
-    let mut answers = String::new();
-    wire.read_to_string(&mut answers).await.expect("both, or the end");
-    assert_eq!(answers.matches("HTTP/1.1 200").count(), 1, "{answers}");
+    let mut responses = String::new();
+    wire.read_to_string(&mut responses).await.expect("both responses, or the end of the connection");
+    assert_eq!(responses.matches("HTTP/1.1 200").count(), 1, "{responses}");
     assert_eq!(world.report(&[("reference_id", "first")]).await.len(), 1);
     assert!(world.report(&[("reference_id", "second")]).await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kills_at_any_moment_leave_books_that_agree() {
+async fn kills_at_any_time_leave_consistent_books() {
     const CLIENTS: usize = 6;
     const KILLS: usize = 4;
     let mut world = World::of(Cluster::builder().gateway(1).env(SLOW.0, "40"), &[]).await;
     let url = format!("{}/apis/sale.php", world.base());
-    let mut told: Vec<(String, String)> = Vec::new();
+    let mut results: Vec<(String, String)> = Vec::new();
     for round in 0..KILLS {
         let forms: Vec<Vec<_>> = (0..CLIENTS)
             .map(|client| {
@@ -254,28 +254,28 @@ async fn kills_at_any_moment_leave_books_that_agree() {
             })
             .collect();
         let clients = forms.iter().map(async |forms| {
-            let mut told = Vec::new();
+            let mut results = Vec::new();
             for (reference, form) in forms {
-                // An answer, or a connection that broke off: then nothing is known.
-                let Ok(answer) = world.send(world.http().post(&url), form).await else { break };
-                let body: serde_json::Value = answer.json().await.unwrap_or_default();
+                // A response, or a broken connection, after which the outcome is unknown.
+                let Ok(response) = world.send(world.http().post(&url), form).await else { break };
+                let body: serde_json::Value = response.json().await.unwrap_or_default();
                 let code = body["response"]["code"].as_str().unwrap_or("UN").to_owned();
-                told.push((reference.clone(), code));
+                results.push((reference.clone(), code));
             }
-            told
+            results
         });
         let enough = "SELECT count(*) FROM gateway.transactions WHERE state = 'approved'";
         let killer = async {
-            let wanted = 20 * (round as i64 + 1);
-            until("some sales", async || (world.number(enough).await >= wanted).then_some(())).await;
+            let target = 20 * (round as i64 + 1);
+            wait_until("some sales", async || (world.number(enough).await >= target).then_some(())).await;
             kill(&world);
         };
         let (all, ()) = tokio::join!(futures_util::future::join_all(clients), killer);
-        told.extend(all.into_iter().flatten());
-        world.cluster.gateway(0).restart().await.expect("it starts again");
+        results.extend(all.into_iter().flatten());
+        world.cluster.gateway(0).restart().await.expect("restarted");
     }
-    until("the end of everything", async || {
-        hurry(&world).await;
+    wait_until("all transactions to be finished", async || {
+        make_recovery_due(&world).await;
         let open = world.number("SELECT count(*) FROM gateway.transactions WHERE recover_at IS NOT NULL").await;
         (open == 0).then_some(())
     })
@@ -287,30 +287,30 @@ async fn kills_at_any_moment_leave_books_that_agree() {
     let repeated =
         "SELECT count(*) FROM (SELECT 1 FROM gateway.transactions GROUP BY reference_id HAVING count(*) > 1) AS r";
     assert_eq!(world.number(repeated).await, 0);
-    assert!(told.len() >= 20 * KILLS / 2, "only {} answers", told.len());
-    for (reference, code) in &told {
+    assert!(results.len() >= 20 * KILLS / 2, "only {} responses", results.len());
+    for (reference, code) in &results {
         if code == "00" {
             assert_eq!(status(&world, reference).await.0, "SUCCESS", "{reference}");
         }
     }
-    // What is booked in a month is what was charged in it.
+    // The counted volume of the month equals the charged amount.
     let difference = "SELECT (SELECT sum(amount) FROM gateway.transactions WHERE state = 'approved')::bigint
                            - (SELECT sum(amount) FROM gateway.volumes)::bigint";
     assert_eq!(world.number(difference).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_answers_what_is_under_way() {
+async fn shutdown_completes_requests_in_progress() {
     let mut world = World::of(Cluster::builder().gateway(1).env(SLOW.0, "2000"), &[]).await;
     let form = world.charge(GOOD).with("reference_id", "last");
     let pid = world.cluster.gateway_pid(0);
     let stop = async {
-        entered(&world, "last").await;
+        wait_until_entered(&world, "last").await;
         signal(pid, "-TERM");
     };
-    let (said, ()) = tokio::join!(world.post("sale.php", &form), stop);
-    said.is("00");
-    assert!(world.cluster.gateway(0).terminate().await.expect("it ends").success());
+    let (reply, ()) = tokio::join!(world.post("sale.php", &form), stop);
+    reply.is("00");
+    assert!(world.cluster.gateway(0).terminate().await.expect("the process ends").success());
 }
 
 fn kill(world: &World) {

@@ -1,9 +1,9 @@
-//! The report: its records, its filters, its pages.
+//! The report: records, filters and pages.
 
 use crate::support::{DECLINED, GOOD, World};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_tells_what_was_sent_and_what_came_of_it() {
+async fn a_record_has_the_requests_fields_and_the_outcome() {
     let world = World::of(testkit::Cluster::builder().gateway(1), &["--time-zone", "America/New_York"]).await;
     let form = world
         .charge("4000000000000127")
@@ -16,7 +16,7 @@ async fn a_record_tells_what_was_sent_and_what_came_of_it() {
         .with("phone_number", "+1 555")
         .with("client_ip", "192.0.2.7")
         .with("zip_code", "00000");
-    world.post("sale.php", &form).await.refuses("F", "incorrect cvv");
+    world.post("sale.php", &form).await.expect_error("F", "incorrect cvv");
     let records = world.report(&[("reference_id", "order-9")]).await;
     let record = &records[0];
     for (name, value) in [
@@ -70,7 +70,7 @@ async fn a_record_tells_what_was_sent_and_what_came_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn filters_narrow_and_children_carry_their_parents_reference() {
+async fn filters_apply_and_children_have_their_parents_reference() {
     let world = World::new().await;
     let sold = world.post("sale.php", &world.charge(GOOD).with("amount", "9.00").with("reference_id", "a")).await;
     let of = world.keys().with("transaction_id", sold.id()).with("amount", "4.00");
@@ -97,32 +97,32 @@ async fn filters_narrow_and_children_carry_their_parents_reference() {
     let other = world.add_account("other", &[]).await;
     let form = world.keys_of(&other).with("start_date", "2020-01-01").with("end_date", "2099-12-31");
     for form in [form.clone(), form.clone().with("reference_id", "a"), form.with("transaction_id", sold.id())] {
-        let said = world.post("report.php", &form).await;
-        assert_eq!(said.is("00").text("no_of_transactions"), "0", "another account sees nothing");
+        let reply = world.post("report.php", &form).await;
+        assert_eq!(reply.is("00").text("no_of_transactions"), "0", "another account sees nothing");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_are_of_a_hundred_and_end() {
+async fn pages_have_100_records() {
     let world = World::new().await;
     let form = world.keys().with("start_date", "2020-01-01").with("end_date", "2099-12-31");
-    let said = world.post("report.php", &form).await;
-    assert_eq!((said.text("no_of_transactions"), said.text("current_page")), ("0", "1"));
-    assert_eq!(said.0["total_pages"], 0);
-    world.post("report.php", &form.clone().with("page_no", "2")).await.refuses("P1", "");
+    let reply = world.post("report.php", &form).await;
+    assert_eq!((reply.text("no_of_transactions"), reply.text("current_page")), ("0", "1"));
+    assert_eq!(reply.0["total_pages"], 0);
+    world.post("report.php", &form.clone().with("page_no", "2")).await.expect_error("P1", "");
     for _ in 0..6 {
         let forms: Vec<_> = (0..35).map(|_| world.charge(GOOD)).collect();
         let sales = futures_util::future::join_all(forms.iter().map(|form| world.post("sale.php", form))).await;
-        for said in &sales {
-            said.is("00");
+        for reply in &sales {
+            reply.is("00");
         }
     }
     let mut seen = Vec::new();
     for (page, size) in [("1", 100), ("2", 100), ("3", 10)] {
-        let said = world.post("report.php", &form.clone().with("page_no", page)).await;
-        assert_eq!((said.is("00").text("no_of_transactions"), said.text("current_page")), ("210", page));
-        assert_eq!(said.0["total_pages"], 3);
-        let records = said.0["transactions"].as_array().expect("a list");
+        let reply = world.post("report.php", &form.clone().with("page_no", page)).await;
+        assert_eq!((reply.is("00").text("no_of_transactions"), reply.text("current_page")), ("210", page));
+        assert_eq!(reply.0["total_pages"], 3);
+        let records = reply.0["transactions"].as_array().expect("a list");
         assert_eq!(records.len(), size);
         seen.extend(records.iter().map(|record| record["transaction_id"].as_str().expect("an id").to_owned()));
     }
@@ -131,7 +131,7 @@ async fn pages_are_of_a_hundred_and_end() {
     distinct.dedup();
     assert_eq!(distinct.len(), 210);
     for page in ["0", "4", "-1", "x", "1.0", "99999999999999999999"] {
-        world.post("report.php", &form.clone().with("page_no", page)).await.refuses("P1", "");
+        world.post("report.php", &form.clone().with("page_no", page)).await.expect_error("P1", "");
     }
 }
 
@@ -157,7 +157,7 @@ async fn each_code_of_the_report() {
     let form = world.keys().with("start_date", "2026-01-01").with("end_date", "2026-12-31");
     world.post("report.php", &form).await.is("00");
     for (name, value, code) in [
-        ("username", "nobody", "01"),
+        ("username", "unknown", "01"),
         ("api_key", "x", "09"),
         ("transaction_id", "1", "12"),
         ("start_date", "", "23"),
@@ -169,6 +169,6 @@ async fn each_code_of_the_report() {
         ("transaction_type", "ANI", "24"),
         ("transaction_status", "PENDING", "25"),
     ] {
-        world.post("report.php", &form.clone().with(name, value)).await.refuses(code, "");
+        world.post("report.php", &form.clone().with(name, value)).await.expect_error(code, "");
     }
 }

@@ -1,4 +1,4 @@
-//! A gateway of its own for each test, and a merchant that speaks to it.
+//! A separate gateway for each test, and a merchant's client.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,14 +8,13 @@ use serde_json::Value;
 use sqlx::{Connection, PgConnection};
 use testkit::{Builder, Cluster};
 
-/// Longer than anything takes that is not broken.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than anything takes on a slow machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) const GOOD: &str = "4242424242424242";
 pub(crate) const DECLINED: &str = "4000000000000002";
 pub(crate) const CHALLENGED: &str = "4000002500003155";
 
-/// The keys of an account.
 #[derive(Clone)]
 pub(crate) struct Account {
     pub(crate) username: String,
@@ -31,7 +30,6 @@ pub(crate) struct World {
     http: reqwest::Client,
 }
 
-/// The fields of a form.
 #[derive(Clone)]
 pub(crate) struct Form(BTreeMap<String, String>);
 
@@ -57,11 +55,11 @@ impl Form {
     }
 }
 
-/// What a script answered.
+/// The response of a script.
 #[derive(Clone, Debug)]
-pub(crate) struct Said(pub(crate) Value);
+pub(crate) struct Reply(pub(crate) Value);
 
-impl Said {
+impl Reply {
     pub(crate) fn code(&self) -> &str {
         self.text("code")
     }
@@ -81,9 +79,9 @@ impl Said {
         self
     }
 
-    /// An error, which has a code, a description and nothing else.
+    /// An error has only a code and a description.
     #[track_caller]
-    pub(crate) fn refuses(&self, code: &str, mentions: &str) {
+    pub(crate) fn expect_error(&self, code: &str, mentions: &str) {
         assert_eq!(self.code(), code, "{}", self.0);
         let keys: Vec<_> = self.0.as_object().expect("an object").keys().collect();
         assert_eq!(keys, ["code", "description"], "{}", self.0);
@@ -92,7 +90,7 @@ impl Said {
 }
 
 impl World {
-    /// One gateway, and an account with no limits in the way.
+    /// One gateway, and an account with generous limits.
     pub(crate) async fn new() -> Self {
         Self::of(Cluster::builder().gateway(1), &[]).await
     }
@@ -110,8 +108,8 @@ impl World {
         Self { cluster, account, http }
     }
 
-    /// Other gateways on this one's database, with an environment of their own.
-    pub(crate) async fn beside(&self, builder: Builder) -> Self {
+    /// Another gateway on the same database, with an environment of its own.
+    pub(crate) async fn second_gateway(&self, builder: Builder) -> Self {
         let builder = builder.gateway(1).env("DATABASE_URL", self.cluster.database_url());
         let cluster = builder.start().await.expect("another gateway");
         Self { cluster, account: self.account.clone(), http: self.http.clone() }
@@ -125,7 +123,7 @@ impl World {
         self.cluster.gateway_url(0)
     }
 
-    /// The keys and nothing else.
+    /// Only the credentials.
     pub(crate) fn keys(&self) -> Form {
         self.keys_of(&self.account)
     }
@@ -134,7 +132,7 @@ impl World {
         Form::empty().with("username", &account.username).with("api_key", &account.api_key)
     }
 
-    /// A form that is right for sale and authorize, of an amount that no other form of this process has.
+    /// A valid form for sale and authorize, with an amount that no other form of this process has.
     pub(crate) fn charge(&self, number: &str) -> Form {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -158,12 +156,12 @@ impl World {
         form
     }
 
-    pub(crate) async fn post(&self, script: &str, form: &Form) -> Said {
+    pub(crate) async fn post(&self, script: &str, form: &Form) -> Reply {
         self.post_to(&format!("{}/apis/{script}", self.base()), form).await
     }
 
-    /// To one of what browsers use.
-    pub(crate) async fn browse(&self, path: &str, form: &Form) -> Said {
+    /// To a public endpoint for browsers.
+    pub(crate) async fn post_public(&self, path: &str, form: &Form) -> Reply {
         self.post_to(&format!("{}/services/{path}", self.base()), form).await
     }
 
@@ -171,17 +169,17 @@ impl World {
         Form::empty().with("app_key", &self.account.app_key)
     }
 
-    async fn post_to(&self, url: &str, form: &Form) -> Said {
+    async fn post_to(&self, url: &str, form: &Form) -> Reply {
         let response = self.raw(url, form).await;
         assert_eq!(response.status(), 200, "{url}");
         assert_eq!(response.headers()["content-type"], "application/json");
         let body: Value = response.json().await.expect("JSON");
         assert_eq!(body.as_object().expect("an object").len(), 1, "{body}");
-        Said(body["response"].clone())
+        Reply(body["response"].clone())
     }
 
     pub(crate) async fn raw(&self, url: &str, form: &Form) -> reqwest::Response {
-        self.send(self.http.post(url), form).await.expect("an answer")
+        self.send(self.http.post(url), form).await.expect("a response")
     }
 
     pub(crate) async fn send(
@@ -196,22 +194,22 @@ impl World {
         &self.http
     }
 
-    /// The same form so many times at once.
-    pub(crate) async fn at_once(&self, script: &str, form: &Form, times: usize) -> Vec<Said> {
+    /// Sends the same form several times concurrently.
+    pub(crate) async fn concurrently(&self, script: &str, form: &Form, times: usize) -> Vec<Reply> {
         futures_util::future::join_all((0..times).map(|_| self.post(script, form))).await
     }
 
-    /// Every record of the report that these fields narrow it to.
+    /// Every record of the report with these filters.
     pub(crate) async fn report(&self, narrow: &[(&str, &str)]) -> Vec<Value> {
         let mut form = self.keys().with("start_date", "2020-01-01").with("end_date", "2099-12-31");
         for (name, value) in narrow {
             form = form.with(name, value);
         }
-        let said = self.post("report.php", &form).await;
-        said.is("00").0["transactions"].as_array().expect("a list").clone()
+        let reply = self.post("report.php", &form).await;
+        reply.is("00").0["transactions"].as_array().expect("a list").clone()
     }
 
-    /// The record of a transaction.
+    /// The report's record of a transaction.
     pub(crate) async fn record(&self, id: &str) -> Value {
         let records = self.report(&[("transaction_id", id)]).await;
         assert_eq!(records.len(), 1, "{id}: {records:?}");
@@ -222,7 +220,7 @@ impl World {
         PgConnection::connect(self.cluster.database_url()).await.expect("the database")
     }
 
-    /// Runs a statement without parameters, and says how many rows it touched.
+    /// Runs a statement without parameters and returns the number of affected rows.
     pub(crate) async fn execute(&self, statement: &'static str) -> u64 {
         sqlx::query(statement).execute(&mut self.database().await).await.expect(statement).rows_affected()
     }
@@ -232,13 +230,13 @@ impl World {
     }
 }
 
-/// How many of these answers have the code.
-pub(crate) fn count(answers: &[Said], code: &str) -> usize {
-    answers.iter().filter(|said| said.code() == code).count()
+/// The number of replies with this code.
+pub(crate) fn count(replies: &[Reply], code: &str) -> usize {
+    replies.iter().filter(|reply| reply.code() == code).count()
 }
 
 async fn create(cluster: &Cluster, username: &str, options: &[&str]) -> Account {
-    // No limit is met by chance; a test of limits sets its own after these.
+    // Generous limits; a test of limits sets its own afterwards.
     let no_limits = ["--daily-transactions", "1000000", "--hourly-per-address", "1000000"];
     let arguments = [&["account", "create", "--username", username][..], &no_limits[..]].concat();
     let keys = cluster.run_gateway(&arguments).await.expect("an account");
@@ -255,7 +253,7 @@ async fn create(cluster: &Cluster, username: &str, options: &[&str]) -> Account 
     }
 }
 
-/// AES-128-ECB with PKCS#7 in base64, as a merchant would do it.
+/// AES-128-ECB with PKCS#7 in base64, as merchants encrypt.
 pub(crate) fn encrypt(key: &str, text: &str) -> String {
     let padding = 16 - text.len() % 16;
     let mut bytes = text.as_bytes().to_vec();
@@ -263,7 +261,7 @@ pub(crate) fn encrypt(key: &str, text: &str) -> String {
     encrypt_blocks(key, bytes)
 }
 
-/// The same of bytes that are padded already, well or not.
+/// Encrypts bytes that are padded already, correctly or not.
 pub(crate) fn encrypt_blocks(key: &str, mut bytes: Vec<u8>) -> String {
     use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
     use base64::Engine;
@@ -276,15 +274,15 @@ pub(crate) fn encrypt_blocks(key: &str, mut bytes: Vec<u8>) -> String {
     base64::prelude::BASE64_STANDARD.encode(bytes)
 }
 
-/// Tries until it is so, for as long as a slow machine may take.
-pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+/// Polls until there is a result, for as long as a slow machine may take.
+pub(crate) async fn wait_until<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> T {
     let waiting = async {
         loop {
-            if let Some(found) = look().await {
-                return found;
+            if let Some(result) = poll().await {
+                return result;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never came: {what}"))
+    tokio::time::timeout(TIMEOUT, waiting).await.unwrap_or_else(|_| panic!("timed out waiting for {what}"))
 }

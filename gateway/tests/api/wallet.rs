@@ -1,19 +1,19 @@
-//! Wallet sales: a token is good once, for its account, and as it was signed.
+//! Wallet sales: a token is usable once, by its account, unaltered.
 
 use serde_json::Value;
 
 use crate::support::{DECLINED, Form, GOOD, World, count};
 
-fn asked(world: &World) -> Form {
+fn token_request(world: &World) -> Form {
     world.browser().with("amount", "25.00").with("currency", "USD")
 }
 
 async fn sign(world: &World, form: &Form) -> String {
-    let said = world.browse("wallet_token", form).await;
-    said.is("00").text("signature_token").to_owned()
+    let reply = world.post_public("wallet_token", form).await;
+    reply.is("00").text("signature_token").to_owned()
 }
 
-/// A wallet sale, which has neither card nor amount of its own.
+/// A wallet sale, which has no card or amount of its own.
 fn sale(world: &World, token: &str) -> Form {
     let form = world.charge(GOOD).with("signature_token", token);
     let cards = ["creditcard_number", "expire_month", "expire_year", "cvv", "amount", "currency"];
@@ -21,9 +21,9 @@ fn sale(world: &World, token: &str) -> Form {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wallets_token_pays_what_its_owner_agreed_to_once() {
+async fn a_wallet_token_pays_the_confirmed_amount_once() {
     let world = World::new().await;
-    let token = sign(&world, &asked(&world)).await;
+    let token = sign(&world, &token_request(&world)).await;
     let parsed: Value = serde_json::from_str(&token).expect("a JSON object");
     let mut keys: Vec<_> = parsed.as_object().expect("an object").keys().map(String::as_str).collect();
     keys.sort_unstable();
@@ -43,55 +43,55 @@ async fn a_wallets_token_pays_what_its_owner_agreed_to_once() {
     assert!(!token.contains("4111111111111111"));
 
     let form = sale(&world, &token).with("amount", "0.01").with("reference_id", "w");
-    world.post("wallet_sale.php", &form.clone().with("email", "x")).await.refuses("06", "");
-    let said = world.post("wallet_sale.php", &form).await;
-    let record = world.record(said.id()).await;
-    assert_eq!(said.0["total_amount"], 25.0);
+    world.post("wallet_sale.php", &form.clone().with("email", "x")).await.expect_error("06", "");
+    let reply = world.post("wallet_sale.php", &form).await;
+    let record = world.record(reply.id()).await;
+    assert_eq!(reply.0["total_amount"], 25.0);
     assert_eq!((record["amount"].as_str(), record["transaction_type"].as_str()), (Some("25.00"), Some("SALE")));
     assert_eq!((record["transaction_source"].as_str(), record["reference_id"].as_str()), (Some("WALLET"), Some("w")));
-    world.post("wallet_sale.php", &form).await.refuses("26", "");
-    world.post("wallet_sale.php", &form.without("reference_id")).await.refuses("F", "used before");
-    world.post("wallet_sale.php", &sale(&world, "x").without("signature_token")).await.refuses("A1", "signature_token");
+    world.post("wallet_sale.php", &form).await.expect_error("26", "");
+    world.post("wallet_sale.php", &form.without("reference_id")).await.expect_error("F", "used before");
+    world.post("wallet_sale.php", &sale(&world, "x").without("signature_token")).await.expect_error("A1", "signature_token");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_thirty_sales_with_one_token_one_is_charged() {
+async fn thirty_concurrent_sales_with_one_token_charge_one() {
     let world = World::new().await;
-    let form = sale(&world, &sign(&world, &asked(&world)).await);
+    let form = sale(&world, &sign(&world, &token_request(&world)).await);
     let forms: Vec<_> = (0..30).map(|n| form.clone().with("reference_id", &format!("w{n}"))).collect();
-    let said = futures_util::future::join_all(forms.iter().map(|form| world.post("wallet_sale.php", form))).await;
-    assert_eq!((count(&said, "00"), count(&said, "F")), (1, 29), "{said:?}");
+    let reply = futures_util::future::join_all(forms.iter().map(|form| world.post("wallet_sale.php", form))).await;
+    assert_eq!((count(&reply, "00"), count(&reply, "F")), (1, 29), "{reply:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_is_not_as_it_was_signed_pays_nothing() {
+async fn altered_wallet_tokens_are_refused() {
     let world = World::new().await;
-    let token = sign(&world, &asked(&world)).await;
+    let token = sign(&world, &token_request(&world)).await;
     let parsed: Value = serde_json::from_str(&token).expect("a JSON object");
     for (name, value) in parsed.as_object().expect("an object") {
         let mut tampered = parsed.clone();
         let text = value.as_str().expect("a text");
         let first = if text.starts_with('A') { "B" } else { "A" };
         tampered[name] = Value::String(format!("{first}{}", &text[1..]));
-        world.post("wallet_sale.php", &sale(&world, &tampered.to_string())).await.refuses("F", "not valid");
+        world.post("wallet_sale.php", &sale(&world, &tampered.to_string())).await.expect_error("F", "not valid");
         tampered.as_object_mut().expect("an object").remove(name);
-        world.post("wallet_sale.php", &sale(&world, &tampered.to_string())).await.refuses("F", "not valid");
+        world.post("wallet_sale.php", &sale(&world, &tampered.to_string())).await.expect_error("F", "not valid");
     }
     for nonsense in ["{}", "[]", "null", "x", "\"\""] {
-        world.post("wallet_sale.php", &sale(&world, nonsense)).await.refuses("F", "not valid");
+        world.post("wallet_sale.php", &sale(&world, nonsense)).await.expect_error("F", "not valid");
     }
     let other = world.add_account("other", &[]).await;
     let theirs = sale(&world, &token).with("username", &other.username).with("api_key", &other.api_key);
-    world.post("wallet_sale.php", &theirs).await.refuses("F", "not valid");
+    world.post("wallet_sale.php", &theirs).await.expect_error("F", "not valid");
     assert!(world.report(&[]).await.is_empty());
     world.post("wallet_sale.php", &sale(&world, &token)).await.is("00");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_sandboxs_wallet_holds_test_cards_alone() {
+async fn the_sandbox_wallet_accepts_only_test_cards() {
     let world = World::new().await;
-    let declined = sign(&world, &asked(&world).with("creditcard_number", DECLINED)).await;
-    world.post("wallet_sale.php", &sale(&world, &declined)).await.refuses("F", "declined");
+    let declined = sign(&world, &token_request(&world).with("creditcard_number", DECLINED)).await;
+    world.post("wallet_sale.php", &sale(&world, &declined)).await.expect_error("F", "declined");
     for (name, value, code) in [
         ("app_key", "x", "01"),
         ("creditcard_number", "4000056655665556", "02"),
@@ -99,10 +99,10 @@ async fn the_sandboxs_wallet_holds_test_cards_alone() {
         ("currency", "", "08"),
         ("currency", "JPY", "10"),
     ] {
-        world.browse("wallet_token", &asked(&world).with(name, value)).await.refuses(code, "");
+        world.post_public("wallet_token", &token_request(&world).with(name, value)).await.expect_error(code, "");
     }
     let set = ["account", "set", "--username", "shop", "--currency", "EUR"];
-    let token = sign(&world, &asked(&world)).await;
+    let token = sign(&world, &token_request(&world)).await;
     world.cluster.run_gateway(&set).await.expect("set");
-    world.post("wallet_sale.php", &sale(&world, &token)).await.refuses("10", "");
+    world.post("wallet_sale.php", &sale(&world, &token)).await.expect_error("10", "");
 }

@@ -1,113 +1,113 @@
-//! Which steps are possible.
+//! The actions that are possible in a state.
 
-use super::{Action, Charging, Flaw, IDS, Parent, Sending, Standing, State, Step};
+use super::{Action, ChargeModel, ChargeStatus, Flaw, Invoice, MAX_IDS, Request, State, Step};
 use crate::row::State as RowState;
 
-impl Charging {
-    pub(super) fn possible(&self, state: &State, actions: &mut Vec<Action>) {
-        self.of_the_merchant(state, actions);
-        of_the_queue(state, actions);
+impl ChargeModel {
+    pub(super) fn possible_actions(&self, state: &State, actions: &mut Vec<Action>) {
+        self.merchant_actions(state, actions);
+        queue_actions(state, actions);
         for (at, worker) in state.workers.iter().enumerate() {
-            self.of_a_worker(state, at, worker.step, actions);
+            self.worker_actions(state, at, worker.step, actions);
         }
-        self.of_the_network(state, actions);
-        self.of_time(state, actions);
-        self.of_the_books(state, actions);
+        self.network_actions(state, actions);
+        self.time_actions(state, actions);
+        self.provider_actions(state, actions);
     }
 
-    fn of_the_merchant(&self, state: &State, actions: &mut Vec<Action>) {
-        let nothing_under_way = !state.row.state.is_open();
-        match state.parent {
-            Parent::Owed | Parent::Looked if state.row.state == RowState::Absent => actions.push(Action::Begin),
-            Parent::Owed | Parent::Looked | Parent::Voided | Parent::ChargedAfterVoid => {}
+    fn merchant_actions(&self, state: &State, actions: &mut Vec<Action>) {
+        let has_no_open_operation = !state.row.state.is_open();
+        match state.invoice {
+            Invoice::Open | Invoice::CheckedUnlocked if state.row.state == RowState::Absent => actions.push(Action::Begin),
+            Invoice::Open | Invoice::CheckedUnlocked | Invoice::Voided | Invoice::ChargedAfterVoid => {}
         }
-        match state.parent {
-            Parent::Owed if nothing_under_way && self.lacks(Flaw::VoidWithoutLock) => {
-                actions.push(Action::LookAtInvoice)
+        match state.invoice {
+            Invoice::Open if has_no_open_operation && self.has_flaw(Flaw::VoidWithoutLock) => {
+                actions.push(Action::CheckUnlocked)
             }
-            Parent::Owed if nothing_under_way => actions.push(Action::Void),
-            Parent::Looked => actions.push(Action::Void),
-            Parent::Owed | Parent::Voided | Parent::ChargedAfterVoid => {}
+            Invoice::Open if has_no_open_operation => actions.push(Action::Void),
+            Invoice::CheckedUnlocked => actions.push(Action::Void),
+            Invoice::Open | Invoice::Voided | Invoice::ChargedAfterVoid => {}
         }
     }
 
-    fn of_a_worker(&self, state: &State, at: usize, step: Step, actions: &mut Vec<Action>) {
+    fn worker_actions(&self, state: &State, at: usize, step: Step, actions: &mut Vec<Action>) {
         match step {
             Step::Idle if state.ids > 0 => actions.push(Action::Claim(at)),
             Step::Idle => {}
-            Step::LookingUp(_) | Step::Doubting(_) => {
+            Step::LookingUp(_) | Step::ConfirmingRefusal(_) => {
                 actions.push(Action::LookUp { worker: at, missed: false });
                 if self.may_miss(state) {
                     actions.push(Action::LookUp { worker: at, missed: true });
                 }
             }
             Step::SendingAgain => actions.push(Action::SendAgain(at)),
-            // So many requests may be in flight at once, and no more.
-            Step::Armed(_) if in_flight(state) <= self.workers => actions.push(Action::Send(at)),
-            Step::Armed(_) => {}
-            Step::Waiting(sending, reference) => self.of_a_request(state, at, sending, reference, actions),
-            Step::Answered(_) => actions.push(Action::Record(at)),
-            Step::Leaving(_) => actions.push(Action::LeaveUnknown(at)),
+            // Bounds the number of requests in flight, and with it the number of states.
+            Step::ReadyToSend(_) if in_flight(state) <= self.workers => actions.push(Action::Send(at)),
+            Step::ReadyToSend(_) => {}
+            Step::Waiting(request, reference) => self.request_actions(state, at, request, reference, actions),
+            Step::Recording(_) => actions.push(Action::Record(at)),
+            Step::LeavingUnknown(_) => actions.push(Action::LeaveUnknown(at)),
         }
         if step != Step::Idle {
             actions.push(Action::Crash(at));
         }
     }
 
-    fn of_a_request(&self, state: &State, worker: usize, sending: Sending, reference: u8, actions: &mut Vec<Action>) {
-        // What has expired is turned away, if it arrives.
-        let decisions = if sending.expired { &[] } else { self.decisions(state, reference) };
+    fn request_actions(&self, state: &State, worker: usize, request: Request, reference: u8, actions: &mut Vec<Action>) {
+        // The provider does not process expired requests.
+        let decisions = if request.expired { &[] } else { self.decisions(state, reference) };
         for &decision in decisions {
-            actions.extend([true, false].map(|heard| Action::Deliver { worker, decision, heard }));
+            actions.extend([true, false].map(|received| Action::Deliver { worker, decision, received }));
         }
-        actions.extend([Action::LoseRequest(worker), Action::TurnAway(worker), Action::TurnAwayForNow(worker)]);
+        actions.extend([Action::LoseRequest(worker), Action::NotProcessed(worker), Action::NotProcessedInBackground(worker)]);
         actions.push(Action::TimeOut(worker));
     }
 
-    fn of_the_network(&self, state: &State, actions: &mut Vec<Action>) {
+    fn network_actions(&self, state: &State, actions: &mut Vec<Action>) {
         for reference in [0, 1] {
-            if state.strays[usize::from(reference)] > 0 {
+            if state.abandoned[usize::from(reference)] > 0 {
                 let decisions = self.decisions(state, reference).iter();
-                actions.extend(decisions.map(|&decision| Action::DeliverStray { reference, decision }));
-                actions.push(Action::LoseStray(reference));
+                actions.extend(decisions.map(|&decision| Action::DeliverAbandoned { reference, decision }));
+                actions.push(Action::LoseAbandoned(reference));
             }
         }
     }
 
-    fn of_time(&self, state: &State, actions: &mut Vec<Action>) {
+    fn time_actions(&self, state: &State, actions: &mut Vec<Action>) {
         if state.row.leased {
-            actions.push(Action::LeaseEnds);
+            actions.push(Action::LeaseExpires);
         }
-        if state.row.state.was_sent() && !state.row.dead && in_flight(state) == 0 {
-            actions.push(Action::RequestsDie);
+        if state.row.state.was_sent() && !state.row.requests_expired && in_flight(state) == 0 {
+            actions.push(Action::RequestsExpire);
         }
-        if self.lacks(Flaw::FailByTimer) && state.row.state == RowState::Unknown {
-            actions.push(Action::GiveUp);
+        if self.has_flaw(Flaw::FailByTimer) && state.row.state == RowState::Unknown {
+            actions.push(Action::FailByTimer);
         }
     }
 
-    fn of_the_books(&self, state: &State, actions: &mut Vec<Action>) {
+    fn provider_actions(&self, state: &State, actions: &mut Vec<Action>) {
         for (at, charge) in state.charges.iter().enumerate() {
-            match charge.standing {
-                Standing::Pending => {
+            match charge.status {
+                ChargeStatus::Pending => {
                     actions.extend([true, false].map(|approved| Action::Decide { charge: at, approved }));
                 }
-                Standing::Approved if charge.unwanted => actions.push(Action::Reverse(at)),
-                Standing::Approved if self.reads_statement() && !state.has(at) => {
+                ChargeStatus::Approved if charge.unwanted => actions.push(Action::Reverse(at)),
+                ChargeStatus::Approved if self.reads_statement() && !state.has(at) => {
                     actions.push(Action::Reconcile(at));
                 }
-                Standing::Approved | Standing::Declined | Standing::Reversed => {}
+                ChargeStatus::Approved | ChargeStatus::Declined | ChargeStatus::Reversed => {}
             }
         }
     }
 }
 
-fn of_the_queue(state: &State, actions: &mut Vec<Action>) {
+fn queue_actions(state: &State, actions: &mut Vec<Action>) {
     let written = state.row.state != RowState::Absent;
-    if state.ids == 0 && state.row.state.is_open() && !state.row.for_a_person {
+    if state.ids == 0 && state.row.state.is_open() && !state.row.manual_review {
         actions.push(Action::Sweep);
     }
-    if written && state.ids < IDS {
+    if written && state.ids < MAX_IDS {
         actions.push(Action::Duplicate);
     }
     if state.ids > 0 {
@@ -115,9 +115,9 @@ fn of_the_queue(state: &State, actions: &mut Vec<Action>) {
     }
 }
 
-/// Requests that may still be acted on.
+/// The number of requests that may still be processed.
 pub(super) fn in_flight(state: &State) -> usize {
-    let may_act = |step| matches!(step, Step::Waiting(Sending { expired: false, .. }, _));
-    let waited_for = state.workers.iter().filter(|worker| may_act(worker.step)).count();
-    waited_for + state.strays.iter().map(|&strays| usize::from(strays)).sum::<usize>()
+    let is_waiting = |step| matches!(step, Step::Waiting(Request { expired: false, .. }, _));
+    let waiting = state.workers.iter().filter(|worker| is_waiting(worker.step)).count();
+    waiting + state.abandoned.iter().map(|&abandoned| usize::from(abandoned)).sum::<usize>()
 }

@@ -1,40 +1,40 @@
-//! What the protocol would be without one of its rules.
+//! Omissions of one rule of the protocol.
 
-/// A rule left out.
+/// An omitted rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// A claim neither locks the row nor looks at its lease: two who read it at once both find it untouched.
+    /// A claim neither locks the row nor checks its lease, so two concurrent claims succeed.
     ClaimWithoutLock,
-    /// What is sent again gets a new reference.
+    /// A repeated request gets a new reference.
     NewReference,
-    /// In class B it is sent again without asking.
-    ResendUnasked,
-    /// One "not found" counts as the outcome.
-    BelieveNotFound,
+    /// In class B the request is sent again without a look-up.
+    ResendWithoutLookUp,
+    /// A single "not found" counts as the outcome.
+    TrustNotFound,
     /// A "not found" counts while a request may be in flight.
     IgnoreInFlight,
-    /// One "not found" suffices to send again.
+    /// A single "not found" is enough to send again.
     OneLookUp,
-    /// Look-ups made before a request was sent again count for that one too.
+    /// Look-ups from before a repeated request still count after it.
     KeepLookUps,
-    /// In class C it is sent again.
-    ResendInC,
-    /// An outcome is matched by the fence.
+    /// In class C the request is sent again.
+    ResendInClassC,
+    /// An outcome is accepted only with the current fencing token.
     OutcomeByFence,
-    /// An outcome overwrites another.
+    /// An outcome overwrites a final one.
     OverwriteFinal,
     /// An invoice is voided without its lock.
     VoidWithoutLock,
-    /// A timer calls the unknown failed.
+    /// A timer marks unknown outcomes as failed.
     FailByTimer,
     /// The refusal of a repeated reference counts as a decline.
     RepeatIsDecline,
-    /// "Not processed" is an outcome after an earlier request too.
-    NotProcessedAfterAll,
+    /// "Not processed" is an outcome even after an earlier request.
+    NotProcessedAfterResend,
     /// "Not processed" is an outcome although another worker has claimed the operation since.
     NotProcessedUnfenced,
-    /// What was not processed is made ready again although another worker has claimed the operation since.
-    PutBackUnfenced,
+    /// A row that was not processed is requeued although another worker has claimed the operation since.
+    RequeueUnfenced,
     /// A refusal that the provider forgets is an outcome although another worker has claimed the operation since.
     RefusalUnfenced,
     /// A second charge is not reversed.

@@ -1,7 +1,8 @@
-//! A charge, from its intent to its outcome: one operation, the invoice that it collects, workers, the queue and a provider.
+//! A charge, from its intent to its outcome: one operation, the invoice that it collects, workers, the queue and a
+//! provider.
 //!
-//! Every step is one that the code commits, sends or receives at once. Between any two of them anything else may happen, for as
-//! long as it likes: so a pause needs no action of its own, and a lease may end whenever it is held.
+//! Every action is one commit, send or receive of the code. Between any two of them any number of others may happen, so
+//! a pause needs no action of its own, and a lease may expire whenever it is held.
 
 mod actions;
 mod flaw;
@@ -10,244 +11,225 @@ mod provider;
 mod steps;
 
 pub use flaw::Flaw;
-pub use provider::{Charge, Class, Decision, Standing};
+pub use provider::{Charge, ChargeStatus, Class, Decision};
 
 use stateright::{Model, Property};
 
-use crate::ends::Ends;
+use crate::liveness::Liveness;
 use crate::row::{Claim, Row, State as RowState};
 
-/// Copies of the operation's id that may be under way at once.
-const IDS: u8 = 2;
+/// Maximum copies of the operation's id in the queue.
+const MAX_IDS: u8 = 2;
 
-/// What is modelled.
+/// The parameters of the model.
 #[derive(Clone, Copy, Debug)]
-pub struct Charging {
-    /// How many workers.
+pub struct ChargeModel {
+    /// Number of workers.
     pub workers: usize,
-    /// What the provider offers.
+    /// The provider's recovery class.
     pub class: Class,
-    /// Whether the provider enters nothing after `valid_until`.
+    /// Whether the provider books nothing after `valid_until`.
     pub deadline: bool,
-    /// How many look-ups may miss what the provider has.
-    pub lags: u8,
+    /// How many look-ups may miss a booked charge.
+    pub max_lag: u8,
     /// Whether the provider may refuse a request and forget it.
     pub forgets: bool,
     /// Whether the provider's statement is read.
     pub reconciles: bool,
-    /// The rule that is left out.
+    /// The omitted rule.
     pub flaw: Option<Flaw>,
 }
 
-impl Charging {
-    /// The protocol as it is, without help from the statement. A report may lag behind all look-ups where the refusal of a
-    /// repeated reference makes up for it.
+impl ChargeModel {
+    /// The complete protocol, without reading the statement. The report may lag behind all look-ups only if the
+    /// provider refuses repeated references.
     pub const fn new(workers: usize, class: Class) -> Self {
-        let (deadline, lags) = match class {
+        let (deadline, max_lag) = match class {
             Class::Lookup => (true, 2),
             Class::LookupOnly => (true, 1),
             Class::Idempotent | Class::Neither => (false, 0),
         };
-        Self { workers, class, deadline, lags, forgets: false, reconciles: false, flaw: None }
+        Self { workers, class, deadline, max_lag, forgets: false, reconciles: false, flaw: None }
     }
 
-    /// The same without a rule.
-    pub const fn without(self, flaw: Flaw) -> Self {
+    /// Omits a rule.
+    pub const fn with_flaw(self, flaw: Flaw) -> Self {
         Self { flaw: Some(flaw), ..self }
     }
 
-    fn lacks(&self, flaw: Flaw) -> bool {
+    fn has_flaw(&self, flaw: Flaw) -> bool {
         self.flaw == Some(flaw)
     }
 }
 
-/// Everything at one moment.
+/// The complete state of the system.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    /// The row of the operation. Its payment is under way as long as it is open: one statement writes the end of both.
+    /// The row of the operation. Its payment is in progress while the row is open: one statement ends both.
     pub row: Row,
-    /// The reference that a request carries which is sent now: 0 for ever, unless a flaw makes it another.
+    /// The reference of the next request: always 0, unless a flaw changes it.
     pub reference: u8,
-    /// Copies of its id on the queue.
+    /// Copies of the operation's id in the queue.
     pub ids: u8,
-    /// The workers.
     pub workers: Vec<Worker>,
-    /// Requests in flight that nobody waits for, by reference.
-    pub strays: [u8; 2],
-    /// What the provider has entered.
+    /// Number of requests in flight for which no worker waits, by reference.
+    pub abandoned: [u8; 2],
+    /// The charges that the provider has booked.
     pub charges: Vec<Charge>,
-    /// The invoice.
-    pub parent: Parent,
+    pub invoice: Invoice,
 }
 
 /// The invoice that is collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Parent {
-    /// It is to be paid.
-    Owed,
-    /// It is to be paid, and somebody without its lock has seen that it may be voided. A flaw alone leads here.
-    Looked,
-    /// It was voided, and the merchant was told so.
+pub enum Invoice {
+    Open,
+    /// It is open, and a process without its lock has decided that it may be voided. Reached only by a flaw.
+    CheckedUnlocked,
+    /// It was voided, and the void was acknowledged.
     Voided,
-    /// After that it was charged.
+    /// It was charged after an acknowledged void.
     ChargedAfterVoid,
 }
 
-/// A worker, doing one thing at a time.
+/// A worker, which does one thing at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Worker {
-    /// Whether its claim is the latest: the fence of the row is its own.
+    /// Whether its claim is the latest: it has the row's fencing token.
     pub fenced: bool,
-    /// Where it stands.
     pub step: Step,
 }
 
-/// What a worker is about to do. Whatever it is, it may come late.
+/// What a worker does next, at any later time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Step {
-    /// Nothing.
     Idle,
-    /// To ask the provider (`perform::look_up`).
+    /// Query the provider (`perform::look_up`).
     LookingUp(Claim),
-    /// To note that it sends again (`perform::send_again`).
+    /// Record that it sends again (`perform::send_again`).
     SendingAgain,
-    /// To send (`perform::send`).
-    Armed(Sending),
-    /// To hear of its request, which is in flight, under this reference.
-    Waiting(Sending, u8),
-    /// To ask once more, before it believes that what it sent again was refused (`perform::doubt_refusal`).
-    Doubting(Answer),
-    /// To record what it heard (`outcome::record_outcome`).
-    Answered(Answer),
-    /// To give the operation back (`operations::leave_unknown`).
-    Leaving(Why),
+    /// Send the request (`perform::send`).
+    ReadyToSend(Request),
+    /// Wait for the response to its request with this reference.
+    Waiting(Request, u8),
+    /// Query the provider again before it accepts the refusal of a repeated request (`perform::confirm_refusal`).
+    ConfirmingRefusal(Response),
+    /// Record the response (`outcome::record_outcome`).
+    Recording(Response),
+    /// Leave the outcome unknown (`operations::leave_unknown`).
+    LeavingUnknown(UnknownReason),
 }
 
-/// A request that is sent.
+/// A request to the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Sending {
-    /// Whether it is sent again.
-    pub again: bool,
-    /// Whether no earlier one has done anything, nor will: then "not processed" is an outcome.
-    pub alone: bool,
-    /// Whether `valid_until` lies behind.
+pub struct Request {
+    /// Whether it repeats an earlier request.
+    pub resend: bool,
+    /// Whether no earlier request has had or will have an effect; only then is "not processed" an outcome.
+    pub sole: bool,
+    /// Whether `valid_until` has passed.
     pub expired: bool,
 }
 
-/// What the worker knows.
+/// What the worker knows about the outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Answer {
-    /// This charge was approved.
+pub enum Response {
+    /// The charge at this index was approved.
     Approved(u8),
-    /// No.
     Declined,
-    /// No, and the provider does not remember the reference.
+    /// Refused, and the provider does not remember the reference.
     Refused,
-    /// The cardholder is asked first.
+    /// The cardholder must authenticate first.
     Challenged,
-    /// This request did nothing, and no earlier one did (`Fault::NotProcessed`).
+    /// Neither this request nor an earlier one had an effect (`ProviderError::NotProcessed`).
     NotProcessed,
 }
 
 /// Why an outcome stays unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Why {
-    /// No answer, or one that says nothing of an earlier request.
-    NoAnswer,
-    /// The provider refused the reference as a repeated one.
-    Repeated,
-    /// It has arrived, and its end is still ahead.
+pub enum UnknownReason {
+    /// There was no response, or it does not cover an earlier request.
+    NoResponse,
+    /// The provider refused a repeated reference.
+    RepeatedReference,
+    /// The provider has the charge, but its outcome is pending.
     Pending,
-    /// It was not found, but may still arrive.
-    MayArrive,
-    /// It was not found, and can no longer arrive.
-    FoundNothing,
-    /// Nobody can be asked.
-    OnlyAPerson,
-    /// The one request there was did nothing, and nobody waits for it: it is ready again (`operations::put_back`).
+    /// The look-up found nothing, but a request may still arrive.
+    MayStillArrive,
+    /// The look-up found nothing, and no request can arrive any more.
+    NotFound,
+    /// The provider supports no look-ups, so an operator must decide.
+    ManualReview,
+    /// The only request had no effect, and no client waits for it: the row becomes ready again (`operations::requeue`).
     NotProcessed,
 }
 
-/// A step of somebody. Workers go by their number.
+/// An event. Workers and charges are identified by their index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The intent is written and its id pushed (`collect_invoices::begin`).
     Begin,
-    /// The invoice is voided (`void_invoice`), under its lock.
+    /// The invoice is voided under its lock (`void_invoice`).
     Void,
-    /// Without the lock: somebody sees that nothing is under way.
-    LookAtInvoice,
-    /// The sweep hands the id out (`operations::take_due`).
+    /// A process without the invoice's lock sees that no operation is open.
+    CheckUnlocked,
+    /// The sweep hands out the id (`operations::take_due`).
     Sweep,
-    /// The queue delivers an id once more, or late.
+    /// The queue delivers an id again, or late.
     Duplicate,
     /// The queue loses an id.
     LoseId,
-    /// A worker takes an id and claims (`operations::claim`).
+    /// A worker takes an id and claims the row (`operations::claim`).
     Claim(usize),
-    /// A worker asks the provider. The report may miss what has just been entered.
-    LookUp {
-        /// Who.
-        worker: usize,
-        /// Whether it misses.
-        missed: bool,
-    },
-    /// A worker notes that it sends again (`operations::sending_again`).
+    /// A worker queries the provider. A lagging report may miss a recent charge.
+    LookUp { worker: usize, missed: bool },
+    /// A worker records that it sends again (`operations::sending_again`).
     SendAgain(usize),
-    /// A worker sends.
+    /// A worker sends its request.
     Send(usize),
-    /// The provider acts on a worker's request.
+    /// The provider processes a worker's request.
     Deliver {
-        /// Whose.
         worker: usize,
-        /// What the provider makes of it, if it is new to it.
+        /// The provider's decision, if the request is new to it.
         decision: Option<Decision>,
-        /// Whether the answer arrives.
-        heard: bool,
+        /// Whether the worker receives the response.
+        received: bool,
     },
-    /// A worker's request is lost on the way.
+    /// A worker's request is lost.
     LoseRequest(usize),
-    /// A worker's request certainly does nothing, and the worker is told.
-    TurnAway(usize),
-    /// The same, of work that nobody waits for: it is no outcome.
-    TurnAwayForNow(usize),
-    /// A worker waits no longer; its request may still arrive.
+    /// A worker learns that its request had no effect.
+    NotProcessed(usize),
+    /// The same for background work: it is not an outcome.
+    NotProcessedInBackground(usize),
+    /// A worker stops waiting; its request may still arrive.
     TimeOut(usize),
-    /// A worker dies; its request may still arrive.
+    /// A worker crashes; its request may still arrive.
     Crash(usize),
-    /// A worker gives the operation back.
+    /// A worker leaves the outcome unknown.
     LeaveUnknown(usize),
-    /// A worker records what it knows.
+    /// A worker records its response.
     Record(usize),
-    /// The provider acts on a request that nobody waits for.
-    DeliverStray {
-        /// Its reference.
+    /// The provider processes a request for which no worker waits.
+    DeliverAbandoned {
         reference: u8,
-        /// What the provider makes of it, if it is new to it.
+        /// The provider's decision, if the request is new to it.
         decision: Option<Decision>,
     },
-    /// Such a request is lost.
-    LoseStray(u8),
-    /// The lease ends.
-    LeaseEnds,
-    /// So much time has passed that no earlier request can be acted on.
-    RequestsDie,
+    /// A request for which no worker waits is lost.
+    LoseAbandoned(u8),
+    LeaseExpires,
+    /// Enough time has passed that no earlier request can be processed any more.
+    RequestsExpire,
     /// The provider decides about a challenged charge.
-    Decide {
-        /// Which.
-        charge: usize,
-        /// How.
-        approved: bool,
-    },
+    Decide { charge: usize, approved: bool },
     /// A second charge is reversed.
     Reverse(usize),
     /// The statement is read (`reconcile::compare`).
     Reconcile(usize),
-    /// A timer calls the unknown failed. A flaw alone does so.
-    GiveUp,
+    /// A timer marks an unknown outcome as failed. Only with a flaw.
+    FailByTimer,
 }
 
-impl Model for Charging {
+impl Model for ChargeModel {
     type State = State;
     type Action = Action;
 
@@ -257,20 +239,20 @@ impl Model for Charging {
             reference: 0,
             ids: 0,
             workers: vec![Worker { fenced: false, step: Step::Idle }; self.workers],
-            strays: [0; 2],
+            abandoned: [0; 2],
             charges: Vec::new(),
-            parent: Parent::Owed,
+            invoice: Invoice::Open,
         }]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        self.possible(state, actions);
+        self.possible_actions(state, actions);
     }
 
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
         let mut state = last.clone();
-        self.take(&mut state, action);
-        // Workers are alike, so only who does what counts, and not under which number. A trace is read more easily with numbers.
+        self.apply(&mut state, action);
+        // Workers are interchangeable, so sorting them reduces the number of states. Traces are more readable unsorted.
         if self.flaw.is_none() {
             state.workers.sort_unstable();
         }
@@ -286,13 +268,14 @@ impl Model for Charging {
     }
 }
 
-impl Charging {
-    /// Whether nothing more will be done about it: where the statement is read, not before it was.
-    fn owes_nothing(&self, state: &State, at: usize, charge: &Charge) -> bool {
-        match charge.standing {
-            Standing::Approved => !charge.unwanted && (!self.reads_statement() || state.has(at)),
-            Standing::Pending => false,
-            Standing::Declined | Standing::Reversed => true,
+impl ChargeModel {
+    /// Whether nothing more will happen to the charge. If the statement is read, an unrecorded charge still has to be
+    /// reconciled.
+    fn is_complete(&self, state: &State, at: usize, charge: &Charge) -> bool {
+        match charge.status {
+            ChargeStatus::Approved => !charge.unwanted && (!self.reads_statement() || state.has(at)),
+            ChargeStatus::Pending => false,
+            ChargeStatus::Declined | ChargeStatus::Reversed => true,
         }
     }
 
@@ -302,20 +285,20 @@ impl Charging {
 }
 
 impl State {
-    /// Whether the payment is paid by this charge.
+    /// Whether the operation succeeded with this charge.
     pub(crate) fn has(&self, charge: usize) -> bool {
-        matches!(self.row.state, RowState::Succeeded(ours) if usize::from(ours) == charge)
+        matches!(self.row.state, RowState::Succeeded(recorded) if usize::from(recorded) == charge)
     }
 }
 
-impl Ends for Charging {
+impl Liveness for ChargeModel {
     fn is_settled(&self, state: &State) -> bool {
         let decided = state.row.state.is_final()
-            || (self.class == Class::Neither && state.row.for_a_person)
-            || (state.row.state == RowState::Absent && state.parent == Parent::Voided);
-        let quiet = state.workers.iter().all(|worker| worker.step == Step::Idle) && state.strays == [0; 2];
+            || (self.class == Class::Neither && state.row.manual_review)
+            || (state.row.state == RowState::Absent && state.invoice == Invoice::Voided);
+        let quiet = state.workers.iter().all(|worker| worker.step == Step::Idle) && state.abandoned == [0; 2];
         let mut charges = state.charges.iter().enumerate();
-        decided && quiet && charges.all(|(at, charge)| self.owes_nothing(state, at, charge))
+        decided && quiet && charges.all(|(at, charge)| self.is_complete(state, at, charge))
     }
 
     fn is_fault(&self, action: &Action) -> bool {
@@ -324,13 +307,13 @@ impl Ends for Charging {
             | Action::Duplicate
             | Action::LoseId
             | Action::LoseRequest(_)
-            | Action::TurnAway(_)
-            | Action::TurnAwayForNow(_)
+            | Action::NotProcessed(_)
+            | Action::NotProcessedInBackground(_)
             | Action::Void
-            | Action::LookAtInvoice
-            | Action::GiveUp
+            | Action::CheckUnlocked
+            | Action::FailByTimer
             | Action::LookUp { missed: true, .. }
-            | Action::Deliver { heard: false, .. } => true,
+            | Action::Deliver { received: false, .. } => true,
             Action::Begin
             | Action::Sweep
             | Action::Claim(_)
@@ -341,10 +324,10 @@ impl Ends for Charging {
             | Action::TimeOut(_)
             | Action::LeaveUnknown(_)
             | Action::Record(_)
-            | Action::DeliverStray { .. }
-            | Action::LoseStray(_)
-            | Action::LeaseEnds
-            | Action::RequestsDie
+            | Action::DeliverAbandoned { .. }
+            | Action::LoseAbandoned(_)
+            | Action::LeaseExpires
+            | Action::RequestsExpire
             | Action::Decide { .. }
             | Action::Reverse(_)
             | Action::Reconcile(_) => false,

@@ -1,23 +1,23 @@
-//! The provider: what it enters, and what it answers.
+//! The provider: the charges that it books, and its responses.
 
-use super::{Answer, Charging, Flaw, Parent, State};
+use super::{ChargeModel, Flaw, Invoice, Response, State};
 
-/// What a provider offers to whoever lost its answer (`providers::RecoveryClass`).
+/// How a provider supports recovery after a lost response (`providers::RecoveryClass`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// A: a repeated reference gets the first answer.
+    /// A: a repeated reference returns the first response.
     Idempotent,
     /// B: a reference can be looked up, and a repeated one is refused.
     Lookup,
-    /// A provider that breaks the promise of class B: it can be asked, and takes a repeated reference as if it were new. It
-    /// shows what the rules of waiting and asking are worth alone.
+    /// A provider that breaks the promise of class B: references can be looked up, but repeated ones are treated as
+    /// new. It shows how far waiting and look-ups alone protect.
     LookupOnly,
     /// C: neither.
     Neither,
 }
 
 impl Class {
-    /// Whether it can be asked, so that there is a statement too.
+    /// Whether it can be queried, and therefore has a statement.
     pub const fn remembers(self) -> bool {
         match self {
             Self::Idempotent | Self::Lookup | Self::LookupOnly => true,
@@ -25,7 +25,7 @@ impl Class {
         }
     }
 
-    /// Whether one reference is one charge.
+    /// Whether a reference is charged at most once.
     pub const fn knows_repeats(self) -> bool {
         match self {
             Self::Idempotent | Self::Lookup => true,
@@ -41,57 +41,49 @@ impl Class {
     }
 }
 
-/// What the provider makes of a request that is new to it.
+/// The provider's decision about a request that is new to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The issuer says yes.
     Approve,
-    /// The issuer says no.
     Decline,
-    /// The cardholder is asked.
+    /// The cardholder must authenticate.
     Challenge,
-    /// It is turned down before it is entered, so the reference is as good as new.
+    /// It is refused before it is booked, so the reference remains unused.
     Refuse,
 }
 
-/// What it has entered.
+/// A booked charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Charge {
-    /// Under which reference.
     pub reference: u8,
-    /// How it stands.
-    pub standing: Standing,
+    pub status: ChargeStatus,
     /// How many look-ups may still miss it.
-    pub unseen: u8,
-    /// Whether a worker was told of it and lived to record it.
-    pub told: bool,
-    /// Whether our books call it a second one, to be reversed (`charge_anomalies`).
+    pub lag: u8,
+    /// Whether a worker received its approval and recorded it.
+    pub reported: bool,
+    /// Whether it is recorded as a second charge, to be reversed (`charge_anomalies`).
     pub unwanted: bool,
 }
 
-/// How a charge stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Standing {
-    /// Its cardholder is being asked.
+pub enum ChargeStatus {
+    /// The cardholder is authenticating.
     Pending,
-    /// Money has moved.
     Approved,
-    /// It has not, and will not.
     Declined,
-    /// It has moved back.
     Reversed,
 }
 
 pub(super) enum Reply {
-    Says(Answer),
-    Repeated,
+    Outcome(Response),
+    RepeatedReference,
 }
 
-impl Charging {
-    /// What the provider may decide about a request; `None` alone if it knows its reference.
+impl ChargeModel {
+    /// The provider's possible decisions about a request; only `None` if it is a repeated one.
     pub(super) fn decisions(&self, state: &State, reference: u8) -> &'static [Option<Decision>] {
-        let known = state.charges.iter().any(|charge| charge.reference == reference);
-        if self.class.knows_repeats() && known {
+        let is_known = state.charges.iter().any(|charge| charge.reference == reference);
+        if self.class.knows_repeats() && is_known {
             return &[None];
         }
         let all =
@@ -103,60 +95,60 @@ impl Charging {
         }
     }
 
-    /// A request arrives and is acted on.
+    /// Processes a request.
     pub(super) fn receive(&self, state: &mut State, reference: u8, decision: Option<Decision>) -> Reply {
         let Some(decision) = decision else {
             let first = state.charges.iter().position(|charge| charge.reference == reference);
             return match first {
-                Some(first) if self.class == Class::Idempotent => Reply::Says(answer(state, first)),
-                Some(_) | None => Reply::Repeated,
+                Some(first) if self.class == Class::Idempotent => Reply::Outcome(response(state, first)),
+                Some(_) | None => Reply::RepeatedReference,
             };
         };
-        let standing = match decision {
-            Decision::Approve => Standing::Approved,
-            Decision::Decline => Standing::Declined,
-            Decision::Challenge => Standing::Pending,
-            Decision::Refuse => return Reply::Says(Answer::Refused),
+        let status = match decision {
+            Decision::Approve => ChargeStatus::Approved,
+            Decision::Decline => ChargeStatus::Declined,
+            Decision::Challenge => ChargeStatus::Pending,
+            Decision::Refuse => return Reply::Outcome(Response::Refused),
         };
-        state.charges.push(Charge { reference, standing, unseen: self.lags, told: false, unwanted: false });
-        if standing == Standing::Approved {
-            note_approval(state);
+        state.charges.push(Charge { reference, status, lag: self.max_lag, reported: false, unwanted: false });
+        if status == ChargeStatus::Approved {
+            record_approval(state);
         }
-        Reply::Says(answer(state, state.charges.len() - 1))
+        Reply::Outcome(response(state, state.charges.len() - 1))
     }
 
-    /// What the report says of the operation's reference.
-    pub(super) fn report(&self, state: &mut State, missed: bool) -> Option<Answer> {
+    /// The provider's report on the operation's reference; `None` if it has no charge, or `missed`.
+    pub(super) fn report(&self, state: &mut State, missed: bool) -> Option<Response> {
         let reference = state.reference;
         let at = state.charges.iter().position(|charge| charge.reference == reference)?;
         let charge = &mut state.charges[at];
-        charge.unseen = if missed { charge.unseen - 1 } else { 0 };
-        (!missed).then(|| answer(state, at))
+        charge.lag = if missed { charge.lag - 1 } else { 0 };
+        (!missed).then(|| response(state, at))
     }
 
-    /// Whether a look-up may miss what is there.
+    /// Whether a look-up may miss the booked charge.
     pub(super) fn may_miss(&self, state: &State) -> bool {
         let found = state.charges.iter().find(|charge| charge.reference == state.reference);
-        found.is_some_and(|charge| charge.unseen > 0)
+        found.is_some_and(|charge| charge.lag > 0)
     }
 
-    /// What the refusal of a repeated reference means.
-    pub(super) fn is_decline(&self) -> bool {
-        self.lacks(Flaw::RepeatIsDecline)
-    }
-}
-
-/// The cardholder's money has moved.
-pub(super) fn note_approval(state: &mut State) {
-    if state.parent == Parent::Voided {
-        state.parent = Parent::ChargedAfterVoid;
+    /// Whether the refusal of a repeated reference counts as a decline.
+    pub(super) fn repeat_is_decline(&self) -> bool {
+        self.has_flaw(Flaw::RepeatIsDecline)
     }
 }
 
-fn answer(state: &State, at: usize) -> Answer {
-    match state.charges[at].standing {
-        Standing::Pending => Answer::Challenged,
-        Standing::Approved | Standing::Reversed => Answer::Approved(u8::try_from(at).expect("three at most")),
-        Standing::Declined => Answer::Declined,
+/// Notes whether the approval violates a void.
+pub(super) fn record_approval(state: &mut State) {
+    if state.invoice == Invoice::Voided {
+        state.invoice = Invoice::ChargedAfterVoid;
+    }
+}
+
+fn response(state: &State, at: usize) -> Response {
+    match state.charges[at].status {
+        ChargeStatus::Pending => Response::Challenged,
+        ChargeStatus::Approved | ChargeStatus::Reversed => Response::Approved(u8::try_from(at).expect("three at most")),
+        ChargeStatus::Declined => Response::Declined,
     }
 }

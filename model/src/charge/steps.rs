@@ -1,229 +1,240 @@
-//! What a step does. Each arm names nothing that the code does not read or write at that moment.
+//! The effect of each action. It uses only what the code reads or writes at that moment.
 
-use super::provider::{Reply, note_approval};
-use super::{Action, Answer, Charging, Class, Flaw, Parent, Sending, Standing, State, Step, Why};
+use super::provider::{Reply, record_approval};
+use super::{Action, ChargeModel, ChargeStatus, Class, Flaw, Invoice, Request, Response, State, Step, UnknownReason};
 use crate::row::{Claim, State as RowState};
 
-/// `perform::LOOK_UPS`.
-const LOOK_UPS: u8 = 2;
-const FIRST: Step = Step::Armed(Sending { again: false, alone: true, expired: false });
+/// `perform::REQUIRED_LOOK_UPS`.
+const REQUIRED_LOOK_UPS: u8 = 2;
+const FIRST_REQUEST: Step = Step::ReadyToSend(Request { resend: false, sole: true, expired: false });
 
-impl Charging {
-    pub(super) fn take(&self, state: &mut State, action: Action) {
+impl ChargeModel {
+    pub(super) fn apply(&self, state: &mut State, action: Action) {
         match action {
             Action::Begin => {
                 state.row.state = RowState::Ready;
                 state.ids = 1;
             }
-            Action::LookAtInvoice => state.parent = Parent::Looked,
-            Action::Void => state.parent = Parent::Voided,
+            Action::CheckUnlocked => state.invoice = Invoice::CheckedUnlocked,
+            Action::Void => state.invoice = Invoice::Voided,
             Action::Sweep | Action::Duplicate => state.ids += 1,
             Action::LoseId => state.ids -= 1,
             Action::Claim(at) => self.claim(state, at),
             Action::LookUp { worker, missed } => self.look_up(state, worker, missed),
             Action::SendAgain(at) => self.send_again(state, at),
             Action::Send(at) => {
-                let Step::Armed(sending) = state.workers[at].step else { return };
-                let reference = if sending.again { state.reference } else { 0 };
-                state.workers[at].step = Step::Waiting(sending, reference);
+                let Step::ReadyToSend(request) = state.workers[at].step else { return };
+                let reference = if request.resend { state.reference } else { 0 };
+                state.workers[at].step = Step::Waiting(request, reference);
             }
-            Action::Deliver { worker, decision, heard } => {
-                let Step::Waiting(sending, reference) = state.workers[worker].step else { return };
+            Action::Deliver { worker, decision, received } => {
+                let Step::Waiting(request, reference) = state.workers[worker].step else { return };
                 let reply = self.receive(state, reference, decision);
                 state.workers[worker].step =
-                    if heard { self.hears(sending, &reply) } else { Step::Leaving(Why::NoAnswer) };
+                    if received { self.on_reply(request, &reply) } else { Step::LeavingUnknown(UnknownReason::NoResponse) };
             }
-            Action::LoseRequest(at) => state.workers[at].step = Step::Leaving(Why::NoAnswer),
-            Action::TurnAway(at) => self.turned_away(state, at),
-            Action::TurnAwayForNow(at) => {
-                let Step::Waiting(sending, _) = state.workers[at].step else { return };
-                let why = if sending.again { Why::NoAnswer } else { Why::NotProcessed };
-                state.workers[at].step = Step::Leaving(why);
+            Action::LoseRequest(at) => state.workers[at].step = Step::LeavingUnknown(UnknownReason::NoResponse),
+            Action::NotProcessed(at) => self.not_processed(state, at),
+            Action::NotProcessedInBackground(at) => {
+                let Step::Waiting(request, _) = state.workers[at].step else { return };
+                let reason = if request.resend { UnknownReason::NoResponse } else { UnknownReason::NotProcessed };
+                state.workers[at].step = Step::LeavingUnknown(reason);
             }
             Action::TimeOut(at) => {
-                stray(state, at);
-                state.workers[at].step = Step::Leaving(Why::NoAnswer);
+                abandon(state, at);
+                state.workers[at].step = Step::LeavingUnknown(UnknownReason::NoResponse);
             }
             Action::Crash(at) => {
-                stray(state, at);
-                rest(state, at);
+                abandon(state, at);
+                go_idle(state, at);
             }
             Action::LeaveUnknown(at) => self.leave(state, at),
             Action::Record(at) => self.record(state, at),
-            Action::DeliverStray { reference, decision } => {
-                state.strays[usize::from(reference)] -= 1;
+            Action::DeliverAbandoned { reference, decision } => {
+                state.abandoned[usize::from(reference)] -= 1;
                 self.receive(state, reference, decision);
             }
-            Action::LoseStray(reference) => state.strays[usize::from(reference)] -= 1,
-            Action::LeaseEnds => state.row.leased = false,
-            Action::RequestsDie => self.requests_die(state),
+            Action::LoseAbandoned(reference) => state.abandoned[usize::from(reference)] -= 1,
+            Action::LeaseExpires => state.row.leased = false,
+            Action::RequestsExpire => self.requests_expire(state),
             Action::Decide { charge, approved } => {
-                state.charges[charge].standing = if approved { Standing::Approved } else { Standing::Declined };
+                state.charges[charge].status = if approved { ChargeStatus::Approved } else { ChargeStatus::Declined };
                 if approved {
-                    note_approval(state);
+                    record_approval(state);
                 }
             }
-            Action::Reverse(at) => state.charges[at].standing = Standing::Reversed,
+            Action::Reverse(at) => state.charges[at].status = ChargeStatus::Reversed,
             Action::Reconcile(at) => self.approved(state, u8::try_from(at).expect("three at most")),
-            Action::GiveUp => state.row.finish(RowState::Failed),
+            Action::FailByTimer => state.row.finish(RowState::Failed),
         }
     }
 
-    /// `operations::claim`, and the choice in `perform` that follows it.
+    /// `operations::claim`, and the decision in `perform` after it.
     fn claim(&self, state: &mut State, at: usize) {
         state.ids -= 1;
-        let unlocked = self.lacks(Flaw::ClaimWithoutLock) && state.row.state == RowState::Sending;
-        let claim =
-            if unlocked { Some(Claim { sent_before: false, not_found: 0, dead: false }) } else { state.row.claim() };
+        let claim = if self.has_flaw(Flaw::ClaimWithoutLock) && state.row.state == RowState::Sending {
+            Some(Claim { sent_before: false, not_found: 0, requests_expired: false })
+        } else {
+            state.row.claim()
+        };
         let Some(claim) = claim else { return };
         state.workers.iter_mut().for_each(|worker| worker.fenced = false);
         state.workers[at].fenced = true;
-        state.workers[at].step = if claim.sent_before { self.recover(claim) } else { FIRST };
+        state.workers[at].step = if claim.sent_before { self.recover(claim) } else { FIRST_REQUEST };
     }
 
     /// `perform::recover`.
     fn recover(&self, claim: Claim) -> Step {
         match self.class {
             Class::Idempotent => Step::SendingAgain,
-            Class::Lookup | Class::LookupOnly if self.lacks(Flaw::ResendUnasked) => Step::SendingAgain,
+            Class::Lookup | Class::LookupOnly if self.has_flaw(Flaw::ResendWithoutLookUp) => Step::SendingAgain,
             Class::Lookup | Class::LookupOnly => Step::LookingUp(claim),
-            Class::Neither if self.lacks(Flaw::ResendInC) => Step::SendingAgain,
-            Class::Neither => Step::Leaving(Why::OnlyAPerson),
+            Class::Neither if self.has_flaw(Flaw::ResendInClassC) => Step::SendingAgain,
+            Class::Neither => Step::LeavingUnknown(UnknownReason::ManualReview),
         }
     }
 
-    /// `perform::look_up`, and the look-up of `perform::doubt_refusal`.
+    /// `perform::look_up`, and the look-up of `perform::confirm_refusal`.
     fn look_up(&self, state: &mut State, at: usize, missed: bool) {
-        let asking = state.workers[at].step;
-        state.workers[at].step = match (self.report(state, missed), asking) {
-            (Some(Answer::Challenged), _) => Step::Leaving(Why::Pending),
-            (Some(answer), _) => Step::Answered(answer),
+        let step = state.workers[at].step;
+        state.workers[at].step = match (self.report(state, missed), step) {
+            (Some(Response::Challenged), _) => Step::LeavingUnknown(UnknownReason::Pending),
+            (Some(response), _) => Step::Recording(response),
             (None, Step::LookingUp(claim)) => self.not_found(claim),
-            (None, Step::Doubting(refusal)) => Step::Answered(refusal),
+            (None, Step::ConfirmingRefusal(refusal)) => Step::Recording(refusal),
             (None, other) => other,
         };
     }
 
     fn not_found(&self, claim: Claim) -> Step {
-        let needed = if self.lacks(Flaw::OneLookUp) { 1 } else { LOOK_UPS };
-        if self.lacks(Flaw::BelieveNotFound) {
-            Step::Answered(Answer::NotProcessed)
-        } else if !claim.dead && !self.lacks(Flaw::IgnoreInFlight) {
-            Step::Leaving(Why::MayArrive)
+        let needed = if self.has_flaw(Flaw::OneLookUp) { 1 } else { REQUIRED_LOOK_UPS };
+        if self.has_flaw(Flaw::TrustNotFound) {
+            Step::Recording(Response::NotProcessed)
+        } else if !claim.requests_expired && !self.has_flaw(Flaw::IgnoreInFlight) {
+            Step::LeavingUnknown(UnknownReason::MayStillArrive)
         } else if claim.not_found + 1 < needed {
-            Step::Leaving(Why::FoundNothing)
+            Step::LeavingUnknown(UnknownReason::NotFound)
         } else {
             Step::SendingAgain
         }
     }
 
     fn send_again(&self, state: &mut State, at: usize) {
-        if !state.row.sending_again(state.workers[at].fenced, !self.lacks(Flaw::KeepLookUps)) {
-            return rest(state, at);
+        if !state.row.sending_again(state.workers[at].fenced, !self.has_flaw(Flaw::KeepLookUps)) {
+            return go_idle(state, at);
         }
-        if self.lacks(Flaw::NewReference) {
+        if self.has_flaw(Flaw::NewReference) {
             state.reference = 1;
         }
-        // What this one came to says nothing of the requests before it.
-        let alone = self.lacks(Flaw::NotProcessedAfterAll);
-        state.workers[at].step = Step::Armed(Sending { again: true, alone, expired: false });
+        // The result of this request does not cover earlier ones.
+        let sole = self.has_flaw(Flaw::NotProcessedAfterResend);
+        state.workers[at].step = Step::ReadyToSend(Request { resend: true, sole, expired: false });
     }
 
-    /// What was sent so far can do nothing from now on. Where the provider has no deadline, that is wrong of what a worker is
-    /// still to send.
-    fn requests_die(&self, state: &mut State) {
-        state.row.dead = true;
+    /// Requests sent so far have no effect from now on. With a deadline this includes requests that a worker has
+    /// prepared but not sent yet.
+    fn requests_expire(&self, state: &mut State) {
+        state.row.requests_expired = true;
         for worker in state.workers.iter_mut().filter(|_| self.deadline) {
-            if let Step::Armed(sending) = &mut worker.step {
-                sending.expired = true;
+            if let Step::ReadyToSend(request) = &mut worker.step {
+                request.expired = true;
             }
         }
     }
 
-    fn hears(&self, sending: Sending, reply: &Reply) -> Step {
+    fn on_reply(&self, request: Request, reply: &Reply) -> Step {
         match reply {
-            Reply::Says(Answer::Refused) => self.refused(sending, Answer::Refused),
-            Reply::Says(answer) => Step::Answered(*answer),
-            Reply::Repeated if self.is_decline() => Step::Answered(Answer::Declined),
-            Reply::Repeated => Step::Leaving(Why::Repeated),
+            Reply::Outcome(Response::Refused) => self.refused(request, Response::Refused),
+            Reply::Outcome(response) => Step::Recording(*response),
+            Reply::RepeatedReference if self.repeat_is_decline() => Step::Recording(Response::Declined),
+            Reply::RepeatedReference => Step::LeavingUnknown(UnknownReason::RepeatedReference),
         }
     }
 
-    /// `Fault::NotProcessed`, in `perform::send`.
-    fn turned_away(&self, state: &mut State, at: usize) {
-        let Step::Waiting(sending, _) = state.workers[at].step else { return };
-        state.workers[at].step =
-            if sending.alone { self.refused(sending, Answer::NotProcessed) } else { Step::Leaving(Why::NoAnswer) };
+    /// `ProviderError::NotProcessed`, in `perform::send`.
+    fn not_processed(&self, state: &mut State, at: usize) {
+        let Step::Waiting(request, _) = state.workers[at].step else { return };
+        state.workers[at].step = if request.sole {
+            self.refused(request, Response::NotProcessed)
+        } else {
+            Step::LeavingUnknown(UnknownReason::NoResponse)
+        };
     }
 
-    fn refused(&self, sending: Sending, answer: Answer) -> Step {
-        let doubtful = sending.again && self.class.looks_up();
-        if doubtful { Step::Doubting(answer) } else { Step::Answered(answer) }
+    fn refused(&self, request: Request, response: Response) -> Step {
+        let needs_confirmation = request.resend && self.class.looks_up();
+        if needs_confirmation { Step::ConfirmingRefusal(response) } else { Step::Recording(response) }
     }
 
-    /// `outcome::charge`: by the operation, and not by the fence.
+    /// `outcome::record_charge`: an approval is accepted for the operation, whatever the fencing token.
     fn record(&self, state: &mut State, at: usize) {
-        let Step::Answered(answer) = state.workers[at].step else { return };
+        let Step::Recording(response) = state.workers[at].step else { return };
         let fenced = state.workers[at].fenced;
-        match answer {
-            Answer::Challenged => state.row.leave_unknown(fenced, false, false),
-            Answer::NotProcessed => self.nothing_done(state, fenced || self.lacks(Flaw::NotProcessedUnfenced)),
-            Answer::Refused => self.nothing_done(state, fenced || self.lacks(Flaw::RefusalUnfenced)),
-            Answer::Declined => self.finish(state, RowState::Declined),
-            Answer::Approved(charge) => {
-                state.charges[usize::from(charge)].told = true;
-                if fenced || !self.lacks(Flaw::OutcomeByFence) {
+        match response {
+            Response::Challenged => state.row.leave_unknown(fenced, false, false),
+            Response::NotProcessed => self.record_no_effect(state, fenced || self.has_flaw(Flaw::NotProcessedUnfenced)),
+            Response::Refused => self.record_no_effect(state, fenced || self.has_flaw(Flaw::RefusalUnfenced)),
+            Response::Declined => self.finish(state, RowState::Declined),
+            Response::Approved(charge) => {
+                state.charges[usize::from(charge)].reported = true;
+                if fenced || !self.has_flaw(Flaw::OutcomeByFence) {
                     self.approved(state, charge);
                 }
             }
         }
-        rest(state, at);
+        go_idle(state, at);
     }
 
-    /// It says of this claim's request that it left no trace, so it is an outcome as long as there is no later claim.
-    fn nothing_done(&self, state: &mut State, is_latest: bool) {
-        if is_latest || self.lacks(Flaw::OverwriteFinal) {
+    /// The response covers only this claim's request, so it is an outcome only if there is no later claim.
+    fn record_no_effect(&self, state: &mut State, is_latest: bool) {
+        if is_latest || self.has_flaw(Flaw::OverwriteFinal) {
             self.finish(state, RowState::Failed);
         }
     }
 
-    /// `outcome::conclude`, or `outcome::late_charge` where the operation has ended.
+    /// `outcome::finish_payment`, or `stale::late_charge` if the operation has ended.
     fn approved(&self, state: &mut State, charge: u8) {
-        if !state.row.state.is_final() || self.lacks(Flaw::OverwriteFinal) {
+        if !state.row.state.is_final() || self.has_flaw(Flaw::OverwriteFinal) {
             state.row.finish(RowState::Succeeded(charge));
-        } else if state.row.state != RowState::Succeeded(charge) && !self.lacks(Flaw::KeepSecondCharge) {
+        } else if state.row.state != RowState::Succeeded(charge) && !self.has_flaw(Flaw::KeepSecondCharge) {
             state.charges[usize::from(charge)].unwanted = true;
         }
     }
 
-    /// `perform::leave_unknown`, and `operations::put_back`.
+    /// `perform::leave_unknown`, and `operations::requeue`.
     fn leave(&self, state: &mut State, at: usize) {
-        let Step::Leaving(why) = state.workers[at].step else { return };
+        let Step::LeavingUnknown(reason) = state.workers[at].step else { return };
         let fenced = state.workers[at].fenced;
-        match why {
-            Why::NotProcessed => state.row.put_back(fenced || self.lacks(Flaw::PutBackUnfenced)),
-            Why::NoAnswer | Why::Repeated | Why::Pending | Why::MayArrive | Why::FoundNothing | Why::OnlyAPerson => {
-                state.row.leave_unknown(fenced, why == Why::OnlyAPerson, why == Why::FoundNothing);
+        match reason {
+            UnknownReason::NotProcessed => state.row.requeue(fenced || self.has_flaw(Flaw::RequeueUnfenced)),
+            UnknownReason::NoResponse
+            | UnknownReason::RepeatedReference
+            | UnknownReason::Pending
+            | UnknownReason::MayStillArrive
+            | UnknownReason::NotFound
+            | UnknownReason::ManualReview => {
+                let (review, not_found) = (UnknownReason::ManualReview, UnknownReason::NotFound);
+                state.row.leave_unknown(fenced, reason == review, reason == not_found);
             }
         }
-        rest(state, at);
+        go_idle(state, at);
     }
 
-    fn finish(&self, state: &mut State, end: RowState) {
-        if !state.row.state.is_final() || self.lacks(Flaw::OverwriteFinal) {
-            state.row.finish(end);
+    fn finish(&self, state: &mut State, outcome: RowState) {
+        if !state.row.state.is_final() || self.has_flaw(Flaw::OverwriteFinal) {
+            state.row.finish(outcome);
         }
     }
 }
 
-/// Nobody waits for its request any more.
-fn stray(state: &mut State, at: usize) {
-    if let Step::Waiting(Sending { expired: false, .. }, reference) = state.workers[at].step {
-        state.strays[usize::from(reference)] += 1;
+/// The worker stops waiting for its request, which remains in flight.
+fn abandon(state: &mut State, at: usize) {
+    if let Step::Waiting(Request { expired: false, .. }, reference) = state.workers[at].step {
+        state.abandoned[usize::from(reference)] += 1;
     }
 }
 
-fn rest(state: &mut State, at: usize) {
+fn go_idle(state: &mut State, at: usize) {
     state.workers[at].step = Step::Idle;
     state.workers[at].fenced = false;
 }

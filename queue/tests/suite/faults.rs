@@ -1,29 +1,29 @@
-//! Redis loses everything, dies, stands still, and holds what nobody can read.
+//! Redis loses its data, crashes, stalls, and contains invalid entries.
 
 use std::time::Duration;
 
 use queue::{Pool, Queue, Timing, Wake};
 use tokio::time::{sleep, timeout};
 
-use crate::rig::{Dice, PATIENCE, Rig, Tally, eventually, ids, metrics, noting, wake, wakes};
+use crate::rig::{Random, Rig, TIMEOUT, Tally, eventually, ids, metrics, recording_pool, wake, wakes};
 
 const QUEUE: Queue = Queue::new("faults");
 
 #[tokio::test(flavor = "multi_thread")]
-async fn flushall_under_load_costs_nothing_that_is_pushed_again() {
+async fn entries_pushed_again_after_flushall_are_handled() {
     let rig = Rig::start().await;
     let tally = Tally::default();
-    let consumer = rig.consume(noting(QUEUE, 8, Duration::from_millis(2), &tally));
-    let mut dice = Dice::new();
+    let consumer = rig.consume(recording_pool(QUEUE, 8, Duration::from_millis(2), &tally));
+    let mut random = Random::new();
     let all = ids(3_000);
     let flushes = async {
         for _ in 0..8 {
-            sleep(dice.millis(400)).await;
+            sleep(random.millis(400)).await;
             rig.flush().await;
         }
     };
     tokio::join!(rig.push_until_handled(QUEUE, &all, &tally), flushes);
-    // Once more, after the last of them.
+    // Again, after the last FLUSHALL.
     let later = ids(3_010).split_off(3_000);
     rig.push_until_handled(QUEUE, &later, &tally).await;
     assert!(consumer.is_running());
@@ -34,26 +34,26 @@ async fn flushall_under_load_costs_nothing_that_is_pushed_again() {
 async fn an_idle_consumer_survives_flushall() {
     let rig = Rig::start().await;
     let tally = Tally::default();
-    let consumer = rig.consume(noting(QUEUE, 8, Duration::ZERO, &tally));
+    let consumer = rig.consume(recording_pool(QUEUE, 8, Duration::ZERO, &tally));
     rig.push_until_handled(QUEUE, &ids(1), &tally).await;
     rig.flush().await;
-    // Pushed once: it must be found although the group was gone when it came.
+    // Pushed once: it must be read although the group did not exist at that time.
     rig.publisher.push(QUEUE, &wakes(&ids(2))).await.unwrap();
-    eventually("handled after a FLUSHALL", async || tally.of(ids(2)[1]) == 1).await;
+    eventually("handled after a FLUSHALL", async || tally.count(ids(2)[1]) == 1).await;
     consumer.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_redis_is_waited_for() {
+async fn consumers_survive_a_killed_redis() {
     let mut rig = Rig::start().await;
     let tally = Tally::default();
-    let consumer = rig.consume(noting(QUEUE, 8, Duration::from_millis(2), &tally));
-    let mut dice = Dice::new();
+    let consumer = rig.consume(recording_pool(QUEUE, 8, Duration::from_millis(2), &tally));
+    let mut random = Random::new();
     for round in 1..=3 {
         let all = ids(round * 500);
-        let _ = timeout(dice.millis(600), rig.push_until_handled(QUEUE, &all, &tally)).await;
+        let _ = timeout(random.millis(600), rig.push_until_handled(QUEUE, &all, &tally)).await;
         rig.redis.kill9().unwrap();
-        sleep(dice.millis(1_500)).await;
+        sleep(random.millis(1_500)).await;
         rig.redis.restart().await.unwrap();
         rig.push_until_handled(QUEUE, &all, &tally).await;
     }
@@ -62,14 +62,14 @@ async fn a_killed_redis_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stall_of_700_ms_is_waited_out() {
+async fn consumers_survive_a_stall_of_700_ms() {
     let mut rig = Rig::start().await;
     let tally = Tally::default();
-    let consumer = rig.consume(noting(QUEUE, 8, Duration::from_millis(2), &tally));
+    let consumer = rig.consume(recording_pool(QUEUE, 8, Duration::from_millis(2), &tally));
     let all = ids(2_000);
     for round in 1..=3 {
-        let (known, new) = all.split_at((round - 1) * 500);
-        rig.push_until_handled(QUEUE, known, &tally).await;
+        let (old, new) = all.split_at((round - 1) * 500);
+        rig.push_until_handled(QUEUE, old, &tally).await;
         rig.publisher.push(QUEUE, &wakes(&new[..500])).await.unwrap();
         rig.redis.pause().unwrap();
         sleep(Duration::from_millis(700)).await;
@@ -84,12 +84,12 @@ async fn a_stall_of_700_ms_is_waited_out() {
 async fn a_stall_of_6_s_delivers_nothing_twice() {
     let mut rig = Rig::start().await;
     let tally = Tally::default();
-    let production = || Pool { timing: Timing::default(), ..noting(QUEUE, 8, Duration::from_secs(8), &tally) };
+    let production = || Pool { timing: Timing::default(), ..recording_pool(QUEUE, 8, Duration::from_secs(8), &tally) };
     let consumers = [rig.consume(production()), rig.consume(production())];
     rig.publisher.push(QUEUE, &wakes(&ids(16))).await.unwrap();
-    eventually("all are begun", async || tally.begun() == 16).await;
+    eventually("all are started", async || tally.started() == 16).await;
     rig.redis.pause().unwrap();
-    let pushed = timeout(PATIENCE, rig.publisher.push(QUEUE, &[wake(ids(17)[16])])).await;
+    let pushed = timeout(TIMEOUT, rig.publisher.push(QUEUE, &[wake(ids(17)[16])])).await;
     assert!(pushed.expect("a push never hangs").is_err());
     sleep(Duration::from_secs(6)).await;
     rig.redis.resume().unwrap();
@@ -99,14 +99,14 @@ async fn a_stall_of_6_s_delivers_nothing_twice() {
         depth.waiting + depth.pending == 0
     })
     .await;
-    assert_eq!(ids(16).iter().map(|id| tally.of(*id)).max(), Some(1));
+    assert_eq!(ids(16).iter().map(|id| tally.count(*id)).max(), Some(1));
     for consumer in consumers {
         consumer.stop().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn garbage_goes_to_the_dead_stream_and_the_queue_goes_on() {
+async fn invalid_entries_go_to_the_dead_stream() {
     const QUEUE: Queue = Queue::new("garbage");
     let metrics = metrics();
     let rig = Rig::start().await;
@@ -114,12 +114,12 @@ async fn garbage_goes_to_the_dead_stream_and_the_queue_goes_on() {
     let garbage: [&[&[u8]]; 4] =
         [&[b"id", b"not a uuid"], &[b"x", b"y"], &[b"\xff\x00", b"\xfe"], &[b"id", &[b'a'; 100_000]]];
     let tally = Tally::default();
-    let consumer = rig.consume(noting(QUEUE, 4, Duration::ZERO, &tally));
+    let consumer = rig.consume(recording_pool(QUEUE, 4, Duration::ZERO, &tally));
     for (fields, id) in garbage.iter().zip(ids(4)) {
         redis::cmd("XADD").arg(QUEUE.stream()).arg("*").arg(fields).exec_async(&mut raw).await.unwrap();
         rig.publisher.push(QUEUE, &[wake(id)]).await.unwrap();
     }
-    eventually("the readable ones are handled", async || tally.distinct() == 4).await;
+    eventually("the valid entries are handled", async || tally.distinct() == 4).await;
     eventually("nothing is left", async || {
         let depth = rig.publisher.depth(QUEUE).await.unwrap();
         depth.waiting + depth.pending == 0
@@ -128,7 +128,7 @@ async fn garbage_goes_to_the_dead_stream_and_the_queue_goes_on() {
     let dead: Vec<(String, Vec<Vec<u8>>)> =
         redis::cmd("XRANGE").arg(QUEUE.dead_stream()).arg("-").arg("+").query_async(&mut raw).await.unwrap();
     assert_eq!(dead.len(), 4);
-    assert_eq!(dead[2].1[2..], [b"\xff\x00".to_vec(), b"\xfe".to_vec()], "kept as it came");
+    assert_eq!(dead[2].1[2..], [b"\xff\x00".to_vec(), b"\xfe".to_vec()], "unchanged");
     consumer.stop().await;
     let counted = metrics.render();
     for line in [
@@ -144,8 +144,8 @@ async fn garbage_goes_to_the_dead_stream_and_the_queue_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entry_handed_out_many_times_is_handed_out_again_and_counted() {
-    const QUEUE: Queue = Queue::new("stubborn");
+async fn entries_delivered_many_times_are_delivered_again_and_counted() {
+    const QUEUE: Queue = Queue::new("redelivery_limit_exceeded");
     let metrics = metrics();
     let rig = Rig::start().await;
     rig.publisher.push(QUEUE, &wakes(&ids(2))).await.unwrap();
@@ -157,27 +157,30 @@ async fn an_entry_handed_out_many_times_is_handed_out_again_and_counted() {
     pipeline.exec_async(&mut raw).await.unwrap();
     let entries: Vec<(String, Vec<String>)> =
         redis::cmd("XRANGE").arg(&[&stream, "-", "+"]).query_async(&mut raw).await.unwrap();
-    // As if four processes had died of one of them, and one with the other, long ago.
+    // As if one of them had crashed four processes, and the other one process, long ago.
     for ((entry, _), deliveries) in entries.iter().zip(["4", "1"]) {
         let claim = ["workers", "dead", "0", entry, "IDLE", "3600000", "RETRYCOUNT", deliveries, "JUSTID"];
         redis::cmd("XCLAIM").arg(&stream).arg(&claim).exec_async(&mut raw).await.unwrap();
     }
     let tally = Tally::default();
-    let consumer = rig.consume(noting(QUEUE, 4, Duration::ZERO, &tally));
+    let consumer = rig.consume(recording_pool(QUEUE, 4, Duration::ZERO, &tally));
     eventually("both are handled", async || tally.distinct() == 2).await;
     consumer.stop().await;
     let counted = metrics.render();
-    for line in [r#"queue_reclaimed_total{queue="stubborn"} 2"#, r#"queue_stubborn_total{queue="stubborn"} 1"#] {
+    for line in [
+        r#"queue_reclaimed_total{queue="redelivery_limit_exceeded"} 2"#,
+        r#"queue_redelivery_limit_exceeded_total{queue="redelivery_limit_exceeded"} 1"#,
+    ] {
         assert!(counted.contains(line), "{line} is not in\n{counted}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_consumer_may_start_before_redis() {
+async fn consumers_can_start_before_redis() {
     let mut rig = Rig::start().await;
     rig.redis.kill9().unwrap();
     let tally = Tally::default();
-    let consumer = rig.consume(noting(QUEUE, 4, Duration::ZERO, &tally));
+    let consumer = rig.consume(recording_pool(QUEUE, 4, Duration::ZERO, &tally));
     sleep(Duration::from_millis(500)).await;
     rig.redis.restart().await.unwrap();
     rig.push_until_handled(QUEUE, &ids(10), &tally).await;
@@ -185,12 +188,12 @@ async fn a_consumer_may_start_before_redis() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_of_the_wrong_kind_is_waited_out() {
+async fn consumers_survive_a_key_of_the_wrong_type() {
     let rig = Rig::start().await;
     let mut raw = rig.raw().await;
     redis::cmd("SET").arg(QUEUE.stream()).arg("not a stream").exec_async(&mut raw).await.unwrap();
     let tally = Tally::default();
-    let consumer = rig.consume(noting(QUEUE, 4, Duration::ZERO, &tally));
+    let consumer = rig.consume(recording_pool(QUEUE, 4, Duration::ZERO, &tally));
     sleep(Duration::from_millis(500)).await;
     assert!(consumer.is_running());
     redis::cmd("DEL").arg(QUEUE.stream()).exec_async(&mut raw).await.unwrap();
@@ -199,20 +202,20 @@ async fn a_key_of_the_wrong_kind_is_waited_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panicking_handler_harms_nobody_else() {
+async fn panicking_handlers_do_not_affect_others() {
     let rig = Rig::start().await;
     let tally = Tally::default();
-    let noted = tally.clone();
+    let recorded = tally.clone();
     let handler = move |wake: Wake| {
-        // Before the future exists, and in it.
-        assert!(wake.id.as_u128() % 10 != 3, "a panic on purpose");
-        let noted = noted.clone();
+        // Panics both before the future exists and inside it.
+        assert!(wake.id.as_u128() % 10 != 3, "an intended panic");
+        let recorded = recorded.clone();
         async move {
-            assert!(wake.id.as_u128() % 10 != 7, "a panic on purpose");
-            noted.note(wake.id);
+            assert!(wake.id.as_u128() % 10 != 7, "an intended panic");
+            recorded.record(wake.id);
         }
     };
-    let consumer = rig.consume(Pool { timing: crate::rig::QUICK, ..Pool::new(QUEUE, 2, handler) });
+    let consumer = rig.consume(Pool { timing: crate::rig::FAST, ..Pool::new(QUEUE, 2, handler) });
     rig.publisher.push(QUEUE, &wakes(&ids(100))).await.unwrap();
     eventually("the others are handled", async || tally.distinct() == 80).await;
     eventually("the panicked are acknowledged", async || {

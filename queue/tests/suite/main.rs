@@ -1,16 +1,15 @@
-//! What the queue promises whatever happens to Redis or to a process. Each test has a Redis of its own and breaks it as
-//! it likes.
+//! The guarantees of the queue under failures of Redis and of processes. Each test runs a Redis of its own.
 //!
-//! A wake-up may be lost with Redis, so the promise under fault is: consumers come back by themselves, and everything
-//! pushed again is handled. Times in here are upper bounds that show life, not measurements.
+//! A wake-up may be lost with Redis, so the guarantee under failure is: consumers recover automatically, and everything
+//! pushed again is handled. Times here are generous upper bounds, not measurements.
 
-#![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test may lose what it spawns, and may panic")]
+#![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests may lose spawned tasks, and may panic")]
 
 mod faults;
 mod limits;
 mod processes;
 mod publishing;
-mod refusing;
-mod replying;
+mod read_only;
+mod replies;
 mod rig;
 mod stopping;

@@ -1,4 +1,4 @@
-//! Consumers that are processes of their own, killed and paused.
+//! Consumers in separate processes that are killed or paused.
 
 use std::env;
 use std::process::{Child, Command, Stdio};
@@ -8,35 +8,35 @@ use queue::{Pool, Queue, Wake, run};
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use crate::rig::{QUICK, Rig, Tally, eventually, ids, noting, wakes};
+use crate::rig::{FAST, Rig, Tally, eventually, ids, recording_pool, wakes};
 
 const QUEUE: Queue = Queue::new("processes");
-/// Names the Redis a child is to consume from.
+/// The environment variable with the Redis URL for a child process.
 const ADDRESS: &str = "QUEUE_TEST_REDIS";
-/// How long a handler of a child takes. Longer than the visibility.
-const TAKES: Duration = Duration::from_secs(4);
+/// How long a child's handler takes: longer than the visibility timeout.
+const HANDLER_DURATION: Duration = Duration::from_secs(4);
 
-/// Not a test: the child processes run this one. A handler notes in lists of Redis what it has begun and what it has
+/// Not a test, but the program of the child processes. Its handler records in Redis lists what it has started and
 /// finished.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the tests beside it run it as a process"]
+#[ignore = "the other tests run it as a child process"]
 async fn child() {
     let Ok(address) = env::var(ADDRESS) else { return };
-    let notes = redis::Client::open(address.as_str()).unwrap().get_multiplexed_async_connection().await.unwrap();
+    let lists = redis::Client::open(address.as_str()).unwrap().get_multiplexed_async_connection().await.unwrap();
     let handler = move |wake: Wake| {
-        let mut notes = notes.clone();
+        let mut lists = lists.clone();
         async move {
-            for (list, pause) in [("begun", TAKES), ("finished", Duration::ZERO)] {
-                let _ = redis::cmd("RPUSH").arg(list).arg(wake.id.to_string()).exec_async(&mut notes).await;
+            for (list, pause) in [("started", HANDLER_DURATION), ("finished", Duration::ZERO)] {
+                let _ = redis::cmd("RPUSH").arg(list).arg(wake.id.to_string()).exec_async(&mut lists).await;
                 sleep(pause).await;
             }
         }
     };
-    let pool = Pool { timing: QUICK, ..Pool::new(QUEUE, 5, handler) };
+    let pool = Pool { timing: FAST, ..Pool::new(QUEUE, 5, handler) };
     run(&queue::Redis::new(&address).unwrap(), vec![pool], std::future::pending(), Duration::ZERO).await;
 }
 
-/// A child that is killed when dropped, paused or not.
+/// A child process that is killed on drop, even while paused.
 struct Process(Child);
 
 impl Process {
@@ -63,54 +63,54 @@ impl Drop for Process {
     }
 }
 
-async fn noted(rig: &Rig, list: &str) -> usize {
+async fn list_len(rig: &Rig, list: &str) -> usize {
     redis::cmd("LLEN").arg(list).query_async(&mut rig.raw().await).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_killed_process_held_comes_to_another() {
+async fn entries_of_a_killed_process_go_to_another() {
     let rig = Rig::start().await;
     let process = Process::start(&rig);
     rig.publisher.push(QUEUE, &wakes(&ids(5))).await.unwrap();
-    eventually("the child has begun all", async || noted(&rig, "begun").await == 5).await;
+    eventually("the child has started all", async || list_len(&rig, "started").await == 5).await;
     process.signal("KILL");
     let tally = Tally::default();
-    let consumer = rig.consume(noting(QUEUE, 5, Duration::ZERO, &tally));
-    eventually("another handles them", async || tally.distinct() == 5).await;
+    let consumer = rig.consume(recording_pool(QUEUE, 5, Duration::ZERO, &tally));
+    eventually("another consumer handles them", async || tally.distinct() == 5).await;
     consumer.stop().await;
-    assert_eq!(tally.most(), 1);
+    assert_eq!(tally.max(), 1);
     assert_eq!(rig.publisher.depth(QUEUE).await.unwrap().pending, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_paused_past_the_visibility_goes_on_and_so_does_the_queue() {
+async fn a_process_paused_past_the_visibility_timeout_continues() {
     let rig = Rig::start().await;
     let process = Process::start(&rig);
     rig.publisher.push(QUEUE, &wakes(&ids(5))).await.unwrap();
-    eventually("the child has begun all", async || noted(&rig, "begun").await == 5).await;
+    eventually("the child has started all", async || list_len(&rig, "started").await == 5).await;
     process.signal("STOP");
-    let (begun, tally) = (Tally::default(), Tally::default());
-    let (noted_begun, noted_tally) = (begun.clone(), tally.clone());
+    let (started, finished) = (Tally::default(), Tally::default());
+    let (recorded_started, recorded_finished) = (started.clone(), finished.clone());
     let handler = move |wake: Wake| {
-        let (begun, tally) = (noted_begun.clone(), noted_tally.clone());
+        let (started, finished) = (recorded_started.clone(), recorded_finished.clone());
         async move {
-            begun.note(wake.id);
-            sleep(TAKES).await;
-            tally.note(wake.id);
+            started.record(wake.id);
+            sleep(HANDLER_DURATION).await;
+            finished.record(wake.id);
         }
     };
-    let consumer = rig.consume(Pool { timing: QUICK, ..Pool::new(QUEUE, 5, handler) });
-    eventually("another has taken them over", async || begun.distinct() == 5).await;
-    // Both have them now, and both finish.
+    let consumer = rig.consume(Pool { timing: FAST, ..Pool::new(QUEUE, 5, handler) });
+    eventually("another consumer has reclaimed them", async || started.distinct() == 5).await;
+    // Both have the entries now, and both finish.
     process.signal("CONT");
-    eventually("the child finishes", async || noted(&rig, "finished").await == 5).await;
-    eventually("the other finishes", async || tally.distinct() == 5).await;
-    assert_eq!(noted(&rig, "begun").await, 5, "the child is not given again what it holds");
-    assert_eq!(tally.most(), 1);
-    // And both go on.
+    eventually("the child finishes", async || list_len(&rig, "finished").await == 5).await;
+    eventually("the other consumer finishes", async || finished.distinct() == 5).await;
+    assert_eq!(list_len(&rig, "started").await, 5, "the child does not get its own entries again");
+    assert_eq!(finished.max(), 1);
+    // Both continue.
     let later: Vec<Uuid> = ids(25).split_off(5);
     rig.publisher.push(QUEUE, &wakes(&later)).await.unwrap();
-    eventually("all later ones are handled", async || noted(&rig, "finished").await + tally.distinct() == 30).await;
+    eventually("all later entries are handled", async || list_len(&rig, "finished").await + finished.distinct() == 30).await;
     eventually("nothing is left", async || rig.publisher.depth(QUEUE).await.unwrap().pending == 0).await;
     drop(process);
     consumer.stop().await;

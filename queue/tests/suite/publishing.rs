@@ -1,4 +1,4 @@
-//! Pushing, with and without a Redis.
+//! Pushing, with and without Redis.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -7,12 +7,12 @@ use queue::{Depth, Pool, Publisher, Queue, Wake, run};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-use crate::rig::{QUICK, Rig, Tally, eventually, ids, noting, wakes};
+use crate::rig::{FAST, Rig, Tally, eventually, ids, recording_pool, wakes};
 
 const QUEUE: Queue = Queue::new("publishing");
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_pushed_arrives_as_it_was() {
+async fn wake_ups_arrive_unchanged() {
     let rig = Rig::start().await;
     let arrived = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&arrived);
@@ -20,7 +20,7 @@ async fn what_is_pushed_arrives_as_it_was() {
         seen.lock().unwrap().push(wake);
         async {}
     };
-    let consumer = rig.consume(Pool { timing: QUICK, ..Pool::new(QUEUE, 1, handler) });
+    let consumer = rig.consume(Pool { timing: FAST, ..Pool::new(QUEUE, 1, handler) });
     let pushed = [
         Wake { id: Uuid::from_u128(1), request_id: None },
         Wake { id: Uuid::from_u128(u128::MAX), request_id: Some("req_1 \"é\"\r\n".to_owned()) },
@@ -33,7 +33,7 @@ async fn what_is_pushed_arrives_as_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queues_do_not_disturb_each_other() {
+async fn queues_do_not_block_each_other() {
     const OTHER: Queue = Queue::new("publishing_other");
     let rig = Rig::start().await;
     let tally = Tally::default();
@@ -41,35 +41,35 @@ async fn queues_do_not_disturb_each_other() {
     let pushed = ids(1);
     let shutdown = rig.push_until_handled(QUEUE, &pushed, &tally);
     rig.publisher.push(OTHER, &wakes(&ids(3))).await.unwrap();
-    let pools = vec![stuck, noting(QUEUE, 1, Duration::ZERO, &tally)];
+    let pools = vec![stuck, recording_pool(QUEUE, 1, Duration::ZERO, &tally)];
     let redis = queue::Redis::new(&rig.redis.url()).unwrap();
     let stopped = run(&redis, pools, shutdown, Duration::from_secs(20)).await;
     assert_eq!(stopped.unfinished, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_redis_pushing_fails_within_its_limit_and_then_works_again() {
+async fn pushes_fail_within_their_timeout_without_redis_and_recover() {
     let mut rig = Rig::start().await;
     rig.publisher.ping().await.unwrap();
     rig.redis.kill9().unwrap();
-    // One that has been connected, and one that never was.
+    // One publisher that was connected, and one that never was.
     let publishers = [rig.publisher.clone(), Publisher::connect(&queue::Redis::new(&rig.redis.url()).unwrap())];
     for publisher in &publishers {
-        let begun = Instant::now();
+        let started = Instant::now();
         assert!(publisher.push(QUEUE, &wakes(&ids(1))).await.is_err());
         assert!(publisher.reply("nobody", Uuid::nil()).await.is_err());
         assert!(publisher.ping().await.is_err());
         assert!(publisher.depth(QUEUE).await.is_err());
-        assert!(begun.elapsed() < Duration::from_secs(8));
+        assert!(started.elapsed() < Duration::from_secs(8));
     }
     rig.redis.restart().await.unwrap();
     for publisher in &publishers {
-        publisher.push(QUEUE, &wakes(&ids(1))).await.expect("the first push after the return works");
+        publisher.push(QUEUE, &wakes(&ids(1))).await.expect("the first push after the restart succeeds");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_push_after_a_restart_nobody_noticed_works() {
+async fn the_first_push_after_an_unnoticed_restart_succeeds() {
     let mut rig = Rig::start().await;
     rig.publisher.ping().await.unwrap();
     rig.redis.kill9().unwrap();
@@ -78,16 +78,16 @@ async fn the_first_push_after_a_restart_nobody_noticed_works() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn depth_tells_waiting_from_pending() {
+async fn depth_distinguishes_waiting_from_pending() {
     let rig = Rig::start().await;
-    assert_eq!(rig.publisher.depth(QUEUE).await.unwrap(), Depth::default(), "nobody has used it");
+    assert_eq!(rig.publisher.depth(QUEUE).await.unwrap(), Depth::default(), "the queue is unused");
     rig.publisher.push(QUEUE, &wakes(&ids(5))).await.unwrap();
     sleep(Duration::from_millis(20)).await;
     let depth = rig.publisher.depth(QUEUE).await.unwrap();
     assert_eq!((depth.waiting, depth.pending), (5, 0));
     assert!(depth.oldest_age_ms >= 20);
-    let consumer = rig.consume(noting(QUEUE, 2, Duration::from_secs(2), &Tally::default()));
-    eventually("two are begun", async || {
+    let consumer = rig.consume(recording_pool(QUEUE, 2, Duration::from_secs(2), &Tally::default()));
+    eventually("two are started", async || {
         let depth = rig.publisher.depth(QUEUE).await.unwrap();
         (depth.waiting, depth.pending) == (3, 2)
     })
@@ -96,8 +96,8 @@ async fn depth_tells_waiting_from_pending() {
 }
 
 #[test]
-fn an_address_that_is_none_is_refused() {
-    for wrong in ["nonsense", "http://127.0.0.1", "redis://127.0.0.1:port"] {
-        assert!(queue::Redis::new(wrong).is_err(), "{wrong}");
+fn invalid_urls_are_rejected() {
+    for invalid in ["nonsense", "http://127.0.0.1", "redis://127.0.0.1:port"] {
+        assert!(queue::Redis::new(invalid).is_err(), "{invalid}");
     }
 }

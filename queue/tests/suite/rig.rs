@@ -1,4 +1,4 @@
-//! A private Redis, consumers on it, and a tally of what they handled.
+//! A private Redis, its consumers, and a tally of what they handled.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,11 +13,11 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-/// Long enough for a busy machine, short enough to notice that nothing moves.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Long enough for a busy machine, short enough to fail a stuck test.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A consumer in a hurry.
-pub(crate) const QUICK: Timing = Timing {
+/// Short timings for tests.
+pub(crate) const FAST: Timing = Timing {
     visibility: Duration::from_secs(2),
     renew_every: Duration::from_millis(300),
     block: Duration::from_millis(500),
@@ -41,7 +41,7 @@ impl Rig {
         Consumer::start(self.redis.url(), pool)
     }
 
-    /// A connection for what only an operator or a fault would do.
+    /// A connection for commands that only an operator or a fault would send.
     pub(crate) async fn raw(&self) -> redis::aio::MultiplexedConnection {
         redis::Client::open(self.redis.url()).unwrap().get_multiplexed_async_connection().await.unwrap()
     }
@@ -50,17 +50,17 @@ impl Rig {
         redis::cmd("FLUSHALL").exec_async(&mut self.raw().await).await.unwrap();
     }
 
-    /// Pushes as the sweep does: what is not handled is pushed again every half second, until nothing is left.
+    /// Pushes as the sweep does: repeats every half second until all ids are handled.
     pub(crate) async fn push_until_handled(&self, queue: Queue, ids: &[Uuid], tally: &Tally) {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
-            let left: Vec<Wake> = ids.iter().filter(|id| tally.of(**id) == 0).map(|id| wake(*id)).collect();
-            if left.is_empty() {
+            let missing: Vec<Wake> = ids.iter().filter(|id| tally.count(**id) == 0).map(|id| wake(*id)).collect();
+            if missing.is_empty() {
                 return;
             }
-            assert!(Instant::now() < until, "{} of {} were not handled", left.len(), ids.len());
-            for batch in left.chunks(500) {
-                // Redis may be away; the next round comes.
+            assert!(Instant::now() < until, "{} of {} were not handled", missing.len(), ids.len());
+            for batch in missing.chunks(500) {
+                // Redis may be unavailable; the next round retries.
                 let _ = self.publisher.push(queue, batch).await;
             }
             sleep(Duration::from_millis(500)).await;
@@ -68,7 +68,7 @@ impl Rig {
     }
 }
 
-/// A consumer as a worker process would run it.
+/// A consumer as a worker process runs it.
 pub(crate) struct Consumer {
     stop: oneshot::Sender<()>,
     running: JoinHandle<Stopped>,
@@ -85,7 +85,6 @@ impl Consumer {
         Self { stop, running }
     }
 
-    /// Stops it and waits for its end.
     pub(crate) async fn stop(self) -> Stopped {
         let _ = self.stop.send(());
         self.running.await.unwrap()
@@ -100,15 +99,15 @@ impl Consumer {
 #[derive(Clone, Default)]
 pub(crate) struct Tally {
     counts: Arc<Mutex<HashMap<Uuid, usize>>>,
-    begun: Arc<AtomicUsize>,
+    started: Arc<AtomicUsize>,
 }
 
 impl Tally {
-    pub(crate) fn note(&self, id: Uuid) {
+    pub(crate) fn record(&self, id: Uuid) {
         *self.counts.lock().unwrap().entry(id).or_default() += 1;
     }
 
-    pub(crate) fn of(&self, id: Uuid) -> usize {
+    pub(crate) fn count(&self, id: Uuid) -> usize {
         self.counts.lock().unwrap().get(&id).copied().unwrap_or_default()
     }
 
@@ -116,34 +115,34 @@ impl Tally {
         self.counts.lock().unwrap().len()
     }
 
-    /// How many handlers have begun. That an entry was read says less: a stop gives back what was only read.
-    pub(crate) fn begun(&self) -> usize {
-        self.begun.load(Ordering::Relaxed)
+    /// The number of handlers that have started. Entries that were only read are released at a stop.
+    pub(crate) fn started(&self) -> usize {
+        self.started.load(Ordering::Relaxed)
     }
 
-    /// The most that any one id was handled.
-    pub(crate) fn most(&self) -> usize {
+    /// The highest count of any id.
+    pub(crate) fn max(&self) -> usize {
         self.counts.lock().unwrap().values().copied().max().unwrap_or_default()
     }
 }
 
-/// A pool in a hurry that takes `takes` for each wake-up and then notes it.
-pub(crate) fn noting(queue: Queue, concurrency: usize, takes: Duration, tally: &Tally) -> Pool {
+/// A pool with [`FAST`] timings whose handler takes `duration` and then records the wake-up.
+pub(crate) fn recording_pool(queue: Queue, concurrency: usize, duration: Duration, tally: &Tally) -> Pool {
     let tally = tally.clone();
     let handler = move |wake: Wake| {
         let tally = tally.clone();
         async move {
-            tally.begun.fetch_add(1, Ordering::Relaxed);
-            if !takes.is_zero() {
-                sleep(takes).await;
+            tally.started.fetch_add(1, Ordering::Relaxed);
+            if !duration.is_zero() {
+                sleep(duration).await;
             }
-            tally.note(wake.id);
+            tally.record(wake.id);
         }
     };
-    Pool { timing: QUICK, ..Pool::new(queue, concurrency, handler) }
+    Pool { timing: FAST, ..Pool::new(queue, concurrency, handler) }
 }
 
-/// Counts from the first call on, for all tests of the process: look at a queue of your own.
+/// Counts from the first call on, over all tests of the process; use a queue of your own.
 pub(crate) fn metrics() -> &'static PrometheusHandle {
     static METRICS: OnceLock<PrometheusHandle> = OnceLock::new();
     METRICS.get_or_init(|| PrometheusBuilder::new().install_recorder().unwrap())
@@ -161,24 +160,24 @@ pub(crate) fn ids(count: u128) -> Vec<Uuid> {
     (1..=count).map(Uuid::from_u128).collect()
 }
 
-/// Waits until `holds`, and fails where it does not come to that.
-pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !holds().await {
-        assert!(Instant::now() < until, "waited in vain: {what}");
+/// Waits until `condition` holds; panics after [`TIMEOUT`].
+pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let until = Instant::now() + TIMEOUT;
+    while !condition().await {
+        assert!(Instant::now() < until, "timed out waiting until {what}");
         sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// Random numbers from a seed that is printed, so that a failure can be had again.
-pub(crate) struct Dice(u64);
+/// Random numbers from a seed that is printed, so that a failure can be reproduced.
+pub(crate) struct Random(u64);
 
-impl Dice {
+impl Random {
     pub(crate) fn new() -> Self {
         let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = seed.unwrap_or_else(|| getrandom::u64().unwrap());
         println!("SEED={seed}");
-        // Zero would stay zero.
+        // The generator stays at zero once it is zero.
         Self(seed | 1)
     }
 

@@ -1,5 +1,5 @@
-//! The floor: what pgbench reaches on the same Postgres with the rows and the commits of a payment, and nothing else. No
-//! system that writes these rows durably can be faster on this machine.
+//! The floor: the throughput of pgbench on the same Postgres with the rows and commits of a payment and nothing else.
+//! No system that writes these rows durably can be faster on this machine.
 
 use std::{fs, path::Path};
 
@@ -9,13 +9,13 @@ use tokio::process::Command;
 
 use crate::tools;
 
-/// Payments per second of `clients`.
+/// Payments per second with `clients`.
 pub(super) async fn per_second(database_url: &str, directory: &Path, clients: usize, seconds: u64) -> Result<f64> {
     let (account, provider_account) = any_account(database_url).await?;
     pgbench(database_url, directory, &payment(&account, &provider_account), clients, seconds).await
 }
 
-/// Look-ups of one payment per second of `clients`: what it takes from the tables, and nothing else.
+/// Reads of one payment per second with `clients`: the table access of a retrieval and nothing else.
 pub(super) async fn reads_per_second(
     database_url: &str,
     directory: &Path,
@@ -29,26 +29,26 @@ pub(super) async fn reads_per_second(
     pgbench(database_url, directory, &read, clients, seconds).await
 }
 
-/// How often a second `clients` run a script.
+/// Runs a script with `clients` and returns its rate per second.
 async fn pgbench(database_url: &str, directory: &Path, script: &str, clients: usize, seconds: u64) -> Result<f64> {
     let file = directory.join("floor.sql");
     fs::write(&file, script)?;
     let output = Command::from(tools::postgres_programs()?.program("pgbench"))
         .args(["--no-vacuum", "--protocol=prepared", "--jobs=2"])
-        .args([format!("--client={clients}"), format!("--time={seconds}"), format!("--define=n={}", start())])
+        .args([format!("--client={clients}"), format!("--time={seconds}"), format!("--define=n={}", random_start())])
         .arg(format!("--file={}", file.display()))
         .arg(database_url)
         .output()
         .await
-        .context("pgbench did not start")?;
-    let said = String::from_utf8_lossy(&output.stdout);
+        .context("cannot start pgbench")?;
+    let stdout = String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "pgbench failed: {}", String::from_utf8_lossy(&output.stderr));
-    let tps = said.lines().find_map(|line| line.strip_prefix("tps = ")).context("pgbench told no rate")?;
+    let tps = stdout.lines().find_map(|line| line.strip_prefix("tps = ")).context("pgbench printed no rate")?;
     Ok(tps.split_whitespace().next().unwrap_or_default().parse()?)
 }
 
-/// A part of the ids that no earlier run has used.
-fn start() -> u64 {
+/// A random start for the ids, so that they differ from those of earlier runs.
+fn random_start() -> u64 {
     let mut bytes = [0u8; 4];
     let _ = getrandom::fill(&mut bytes);
     u64::from(u32::from_be_bytes(bytes)) << 15
@@ -60,7 +60,7 @@ async fn any_account(database_url: &str) -> Result<(String, String)> {
     Ok(row.fetch_one(&mut connection).await?)
 }
 
-/// The four commits of a payment: intent, claim, the provider's books, outcome. Ids grow with time, as ours do.
+/// The four commits of a payment: intent, claim, the provider's own record, outcome. Ids increase with time, like ours.
 fn payment(account: &str, provider_account: &str) -> String {
     let id = "(lpad(to_hex(:n::bigint), 16, '0') || lpad(to_hex(:client_id::bigint), 16, '0'))::uuid";
     let payload = "x".repeat(550);

@@ -1,6 +1,6 @@
-//! A closed loop of clients: each sends its next request when it has the answer to the last.
+//! A closed loop of clients: each sends its next request when it has the response to the previous one.
 //!
-//! It speaks HTTP/1.1 by hand over a connection of its own each: a client library would take a good part of the two
+//! Each client speaks HTTP/1.1 by hand over its own connection: a client library would use a good part of the two
 //! processors that are to be measured.
 
 use std::time::{Duration, Instant};
@@ -13,23 +13,23 @@ use tokio::{
     task::JoinSet,
 };
 
-/// What a load measured.
-pub(super) struct Measured {
-    /// Answers per second.
+/// The result of a load.
+pub(super) struct Measurement {
+    /// Responses per second.
     pub(super) per_second: f64,
-    /// Answers in all.
+    /// The number of responses.
     pub(super) count: usize,
     sorted_ms: Vec<f64>,
 }
 
-impl Measured {
-    /// The latency that so many percent of the answers did not exceed, in milliseconds.
+impl Measurement {
+    /// The latency in milliseconds that `percent` percent of the responses did not exceed.
     pub(super) fn percentile(&self, percent: usize) -> f64 {
         percentile(&self.sorted_ms, percent)
     }
 }
 
-/// What every client sends, and what the answer must hold to count.
+/// The request of every client, and the text that a response must contain.
 #[derive(Clone)]
 pub(super) struct Exchange {
     pub(super) address: String,
@@ -38,7 +38,7 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// A POST of a JSON body.
+    /// A POST with a JSON body.
     pub(super) fn post(url: &str, path: &str, key: &str, body: &str, expected: &'static str) -> Self {
         let address = url.trim_start_matches("http://").to_owned();
         let request = format!(
@@ -49,7 +49,6 @@ impl Exchange {
         Self { address, request: request.into_bytes(), expected }
     }
 
-    /// A GET.
     pub(super) fn get(url: &str, path: &str, key: &str, expected: &'static str) -> Self {
         let address = url.trim_start_matches("http://").to_owned();
         let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {key}\r\n\r\n");
@@ -61,54 +60,55 @@ impl Exchange {
         buffer.clear();
         loop {
             ensure!(stream.read_buf(buffer).await? > 0, "the server closed the connection");
-            if whole(buffer)?.is_some() {
+            if complete_message(buffer)?.is_some() {
                 break;
             }
         }
-        let answer = whole(buffer)?.context("an answer that was whole")?;
-        ensure!(answer.contains(self.expected), "answered {answer}");
-        Ok(answer)
+        let response = complete_message(buffer)?.context("incomplete response")?;
+        ensure!(response.contains(self.expected), "unexpected response: {response}");
+        Ok(response)
     }
 }
 
-/// The message, once all of it is there: its length stands in its head.
-pub(super) fn whole(buffer: &[u8]) -> Result<Option<&str>> {
-    let text = std::str::from_utf8(buffer).context("an answer that is no text")?;
+/// The message as text once it is complete according to its `Content-Length`.
+pub(super) fn complete_message(buffer: &[u8]) -> Result<Option<&str>> {
+    let text = std::str::from_utf8(buffer).context("the message is not UTF-8")?;
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return Ok(None) };
     let length = head.lines().find_map(|line| {
         let (name, value) = line.split_once(": ")?;
         name.eq_ignore_ascii_case("content-length").then_some(value)
     });
-    let length: usize = length.context("a message without a length")?.parse()?;
+    let length: usize = length.context("the message has no Content-Length")?.parse()?;
     Ok((body.len() >= length).then_some(text))
 }
 
-/// Lets `clients` work for `duration`.
-pub(super) async fn closed_loop(clients: usize, duration: Duration, exchange: &Exchange) -> Result<Measured> {
+/// Runs `clients` for `duration`.
+pub(super) async fn closed_loop(clients: usize, duration: Duration, exchange: &Exchange) -> Result<Measurement> {
     closed_loop_with(clients, duration, exchange, Duration::ZERO, |_, _| {}).await
 }
 
-/// The same with a pause after each answer; `heard` is told each answer, and when its request was sent.
+/// As [`closed_loop`], with a pause after each response. `on_response` gets each response and the time at which its
+/// request was sent.
 pub(super) async fn closed_loop_with(
     clients: usize,
     duration: Duration,
     exchange: &Exchange,
     pause: Duration,
-    heard: impl Fn(&str, Instant) + Clone + Send + 'static,
-) -> Result<Measured> {
+    on_response: impl Fn(&str, Instant) + Clone + Send + 'static,
+) -> Result<Measurement> {
     let began = Instant::now();
     let mut tasks = JoinSet::new();
     for _ in 0..clients {
-        let (exchange, heard) = (exchange.clone(), heard.clone());
+        let (exchange, on_response) = (exchange.clone(), on_response.clone());
         tasks.spawn(async move {
             let mut stream = TcpStream::connect(&exchange.address).await?;
             stream.set_nodelay(true)?;
             let (mut latencies, mut buffer) = (Vec::new(), Vec::with_capacity(4096));
             while began.elapsed() < duration {
                 let sent = Instant::now();
-                let answer = exchange.once(&mut stream, &mut buffer).await?;
+                let response = exchange.once(&mut stream, &mut buffer).await?;
                 latencies.push(sent.elapsed().as_secs_f64() * 1000.0);
-                heard(answer, sent);
+                on_response(response, sent);
                 if !pause.is_zero() {
                     tokio::time::sleep(pause).await;
                 }
@@ -122,5 +122,5 @@ pub(super) async fn closed_loop_with(
     }
     let elapsed = began.elapsed().as_secs_f64();
     sorted_ms.sort_by(f64::total_cmp);
-    Ok(Measured { per_second: sorted_ms.len() as f64 / elapsed, count: sorted_ms.len(), sorted_ms })
+    Ok(Measurement { per_second: sorted_ms.len() as f64 / elapsed, count: sorted_ms.len(), sorted_ms })
 }

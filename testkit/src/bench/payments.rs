@@ -1,4 +1,4 @@
-//! `bench payments`: what a payment costs, end to end, beside what its rows and commits alone cost.
+//! `bench payments`: the cost of a payment end to end, compared with the cost of its rows and commits alone.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use super::{
     load::{self, Exchange},
     report::{self, Goal, Report, Row},
     size,
-    usage::{self, Watched},
+    usage::{self, MeasuredProcess},
 };
-use crate::{Cluster, Kind, TempDir};
+use crate::{Cluster, ProcessKind, TempDir};
 
 const CLIENTS: [usize; 4] = [1, 8, 32, 64];
-/// The number of clients that the floor is compared at.
-const COMPARED: usize = 32;
+/// The number of clients for the comparison with the floor.
+const COMPARISON_CLIENTS: usize = 32;
 const WARM_UP: Duration = Duration::from_secs(2);
 
-/// Runs the loads and prints a table; answers the report.
+/// Runs the loads, prints a table and returns the report.
 pub(super) async fn run(seconds: u64) -> Result<Report> {
     let directory = TempDir::new()?;
     let mut cluster = super::cluster().await?;
@@ -27,16 +27,16 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
     let body = r#"{"amount":1250,"currency":"USD","paymentToken":"tok_ok"}"#;
     let expected = "\"status\":\"pending_settlement\"";
     let pay = Exchange::post(&cluster.api_url(0), "/v1/payments", &account.secret_key, body, expected);
-    let watched = watched(&mut cluster);
-    load::closed_loop(COMPARED, WARM_UP, &pay).await?;
-    let size_before = size::of_tables(cluster.database_url()).await?;
+    let measured_processes = measured_processes(&mut cluster);
+    load::closed_loop(COMPARISON_CLIENTS, WARM_UP, &pay).await?;
+    let size_before = size::table_sizes(cluster.database_url()).await?;
 
-    println!("clients  payments/s   p50 ms   p99 ms   CPU ms a payment");
+    println!("clients  payments/s   p50 ms   p99 ms     CPU ms/payment");
     let (mut loads, mut at_32, mut cpu_at_32) = (Vec::new(), 0.0, std::collections::BTreeMap::new());
     for clients in CLIENTS {
-        let before = usage::cpu_seconds(&watched);
+        let before = usage::cpu_seconds(&measured_processes);
         let measured = load::closed_loop(clients, Duration::from_secs(seconds), &pay).await?;
-        let after = usage::cpu_seconds(&watched);
+        let after = usage::cpu_seconds(&measured_processes);
         let cpu: std::collections::BTreeMap<_, _> = after
             .iter()
             .map(|(name, used)| (name.clone(), (used - before.get(name).unwrap_or(&0.0)) / measured.count as f64))
@@ -44,7 +44,7 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
         let total: f64 = cpu.values().sum();
         let (p50, p99) = (measured.percentile(50), measured.percentile(99));
         println!("{clients:>7} {:>11.0} {p50:>8.2} {p99:>8.2} {:>18.2}", measured.per_second, total * 1000.0);
-        if clients == COMPARED {
+        if clients == COMPARISON_CLIENTS {
             (at_32, cpu_at_32) = (measured.per_second, cpu.clone());
         }
         loads.push(json!({
@@ -52,48 +52,48 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
             "cpu_seconds_per_payment": total, "cpu_seconds_per_payment_by_process": cpu,
         }));
     }
-    let bytes = size::a_payment(&size_before, &size::of_tables(cluster.database_url()).await?);
-    println!("bytes a payment, indexes included: {bytes:.0?}");
-    let memory = usage::memory_mib(&watched);
-    let below =
-        format!("at {COMPARED} clients; memory at the end of the loads\n{}", report::processes(&cpu_at_32, &memory));
+    let bytes = size::per_payment(&size_before, &size::table_sizes(cluster.database_url()).await?);
+    println!("bytes per payment, including indexes: {bytes:.0?}");
+    let memory = usage::memory_mib(&measured_processes);
+    let notes =
+        format!("with {COMPARISON_CLIENTS} clients; memory after the loads\n{}", report::processes(&cpu_at_32, &memory));
     let hops = hop::milliseconds(&cluster.redis.url()).await?;
     let (hop_p50, hop_p99) = (hop::percentile(&hops, 50), hop::percentile(&hops, 99));
-    println!("queue alone, push to handler, one at a time: p50 {hop_p50:.3} ms, p99 {hop_p99:.3} ms");
-    let floor = floor::per_second(cluster.database_url(), directory.path(), COMPARED, seconds).await?;
+    println!("queue alone, from push to handler, one at a time: p50 {hop_p50:.3} ms, p99 {hop_p99:.3} ms");
+    let floor = floor::per_second(cluster.database_url(), directory.path(), COMPARISON_CLIENTS, seconds).await?;
     let ratio = at_32 / floor;
-    println!("floor: pgbench writes the same rows in the same commits {floor:.0} times a second at {COMPARED} clients");
-    println!("ratio at {COMPARED} clients: {ratio:.2}");
+    println!("floor: pgbench writes the same rows and commits {floor:.0} times per second with {COMPARISON_CLIENTS} clients");
+    println!("ratio with {COMPARISON_CLIENTS} clients: {ratio:.2}");
     let cpu_ms = cpu_at_32.values().sum::<f64>() * 1000.0;
     let row = |what: String, ours, floor, goal| Row { bench: "payments", what, ours, floor, goal };
     let rows = vec![
-        row(format!("payments/s of {COMPARED} clients, beside pgbench"), at_32, Some(floor), Goal::AtLeast(0.5)),
-        row(format!("CPU ms a payment at {COMPARED} clients"), cpu_ms, None, Goal::None),
-        row("bytes a payment, indexes included".to_owned(), bytes.values().sum(), None, Goal::None),
-        row("p50 ms of the queue's hop".to_owned(), hop_p50, None, Goal::AtMost(2.0)),
+        row(format!("payments/s with {COMPARISON_CLIENTS} clients, vs. pgbench"), at_32, Some(floor), Goal::AtLeast(0.5)),
+        row(format!("CPU ms per payment with {COMPARISON_CLIENTS} clients"), cpu_ms, None, Goal::None),
+        row("bytes per payment, including indexes".to_owned(), bytes.values().sum(), None, Goal::None),
+        row("p50 ms of a queue hop".to_owned(), hop_p50, None, Goal::AtMost(2.0)),
     ];
     let details = json!({
         "bench": "payments", "seconds": seconds, "loads": loads, "floor_per_second": floor, "ratio": ratio,
         "cpu_seconds_per_payment_by_process": cpu_at_32, "memory_mib": memory, "bytes_a_payment": bytes, "queue_hop_p50_ms": hop_p50,
         "queue_hop_p99_ms": hop_p99,
     });
-    Ok(Report { rows, below, details })
+    Ok(Report { rows, notes, details })
 }
 
-/// Every process whose use is measured.
-pub(super) fn watched(cluster: &mut Cluster) -> Vec<Watched> {
-    let mut watched = vec![Watched { name: "redis".to_owned(), pid: cluster.redis.pid() }];
+/// Every process whose resource usage is measured.
+pub(super) fn measured_processes(cluster: &mut Cluster) -> Vec<MeasuredProcess> {
+    let mut measured_processes = vec![MeasuredProcess { name: "redis".to_owned(), pid: cluster.redis.pid() }];
     if let Some(postgres) = &cluster.postgres {
-        watched.push(Watched { name: "postgres".to_owned(), pid: postgres.pid() });
+        measured_processes.push(MeasuredProcess { name: "postgres".to_owned(), pid: postgres.pid() });
     }
     for process in cluster.processes() {
         let name = match process.kind() {
-            Kind::Api => "api",
-            Kind::Worker => "worker",
-            Kind::Scheduler => "scheduler",
-            Kind::Gateway => "gateway",
+            ProcessKind::Api => "api",
+            ProcessKind::Worker => "worker",
+            ProcessKind::Scheduler => "scheduler",
+            ProcessKind::Gateway => "gateway",
         };
-        watched.push(Watched { name: name.to_owned(), pid: process.pid() });
+        measured_processes.push(MeasuredProcess { name: name.to_owned(), pid: process.pid() });
     }
-    watched
+    measured_processes
 }

@@ -1,5 +1,6 @@
-//! `bench reads`: what a merchant reads, beside few rows and beside very many; and what a small merchant's list costs whose
-//! rows lie among a large one's. What is compared is processor time, for the time by the clock is the neighbours' too.
+//! `bench reads`: the cost of a merchant's reads with few and with very many rows, and the cost of a small merchant's
+//! lists in tables dominated by a large one. The comparison uses CPU time, because elapsed time also depends on other
+//! users of the machine.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use uuid::Uuid;
 use super::{
     floor,
     load::{self, Exchange},
-    payments::watched,
+    payments::measured_processes,
     report::{Goal, Report, Row},
     usage,
 };
@@ -20,14 +21,14 @@ use crate::{Account, Cluster, TempDir};
 
 const FEW: i64 = 10_000;
 const MANY: i64 = 1_000_000;
-/// Payments of the small merchant, whose rows lie among the others.
-const NEIGHBOUR: i64 = 100;
+/// Payments of the small merchant, in the same tables as the large one's.
+const SMALL_MERCHANT_PAYMENTS: i64 = 100;
 const CLIENTS: usize = 8;
 const WARM_UP: Duration = Duration::from_millis(300);
-/// A read beside many rows may cost so many times what it costs beside few.
-const FLAT: f64 = 1.5;
+/// The highest allowed ratio of a read's cost with many rows to its cost with few.
+const MAX_COST_RATIO: f64 = 1.5;
 
-/// What one read costs.
+/// The cost of one read.
 #[derive(Clone, Copy)]
 struct Cost {
     per_second: f64,
@@ -35,7 +36,7 @@ struct Cost {
     p50_ms: f64,
 }
 
-/// Runs the loads and prints a table; answers the report.
+/// Runs the loads, prints a table and returns the report.
 pub(super) async fn run(seconds: u64) -> Result<Report> {
     let directory = TempDir::new()?;
     let cluster = Cluster::builder().api(1).own_postgres().env("RUST_LOG", "warn").env("KEY_CACHE_MS", "1000");
@@ -43,38 +44,38 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
     let large = Merchant::create(&cluster).await?;
     let small = Merchant::create(&cluster).await?;
     let mut db = PgConnection::connect(cluster.database_url()).await?;
-    // Foreign keys are checked by triggers; what is written here in bulk keeps them anyway.
+    // Skips the triggers that check foreign keys, for speed; the inserted rows satisfy them.
     sqlx::query("SET session_replication_role = replica").execute(&mut db).await?;
 
     large.write(&mut db, 0, FEW).await?;
-    small.write(&mut db, MANY, NEIGHBOUR).await?;
+    small.write(&mut db, MANY, SMALL_MERCHANT_PAYMENTS).await?;
     let few = large.measure(&mut cluster, &mut db, seconds).await?;
     large.write(&mut db, FEW, MANY - FEW).await?;
     let many = large.measure(&mut cluster, &mut db, seconds).await?;
-    let beside = small.measure(&mut cluster, &mut db, seconds).await?;
+    let of_small = small.measure(&mut cluster, &mut db, seconds).await?;
     let floor = floor::reads_per_second(cluster.database_url(), directory.path(), CLIENTS, seconds).await?;
 
-    println!("{:<40}{:>10}{:>10}{:>11}{:>11}{:>11}", "CPU ms a read", FEW, MANY, "a small's", "reads/s", "p50 ms");
+    println!("{:<40}{:>10}{:>10}{:>11}{:>11}{:>11}", "CPU ms per read", FEW, MANY, "small", "reads/s", "p50 ms");
     let (mut rows, mut reads) = (Vec::new(), Vec::new());
     let mut row =
         |what: String, ours, floor, goal| rows.push(Row { bench: "reads", what, ours, floor: Some(floor), goal });
-    for (((what, few), (_, many)), (_, beside)) in few.iter().zip(&many).zip(&beside) {
-        let (of_few, of_many, small) = (few.cpu_ms, many.cpu_ms, beside.cpu_ms);
+    for (((what, few), (_, many)), (_, of_small)) in few.iter().zip(&many).zip(&of_small) {
+        let (of_few, of_many, small) = (few.cpu_ms, many.cpu_ms, of_small.cpu_ms);
         println!("{what:<40}{of_few:>10.3}{of_many:>10.3}{small:>11.3}{:>11.0}{:>11.2}", many.per_second, many.p50_ms);
-        row(format!("CPU ms: {what}, of {MANY} beside {FEW}"), of_many, of_few, Goal::AtMost(FLAT));
-        row("  a small account's, beside it".to_owned(), small, of_few, Goal::AtMost(FLAT));
+        row(format!("CPU ms: {what}, {MANY} vs. {FEW} rows"), of_many, of_few, Goal::AtMost(MAX_COST_RATIO));
+        row("  of a small account in the same tables".to_owned(), small, of_few, Goal::AtMost(MAX_COST_RATIO));
         reads.push(json!({
             "read": what, "cpu_ms_of_10_thousand": of_few, "cpu_ms_of_1_million": of_many, "cpu_ms_of_a_small_account": small,
             "per_second": many.per_second, "p50_ms": many.p50_ms,
         }));
     }
-    let retrieved = many.first().context("no read")?.1.per_second;
-    row(format!("GET a payment/s of {CLIENTS} clients, beside pgbench"), retrieved, floor, Goal::None);
+    let retrieved = many.first().context("no reads were measured")?.1.per_second;
+    row(format!("GET a payment/s with {CLIENTS} clients, vs. pgbench"), retrieved, floor, Goal::None);
     let details = json!({ "bench": "reads", "seconds": seconds, "reads": reads, "floor_per_second": floor });
     Ok(Report { rows, details, ..Report::default() })
 }
 
-/// An account with an endpoint.
+/// An account with a webhook endpoint.
 struct Merchant {
     account: Account,
     id: Uuid,
@@ -84,14 +85,14 @@ struct Merchant {
 impl Merchant {
     async fn create(cluster: &Cluster) -> Result<Self> {
         let account = cluster.account_with(&super::NO_LIMIT).await?;
-        let made =
+        let response =
             cluster.client(&account)?.post("/v1/webhook_endpoints", json!({"url": "http://127.0.0.1:9/"})).await?;
-        ensure!(made.status == 201, "an endpoint was not made: {}", made.body);
-        let name = made.body["id"].as_str().context("no id")?.to_owned();
+        ensure!(response.status == 201, "cannot create an endpoint: {}", response.body);
+        let name = response.body["id"].as_str().context("no id")?.to_owned();
         Ok(Self { id: uuid(&account.id)?, endpoint: (uuid(&name)?, name), account })
     }
 
-    /// Payments, a tenth of them with a refund, and as many deliveries, a tenth of them failed.
+    /// Inserts payments, a tenth of them with a refund, and as many deliveries, a tenth of them failed.
     async fn write(&self, db: &mut PgConnection, first: i64, count: i64) -> Result<()> {
         let payments = "WITH p AS (
                  INSERT INTO payments (id, account_id, provider_account_id, status, settled, capture, currency, amount_requested,
@@ -126,18 +127,18 @@ impl Merchant {
         Ok(())
     }
 
-    /// Each read by its name.
+    /// The cost of each read, by its label.
     async fn measure(
         &self,
         cluster: &mut Cluster,
         db: &mut PgConnection,
         seconds: u64,
     ) -> Result<Vec<(&'static str, Cost)>> {
-        let in_the_middle = sqlx::query_scalar(
+        let middle_payment = sqlx::query_scalar(
             "SELECT id FROM payments WHERE account_id = $1 ORDER BY account_id, id
              OFFSET (SELECT count(*) / 2 FROM payments WHERE account_id = $1) LIMIT 1",
         );
-        let payment: Uuid = in_the_middle.bind(self.id).fetch_one(&mut *db).await?;
+        let payment: Uuid = middle_payment.bind(self.id).fetch_one(&mut *db).await?;
         let payment = format!("pay_{}", Ulid::from(payment.as_u128()));
         let endpoint = &self.endpoint.1;
         let reads = [
@@ -145,7 +146,7 @@ impl Merchant {
             ("20 payments", "/v1/payments?limit=20".to_owned(), "\"hasMore\":true"),
             ("100 payments", "/v1/payments?limit=100".to_owned(), "\"object\":\"list\""),
             (
-                "20 payments from the middle on",
+                "20 payments from the middle",
                 format!("/v1/payments?limit=20&startingAfter={payment}"),
                 "\"hasMore\":true",
             ),
@@ -155,33 +156,33 @@ impl Merchant {
                 format!("/v1/webhook_deliveries?limit=20&endpointId={endpoint}"),
                 "\"hasMore\":true",
             ),
-            ("5 that failed", "/v1/webhook_deliveries?limit=5&status=failed".to_owned(), "\"hasMore\":true"),
+            ("5 failed deliveries", "/v1/webhook_deliveries?limit=5&status=failed".to_owned(), "\"hasMore\":true"),
         ];
-        let mut found = Vec::new();
+        let mut costs = Vec::new();
         for (what, path, expected) in reads {
             let read = Exchange::get(&cluster.api_url(0), &path, &self.account.secret_key, expected);
-            found.push((what, cost(cluster, &read, seconds).await.with_context(|| path)?));
+            costs.push((what, cost(cluster, &read, seconds).await.with_context(|| path)?));
         }
-        Ok(found)
+        Ok(costs)
     }
 }
 
 async fn cost(cluster: &mut Cluster, read: &Exchange, seconds: u64) -> Result<Cost> {
-    // Long enough for every connection to have made the plan that it keeps.
+    // Long enough for every connection to have cached its plans.
     load::closed_loop(CLIENTS, WARM_UP, read).await?;
-    let watched = watched(cluster);
-    let before: f64 = usage::cpu_seconds(&watched).values().sum();
-    let measured = load::closed_loop(CLIENTS, Duration::from_millis((seconds * 400).max(500)), read).await?;
-    let used = usage::cpu_seconds(&watched).values().sum::<f64>() - before;
+    let measured_processes = measured_processes(cluster);
+    let before: f64 = usage::cpu_seconds(&measured_processes).values().sum();
+    let measurement = load::closed_loop(CLIENTS, Duration::from_millis((seconds * 400).max(500)), read).await?;
+    let used = usage::cpu_seconds(&measured_processes).values().sum::<f64>() - before;
     Ok(Cost {
-        per_second: measured.per_second,
-        cpu_ms: used * 1000.0 / measured.count as f64,
-        p50_ms: measured.percentile(50),
+        per_second: measurement.per_second,
+        cpu_ms: used * 1000.0 / measurement.count as f64,
+        p50_ms: measurement.percentile(50),
     })
 }
 
-/// The id in the database of what is called `acct_…`.
+/// The UUID of an id such as `acct_…`.
 fn uuid(id: &str) -> Result<Uuid> {
     let ulid = id.split_once('_').and_then(|(_, text)| Ulid::from_string(text).ok());
-    ulid.map(|ulid| Uuid::from_u128(ulid.0)).with_context(|| format!("no id: {id}"))
+    ulid.map(|ulid| Uuid::from_u128(ulid.0)).with_context(|| format!("not an id: {id}"))
 }

@@ -1,5 +1,5 @@
-//! Where webhooks arrive: a server that answers each POST with 200 and tells of its body. By hand, as the load is, so that
-//! what is measured is the sender.
+//! A webhook receiver that answers each POST with 200 and passes its body on. Written by hand, like the load, so that
+//! the sender is what is measured.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,14 +9,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use super::load::whole;
+use super::load::complete_message;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-/// Told each body, and when all of it was there.
-type Heard = Arc<dyn Fn(&str, Instant) + Send + Sync>;
+/// Called with each message and the time at which it was complete.
+type OnMessage = Arc<dyn Fn(&str, Instant) + Send + Sync>;
 
-/// A server that ends when it is dropped.
+/// A server that stops when dropped.
 pub(super) struct Receiver {
     /// `http://127.0.0.1:<port>`
     pub(super) url: String,
@@ -24,17 +24,17 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// Begins to serve; `heard` is told each body, and when all of it was there.
-    pub(super) async fn start(heard: impl Fn(&str, Instant) + Send + Sync + 'static) -> Result<Self> {
+    /// Starts the server; `on_message` gets each message and the time at which it was complete.
+    pub(super) async fn start(on_message: impl Fn(&str, Instant) + Send + Sync + 'static) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}", listener.local_addr()?);
-        let heard: Heard = Arc::new(heard);
+        let on_message: OnMessage = Arc::new(on_message);
         let mut server = JoinSet::new();
         server.spawn(async move {
             let mut connections = JoinSet::new();
             loop {
                 match listener.accept().await {
-                    Ok((stream, _)) => drop(connections.spawn(serve(stream, Arc::clone(&heard)))),
+                    Ok((stream, _)) => drop(connections.spawn(serve(stream, Arc::clone(&on_message)))),
                     Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
                 }
                 while connections.try_join_next().is_some() {}
@@ -44,7 +44,7 @@ impl Receiver {
     }
 }
 
-async fn serve(mut stream: TcpStream, heard: Heard) {
+async fn serve(mut stream: TcpStream, on_message: OnMessage) {
     let _ = stream.set_nodelay(true);
     let mut buffer = Vec::with_capacity(4096);
     loop {
@@ -52,9 +52,9 @@ async fn serve(mut stream: TcpStream, heard: Heard) {
             Ok(0) | Err(_) => return,
             Ok(_) => {}
         }
-        match whole(&buffer) {
+        match complete_message(&buffer) {
             Ok(None) => continue,
-            Ok(Some(message)) => heard(message, Instant::now()),
+            Ok(Some(message)) => on_message(message, Instant::now()),
             Err(_) => return,
         }
         buffer.clear();

@@ -1,15 +1,15 @@
-//! What benchmarks found, as one table: ours beside the floor of the same run, and whether a goal is met.
+//! The results of benchmarks as one table: our figure, the floor of the same run, and whether the goal is met.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde_json::{Value, json};
 
-/// What a ratio, or a figure without a floor, should be.
+/// The goal for a ratio, or for a figure without a floor.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Goal {
     AtLeast(f64),
     AtMost(f64),
-    /// It is told, and nothing is asked of it.
+    /// Reported without a goal.
     None,
 }
 
@@ -37,30 +37,30 @@ pub(super) struct Row {
     pub(super) bench: &'static str,
     pub(super) what: String,
     pub(super) ours: f64,
-    /// What the goal is about is the ratio to this, or `ours` itself where there is none.
+    /// If set, the goal applies to the ratio of `ours` to it; otherwise to `ours`.
     pub(super) floor: Option<f64>,
     pub(super) goal: Goal,
 }
 
 impl Row {
-    fn judged(&self) -> f64 {
+    fn goal_value(&self) -> f64 {
         self.floor.map_or(self.ours, |floor| self.ours / floor)
     }
 
     fn json(&self) -> Value {
         json!({
             "bench": self.bench, "what": self.what, "ours": self.ours, "floor": self.floor,
-            "ratio": self.floor.map(|floor| self.ours / floor), "goal": self.goal.text(), "met": self.goal.met(self.judged()),
+            "ratio": self.floor.map(|floor| self.ours / floor), "goal": self.goal.text(), "met": self.goal.met(self.goal_value()),
         })
     }
 }
 
-/// What one benchmark found.
+/// The results of one benchmark.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) rows: Vec<Row>,
-    /// What stands below the table.
-    pub(super) below: String,
+    /// Text printed below the table.
+    pub(super) notes: String,
     pub(super) details: Value,
 }
 
@@ -70,24 +70,23 @@ impl Report {
     }
 }
 
-/// All lines, one below the other.
 pub(super) fn table(rows: &[Row]) -> String {
     let widest = rows.iter().map(|row| row.what.chars().count()).max().unwrap_or(0);
     let mut text =
         format!("{:<10}{:<widest$}{:>10}{:>10}{:>8}  {:<9}met\n", "bench", "what", "ours", "floor", "ratio", "goal");
     for row in rows {
-        let floor = row.floor.map(short).unwrap_or_default();
+        let floor = row.floor.map(format_figure).unwrap_or_default();
         let ratio = row.floor.map(|floor| format!("{:.2}", row.ours / floor)).unwrap_or_default();
-        let met = row.goal.met(row.judged()).map_or("", |met| if met { "yes" } else { "NO" });
-        let (bench, what, ours, goal) = (row.bench, &row.what, short(row.ours), row.goal.text());
+        let met = row.goal.met(row.goal_value()).map_or("", |met| if met { "yes" } else { "NO" });
+        let (bench, what, ours, goal) = (row.bench, &row.what, format_figure(row.ours), row.goal.text());
         let _ = writeln!(text, "{bench:<10}{what:<widest$}{ours:>10}{floor:>10}{ratio:>8}  {goal:<9}{met}");
     }
     text
 }
 
-/// What each process took for a payment, and how much memory it had at the end.
+/// The CPU time of each process per payment, and its memory at the end.
 pub(super) fn processes(cpu: &BTreeMap<String, f64>, memory: &BTreeMap<String, f64>) -> String {
-    let mut text = format!("{:<10}{:>17}{:>13}\n", "process", "CPU ms a payment", "memory MiB");
+    let mut text = format!("{:<10}{:>17}{:>13}\n", "process", "CPU ms/payment", "memory MiB");
     for (name, seconds) in cpu {
         let mib = memory.get(name).map(|mib| format!("{mib:.0}")).unwrap_or_default();
         let _ = writeln!(text, "{name:<10}{:>17.2}{mib:>13}", seconds * 1000.0);
@@ -102,8 +101,8 @@ pub(super) fn processes(cpu: &BTreeMap<String, f64>, memory: &BTreeMap<String, f
     text
 }
 
-/// With as many digits as mean something.
-fn short(value: f64) -> String {
+/// Formats a figure with a useful number of digits.
+fn format_figure(value: f64) -> String {
     match value {
         large if large >= 100.0 => format!("{large:.0}"),
         middle if middle >= 10.0 => format!("{middle:.1}"),

@@ -1,5 +1,5 @@
-//! `bench scheduler`: what a tick costs when nothing is due, beside few and beside very many scheduled invoices; and how fast
-//! many that are due are collected, beside the floor of payments.
+//! `bench scheduler`: the cost of a tick when nothing is due, with few and with very many scheduled invoices; and the
+//! rate at which many due invoices are collected, compared with the floor of payments.
 
 use std::time::{Duration, Instant};
 
@@ -10,22 +10,22 @@ use tokio::time::sleep;
 
 use super::floor;
 use super::report::{Goal, Report, Row};
-use crate::{Cluster, Kind, TempDir};
+use crate::{Cluster, ProcessKind, TempDir};
 
-/// Schedulers whose ticks are counted together: each ticks once a second.
+/// Schedulers whose ticks are counted together; each ticks once a second.
 const SCHEDULERS: usize = 4;
 const FEW: i64 = 10_000;
 const MANY: i64 = 1_000_000;
 const DUE: i64 = 100_000;
-/// Clients of the floor, as in `bench payments`.
-const COMPARED: usize = 32;
-/// For how long ticks are counted.
-const TICKING: Duration = Duration::from_secs(10);
-/// What looks for due work every second.
+/// The clients of the floor, as in `bench payments`.
+const FLOOR_CLIENTS: usize = 32;
+/// How long ticks are counted.
+const TICK_DURATION: Duration = Duration::from_secs(10);
+/// The ticks that query for due work every second.
 const TICKS: [&str; 6] =
     ["operations", "inquiries", "collections", "recurring_invoices", "subscriptions", "payment_links"];
 
-/// Measures, prints a table, and answers the report.
+/// Runs the measurements, prints a table and returns the report.
 pub(super) async fn run(seconds: u64) -> Result<Report> {
     let directory = TempDir::new()?;
     let cluster = Cluster::builder().api(1).worker(1).scheduler(SCHEDULERS);
@@ -39,7 +39,7 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
     schedule(&mut db, account, FEW, MANY - FEW, "1 year").await?;
     let many = tick(&cluster).await?;
     println!(
-        "a tick, nothing due of {FEW} scheduled: {:.3} ms; of {MANY}: {:.3} ms; ratio {:.2}",
+        "a tick with nothing due: {:.3} ms with {FEW} scheduled invoices, {:.3} ms with {MANY}; ratio {:.2}",
         few,
         many,
         many / few
@@ -50,22 +50,22 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
     }
     let began = Instant::now();
     schedule(&mut db, account, MANY, DUE, "-1 second").await?;
-    println!("{DUE} made due in {:.1} s", began.elapsed().as_secs_f64());
+    println!("inserted {DUE} due invoices in {:.1} s", began.elapsed().as_secs_f64());
     let before = paid(&mut db).await?;
     let began = Instant::now();
     sleep(Duration::from_secs(seconds)).await;
     let collected = (paid(&mut db).await? - before) as f64 / began.elapsed().as_secs_f64();
-    for kind in [Kind::Scheduler, Kind::Worker] {
-        let process = if kind == Kind::Worker { cluster.worker(0) } else { cluster.scheduler(0) };
+    for kind in [ProcessKind::Scheduler, ProcessKind::Worker] {
+        let process = if kind == ProcessKind::Worker { cluster.worker(0) } else { cluster.scheduler(0) };
         process.kill9()?;
     }
-    let floor = floor::per_second(cluster.database_url(), directory.path(), COMPARED, seconds).await?;
+    let floor = floor::per_second(cluster.database_url(), directory.path(), FLOOR_CLIENTS, seconds).await?;
     let ratio = collected / floor;
-    println!("collected {collected:.0} invoices/s of {DUE} due; floor of payments {floor:.0}/s; ratio {ratio:.2}");
+    println!("collected {collected:.0} of {DUE} due invoices per second; floor of payments {floor:.0}/s; ratio {ratio:.2}");
     let row = |what: String, ours, floor, goal| Row { bench: "scheduler", what, ours, floor: Some(floor), goal };
     let rows = vec![
-        row(format!("ms a tick beside {MANY} invoices, beside {FEW}"), many, few, Goal::AtMost(1.5)),
-        row("invoices/s collected, beside pgbench".to_owned(), collected, floor, Goal::None),
+        row(format!("ms per tick, {MANY} vs. {FEW} invoices"), many, few, Goal::AtMost(1.5)),
+        row("invoices/s collected, vs. pgbench".to_owned(), collected, floor, Goal::None),
     ];
     let details = json!({
         "bench": "scheduler", "tick_ms_of_10_thousand": few, "tick_ms_of_1_million": many, "tick_ratio": many / few,
@@ -74,12 +74,12 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
     Ok(Report { rows, details, ..Report::default() })
 }
 
-/// Customers of the account, each with a card that approves. The account's own id.
+/// Creates customers with a card that approves, and returns the account's id in the database.
 async fn seed_customers(db: &mut PgConnection, cluster: &Cluster, account: &crate::Account) -> Result<uuid::Uuid> {
     let api = cluster.client(account)?;
     let customer = api.post("/v1/customers", json!({"email": "ada@example.com"})).await?.body;
     let card = json!({"customerId": customer["id"], "paymentToken": "tok_ok"});
-    ensure!(api.post("/v1/payment_methods", card).await?.status == 201, "a card is saved");
+    ensure!(api.post("/v1/payment_methods", card).await?.status == 201, "cannot save a card");
     let id = sqlx::query_scalar("SELECT account_id FROM customers LIMIT 1").fetch_one(&mut *db).await?;
     for statement in [
         "INSERT INTO customers (id, account_id, email, name, created_at)
@@ -97,7 +97,7 @@ async fn seed_customers(db: &mut PgConnection, cluster: &Cluster, account: &crat
     Ok(id)
 }
 
-/// Writes so many scheduled invoices, due in so long, for all customers in turn.
+/// Inserts `count` scheduled invoices, due after `due_in`, spread over all customers.
 async fn schedule(db: &mut PgConnection, account: uuid::Uuid, first: i64, count: i64, due_in: &str) -> Result<()> {
     sqlx::query(
         "WITH c AS MATERIALIZED (SELECT id, row_number() OVER () - 1 AS place FROM customers WHERE account_id = $1)
@@ -121,34 +121,34 @@ async fn paid(db: &mut PgConnection) -> Result<i64> {
     Ok(sqlx::query_scalar("SELECT count(*) FROM invoices WHERE status = 'paid'").fetch_one(db).await?)
 }
 
-/// Milliseconds that one round of all that looks for due work takes, on average.
+/// The average duration in milliseconds of one round of all ticks.
 async fn tick(cluster: &Cluster) -> Result<f64> {
-    // What has just been written, and its vacuum, are to be over.
+    // Wait until the previous inserts and their vacuum no longer affect the measurement.
     sleep(Duration::from_secs(5)).await;
-    let before = figures(cluster).await?;
-    sleep(TICKING).await;
-    let after = figures(cluster).await?;
+    let before = metrics(cluster).await?;
+    sleep(TICK_DURATION).await;
+    let after = metrics(cluster).await?;
     let mut milliseconds = 0.0;
     for tick in TICKS {
-        let of = |figures: &str, what: &str| -> f64 {
+        let of = |metrics: &str, what: &str| -> f64 {
             let name = format!("scheduler_tick_seconds_{what}{{tick=\"{tick}\"}} ");
-            figures.lines().filter_map(|line| line.strip_prefix(name.as_str())?.parse::<f64>().ok()).sum()
+            metrics.lines().filter_map(|line| line.strip_prefix(name.as_str())?.parse::<f64>().ok()).sum()
         };
         let ticks = of(&after, "count") - of(&before, "count");
         if ticks > 0.0 {
             milliseconds += (of(&after, "sum") - of(&before, "sum")) / ticks * 1000.0;
         }
     }
-    ensure!(milliseconds > 0.0, "no scheduler has ticked");
+    ensure!(milliseconds > 0.0, "no scheduler ticked");
     Ok(milliseconds)
 }
 
 /// The metrics of all schedulers.
-async fn figures(cluster: &Cluster) -> Result<String> {
-    let mut figures = String::new();
+async fn metrics(cluster: &Cluster) -> Result<String> {
+    let mut metrics = String::new();
     for index in 0..SCHEDULERS {
-        let url = cluster.metrics_url(Kind::Scheduler, index);
-        figures.push_str(&reqwest::get(format!("{url}/metrics")).await.context("metrics")?.text().await?);
+        let url = cluster.metrics_url(ProcessKind::Scheduler, index);
+        metrics.push_str(&reqwest::get(format!("{url}/metrics")).await.context("cannot read the metrics")?.text().await?);
     }
-    Ok(figures)
+    Ok(metrics)
 }

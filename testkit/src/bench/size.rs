@@ -1,12 +1,12 @@
-//! How much room things take.
+//! Disk space per payment.
 
 use std::collections::BTreeMap;
 
 use anyhow::Result;
 use sqlx::{Connection, PgConnection};
 
-/// Bytes of each table with its indexes; one that is cut by month counts as one. With how many payments there are.
-pub(super) async fn of_tables(database_url: &str) -> Result<(BTreeMap<String, i64>, i64)> {
+/// The size in bytes of each table with its indexes, monthly partitions combined; and the number of payments.
+pub(super) async fn table_sizes(database_url: &str) -> Result<(BTreeMap<String, i64>, i64)> {
     let mut db = PgConnection::connect(database_url).await?;
     let sizes: Vec<(String, i64)> = sqlx::query_as(
         "SELECT regexp_replace(relname, '_([0-9]{4}_[0-9]{2}|default)$', ''), sum(pg_total_relation_size(oid))::bigint
@@ -18,15 +18,15 @@ pub(super) async fn of_tables(database_url: &str) -> Result<(BTreeMap<String, i6
     Ok((sizes.into_iter().collect(), payments))
 }
 
-/// Bytes of each table that came with each payment, where that is one at least.
-pub(super) fn a_payment(
+/// The growth of each table per payment in bytes, for tables that grew by at least one byte.
+pub(super) fn per_payment(
     before: &(BTreeMap<String, i64>, i64),
     after: &(BTreeMap<String, i64>, i64),
 ) -> BTreeMap<String, f64> {
     let payments = (after.1 - before.1) as f64;
-    let grown = after
+    let growth = after
         .0
         .iter()
         .map(|(table, bytes)| (table.clone(), (bytes - before.0.get(table).unwrap_or(&0)) as f64 / payments));
-    grown.filter(|(_, bytes)| *bytes >= 1.0).collect()
+    growth.filter(|(_, bytes)| *bytes >= 1.0).collect()
 }

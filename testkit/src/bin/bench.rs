@@ -1,4 +1,4 @@
-//! `bench`: the benchmarks of the whole system. Build it for release, with the processes beside it: `./dev bench`.
+//! `bench`: benchmarks of the whole system. Needs a release build of all binaries: `./dev bench`.
 
 use std::{env, process::ExitCode};
 

@@ -1,10 +1,10 @@
-//! `chaos`: a whole system under load and faults, and a checker. Build it with the processes beside it: `./dev chaos`.
+//! `chaos`: runs a whole system under load and faults, then checks it. Needs a build of all binaries: `./dev chaos`.
 
 use std::{env, process::ExitCode, thread};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    // The logs of a system lie in a folder that is named after the thread that started it, and scenes are played side by side.
+    // The log folder is named after this thread, and scenes run side by side, so each gets its own name.
     let name =
         if arguments.first().is_some_and(|first| first == "scene") { arguments.join("-") } else { "chaos".into() };
     let run = thread::Builder::new().name(name).spawn(move || run(&arguments));

@@ -1,4 +1,4 @@
-//! `sandbox`: the whole system on one machine, for people who try it and for those who build it.
+//! `sandbox`: the whole system on one machine, for evaluation and development.
 
 use std::{env, process::ExitCode};
 

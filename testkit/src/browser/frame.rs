@@ -1,31 +1,28 @@
-//! A document: that of a tab, or one within it. What is looked for is waited for.
+//! A document: that of a tab, or of a frame in it. Methods wait for the elements that they use.
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde_json::{Value, json};
 
-use super::{seen::Place, tab::Tab, until};
+use super::{events::ExecutionContext, tab::Tab, wait_until};
 
-/// A document by its place in the page, not by what was loaded there: it stays the same when the page is left and another
-/// is loaded.
+/// A document, identified by its place in the page: it stays valid when another page is loaded there.
 #[derive(Clone, Debug)]
 pub struct Frame<'a> {
     tab: &'a Tab,
-    /// The selectors of the elements that hold it, outermost first.
+    /// The selectors of the frame elements, outermost first.
     path: Vec<String>,
 }
 
-/// How a screen reader is told of an element.
+/// An element as assistive technology sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Spoken {
+pub struct AccessibleElement {
     /// Such as `textbox`, `button`, `alert`.
     pub role: String,
-    /// The label, wherever it comes from.
+    /// The accessible name.
     pub name: String,
-    /// More about it, such as the text of an error.
+    /// The accessible description, such as the text of an error.
     pub description: String,
-    /// Whether what was entered is wrong.
     pub invalid: bool,
-    /// Whether it must be filled in.
     pub required: bool,
 }
 
@@ -34,7 +31,7 @@ impl<'a> Frame<'a> {
         Self { tab, path: Vec::new() }
     }
 
-    /// The document within the element at `selector`.
+    /// The document of the frame element at `selector`.
     #[must_use]
     pub fn within(&self, selector: &str) -> Self {
         let mut path = self.path.clone();
@@ -42,7 +39,7 @@ impl<'a> Frame<'a> {
         Self { tab: self.tab, path }
     }
 
-    /// The value of a JavaScript expression, now. A promise is waited for.
+    /// The current value of a JavaScript expression. Promises are awaited.
     ///
     /// # Errors
     /// When it throws, or the document is gone.
@@ -51,76 +48,76 @@ impl<'a> Frame<'a> {
         Ok(result.get("value").cloned().unwrap_or(Value::Null))
     }
 
-    /// Waits until an expression is true.
+    /// Waits until an expression is `true`.
     ///
     /// # Errors
-    /// When it never is.
+    /// When it does not become true in time.
     pub async fn wait(&self, script: &str) -> Result<()> {
-        until(script, async || Ok((self.value(script).await? == true).then_some(()))).await
+        wait_until(script, async || Ok((self.value(script).await? == true).then_some(()))).await
     }
 
-    /// What `function` makes of the first element at `selector`, once there is one.
+    /// Calls `function` with the first element at `selector`, once there is one.
     ///
     /// # Errors
-    /// When there never is.
-    pub async fn of(&self, selector: &str, function: &str) -> Result<Value> {
-        let script = on(selector, &format!("[({function})(element)]"));
-        until(selector, async || Ok(self.value(&script).await?.get_mut(0).map(Value::take))).await
+    /// When no such element appears.
+    pub async fn evaluate_on(&self, selector: &str, function: &str) -> Result<Value> {
+        let script = with_element(selector, &format!("[({function})(element)]"));
+        wait_until(selector, async || Ok(self.value(&script).await?.get_mut(0).map(Value::take))).await
     }
 
-    /// The text of an element as it is shown.
+    /// The displayed text of an element.
     ///
     /// # Errors
     /// When there is no such element.
     pub async fn text(&self, selector: &str) -> Result<String> {
-        Ok(self.of(selector, "e => e.innerText").await?.as_str().unwrap_or_default().trim().to_owned())
+        Ok(self.evaluate_on(selector, "e => e.innerText").await?.as_str().unwrap_or_default().trim().to_owned())
     }
 
-    /// Waits until the text of one of the elements at `selector` has `text` in it.
+    /// Waits until one of the elements at `selector` contains `text`.
     ///
     /// # Errors
-    /// When none ever has; with what is on the page instead.
+    /// When none does in time; the error includes the text of the page.
     pub async fn shows(&self, selector: &str, text: &str) -> Result<()> {
         let script = format!(
             "[...document.querySelectorAll({})].some(element => element.innerText.includes({}))",
             json!(selector),
             json!(text)
         );
-        let shown = until(text, async || Ok((self.value(&script).await? == true).then_some(()))).await;
-        if shown.is_err() {
-            let page = self.value(WORDS).await.unwrap_or_default();
-            bail!("no {text:?} in {selector}; the page says {page}");
+        let result = wait_until(text, async || Ok((self.value(&script).await? == true).then_some(()))).await;
+        if result.is_err() {
+            let page = self.value(VISIBLE_TEXT).await.unwrap_or_default();
+            bail!("{selector} does not contain {text:?}; the page shows {page}");
         }
         Ok(())
     }
 
-    /// How many elements there are at `selector` now.
+    /// The current number of elements at `selector`.
     ///
     /// # Errors
     /// When the document is gone.
     pub async fn count(&self, selector: &str) -> Result<u64> {
         let count = self.value(&format!("document.querySelectorAll({}).length", json!(selector))).await?;
-        count.as_u64().context("a number")
+        count.as_u64().context("not a number")
     }
 
-    /// An attribute of an element, if it has it.
+    /// The value of an attribute, if the element has it.
     ///
     /// # Errors
     /// When there is no such element.
     pub async fn attribute(&self, selector: &str, name: &str) -> Result<Option<String>> {
-        let value = self.of(selector, &format!("e => e.getAttribute({})", json!(name))).await?;
+        let value = self.evaluate_on(selector, &format!("e => e.getAttribute({})", json!(name))).await?;
         Ok(value.as_str().map(str::to_owned))
     }
 
-    /// What stands in a field.
+    /// The value of an input.
     ///
     /// # Errors
     /// When there is no such field.
-    pub async fn entered(&self, selector: &str) -> Result<String> {
-        Ok(self.of(selector, "e => e.value").await?.as_str().unwrap_or_default().to_owned())
+    pub async fn input_value(&self, selector: &str) -> Result<String> {
+        Ok(self.evaluate_on(selector, "e => e.value").await?.as_str().unwrap_or_default().to_owned())
     }
 
-    /// The element that keys go to, as `#id` or else by its tag.
+    /// The element with the keyboard focus, as `#id` or else by its tag.
     ///
     /// # Errors
     /// When the document is gone.
@@ -129,19 +126,19 @@ impl<'a> Frame<'a> {
         Ok(self.value(script).await?.as_str().unwrap_or_default().to_owned())
     }
 
-    /// Clicks on the middle of an element, once it can be clicked there.
+    /// Clicks the middle of an element, once it is clickable there.
     ///
     /// # Errors
-    /// When it never can: it is not there, switched off, has no size, or is covered.
+    /// When it does not become clickable: it is missing, disabled, empty or covered.
     pub async fn click(&self, selector: &str) -> Result<()> {
-        let (x, y) = until(&format!("{selector} to be clicked"), async || {
-            self.value(&on(selector, SCROLL)).await?;
-            self.drawn().await?;
-            let inside = self.value(&on(selector, MIDDLE)).await?;
+        let (x, y) = wait_until(&format!("{selector} to become clickable"), async || {
+            self.value(&with_element(selector, SCROLL)).await?;
+            self.wait_until_painted().await?;
+            let inside = self.value(&with_element(selector, MIDDLE)).await?;
             let Some(mut at) = point(&inside) else { return Ok(None) };
             let mut frame = self.clone();
-            while let Some(holder) = frame.path.pop() {
-                let corner = frame.value(&on(&holder, CORNER)).await?;
+            while let Some(frame_element) = frame.path.pop() {
+                let corner = frame.value(&with_element(&frame_element, FRAME_ORIGIN)).await?;
                 let Some(corner) = point(&corner) else { return Ok(None) };
                 at = (at.0 + corner.0, at.1 + corner.1);
             }
@@ -156,22 +153,22 @@ impl<'a> Frame<'a> {
         Ok(())
     }
 
-    /// Clicks on a field and types, in place of what stood there.
+    /// Clicks an input and replaces its value by typing.
     ///
     /// # Errors
     /// When there is no such field.
     pub async fn enter(&self, selector: &str, text: &str) -> Result<()> {
-        until(selector, async || {
-            // A click on a page that is only now being drawn goes nowhere, and a person clicks again.
+        wait_until(selector, async || {
+            // A click on a page that has not been painted yet has no effect; a user would click again.
             self.click(selector).await?;
-            Ok((self.value(&on(selector, "element === document.activeElement")).await? == true).then_some(()))
+            Ok((self.value(&with_element(selector, "element === document.activeElement")).await? == true).then_some(()))
         })
         .await?;
         self.tab.select_all().await?;
-        if text.is_empty() { self.tab.press("Backspace").await } else { self.tab.keys(text).await }
+        if text.is_empty() { self.tab.press("Backspace").await } else { self.tab.type_text(text).await }
     }
 
-    /// Chooses from a list by the value of the option.
+    /// Selects the option with this value.
     ///
     /// # Errors
     /// When there is no such option.
@@ -181,39 +178,39 @@ impl<'a> Frame<'a> {
              {{bubbles: true}})); return e.value }}",
             json!(value)
         );
-        let chosen = self.of(selector, &choice).await?;
+        let chosen = self.evaluate_on(selector, &choice).await?;
         ensure!(chosen == value, "{selector} has no option {value}");
         Ok(())
     }
 
-    /// How a screen reader is told of an element.
+    /// The accessibility properties of an element.
     ///
     /// # Errors
     /// When there is no such element.
-    pub async fn spoken(&self, selector: &str) -> Result<Spoken> {
-        let (place, object) = self.object(selector).await?;
-        let ask = json!({"objectId": object, "fetchRelatives": false});
-        let answer = self.tab.wire().call(&place.session, "Accessibility.getPartialAXTree", ask).await?;
-        let node = &answer["nodes"][0];
+    pub async fn accessibility(&self, selector: &str) -> Result<AccessibleElement> {
+        let (context, remote_object) = self.remote_object(selector).await?;
+        let params = json!({"objectId": remote_object, "fetchRelatives": false});
+        let response = self.tab.devtools().call(&context.session, "Accessibility.getPartialAXTree", params).await?;
+        let node = &response["nodes"][0];
         let text = |value: &Value| value["value"].as_str().unwrap_or_default().to_owned();
         let property = |name: &str| {
-            let found = node["properties"].as_array()?.iter().find(|property| property["name"] == name)?;
-            Some(found["value"]["value"].clone())
+            let property = node["properties"].as_array()?.iter().find(|property| property["name"] == name)?;
+            Some(property["value"]["value"].clone())
         };
-        let holds = |name: &str| property(name).is_some_and(|value| value == true || value == "true");
-        Ok(Spoken {
+        let is_set = |name: &str| property(name).is_some_and(|value| value == true || value == "true");
+        Ok(AccessibleElement {
             role: text(&node["role"]),
             name: text(&node["name"]),
             description: text(&node["description"]),
-            invalid: holds("invalid"),
-            required: holds("required"),
+            invalid: is_set("invalid"),
+            required: is_set("required"),
         })
     }
 
-    /// Waits until this document and those around it are drawn as they stand: the browser finds what a click hits by what is
-    /// drawn.
-    pub(super) async fn drawn(&self) -> Result<()> {
-        if !self.tab.runs_scripts() {
+    /// Waits until this document and those around it have been painted: the browser uses the painted state to find the
+    /// target of a click.
+    pub(super) async fn wait_until_painted(&self) -> Result<()> {
+        if !self.tab.scripts_enabled() {
             return Ok(());
         }
         for depth in 0..=self.path.len() {
@@ -223,54 +220,54 @@ impl<'a> Frame<'a> {
         Ok(())
     }
 
-    /// Where the scripts of this document run.
-    async fn place(&self) -> Result<Place> {
+    /// The context that runs the scripts of this document.
+    async fn context(&self) -> Result<ExecutionContext> {
         let mut id = self.tab.target().to_owned();
-        for (depth, holder) in self.path.iter().enumerate() {
+        for (depth, frame_element) in self.path.iter().enumerate() {
             let outer = Self { tab: self.tab, path: self.path[..depth].to_vec() };
-            let (place, object) = Box::pin(outer.object(holder)).await?;
-            let node = self.tab.wire().call(&place.session, "DOM.describeNode", json!({"objectId": object})).await?;
-            id = node["node"]["frameId"].as_str().with_context(|| format!("{holder} holds no document"))?.to_owned();
+            let (context, remote_object) = Box::pin(outer.remote_object(frame_element)).await?;
+            let node = self.tab.devtools().call(&context.session, "DOM.describeNode", json!({"objectId": remote_object})).await?;
+            id = node["node"]["frameId"].as_str().with_context(|| format!("{frame_element} contains no document"))?.to_owned();
         }
-        self.tab.wire().seen().place_of(&id).with_context(|| format!("nothing is loaded in {:?}", self.path))
+        self.tab.devtools().events().context_of(&id).with_context(|| format!("no document is loaded in {:?}", self.path))
     }
 
-    /// An element, by the name that the protocol has for it.
-    async fn object(&self, selector: &str) -> Result<(Place, String)> {
-        let place = self.place().await?;
+    /// The remote object id of an element.
+    async fn remote_object(&self, selector: &str) -> Result<(ExecutionContext, String)> {
+        let context = self.context().await?;
         let script = format!("document.querySelector({})", json!(selector));
-        let found = self.evaluate_at(&place, &script, false).await?;
-        let object = found["objectId"].as_str().with_context(|| format!("no {selector}"))?;
-        Ok((place, object.to_owned()))
+        let result = self.evaluate_at(&context, &script, false).await?;
+        let remote_object = result["objectId"].as_str().with_context(|| format!("no {selector}"))?;
+        Ok((context, remote_object.to_owned()))
     }
 
     async fn evaluate(&self, script: &str, by_value: bool) -> Result<Value> {
-        self.evaluate_at(&self.place().await?, script, by_value).await
+        self.evaluate_at(&self.context().await?, script, by_value).await
     }
 
-    async fn evaluate_at(&self, place: &Place, script: &str, by_value: bool) -> Result<Value> {
-        let ask = json!({
-            "expression": script, "contextId": place.context, "returnByValue": by_value, "awaitPromise": true,
-            // As after a press of a key, for what a page may do only then.
+    async fn evaluate_at(&self, context: &ExecutionContext, script: &str, by_value: bool) -> Result<Value> {
+        let params = json!({
+            "expression": script, "contextId": context.id, "returnByValue": by_value, "awaitPromise": true,
+            // Allows what pages may do only after user input.
             "userGesture": true,
         });
-        let mut answer = self.tab.wire().call(&place.session, "Runtime.evaluate", ask).await?;
-        if let Some(thrown) = answer.get("exceptionDetails") {
+        let mut response = self.tab.devtools().call(&context.session, "Runtime.evaluate", params).await?;
+        if let Some(thrown) = response.get("exceptionDetails") {
             let what = thrown["exception"]["description"].as_str().or(thrown["text"].as_str()).unwrap_or_default();
             return Err(anyhow!("{script} threw {what}"));
         }
-        Ok(answer["result"].take())
+        Ok(response["result"].take())
     }
 }
 
-/// What a page says, without the lists to choose from.
-const WORDS: &str = "(body => {
+/// The text of the page without the options of select elements.
+const VISIBLE_TEXT: &str = "(body => {
     let words = body.innerText;
     for (const list of body.querySelectorAll('select')) words = words.replace(list.innerText, '');
     return words.replace(/\\s+/g, ' ');
 })(document.body)";
 
-/// The middle of `element` in its own window, if a click there reaches it.
+/// The middle of `element` in its own frame, if a click there reaches it.
 const MIDDLE: &str = "(() => {
     if (element.disabled) return null;
     const box = element.getBoundingClientRect();
@@ -282,14 +279,14 @@ const MIDDLE: &str = "(() => {
 
 const SCROLL: &str = "element.scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'})";
 
-/// Where the window within `element` begins.
-const CORNER: &str = "(() => {
+/// The origin of the frame inside `element`.
+const FRAME_ORIGIN: &str = "(() => {
     const box = element.getBoundingClientRect();
     return [box.x + element.clientLeft, box.y + element.clientTop];
 })()";
 
-/// `script` with the first `element` at `selector`; `null` if there is none.
-fn on(selector: &str, script: &str) -> String {
+/// Evaluates `script` with `element` as the first match of `selector`; `null` if there is none.
+fn with_element(selector: &str, script: &str) -> String {
     format!("(element => element && {script})(document.querySelector({}))", json!(selector))
 }
 

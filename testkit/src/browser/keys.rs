@@ -1,4 +1,4 @@
-//! A keyboard.
+//! Keyboard input.
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::tab::Tab;
 const SHIFT: u8 = 8;
 const CONTROL: u8 = 2;
 
-/// A key by the name that pages know it by, with its number and what it writes.
+/// The key name, code, key code and text of a key.
 fn key(name: &str) -> Result<(&str, String, u32, Option<&str>)> {
     Ok(match name {
         "Tab" => ("Tab", "Tab".into(), 9, None),
@@ -20,7 +20,7 @@ fn key(name: &str) -> Result<(&str, String, u32, Option<&str>)> {
         "ArrowDown" => ("ArrowDown", "ArrowDown".into(), 40, None),
         _ => {
             let mut chars = name.chars();
-            let (Some(c), None) = (chars.next(), chars.next()) else { bail!("no key is called {name}") };
+            let (Some(c), None) = (chars.next(), chars.next()) else { bail!("unknown key {name}") };
             let code = match c {
                 '0'..='9' => format!("Digit{c}"),
                 c if c.is_ascii_alphabetic() => format!("Key{}", c.to_ascii_uppercase()),
@@ -33,20 +33,21 @@ fn key(name: &str) -> Result<(&str, String, u32, Option<&str>)> {
 }
 
 impl Tab {
-    /// Presses a key: a character, or `Tab`, `Shift+Tab`, `Enter`, `Space`, `Escape`, `Backspace`, `ArrowUp`, `ArrowDown`.
+    /// Presses a key: a character, or `Tab`, `Shift+Tab`, `Enter`, `Space`, `Escape`, `Backspace`, `ArrowUp` or
+    /// `ArrowDown`.
     ///
     /// # Errors
     /// When there is no such key, or the browser is gone.
     pub async fn press(&self, name: &str) -> Result<()> {
         let (modifiers, name) = name.strip_prefix("Shift+").map_or((0, name), |name| (SHIFT, name));
-        self.strike(name, modifiers, &json!([])).await
+        self.dispatch(name, modifiers, &json!([])).await
     }
 
-    /// Types a text, key by key.
+    /// Types text key by key.
     ///
     /// # Errors
     /// When the browser is gone.
-    pub async fn keys(&self, text: &str) -> Result<()> {
+    pub async fn type_text(&self, text: &str) -> Result<()> {
         for c in text.chars() {
             let name = if c == ' ' { "Space".to_owned() } else { c.to_string() };
             self.press(&name).await?;
@@ -54,22 +55,22 @@ impl Tab {
         Ok(())
     }
 
-    /// What Ctrl+A does.
+    /// Presses Ctrl+A.
     pub(super) async fn select_all(&self) -> Result<()> {
-        self.strike("a", CONTROL, &json!(["selectAll"])).await
+        self.dispatch("a", CONTROL, &json!(["selectAll"])).await
     }
 
-    async fn strike(&self, name: &str, modifiers: u8, commands: &Value) -> Result<()> {
-        let (key, code, number, writes) = key(name)?;
+    async fn dispatch(&self, name: &str, modifiers: u8, commands: &Value) -> Result<()> {
+        let (key, code, number, text) = key(name)?;
         let mut event = json!({
             "type": "keyDown", "key": key, "code": code, "windowsVirtualKeyCode": number, "modifiers": modifiers,
             "commands": commands,
         });
-        if let (Some(text), 0) = (writes, modifiers) {
+        if let (Some(text), 0) = (text, modifiers) {
             event["text"] = text.into();
         }
         self.call("Input.dispatchKeyEvent", event.clone()).await.with_context(|| format!("key {name}"))?;
-        let event = event.as_object_mut().context("an object")?;
+        let event = event.as_object_mut().context("not an object")?;
         event.insert("type".into(), "keyUp".into());
         event.remove("text");
         event.remove("commands");

@@ -1,4 +1,4 @@
-//! Starts a Chromium without a window, in a profile of its own.
+//! Starts a headless Chromium with its own profile.
 
 use std::{
     path::Path,
@@ -9,14 +9,14 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use super::wire::Wire;
+use super::devtools::DevTools;
 use crate::{
     child::{Child, Signal},
     tools,
 };
 
-/// Gives the browser the pipe that it reads and the one that it writes, at the numbers where it looks for them.
-const PIPES: &str = r#"exec "$@" 3<&0 4>&1 0</dev/null 1>/dev/null"#;
+/// Moves standard input and output to file descriptors 3 and 4, where Chromium expects the DevTools pipes.
+const PIPE_SCRIPT: &str = r#"exec "$@" 3<&0 4>&1 0</dev/null 1>/dev/null"#;
 
 const OPTIONS: [&str; 21] = [
     "--headless",
@@ -38,46 +38,46 @@ const OPTIONS: [&str; 21] = [
     "--disable-gpu",
     "--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup",
     "--disable-sync",
-    // Of several tabs only one is in front; the others must not fall asleep.
+    // Background tabs must not be throttled.
     "--disable-renderer-backgrounding",
-    // Nothing but the servers of the test is ever asked for.
+    // The browser can reach nothing but the servers of the test.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
 ];
 
-/// Starts the browser, and the thread that listens to it.
-pub(super) fn launch(profile: &Path) -> Result<(Child, Arc<Wire>)> {
+/// Starts the browser and the thread that reads its messages.
+pub(super) fn launch(profile: &Path) -> Result<(Child, Arc<DevTools>)> {
     let tool = tools::chromium()?;
     let program = tool.command();
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", PIPES, "chromium"]).arg(program.get_program());
+    command.args(["-c", PIPE_SCRIPT, "chromium"]).arg(program.get_program());
     command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command.args(OPTIONS).arg(format!("--user-data-dir={}", profile.display()));
     if nix::unistd::geteuid().is_root() {
-        // Chromium refuses to be root inside its sandbox.
+        // Chromium does not run as root with its sandbox.
         command.arg("--no-sandbox");
     }
     command.arg("about:blank");
     for (name, folder) in [("HOME", ""), ("XDG_CONFIG_HOME", "config"), ("XDG_CACHE_HOME", "cache")] {
         command.env(name, profile.join(folder));
     }
-    let log = std::fs::File::create(log_of(profile)).context("the browser has no place for its log")?;
+    let log = std::fs::File::create(log_path(profile)).context("cannot create the browser's log")?;
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
     let mut child = Child::spawn(&mut command, Signal::SIGKILL)?;
     let (input, output) = child.pipes().context("the browser has no pipes")?;
-    let wire = Arc::new(Wire::new(input));
-    let reader = Arc::clone(&wire);
+    let devtools = Arc::new(DevTools::new(input));
+    let reader = Arc::clone(&devtools);
     thread::Builder::new().name("browser".into()).spawn(move || reader.read(output))?;
-    Ok((child, wire))
+    Ok((child, devtools))
 }
 
-/// The end of what the browser complained about.
+/// The last lines of the browser's error output.
 pub(super) fn log_tail(profile: &Path) -> String {
-    let log = std::fs::read_to_string(log_of(profile)).unwrap_or_default();
-    // A machine without a desktop has no message bus, which is said many times over.
+    let log = std::fs::read_to_string(log_path(profile)).unwrap_or_default();
+    // Without a desktop there is no D-Bus, which Chromium reports many times.
     let lines: Vec<_> = log.lines().filter(|line| !line.contains("dbus/")).collect();
     lines[lines.len().saturating_sub(20)..].join("\n")
 }
 
-fn log_of(profile: &Path) -> std::path::PathBuf {
+fn log_path(profile: &Path) -> std::path::PathBuf {
     profile.join("stderr.log")
 }

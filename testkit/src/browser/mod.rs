@@ -1,16 +1,16 @@
-//! A real browser for tests: Chromium without a window, in a profile of its own, and a record of all that leaves it.
+//! A real browser for tests: a headless Chromium with its own profile, and a record of everything it sends.
 //!
-//! [`browse`] lends a browser to a test and judges at its end: no request may have carried a card's number or security
-//! code to anybody who may not see it, and nothing may have gone wrong in the browser's console.
+//! [`browse`] runs a test with a browser and checks the record at its end: no request may have sent a card number or
+//! security code to an untrusted origin, and the console must be free of unexpected errors.
 
+mod devtools;
+mod events;
 mod frame;
 mod keys;
 mod launch;
 mod record;
-mod seen;
 mod site;
 mod tab;
-mod wire;
 
 use std::{
     fs,
@@ -24,73 +24,73 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use self::wire::Wire;
+use self::devtools::DevTools;
 pub use self::{
-    frame::{Frame, Spoken},
+    frame::{AccessibleElement, Frame},
     record::{Request, Secret},
     site::Site,
     tab::{Device, Tab},
 };
 use crate::{TempDir, child::Child, process::profile_folder};
 
-/// Longer than anything takes that is not broken.
-const PATIENCE: Duration = Duration::from_secs(60);
-const END_PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than any working operation takes.
+const TIMEOUT: Duration = Duration::from_secs(60);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running browser.
 pub struct Browser {
-    wire: Arc<Wire>,
+    devtools: Arc<DevTools>,
     device: Device,
-    pictures: PathBuf,
-    /// The tab that it starts with, until somebody wants one.
-    first: Mutex<Option<String>>,
+    screenshots: PathBuf,
+    /// The tab that the browser starts with, until it is used.
+    initial_tab: Mutex<Option<String>>,
     tabs: Mutex<Vec<Tab>>,
     secrets: Mutex<Vec<Secret>>,
-    confidants: Mutex<Vec<String>>,
-    expected: Mutex<Vec<String>>,
-    // Fields are dropped in this order: the profile goes when nobody uses it any more.
+    trusted_origins: Mutex<Vec<String>>,
+    expected_errors: Mutex<Vec<String>>,
+    // Fields are dropped in this order: the profile is removed after the browser has ended.
     child: Child,
     profile: TempDir,
 }
 
-/// Lends a browser to a test, and judges at its end.
+/// Runs a test with a browser and checks the record at its end.
 ///
 /// # Errors
-/// When the test fails, or the verdict is bad.
+/// When the test or the check fails.
 pub async fn browse(device: Device, test: impl AsyncFnOnce(&Browser) -> Result<()>) -> Result<()> {
     let browser = Browser::start(device).await?;
-    let told = test(&browser).await;
-    let verdict = match told {
-        Ok(()) => browser.verdict().await,
+    let result = test(&browser).await;
+    let result = match result {
+        Ok(()) => browser.check_record().await,
         Err(error) => {
-            browser.draw_failure().await;
+            browser.save_failure_screenshots().await;
             Err(error)
         }
     };
-    // A browser that ends by itself leaves nothing behind; the verdict counts more than how it ended.
-    let ended = browser.end().await;
-    verdict.and(ended)
+    // Let the browser shut down by itself, so that it leaves no files behind. The result of the check takes precedence.
+    let shutdown = browser.shut_down().await;
+    result.and(shutdown)
 }
 
 impl Browser {
     async fn start(device: Device) -> Result<Self> {
         let profile = TempDir::new()?;
-        let (child, wire) = launch::launch(profile.path())?;
+        let (child, devtools) = launch::launch(profile.path())?;
         let mut browser = Self {
-            wire,
+            devtools,
             device,
-            pictures: pictures()?,
-            first: Mutex::default(),
+            screenshots: screenshots()?,
+            initial_tab: Mutex::default(),
             tabs: Mutex::default(),
             secrets: Mutex::default(),
-            confidants: Mutex::default(),
-            expected: Mutex::default(),
+            trusted_origins: Mutex::default(),
+            expected_errors: Mutex::default(),
             child,
             profile,
         };
-        let ready = browser.wire.call("", "Target.setAutoAttach", seen::attach_to_all()).await;
-        ready.with_context(|| format!("the browser does not start: {}", launch::log_tail(browser.profile.path())))?;
-        browser.first = Mutex::new(tab::first_target(&browser.wire).await?);
+        let ready = browser.devtools.call("", "Target.setAutoAttach", events::attach_to_all()).await;
+        ready.with_context(|| format!("cannot start the browser: {}", launch::log_tail(browser.profile.path())))?;
+        browser.initial_tab = Mutex::new(tab::first_target(&browser.devtools).await?);
         Ok(browser)
     }
 
@@ -100,7 +100,7 @@ impl Browser {
         self.child.pid()
     }
 
-    /// Where its profile is, which goes with it.
+    /// Its profile folder, removed with it.
     #[must_use]
     pub fn profile(&self) -> &Path {
         self.profile.path()
@@ -111,110 +111,110 @@ impl Browser {
     /// # Errors
     /// When the browser is gone.
     pub async fn tab(&self) -> Result<Tab> {
-        let first = locked(&self.first).take();
-        let target = match first {
+        let initial_tab = lock(&self.initial_tab).take();
+        let target = match initial_tab {
             Some(target) => target,
-            None => tab::new_target(&self.wire).await?,
+            None => tab::new_target(&self.devtools).await?,
         };
-        let tab = Tab::of(&self.wire, target, self.device, self.pictures.clone()).await?;
-        locked(&self.tabs).push(tab.clone());
+        let tab = Tab::of(&self.devtools, target, self.device, self.screenshots.clone()).await?;
+        lock(&self.tabs).push(tab.clone());
         Ok(tab)
     }
 
-    /// From now on nobody may be sent this but those whom [`Browser::trust`] names.
-    pub fn keep(&self, secret: Secret) {
-        locked(&self.secrets).push(secret);
+    /// From now on only origins passed to [`Browser::trust`] may receive this.
+    pub fn add_secret(&self, secret: Secret) {
+        lock(&self.secrets).push(secret);
     }
 
-    /// This origin may be sent what is secret.
+    /// Allows this origin to receive secrets.
     pub fn trust(&self, origin: &str) {
-        locked(&self.confidants).push(origin.to_owned());
+        lock(&self.trusted_origins).push(origin.to_owned());
     }
 
-    /// A complaint with this in it belongs to the test, and must come.
-    pub fn expect_complaint(&self, part: &str) {
-        locked(&self.expected).push(part.to_owned());
+    /// Requires a console error that contains this text.
+    pub fn expect_console_error(&self, part: &str) {
+        lock(&self.expected_errors).push(part.to_owned());
     }
 
-    /// All that left the browser so far, in order.
+    /// All requests so far, in order.
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
-        self.wire.seen().requests().to_vec()
+        self.devtools.events().requests().to_vec()
     }
 
-    /// What went wrong in the console so far: errors, exceptions, breaches of a page's policy.
+    /// Console errors, exceptions and CSP violations so far.
     #[must_use]
-    pub fn complaints(&self) -> Vec<String> {
-        self.wire.seen().complaints().to_vec()
+    pub fn console_errors(&self) -> Vec<String> {
+        self.devtools.events().console_errors().to_vec()
     }
 
-    /// Each request that told a secret to somebody who may not see it.
+    /// A description of each request that sent a secret to an untrusted origin.
     ///
     /// # Errors
-    /// When a request's body could not be read.
+    /// When the body of a request could not be read.
     pub async fn leaks(&self) -> Result<Vec<String>> {
-        until("the bodies of all requests", async || Ok(self.wire.seen().is_whole().then_some(()))).await?;
-        let (secrets, confidants) = (locked(&self.secrets).clone(), locked(&self.confidants).clone());
+        wait_until("the bodies of all requests", async || Ok(self.devtools.events().has_all_bodies().then_some(()))).await?;
+        let (secrets, trusted_origins) = (lock(&self.secrets).clone(), lock(&self.trusted_origins).clone());
         let mut leaks = Vec::new();
         for request in self.requests() {
-            ensure!(request.body_missing.is_none(), "{} {}: no body", request.method, request.url);
-            if confidants.iter().any(|origin| origin == request.origin()) {
+            ensure!(request.body_missing.is_none(), "{} {}: the body is missing", request.method, request.url);
+            if trusted_origins.iter().any(|origin| origin == request.origin()) {
                 continue;
             }
-            let told = secrets.iter().filter_map(|secret| Some((secret, request.part_with(secret)?)));
-            leaks.extend(told.map(|(secret, part)| {
+            let matches = secrets.iter().filter_map(|secret| Some((secret, request.part_containing(secret)?)));
+            leaks.extend(matches.map(|(secret, part)| {
                 format!("{secret:?} in the {part} of {} {}{}", request.method, request.origin(), request.path())
             }));
         }
         Ok(leaks)
     }
 
-    /// What [`browse`] asks for at the end.
-    async fn verdict(&self) -> Result<()> {
-        self.catch_up().await;
+    /// The check at the end of [`browse`].
+    async fn check_record(&self) -> Result<()> {
+        self.drain_events().await;
         let leaks = self.leaks().await?;
-        ensure!(leaks.is_empty(), "what is secret left the browser:\n  {}", leaks.join("\n  "));
-        let (complaints, expected) = (self.complaints(), locked(&self.expected).clone());
-        let is_expected = |complaint: &&String| expected.iter().any(|part| complaint.contains(part));
-        let bad: Vec<_> = complaints.iter().filter(|complaint| !is_expected(complaint)).cloned().collect();
-        ensure!(bad.is_empty(), "the console complains:\n  {}", bad.join("\n  "));
-        for part in expected {
-            ensure!(complaints.iter().any(|complaint| complaint.contains(&part)), "nobody complained of {part}");
+        ensure!(leaks.is_empty(), "secrets were sent to untrusted origins:\n  {}", leaks.join("\n  "));
+        let (console_errors, expected_errors) = (self.console_errors(), lock(&self.expected_errors).clone());
+        let is_expected_error = |error: &&String| expected_errors.iter().any(|part| error.contains(part));
+        let bad: Vec<_> = console_errors.iter().filter(|error| !is_expected_error(error)).cloned().collect();
+        ensure!(bad.is_empty(), "unexpected console errors:\n  {}", bad.join("\n  "));
+        for part in expected_errors {
+            ensure!(console_errors.iter().any(|error| error.contains(&part)), "no console error contains {part}");
         }
         Ok(())
     }
 
-    /// Whatever happened before this is told by its end: each tab answers in order.
-    async fn catch_up(&self) {
-        let sessions = self.wire.seen().sessions();
+    /// A round trip to each tab, after which all earlier events have been recorded: each tab answers in order.
+    async fn drain_events(&self) {
+        let sessions = self.devtools.events().sessions();
         for session in sessions {
-            // One that has ended since has nothing more to tell.
-            let _ = self.wire.call(&session, "Runtime.evaluate", json!({"expression": "0"})).await;
+            // A session that has ended since has no more events.
+            let _ = self.devtools.call(&session, "Runtime.evaluate", json!({"expression": "0"})).await;
         }
     }
 
-    async fn end(mut self) -> Result<()> {
-        self.wire.close();
-        let ended = self.child.end_within(END_PATIENCE).await?;
-        ensure!(ended.success(), "the browser ended with {ended}: {}", launch::log_tail(self.profile.path()));
+    async fn shut_down(mut self) -> Result<()> {
+        self.devtools.close();
+        let status = self.child.wait_or_kill(SHUTDOWN_TIMEOUT).await?;
+        ensure!(status.success(), "the browser exited with {status}: {}", launch::log_tail(self.profile.path()));
         Ok(())
     }
 
-    async fn draw_failure(&self) {
-        let tabs = locked(&self.tabs).clone();
+    async fn save_failure_screenshots(&self) {
+        let tabs = lock(&self.tabs).clone();
         for (i, tab) in tabs.iter().enumerate() {
-            // The failure itself is told; a picture of it is a bonus.
-            let _ = tab.draw(&format!("{}-failure-{i}.png", tab.pictures())).await;
+            // The test's error is reported anyway; screenshots are optional.
+            let _ = tab.save_screenshot(&format!("{}-failure-{i}.png", tab.screenshots())).await;
         }
-        self.tell();
+        self.print_record();
     }
 
-    fn tell(&self) {
+    fn print_record(&self) {
         for request in self.requests() {
             eprintln!("  {} {}", request.method, request.url);
         }
-        for complaint in self.complaints() {
-            eprintln!("  complaint: {complaint}");
+        for error in self.console_errors() {
+            eprintln!("  console error: {error}");
         }
     }
 }
@@ -228,41 +228,41 @@ impl std::fmt::Debug for Browser {
 impl Drop for Browser {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.tell();
+            self.print_record();
         }
     }
 }
 
-/// Looks until there is something to see, as everything in a browser takes its time.
+/// Polls until the closure returns a value, since everything in a browser takes time.
 ///
 /// # Errors
-/// When there never is.
-pub async fn eventually<T>(look: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
-    until("what the test looks for", look).await
+/// When it returns none in time.
+pub async fn eventually<T>(poll: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
+    wait_until("the condition of the test", poll).await
 }
 
-/// Looks until there is something to see. A look that fails is one that saw nothing yet: pages come and go.
-async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
-    let end = Instant::now() + PATIENCE;
+/// Polls until the closure returns a value. Errors count as not yet: pages come and go.
+async fn wait_until<T>(what: &str, mut poll: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
+    let end = Instant::now() + TIMEOUT;
     loop {
-        let seen = look().await;
-        if let Ok(Some(seen)) = seen {
-            return Ok(seen);
+        let result = poll().await;
+        if let Ok(Some(value)) = result {
+            return Ok(value);
         }
         if Instant::now() >= end {
-            bail!("waited in vain: {what}; the last look said {:?}", seen.err());
+            bail!("timed out waiting for {what}; the last poll returned {:?}", result.err());
         }
         sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// `target/browser/<test>`, which names of pictures begin with; the thread of a test bears its name.
-fn pictures() -> Result<PathBuf> {
-    let target = profile_folder()?.parent().context("a profile in no target folder")?.to_path_buf();
+/// `target/browser/<test>`, the prefix of screenshot names. The test's thread is named after the test.
+fn screenshots() -> Result<PathBuf> {
+    let target = profile_folder()?.parent().context("the profile folder has no parent")?.to_path_buf();
     let folder = target.join("browser");
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let test = thread::current().name().unwrap_or("unnamed").replace("::", ".");
-    // What is left of a failure long mended would mislead.
+    // Remove the screenshots of earlier failures, which would mislead.
     for entry in fs::read_dir(&folder)?.flatten() {
         if entry.file_name().to_string_lossy().starts_with(&format!("{test}-failure-")) {
             let _ = fs::remove_file(entry.path());
@@ -271,6 +271,6 @@ fn pictures() -> Result<PathBuf> {
     Ok(folder.join(test))
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,24 +1,24 @@
-//! What left the browser, and whether a card was in it.
+//! A request that left the browser, and the search for card data in it.
 
-/// Something that a page sent over the network, whole.
+/// A complete request sent by a page.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// The method; `SEND` for a message of a web socket.
+    /// The method; `SEND` for a WebSocket message.
     pub method: String,
-    /// The address, with its query.
+    /// The URL with its query.
     pub url: String,
-    /// `name: value`, those of the network stack included.
+    /// `name: value`, including headers added by the network stack.
     pub headers: Vec<String>,
-    /// What was posted; empty if nothing was.
+    /// The request body; empty if there was none.
     pub body: Vec<u8>,
-    /// Ties it to what is told of it later.
+    /// The protocol's request id, by which later events refer to it.
     pub(super) id: String,
-    /// The body is still asked for, or the browser would not give it.
+    /// Set while the body is still being requested, or if the browser does not return it.
     pub(super) body_missing: Option<String>,
 }
 
 impl Request {
-    /// Scheme, host and port, as a page's origin is written.
+    /// Scheme, host and port, as in an `Origin` header.
     #[must_use]
     pub fn origin(&self) -> &str {
         let host = self.url.find("://").map_or(0, |at| at + 3);
@@ -38,64 +38,64 @@ impl Request {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The part that carries this, if one does.
+    /// The part of the request that contains the secret, if any.
     #[must_use]
-    pub fn part_with(&self, secret: &Secret) -> Option<&'static str> {
-        if secret.is_in(&self.url) {
+    pub fn part_containing(&self, secret: &Secret) -> Option<&'static str> {
+        if secret.occurs_in(&self.url) {
             return Some("URL");
         }
-        // A length is no message, and three digits may happen to be one.
-        let telling = |header: &&String| !header.to_ascii_lowercase().starts_with("content-length:");
-        if self.headers.iter().filter(telling).any(|header| secret.is_in(header)) {
+        // A `Content-Length` may happen to equal the three digits.
+        let is_searched = |header: &&String| !header.to_ascii_lowercase().starts_with("content-length:");
+        if self.headers.iter().filter(is_searched).any(|header| secret.occurs_in(header)) {
             return Some("headers");
         }
-        secret.is_in(&self.text()).then_some("body")
+        secret.occurs_in(&self.text()).then_some("body")
     }
 }
 
-/// What must not leave the browser, or only to one place.
+/// A value that may be sent to trusted origins only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Secret {
-    /// A card number, found however its digits are grouped.
-    Number(String),
-    /// A security code, found where it stands by itself.
-    Code(String),
+    /// A card number, found with any grouping of its digits.
+    CardNumber(String),
+    /// A security code, found as a separate word.
+    SecurityCode(String),
 }
 
 impl Secret {
-    /// Whether it stands in `text`: plain, encoded for a URL (twice even), or in groups.
+    /// Whether `text` contains it: plain, URL-encoded (even twice), or in groups.
     #[must_use]
-    pub fn is_in(&self, text: &str) -> bool {
+    pub fn occurs_in(&self, text: &str) -> bool {
         let once = decoded(text);
         let twice = decoded(&once);
         [text, &once, &twice].into_iter().any(|text| match self {
-            Self::Number(number) => joined(text).contains(&joined(number)),
-            Self::Code(code) => stands_alone(text, code),
+            Self::CardNumber(number) => without_separators(text).contains(&without_separators(number)),
+            Self::SecurityCode(code) => is_separate_word(text, code),
         })
     }
 }
 
-/// Without what people and programs put between the digits of a number.
-fn joined(text: &str) -> String {
-    let mut joined = String::with_capacity(text.len());
+/// Removes the separators that people and programs put between digits.
+fn without_separators(text: &str) -> String {
+    let mut without_separators = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_ascii_alphanumeric() || !(c.is_whitespace() || "-+._,;/|\"'[]".contains(c)) {
-            joined.push(c);
+            without_separators.push(c);
         }
     }
-    joined
+    without_separators
 }
 
-/// Not as a part of a longer word or number: an id or a port may well hold the same three digits.
-fn stands_alone(text: &str, code: &str) -> bool {
-    let part = |c: char| c.is_alphanumeric();
+/// Whether `code` occurs outside a longer word or number: ids and ports may contain the same three digits.
+fn is_separate_word(text: &str, code: &str) -> bool {
+    let is_word_char = |c: char| c.is_alphanumeric();
     text.match_indices(code).any(|(at, _)| {
         let (before, after) = (&text[..at], &text[at + code.len()..]);
-        !before.chars().next_back().is_some_and(part) && !after.chars().next().is_some_and(part)
+        !before.chars().next_back().is_some_and(is_word_char) && !after.chars().next().is_some_and(is_word_char)
     })
 }
 
-/// With `%xx` and `+` resolved.
+/// Decodes `%xx` and `+`.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -119,15 +119,15 @@ mod tests {
     use super::*;
 
     fn number() -> Secret {
-        Secret::Number("4242 4242 4242 4242".into())
+        Secret::CardNumber("4242 4242 4242 4242".into())
     }
 
     fn code() -> Secret {
-        Secret::Code("739".into())
+        Secret::SecurityCode("739".into())
     }
 
     #[test]
-    fn a_number_is_found_in_every_dress() {
+    fn card_numbers_are_found_in_every_format() {
         for text in [
             "4242424242424242",
             "number=4242+4242+4242+4242&exp=12",
@@ -139,35 +139,35 @@ mod tests {
             "?u=%3Fn%3D4242%25204242%25204242%25204242",
             "4242\u{a0}4242\u{a0}4242\u{a0}4242",
         ] {
-            assert!(number().is_in(text), "{text}");
+            assert!(number().occurs_in(text), "{text}");
         }
         for text in ["", "4242", "card=4242&last4=4242", "424242424242424", "4242424242424x242"] {
-            assert!(!number().is_in(text), "{text}");
+            assert!(!number().occurs_in(text), "{text}");
         }
     }
 
     #[test]
-    fn a_code_is_found_where_it_stands_alone() {
+    fn security_codes_are_found_as_separate_words() {
         for text in ["cvc=739", "{\"cvc\":\"739\"}", "a=1&b=%37%33%39&c", "739"] {
-            assert!(code().is_in(text), "{text}");
+            assert!(code().occurs_in(text), "{text}");
         }
         for text in ["7390", "http://127.0.0.1:17391/", "pay_01K739Z", "73 9"] {
-            assert!(!code().is_in(text), "{text}");
+            assert!(!code().occurs_in(text), "{text}");
         }
     }
 
     #[test]
-    fn a_request_says_which_part_has_it() {
+    fn the_part_containing_a_secret_is_reported() {
         let plain = Request { url: "http://127.0.0.1:1/a?b=c".into(), method: "POST".into(), ..Request::default() };
         assert_eq!((plain.origin(), plain.path()), ("http://127.0.0.1:1", "/a"));
-        assert_eq!(plain.part_with(&code()), None);
+        assert_eq!(plain.part_containing(&code()), None);
         let with_url = Request { url: "http://a/?739".into(), ..plain.clone() };
-        assert_eq!(with_url.part_with(&code()), Some("URL"));
+        assert_eq!(with_url.part_containing(&code()), Some("URL"));
         let with_header = Request { headers: vec!["Referer: http://a/?739".into()], ..plain.clone() };
-        assert_eq!(with_header.part_with(&code()), Some("headers"));
+        assert_eq!(with_header.part_containing(&code()), Some("headers"));
         let with_length = Request { headers: vec!["Content-Length: 739".into()], ..plain.clone() };
-        assert_eq!(with_length.part_with(&code()), None);
+        assert_eq!(with_length.part_containing(&code()), None);
         let with_body = Request { body: b"cvc=739".to_vec(), ..plain };
-        assert_eq!(with_body.part_with(&code()), Some("body"));
+        assert_eq!(with_body.part_containing(&code()), Some("body"));
     }
 }

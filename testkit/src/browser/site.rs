@@ -1,4 +1,4 @@
-//! A merchant's site: a few pages at an origin of their own. Whatever is posted there is answered and forgotten.
+//! A merchant's site: a few pages at their own origin. POST requests are answered and discarded.
 
 use std::{
     collections::HashMap,
@@ -11,11 +11,11 @@ use std::{
 
 use anyhow::Result;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 type Pages = Arc<Mutex<HashMap<String, String>>>;
 
-/// A server on a port of this machine, until the test process ends.
+/// A server on a local port that runs until the test process ends.
 #[derive(Clone, Debug)]
 pub struct Site {
     port: u16,
@@ -23,7 +23,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// A site without a page.
+    /// A site without pages.
     ///
     /// # Errors
     /// When there is no free port.
@@ -31,46 +31,46 @@ impl Site {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let port = listener.local_addr()?.port();
         let pages = Pages::default();
-        let served = Arc::clone(&pages);
+        let shared_pages = Arc::clone(&pages);
         thread::Builder::new().name("site".into()).spawn(move || {
             for connection in listener.incoming().flatten() {
-                let pages = Arc::clone(&served);
-                // Browsers open connections that they use late or never, so none may hold up another.
-                let _ = thread::Builder::new().spawn(move || answer(connection, &pages));
+                let pages = Arc::clone(&shared_pages);
+                // Browsers open connections that they use late or never, so none may block another.
+                let _ = thread::Builder::new().spawn(move || respond(connection, &pages));
             }
         })?;
-        // Every browser asks for it, and would complain that there is none.
+        // Browsers request it and report an error if it is missing.
         Ok(Self { port, pages }.page("/favicon.ico", ""))
     }
 
-    /// Puts a page at a path, such as `/`.
+    /// Adds a page at a path, such as `/`.
     #[must_use]
     pub fn page(self, path: &str, html: &str) -> Self {
         self.put(path, html);
         self
     }
 
-    /// Puts a page at a path, or another in its place.
+    /// Adds or replaces the page at a path.
     pub fn put(&self, path: &str, html: &str) {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), html.to_owned());
     }
 
-    /// By its address: `http://127.0.0.1:…`.
+    /// `http://127.0.0.1:…`
     #[must_use]
     pub fn origin(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// By its name: `http://localhost:…`, which is another site than any with an address for its name.
+    /// `http://localhost:…`, a different site from every one named by an IP address.
     #[must_use]
-    pub fn named_origin(&self) -> String {
+    pub fn localhost_origin(&self) -> String {
         format!("http://localhost:{}", self.port)
     }
 }
 
-/// One request, one answer, and the connection is closed.
-fn answer(mut connection: TcpStream, pages: &Pages) -> std::io::Result<()> {
-    connection.set_read_timeout(Some(PATIENCE))?;
+/// Answers one request and closes the connection.
+fn respond(mut connection: TcpStream, pages: &Pages) -> std::io::Result<()> {
+    connection.set_read_timeout(Some(TIMEOUT))?;
     let mut reader = BufReader::new(connection.try_clone()?);
     let (mut line, mut length) = (String::new(), 0);
     reader.read_line(&mut line)?;
@@ -89,10 +89,10 @@ fn answer(mut connection: TcpStream, pages: &Pages) -> std::io::Result<()> {
     std::io::copy(&mut reader.take(length), &mut std::io::sink())?;
     let page = pages.lock().unwrap_or_else(PoisonError::into_inner).get(&path).cloned();
     let (status, body) = page.map_or(("404 Not Found", String::new()), |page| ("200 OK", page));
-    let kind = if path.ends_with(".js") { "text/javascript" } else { "text/html; charset=utf-8" };
+    let content_type = if path.ends_with(".js") { "text/javascript" } else { "text/html; charset=utf-8" };
     write!(
         connection,
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nAccess-Control-Allow-Origin: *\r\n\
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\nAccess-Control-Allow-Origin: *\r\n\
          Access-Control-Allow-Headers: *\r\nConnection: close\r\n\r\n{body}",
         body.len()
     )?;

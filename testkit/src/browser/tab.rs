@@ -1,4 +1,4 @@
-//! A tab: an address, a size, a picture.
+//! A tab: navigation, emulation and screenshots.
 
 use std::{fs, path::PathBuf, sync::Arc};
 
@@ -6,22 +6,21 @@ use anyhow::{Context, Result, bail, ensure};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use super::{frame::Frame, until, wire::Wire};
+use super::{devtools::DevTools, frame::Frame, wait_until};
 
-/// The size of a window, and what kind of machine it is on.
+/// A window size and kind of device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Device {
     /// 1280 × 900.
     Desktop,
-    /// 390 × 844, touched and not clicked.
+    /// 390 × 844, with touch input.
     Phone,
 }
 
 impl Device {
-    /// Both.
     pub const ALL: [Self; 2] = [Self::Desktop, Self::Phone];
 
-    /// Its name, as in the names of pictures.
+    /// The name used in file names of screenshots.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -38,69 +37,69 @@ impl Device {
     }
 }
 
-/// One tab. What is on it is reached by way of a [`Frame`].
+/// A tab. Use a [`Frame`] to work with its page.
 #[derive(Clone)]
 pub struct Tab {
-    wire: Arc<Wire>,
+    devtools: Arc<DevTools>,
     target: String,
     session: String,
     device: Device,
-    pictures: PathBuf,
-    scripts: bool,
+    screenshots: PathBuf,
+    scripts_enabled: bool,
 }
 
-/// A tab that nobody has yet.
-pub(super) async fn new_target(wire: &Wire) -> Result<String> {
-    let made = wire.call("", "Target.createTarget", json!({"url": "about:blank"})).await?;
-    Ok(made["targetId"].as_str().context("a tab without an id")?.to_owned())
+/// Opens a new tab.
+pub(super) async fn new_target(devtools: &DevTools) -> Result<String> {
+    let target = devtools.call("", "Target.createTarget", json!({"url": "about:blank"})).await?;
+    Ok(target["targetId"].as_str().context("the tab has no id")?.to_owned())
 }
 
-/// The tab that a browser starts with, if it does.
-pub(super) async fn first_target(wire: &Wire) -> Result<Option<String>> {
-    let open = wire.call("", "Target.getTargets", json!({})).await?;
+/// The tab that the browser starts with, if any.
+pub(super) async fn first_target(devtools: &DevTools) -> Result<Option<String>> {
+    let open = devtools.call("", "Target.getTargets", json!({})).await?;
     let mut open = open["targetInfos"].as_array().into_iter().flatten();
     let first = open.find(|target| target["type"] == "page" && target["url"] == "about:blank");
     Ok(first.and_then(|target| target["targetId"].as_str()).map(str::to_owned))
 }
 
 impl Tab {
-    /// The tab of a target, once it is watched.
-    pub(super) async fn of(wire: &Arc<Wire>, target: String, device: Device, pictures: PathBuf) -> Result<Self> {
-        let session = until("a tab", async || Ok(wire.seen().session_of(&target))).await?;
-        let tab = Self { wire: Arc::clone(wire), target, session, device, pictures, scripts: true };
+    /// The tab of a target, once its session exists.
+    pub(super) async fn of(devtools: &Arc<DevTools>, target: String, device: Device, screenshots: PathBuf) -> Result<Self> {
+        let session = wait_until("a tab", async || Ok(devtools.events().session_of(&target))).await?;
+        let tab = Self { devtools: Arc::clone(devtools), target, session, device, screenshots, scripts_enabled: true };
         tab.resize(device).await?;
         Ok(tab)
     }
 
-    /// Goes to an address, and waits until all of it has loaded.
+    /// Navigates to a URL and waits until the page has loaded.
     ///
     /// # Errors
-    /// When nothing answers there.
+    /// When the navigation fails.
     pub async fn open(&self, url: &str) -> Result<()> {
-        let answer = self.call("Page.navigate", json!({"url": url})).await?;
-        ensure!(answer.get("errorText").is_none(), "{url}: {}", answer["errorText"]);
-        self.loaded().await
+        let response = self.call("Page.navigate", json!({"url": url})).await?;
+        ensure!(response.get("errorText").is_none(), "{url}: {}", response["errorText"]);
+        self.wait_until_loaded().await
     }
 
-    /// Loads the page again, as the button does. A form that was posted is posted again.
+    /// Reloads the page. A posted form is posted again.
     ///
     /// # Errors
     /// When the browser is gone.
     pub async fn reload(&self) -> Result<()> {
-        // The old document must not be taken for the new one.
+        // Marks the old document to tell it from the new one.
         self.top().value("document.body.dataset.old = true").await?;
         self.call("Page.reload", json!({})).await?;
-        until("the page anew", async || {
+        wait_until("the reloaded page", async || {
             Ok((self.top().value("document.body.dataset.old === undefined").await? == true).then_some(()))
         })
         .await?;
-        self.loaded().await
+        self.wait_until_loaded().await
     }
 
-    /// Goes back, as the button does.
+    /// Goes back in the history.
     ///
     /// # Errors
-    /// When there is nothing to go back to.
+    /// When there is no earlier page.
     pub async fn back(&self) -> Result<()> {
         let history = self.call("Page.getNavigationHistory", json!({})).await?;
         let now = history["currentIndex"].as_u64().context("no history")?;
@@ -109,66 +108,66 @@ impl Tab {
         self.call("Page.navigateToHistoryEntry", json!({"entryId": entry})).await.map(drop)
     }
 
-    /// From now on nothing can be reached whose address begins so, and all can be if there is nothing to begin with.
+    /// Blocks requests to URLs with these prefixes. An empty list lifts all blocks.
     ///
     /// # Errors
     /// When the browser is gone.
-    pub async fn cut_off(&self, addresses: &[&str]) -> Result<()> {
-        let patterns: Vec<_> = addresses.iter().map(|address| format!("{address}*")).collect();
+    pub async fn block_urls(&self, prefixes: &[&str]) -> Result<()> {
+        let patterns: Vec<_> = prefixes.iter().map(|prefix| format!("{prefix}*")).collect();
         self.call("Network.setBlockedURLs", json!({"urls": patterns})).await.map(drop)
     }
 
-    /// From now on requests to addresses of this pattern (`*` is anything) are answered, but their answers are lost on the way to
-    /// the page; with no pattern all answers arrive again.
+    /// Lets requests to matching URLs (`*` matches anything) reach the server but drops the responses. `None` stops
+    /// that.
     ///
     /// # Errors
     /// When the browser is gone.
-    pub async fn drop_answers(&self, pattern: Option<&str>) -> Result<()> {
+    pub async fn drop_responses(&self, pattern: Option<&str>) -> Result<()> {
         let Some(pattern) = pattern else { return self.call("Fetch.disable", json!({})).await.map(drop) };
         let patterns = json!([{"urlPattern": pattern, "requestStage": "Response"}]);
         self.call("Fetch.enable", json!({"patterns": patterns})).await.map(drop)
     }
 
-    /// Shows pages as on this medium (`screen`, `print`), for users who prefer this, such as `("forced-colors", "active")`.
+    /// Emulates a medium (`screen`, `print`) and media features, such as `("forced-colors", "active")`.
     ///
     /// # Errors
     /// When the browser is gone.
-    pub async fn prefer(&self, medium: &str, preferences: &[(&str, &str)]) -> Result<()> {
+    pub async fn emulate_media(&self, medium: &str, preferences: &[(&str, &str)]) -> Result<()> {
         let features: Vec<_> = preferences.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
         self.call("Emulation.setEmulatedMedia", json!({"media": medium, "features": features})).await.map(drop)
     }
 
-    /// From now on the scripts of pages do not run, as in a browser where they are switched off.
+    /// Disables JavaScript on pages.
     ///
     /// # Errors
     /// When the browser is gone.
-    pub async fn stop_scripts(&mut self) -> Result<()> {
-        self.scripts = false;
+    pub async fn disable_scripts(&mut self) -> Result<()> {
+        self.scripts_enabled = false;
         self.call("Emulation.setScriptExecutionDisabled", json!({"value": true})).await.map(drop)
     }
 
-    /// Waits until all of the page has loaded.
+    /// Waits until the page has loaded completely.
     ///
     /// # Errors
-    /// When it never has.
-    pub async fn loaded(&self) -> Result<()> {
-        until(
+    /// When it does not load in time.
+    pub async fn wait_until_loaded(&self) -> Result<()> {
+        wait_until(
             "a loaded page",
             async || Ok((self.top().value("document.readyState").await? == "complete").then_some(())),
         )
         .await
     }
 
-    /// The address that is shown.
+    /// The current URL.
     ///
     /// # Errors
     /// When the browser is gone.
     pub async fn url(&self) -> Result<String> {
         let url = self.top().value("location.href").await?;
-        Ok(url.as_str().context("an address")?.to_owned())
+        Ok(url.as_str().context("no URL")?.to_owned())
     }
 
-    /// Changes the size of the window.
+    /// Changes the window size.
     ///
     /// # Errors
     /// When the browser is gone.
@@ -181,63 +180,63 @@ impl Tab {
         self.call("Emulation.setTouchEmulationEnabled", json!({"enabled": is_phone})).await.map(drop)
     }
 
-    /// Takes a picture of the whole page at each size, as `<test>-<step>-<desktop|phone>.png`. Nothing on the page may be
-    /// wider than the window.
+    /// Takes a screenshot of the whole page at each size, as `<test>-<step>-<desktop|phone>.png`, and checks that
+    /// nothing is wider than the window.
     ///
     /// # Errors
-    /// When something is wider, or the picture cannot be written.
-    pub async fn picture(&self, step: &str) -> Result<()> {
+    /// When something is wider, or the file cannot be written.
+    pub async fn screenshot(&self, step: &str) -> Result<()> {
         for device in Device::ALL {
             self.resize(device).await?;
-            let name = format!("{}-{step}-{}.png", self.pictures.display(), device.name());
-            self.draw(&name).await?;
+            let name = format!("{}-{step}-{}.png", self.screenshots.display(), device.name());
+            self.save_screenshot(&name).await?;
             let width = self.top().value("document.documentElement.scrollWidth").await?;
             let width = width.as_u64().context("a width")?;
             if width > u64::from(device.size().0) {
-                bail!("{name}: the page is {width} wide, which is wider than the window");
+                bail!("{name}: the page is {width} px wide, wider than the window");
             }
         }
         self.resize(self.device).await
     }
 
-    /// Takes a picture at the size that the window has.
+    /// Takes a screenshot at the current window size.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub async fn picture_as_it_is(&self, step: &str) -> Result<()> {
-        self.draw(&format!("{}-{step}.png", self.pictures.display())).await
+    pub async fn screenshot_at_current_size(&self, step: &str) -> Result<()> {
+        self.save_screenshot(&format!("{}-{step}.png", self.screenshots.display())).await
     }
 
-    pub(super) async fn draw(&self, name: &str) -> Result<()> {
-        // A tab behind another is not always drawn, and the browser would wait for that without end.
+    pub(super) async fn save_screenshot(&self, name: &str) -> Result<()> {
+        // A background tab is not always painted, and the browser would wait for that forever.
         self.call("Page.bringToFront", json!({})).await?;
-        self.top().drawn().await?;
+        self.top().wait_until_painted().await?;
         let metrics = self.call("Page.getLayoutMetrics", json!({})).await?;
         let size = &metrics["cssContentSize"];
         let clip = json!({"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1});
-        let picture = json!({"format": "png", "optimizeForSpeed": true, "captureBeyondViewport": true, "clip": clip});
-        let picture = match self.call("Page.captureScreenshot", picture.clone()).await {
-            Ok(picture) => picture,
-            Err(_) => self.call("Page.captureScreenshot", picture).await?,
+        let screenshot = json!({"format": "png", "optimizeForSpeed": true, "captureBeyondViewport": true, "clip": clip});
+        let screenshot = match self.call("Page.captureScreenshot", screenshot.clone()).await {
+            Ok(screenshot) => screenshot,
+            Err(_) => self.call("Page.captureScreenshot", screenshot).await?,
         };
-        let bytes = STANDARD.decode(picture["data"].as_str().context("no picture")?)?;
+        let bytes = STANDARD.decode(screenshot["data"].as_str().context("the response has no image")?)?;
         fs::write(name, bytes).with_context(|| format!("cannot write {name}"))
     }
 
-    pub(super) fn pictures(&self) -> String {
-        self.pictures.display().to_string()
+    pub(super) fn screenshots(&self) -> String {
+        self.screenshots.display().to_string()
     }
 
     pub(super) async fn call(&self, method: &str, parameters: Value) -> Result<Value> {
-        self.wire.call(&self.session, method, parameters).await
+        self.devtools.call(&self.session, method, parameters).await
     }
 
-    pub(super) fn wire(&self) -> &Arc<Wire> {
-        &self.wire
+    pub(super) fn devtools(&self) -> &Arc<DevTools> {
+        &self.devtools
     }
 
-    pub(super) fn runs_scripts(&self) -> bool {
-        self.scripts
+    pub(super) fn scripts_enabled(&self) -> bool {
+        self.scripts_enabled
     }
 
     pub(super) fn target(&self) -> &str {
@@ -250,7 +249,7 @@ impl Tab {
         Frame::top(self)
     }
 
-    /// The document within the element at `selector`.
+    /// The document of the frame element at `selector`.
     #[must_use]
     pub fn frame(&self, selector: &str) -> Frame<'_> {
         self.top().within(selector)

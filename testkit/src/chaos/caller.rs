@@ -1,4 +1,4 @@
-//! A client of the API as merchants write them: it waits, gives up, and asks again with the same key.
+//! A client of the API that behaves like a merchant's server: it waits, times out, and retries with the same key.
 
 use std::{
     sync::{
@@ -11,7 +11,7 @@ use std::{
 use anyhow::Result;
 use reqwest::Method;
 use serde_json::Value;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::{
     journal::Entry,
@@ -21,13 +21,13 @@ use super::{
 use crate::Client;
 
 /// Longer than the API waits for a worker.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
-/// So often a request that may be repeated is repeated.
-const TRIES: usize = 12;
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
+/// Attempts of a request that may be retried.
+const MAX_ATTEMPTS: usize = 12;
 
-/// An answer: its status, and its body as JSON.
+/// A response: its status, and its body as JSON.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct Response {
     pub(super) status: u16,
     pub(super) body: Value,
 }
@@ -39,14 +39,14 @@ pub(super) struct Caller {
     pub(super) shop: usize,
     pub(super) random: Random,
     clients: Vec<Client>,
-    pages: Vec<Client>,
-    browsers: Vec<Client>,
+    form_clients: Vec<Client>,
+    browser_clients: Vec<Client>,
 }
 
-/// The first from here on that is ready.
-fn ready(all: &[AtomicBool], from: usize) -> usize {
-    let next = (from..all.len()).chain(0..from).find(|index| all[*index].load(Ordering::Relaxed));
-    next.unwrap_or(from)
+/// The first ready instance at or after `from`, wrapping around; `from` if none is ready.
+fn ready_instance(instances: &[AtomicBool], from: usize) -> usize {
+    let ready = (from..instances.len()).chain(0..from).find(|index| instances[*index].load(Ordering::Relaxed));
+    ready.unwrap_or(from)
 }
 
 impl Caller {
@@ -54,61 +54,61 @@ impl Caller {
         let bearer = |api: &String| Client::new(api)?.bearer(&world.shops[shop].account.secret_key);
         let form = |api: &String| Client::new(api)?.header("content-type", "application/x-www-form-urlencoded");
         let clients = world.apis.iter().map(bearer).collect::<Result<_>>()?;
-        let pages = world.apis.iter().map(form).collect::<Result<_>>()?;
+        let form_clients = world.apis.iter().map(form).collect::<Result<_>>()?;
         let publishable = &world.shops[shop].account.publishable_key;
         let browser = |api: &String| Client::new(api)?.bearer(publishable)?.header("origin", ORIGIN);
-        let browsers = world.apis.iter().map(browser).collect::<Result<_>>()?;
-        Ok(Self { world: Arc::clone(world), shop, random, clients, pages, browsers })
+        let browser_clients = world.apis.iter().map(browser).collect::<Result<_>>()?;
+        Ok(Self { world: Arc::clone(world), shop, random, clients, form_clients, browser_clients })
     }
 
     pub(super) fn shop(&self) -> &Shop {
         &self.world.shops[self.shop]
     }
 
-    /// One of the apis that a balancer leads to, or any if there is none.
+    /// A random api process among those that a load balancer would use.
     fn api(&mut self) -> usize {
-        let any = self.random.index(self.world.apis.len());
-        ready(&self.world.ready, any)
+        let start = self.random.index(self.world.apis.len());
+        ready_instance(&self.world.ready, start)
     }
 
-    /// Likewise of the gateways.
+    /// The same for the gateways.
     pub(super) fn gateway(&mut self) -> String {
-        let any = self.random.index(self.world.gateways.len());
-        self.world.gateways[ready(&self.world.ready_gateways, any)].clone()
+        let start = self.random.index(self.world.gateways.len());
+        self.world.gateways[ready_instance(&self.world.ready_gateways, start)].clone()
     }
 
-    /// Waits as a client does between two things.
+    /// Waits a random number of milliseconds.
     pub(super) async fn pause(&mut self, first: u64, last: u64) {
         sleep(Duration::from_millis(self.random.between(first, last))).await;
     }
 
-    /// One request, which is noted with its answer. Now and then the client hangs up early.
-    pub(super) async fn call(&mut self, method: Method, path: &str, key: Option<&str>, body: Value) -> Option<Told> {
+    /// Sends one request and logs it with its response. Sometimes the client times out early.
+    pub(super) async fn call(&mut self, method: Method, path: &str, key: Option<&str>, body: Value) -> Option<Response> {
         let api = self.api();
         let client = self.clients[api].clone();
         let client = key.and_then(|key| client.header("idempotency-key", key).ok()).unwrap_or(client);
         let bytes = if body.is_null() { None } else { Some(body.to_string().into_bytes()) };
-        self.note(client, method, path, key, body, bytes).await
+        self.send_and_log(client, method, path, key, body, bytes).await
     }
 
-    /// What a page of the merchant asks for, with the key that all may see; none if that came to nothing.
-    pub(super) async fn browse(&mut self, path: &str, body: Value) -> Option<Value> {
+    /// A request from a merchant's page, authenticated by the publishable key; `None` unless it returns 201.
+    pub(super) async fn post_from_page(&mut self, path: &str, body: Value) -> Option<Value> {
         let api = self.api();
-        let client = self.browsers[api].clone();
+        let client = self.browser_clients[api].clone();
         let bytes = Some(body.to_string().into_bytes());
-        let told = self.note(client, Method::POST, path, None, body, bytes).await?;
-        (told.status == 201).then_some(told.body)
+        let response = self.send_and_log(client, Method::POST, path, None, body, bytes).await?;
+        (response.status == 201).then_some(response.body)
     }
 
-    /// A form that a browser posts to a page.
-    pub(super) async fn submit(&mut self, path: &str, form: &str) -> Option<Told> {
+    /// Posts a form of a payment page.
+    pub(super) async fn post_form(&mut self, path: &str, form: &str) -> Option<Response> {
         let api = self.api();
-        let client = self.pages[api].clone();
+        let client = self.form_clients[api].clone();
         let bytes = Some(form.to_owned().into_bytes());
-        self.note(client, Method::POST, path, None, Value::from(form), bytes).await
+        self.send_and_log(client, Method::POST, path, None, Value::from(form), bytes).await
     }
 
-    async fn note(
+    async fn send_and_log(
         &mut self,
         client: Client,
         method: Method,
@@ -116,13 +116,13 @@ impl Caller {
         key: Option<&str>,
         body: Value,
         bytes: Option<Vec<u8>>,
-    ) -> Option<Told> {
-        let hasty = method == Method::POST && self.random.percent(4) && !self.world.calm.load(Ordering::Relaxed);
-        let patience = if hasty { Duration::from_millis(self.random.between(20, 1500)) } else { PATIENCE };
+    ) -> Option<Response> {
+        let times_out_early = method == Method::POST && self.random.percent(4) && !self.world.full_timeouts.load(Ordering::Relaxed);
+        let timeout = if times_out_early { Duration::from_millis(self.random.between(20, 1500)) } else { TIMEOUT };
         let request = format!("{method} {path}");
         let sent = self.world.clock.now();
-        let answer = timeout(patience, client.send(method, path, bytes)).await.ok().and_then(Result::ok);
-        let text = answer.as_ref().map(|answer| String::from_utf8_lossy(&answer.bytes).into_owned());
+        let response = tokio::time::timeout(timeout, client.send(method, path, bytes)).await.ok().and_then(Result::ok);
+        let text = response.as_ref().map(|response| String::from_utf8_lossy(&response.bytes).into_owned());
         self.world.journal.add(Entry {
             sent,
             ended: self.world.clock.now(),
@@ -130,39 +130,39 @@ impl Caller {
             request,
             key: key.map(str::to_owned),
             body,
-            status: answer.as_ref().map(|answer| answer.status),
-            answer: text.unwrap_or_default(),
+            status: response.as_ref().map(|response| response.status),
+            response: text.unwrap_or_default(),
         });
-        let answer = answer?;
-        Some(Told { status: answer.status, body: answer.body })
+        let response = response?;
+        Some(Response { status: response.status, body: response.body })
     }
 
-    pub(super) async fn post(&mut self, path: &str, body: Value) -> Option<Told> {
+    pub(super) async fn post(&mut self, path: &str, body: Value) -> Option<Response> {
         self.call(Method::POST, path, None, body).await
     }
 
-    /// What changes nothing, or is safe to repeat: until there is an answer that is none of ours to blame.
-    pub(super) async fn insist(&mut self, method: Method, path: &str, key: Option<&str>, body: Value) -> Option<Told> {
-        for _ in 0..TRIES {
-            if let Some(told) = self.call(method.clone(), path, key, body.clone()).await
-                && told.status < 500
+    /// Retries until the status is below 500. Only for requests that are safe to repeat.
+    pub(super) async fn call_with_retries(&mut self, method: Method, path: &str, key: Option<&str>, body: Value) -> Option<Response> {
+        for _ in 0..MAX_ATTEMPTS {
+            if let Some(response) = self.call(method.clone(), path, key, body.clone()).await
+                && response.status < 500
             {
-                return Some(told);
+                return Some(response);
             }
             self.pause(200, 1500).await;
         }
         None
     }
 
-    /// The object as it stands.
+    /// The current state of an object.
     pub(super) async fn get(&mut self, path: &str) -> Option<Value> {
-        let told = self.insist(Method::GET, path, None, Value::Null).await?;
-        (told.status == 200).then_some(told.body)
+        let response = self.call_with_retries(Method::GET, path, None, Value::Null).await?;
+        (response.status == 200).then_some(response.body)
     }
 
-    /// The id of what is made, by whatever number of tries: one too many does no harm.
-    pub(super) async fn make(&mut self, path: &str, body: Value) -> Option<String> {
-        let told = self.insist(Method::POST, path, None, body).await?;
-        told.body["id"].as_str().map(str::to_owned)
+    /// Creates an object and returns its id. Retries may create duplicates, which do no harm here.
+    pub(super) async fn create(&mut self, path: &str, body: Value) -> Option<String> {
+        let response = self.call_with_retries(Method::POST, path, None, body).await?;
+        response.body["id"].as_str().map(str::to_owned)
     }
 }

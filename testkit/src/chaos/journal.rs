@@ -1,4 +1,4 @@
-//! What the clients asked for and were told: kept in memory for the checker, and in a file for whoever looks into a finding.
+//! The log of all requests of the clients: in memory for the checker, and in a file for debugging.
 
 use std::{
     fs::File,
@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-/// One request, and its answer if one came.
+/// One request, and its response if one arrived.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entry {
     pub(super) sent: i64,
@@ -20,46 +20,46 @@ pub(super) struct Entry {
     pub(super) request: String,
     pub(super) key: Option<String>,
     pub(super) body: Value,
-    /// None if no answer came.
+    /// `None` if no response arrived.
     pub(super) status: Option<u16>,
-    pub(super) answer: String,
+    pub(super) response: String,
 }
 
 impl Entry {
-    /// The answer as JSON; `null` if it is none.
-    pub(super) fn said(&self) -> Value {
-        serde_json::from_str(&self.answer).unwrap_or(Value::Null)
+    /// The response as JSON; `null` if it is not JSON.
+    pub(super) fn response_json(&self) -> Value {
+        serde_json::from_str(&self.response).unwrap_or(Value::Null)
     }
 }
 
-/// Only ever appended to.
+/// An append-only log.
 #[derive(Debug)]
 pub(super) struct Journal {
-    kept: Mutex<(Vec<Entry>, File)>,
+    entries: Mutex<(Vec<Entry>, File)>,
 }
 
 impl Journal {
     pub(super) fn create(path: &Path) -> Result<Self> {
         let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Self { kept: Mutex::new((Vec::new(), file)) })
+        Ok(Self { entries: Mutex::new((Vec::new(), file)) })
     }
 
-    fn kept(&self) -> MutexGuard<'_, (Vec<Entry>, File)> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, (Vec<Entry>, File)> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn add(&self, entry: Entry) {
         let line = json!({
             "sent": entry.sent, "ended": entry.ended, "shop": entry.shop, "request": entry.request, "key": entry.key,
-            "body": entry.body, "status": entry.status, "answer": entry.answer,
+            "body": entry.body, "status": entry.status, "answer": entry.response,
         });
-        let mut kept = self.kept();
-        // What cannot be written is still in memory.
-        let _ = writeln!(kept.1, "{line}");
-        kept.0.push(entry);
+        let mut entries = self.lock();
+        // If the file cannot be written, the entry is still in memory.
+        let _ = writeln!(entries.1, "{line}");
+        entries.0.push(entry);
     }
 
     pub(super) fn entries(&self) -> Vec<Entry> {
-        self.kept().0.clone()
+        self.lock().0.clone()
     }
 }

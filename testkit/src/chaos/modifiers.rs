@@ -1,8 +1,8 @@
-//! What payment pages add to an amount, reckoned from docs/billing.md and from nothing else.
+//! The surcharge, tax and tip of payment pages, computed from the definition in docs/billing.md alone.
 
 use serde_json::{Value, json};
 
-/// Surcharge and tax in basis points of the amount, and a fixed tip that the payer may add.
+/// Surcharge and tax in basis points of the amount, and an optional fixed tip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Modifiers {
     surcharge: i64,
@@ -11,10 +11,10 @@ pub(super) struct Modifiers {
 }
 
 impl Modifiers {
-    /// They lead from the amounts of a run to others: no sum is another payment's amount, nor its half.
-    pub(super) const OF_A_RUN: Self = Self { surcharge: 3000, tax: 825, tip: 1_100_000 };
+    /// Values with which no total of a run equals, or equals half of, another payment's amount or total.
+    pub(super) const FOR_A_RUN: Self = Self { surcharge: 3000, tax: 825, tip: 1_100_000 };
 
-    /// As an operator sets them.
+    /// The value of `ctl accounts set --modifiers`.
     pub(super) fn json(self) -> Value {
         json!({
             "surcharge": {"type": "percent", "value": self.surcharge},
@@ -23,8 +23,8 @@ impl Modifiers {
         })
     }
 
-    /// What a page charges for an amount, with the tip and without it.
-    pub(super) fn sums(self, amount: i64) -> [i64; 2] {
+    /// The totals for an amount, with the tip and without it.
+    pub(super) fn totals(self, amount: i64) -> [i64; 2] {
         let part = |points: i64| (amount * points + 5000) / 10_000;
         let sum = amount + part(self.surcharge) + part(self.tax);
         [sum + self.tip, sum]
@@ -38,14 +38,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_rounded_half_up_and_no_sum_is_met_twice() {
+    fn parts_round_half_up_and_totals_are_unique() {
         let modifiers = Modifiers { surcharge: 250, tax: 825, tip: 100 };
-        assert_eq!(modifiers.sums(1000), [1000 + 25 + 83 + 100, 1108]);
-        let mut met = BTreeSet::new();
+        assert_eq!(modifiers.totals(1000), [1000 + 25 + 83 + 100, 1108]);
+        let mut seen = BTreeSet::new();
         for amount in (1_000_000..1_200_000).step_by(2) {
-            let all = [&Modifiers::OF_A_RUN.sums(amount)[..], &[amount]].concat();
+            let all = [&Modifiers::FOR_A_RUN.totals(amount)[..], &[amount]].concat();
             for sum in all.iter().copied().chain(all.iter().map(|sum| sum / 2)) {
-                assert!(met.insert(sum), "{sum}");
+                assert!(seen.insert(sum), "{sum}");
             }
         }
     }

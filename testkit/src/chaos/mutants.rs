@@ -1,5 +1,5 @@
-//! Mutants: the system with one rule left out, in a scene that gives the harm a chance. The same checker must see it; and with
-//! the rule it must see nothing in the same scene, so that it is the rule that makes the difference.
+//! Mutants: the system with one rule disabled, run in a scene that provokes the resulting harm. The checker must find
+//! it. With the rule enabled it must find nothing in the same scene, which shows that the rule makes the difference.
 
 use std::{
     collections::BTreeMap,
@@ -16,53 +16,53 @@ use tokio::process::Command;
 
 use super::{
     Run,
-    report::Least,
+    config::{Size, SystemConfig},
+    report::Minimums,
     schedule::{Fault, Plan},
-    setting::{Setting, Size},
-    world::Line,
+    world::ShopKind,
 };
 
-/// Scenes at a time: each waits most of the time.
-const AT_ONCE: usize = 4;
-/// How long a scene is under load.
+/// Scenes run at a time; each spends most of its time waiting.
+const CONCURRENT_SCENES: usize = 4;
+/// How long the load of a scene lasts.
 const LOAD: Duration = Duration::from_secs(35);
-/// What has not come to its end by then will not.
-const PATIENCE: Duration = Duration::from_secs(75);
-/// Those of a short run.
+/// How long the work of a scene may take to finish after the load.
+const TIMEOUT: Duration = Duration::from_secs(75);
+/// The mutants of a short run.
 pub(super) const SHORT: &str = "gate,key,event";
 
-/// A rule left out, and where that shows.
+/// A disabled rule, and the scene and invariants that reveal it.
 #[derive(Debug)]
 pub(super) struct Mutant {
-    /// As in `LEFT_OUT`.
+    /// The name in `DISABLED_RULES`.
     rule: &'static str,
-    /// What is kept when it is kept.
-    what: &'static str,
-    /// How the invariants begin that must be violated without it; others do not count.
+    /// What the rule guarantees.
+    guarantee: &'static str,
+    /// Prefixes of the invariants whose violation proves that the mutant was caught; others do not count.
     harm: &'static [&'static str],
-    setting: Setting,
+    config: SystemConfig,
     faults: &'static [Fault],
-    /// Milliseconds between two faults.
+    /// The range of milliseconds between two faults.
     gap: (u64, u64),
 }
 
-const SCENE: Setting = Setting {
+const SCENE_CONFIG: SystemConfig = SystemConfig {
     size: Size { apis: 1, workers: 2, schedulers: 2, gateways: 1 },
-    lines: &[Line::Mock('A')],
+    shops: &[ShopKind::Mock('A')],
     disk: false,
-    ..Setting::WHOLE
+    ..SystemConfig::FULL
 };
 
 macro_rules! mutant {
-    ($rule:literal, $what:literal, $harm:expr, $lines:expr, $faults:expr, gap: $gap:expr $(, $field:ident: $value:expr)*) => {
-        Mutant { gap: $gap, ..mutant!($rule, $what, $harm, $lines, $faults $(, $field: $value)*) }
+    ($rule:literal, $guarantee:literal, $harm:expr, $shops:expr, $faults:expr, gap: $gap:expr $(, $field:ident: $value:expr)*) => {
+        Mutant { gap: $gap, ..mutant!($rule, $guarantee, $harm, $shops, $faults $(, $field: $value)*) }
     };
-    ($rule:literal, $what:literal, $harm:expr, $lines:expr, $faults:expr $(, $field:ident: $value:expr)*) => {
+    ($rule:literal, $guarantee:literal, $harm:expr, $shops:expr, $faults:expr $(, $field:ident: $value:expr)*) => {
         Mutant {
             rule: $rule,
-            what: $what,
+            guarantee: $guarantee,
             harm: $harm,
-            setting: Setting { lines: $lines, environment: &[("LEFT_OUT", $rule)], $($field: $value,)* ..SCENE },
+            config: SystemConfig { shops: $shops, environment: &[("DISABLED_RULES", $rule)], $($field: $value,)* ..SCENE_CONFIG },
             faults: $faults,
             gap: (2200, 3200),
         }
@@ -70,79 +70,78 @@ macro_rules! mutant {
 }
 
 use Fault::{
-    ClockHours, ClockMonths, ClockRestart, GatewayLose, GatewayRefuse, GatewayTurnAway, KillWorker, MockDelay,
+    ClockHours, ClockMonths, ClockRestart, GatewayLose, GatewayRefuse, GatewayTooManyRequests, KillWorker, MockDelay,
     MockLose, MockOutage, MockRefuse, RedisFlush, RedisRestart,
 };
-use Line::{Clock, Fee, Gateway, Mock};
+use ShopKind::{Clock, Fee, Gateway, Mock};
 
-/// While one process takes itself out, another of its kind goes on.
-const PAIRS: Size = Size { apis: 2, workers: 2, schedulers: 2, gateways: 2 };
+/// While one process is not ready because of its clock, another of its kind continues.
+const TWO_OF_EACH: Size = Size { apis: 2, workers: 2, schedulers: 2, gateways: 2 };
 
-/// All of them.
 pub(super) const ALL: &[Mutant] = &[
     mutant!(
         "gate",
-        "a claim remembers that a request may be under way",
+        "a claim records that a request may have been sent",
         &["one charge for each"],
         &[Mock('C')],
         &[KillWorker, MockLose]
     ),
     mutant!(
         "claim",
-        "of many who claim an operation at once, one gets it",
+        "only one of several concurrent claims of an operation succeeds",
         &["one charge for each"],
         &[Mock('C')],
         &[]
     ),
     mutant!(
         "reference",
-        "a request is repeated under its own reference",
-        &["one charge for each", "each charge is one payment"],
+        "a request is repeated with the same reference",
+        &["one charge for each", "each charge belongs to one payment"],
         &[Mock('A'), Gateway],
         &[MockLose, GatewayLose]
     ),
     mutant!(
         "fence",
-        "a request that did nothing counts only while its claim is the latest", &["each charge is one payment"],
+        "a request that had no effect counts only if its claim is the latest", &["each charge belongs to one payment"],
         &[Mock('A'), Mock('A'), Mock('A')],
         &[MockRefuse],
-        // The second worker's request is under way while the first writes what became of its own.
+        // The second worker sends its request while the first is paused before it stores the outcome of its own.
         gap: (3000, 4000),
         latency: "3000",
         failpoints: "perform.refused=return(pause=23000)"
     ),
     mutant!(
         "unknown",
-        "a lost answer is no failure",
-        &["each charge is one payment"],
+        "a lost response is not a failure",
+        &["each charge belongs to one payment"],
         &[Mock('A'), Gateway],
         &[MockLose, GatewayLose]
     ),
     mutant!(
         "not_found",
-        "a request that the provider does not find is no failure",
-        &["each charge is one payment"],
+        "a request that the provider cannot find is not a failure",
+        &["each charge belongs to one payment"],
         &[Mock('B')],
         &[MockDelay]
     ),
     mutant!(
         "sweep",
-        "work that nobody has taken is handed out again",
+        "unclaimed work is handed out again",
         &["every accepted payment"],
         &[Mock('A'), Gateway],
         &[KillWorker, RedisFlush, RedisRestart]
     ),
     mutant!(
         "key",
-        "an idempotency key is claimed with the payment",
+        "an idempotency key is claimed in the transaction of its payment",
         &["one charge for each idempotency key"],
         &[Mock('A')],
         &[]
     ),
-    mutant!("token", "a token is spent with the payment", &["one charge for each payment without"], &[Mock('A')], &[]),
+    mutant!("token", "a token is spent in the transaction of its payment", &["one charge for each payment without"], &[Mock('A')], &[]),
     mutant!(
         "event",
-        "state and event are one transaction",
+        "state and event are written in one transaction",
         &["each event reached"],
         &[Mock('A'), Gateway],
         &[KillWorker]
@@ -152,7 +151,7 @@ pub(super) const ALL: &[Mutant] = &[
         "an invoice stays locked until its collection is written", &["nothing is sent after", "one charge for each invoice"],
         &[Mock('A')],
         &[],
-        without: &[
+        dropped_constraints: &[
             "DROP INDEX payments_one_live_per_invoice",
             "DROP INDEX collection_attempts_one_in_flight",
             "ALTER TABLE collection_attempts DROP CONSTRAINT collection_attempts_number",
@@ -167,75 +166,75 @@ pub(super) const ALL: &[Mutant] = &[
     ),
     mutant!(
         "cycle",
-        "a cycle's invoice and the move to the next are one transaction", &["one invoice for each period"],
+        "a cycle's invoice and the move to the next cycle are one transaction", &["one invoice for each period"],
         &[Clock('A'), Clock('B')],
         &[KillWorker],
-        without: &["DROP INDEX invoices_one_per_subscription_period"]
+        dropped_constraints: &["DROP INDEX invoices_one_per_subscription_period"]
     ),
     mutant!(
         "link",
-        "a link has one live payment", &["one charge for each link"],
+        "a link has at most one live payment", &["one charge for each link"],
         &[Mock('A'), Mock('B')],
         &[],
-        without: &["DROP INDEX payments_one_live_per_link"]
+        dropped_constraints: &["DROP INDEX payments_one_live_per_link"]
     ),
     mutant!(
         "reservation",
-        "what a refund under way will give back is reserved", &["refunded + reserved"],
+        "the amount of a pending refund is reserved", &["refunded + reserved"],
         &[Mock('A'), Mock('B')],
         &[],
-        without: &["ALTER TABLE payments DROP CONSTRAINT payments_sums"]
+        dropped_constraints: &["ALTER TABLE payments DROP CONSTRAINT payments_sums"]
     ),
     mutant!(
         "backoff",
-        "a soft decline is tried again after days, not at once",
-        &["attempts 1 to n"],
+        "a soft decline is retried after days, not at once",
+        &["attempts are numbered"],
         &[Clock('A'), Clock('B')],
         &[]
     ),
-    mutant!("redelivery", "a delivery that was not taken is made again", &["each event reached"], &[Mock('A')], &[]),
-    mutant!("bytes", "each delivery of an event is the same bytes", &["an event is the same bytes"], &[Mock('A')], &[]),
+    mutant!("redelivery", "a failed delivery is retried", &["each event reached"], &[Mock('A')], &[]),
+    mutant!("bytes", "every delivery of an event has identical bytes", &["repeated deliveries"], &[Mock('A')], &[]),
     mutant!(
         "database_clock",
-        "a process follows the clock of the database, and stops when its own is wrong", &["nothing is charged before"],
+        "a process follows the database's clock, and stops when its own is wrong", &["nothing is charged before"],
         &[Mock('A'), Gateway],
         &[ClockHours, ClockMonths, ClockRestart],
-        // Each kind of process has its turn.
+        // Leaves time for every kind of process.
         gap: (3500, 4500),
-        size: PAIRS
+        size: TWO_OF_EACH
     ),
     mutant!(
         "breaker",
-        "a provider that turns everything away is no longer sent anything", &["a provider that turns"],
+        "requests to a provider that rejects everything are suspended", &["a provider that rejects"],
         &[Gateway],
-        &[GatewayTurnAway],
-        // One ends before the next one begins.
+        &[GatewayTooManyRequests],
+        // Longer than an outage lasts, so that outages do not overlap.
         gap: (16_000, 17_000)
     ),
     mutant!(
         "not_processed",
-        "what was not processed is no outcome for work that nobody waits for", &["an attempt has failed", "every accepted refund", "an invoice that is due"],
+        "an unprocessed request is not an outcome if no client is waiting", &["an attempt fails", "every accepted refund", "a due invoice"],
         &[Mock('A'), Gateway],
-        &[MockOutage, GatewayRefuse, GatewayTurnAway],
+        &[MockOutage, GatewayRefuse, GatewayTooManyRequests],
         gap: (6000, 8000)
     ),
     mutant!(
         "child_reference",
-        "captures, voids and refunds carry a reference of their own",
+        "captures, voids and refunds have their own references",
         &["each capture, void and refund"],
         &[Gateway],
         &[GatewayLose]
     ),
     mutant!(
         "total",
-        "only the total that was asked for is booked",
-        &["each charge is one payment", "a total that nobody", "our books and"],
+        "only the requested total is recorded",
+        &["each charge belongs to one payment", "a total that was never requested", "our records and"],
         &[Fee],
         &[]
     ),
 ];
 
-/// Those of these names, with commas between; or `all`, or `none`.
+/// The mutants with these comma-separated names, or `all`, or `none`.
 pub(super) fn named(names: &str) -> Result<Vec<&'static Mutant>> {
     match names {
         "all" => Ok(ALL.iter().collect()),
@@ -245,93 +244,93 @@ pub(super) fn named(names: &str) -> Result<Vec<&'static Mutant>> {
 }
 
 fn find(rule: &str) -> Result<&'static Mutant> {
-    ALL.iter().find(|mutant| mutant.rule == rule).with_context(|| format!("{rule} is no mutant"))
+    ALL.iter().find(|mutant| mutant.rule == rule).with_context(|| format!("there is no mutant {rule}"))
 }
 
-/// Plays one scene: `RULE SEED without` or `RULE SEED with` the rule.
-pub(super) async fn play(arguments: &[String], folder: &Path) -> Result<()> {
-    let [rule, seed, how] = arguments else { bail!("scene RULE SEED with|without") };
+/// Runs one scene; the arguments are `RULE SEED without|with`.
+pub(super) async fn run_scene(arguments: &[String], folder: &Path) -> Result<()> {
+    let [rule, seed, mode] = arguments else { bail!("usage: chaos scene RULE SEED with|without") };
     let mutant = find(rule)?;
-    let mut setting = mutant.setting;
-    if how == "with" {
-        (setting.environment, setting.without) = (&[], &[]);
+    let mut config = mutant.config;
+    if mode == "with" {
+        (config.environment, config.dropped_constraints) = (&[], &[]);
     }
     let run = Run {
-        former: None,
-        setting,
+        previous: None,
+        config,
         plan: Plan { seed: seed.parse()?, load: LOAD, gap: mutant.gap, kinds: mutant.faults },
-        least: Least { lost: 0, late: 0 },
+        minimums: Minimums { lost_responses: 0, late_sends: 0 },
         faults: !mutant.faults.is_empty(),
-        patience: PATIENCE,
+        timeout: TIMEOUT,
     };
-    super::hold(&run, &folder.join("scenes"), &format!("{rule}-{how}")).await.map(drop)
+    super::run_and_keep_evidence(&run, &folder.join("scenes"), &format!("{rule}-{mode}")).await.map(drop)
 }
 
-/// How a scene ended: violations by invariant.
-type Seen = BTreeMap<String, usize>;
+/// The violations of a scene by invariant.
+type Violations = BTreeMap<String, usize>;
 
-/// Plays the scenes of these mutants, prints what was seen, and answers those that are not as they should be.
-pub(super) async fn hunt(mutants: &[&'static Mutant], controls: bool, seed: u64, folder: &Path) -> Result<Vec<String>> {
+/// Runs the scenes of these mutants, prints the results, and returns a description of each unexpected one.
+pub(super) async fn run_all(mutants: &[&'static Mutant], controls: bool, seed: u64, folder: &Path) -> Result<Vec<String>> {
     if mutants.is_empty() {
         return Ok(Vec::new());
     }
     fs::create_dir_all(folder.join("scenes"))?;
     println!("\n{} mutants, each in a scene of {} s", mutants.len(), LOAD.as_secs());
-    let hows: &[&str] = if controls { &["without", "with"] } else { &["without"] };
-    let scenes: Vec<_> = mutants.iter().flat_map(|mutant| hows.iter().map(|how| (mutant.rule, *how))).collect();
-    let played = stream::iter(scenes).map(|(rule, how)| async move {
-        let seen = scene(rule, how, seed, folder).await.with_context(|| format!("{rule}, {how}"))?;
-        anyhow::Ok(((rule, how), seen))
+    let modes: &[&str] = if controls { &["without", "with"] } else { &["without"] };
+    let scenes: Vec<_> = mutants.iter().flat_map(|mutant| modes.iter().map(|mode| (mutant.rule, *mode))).collect();
+    let results = stream::iter(scenes).map(|(rule, mode)| async move {
+        let violations = run_scene_process(rule, mode, seed, folder).await.with_context(|| format!("{rule}, {mode}"))?;
+        anyhow::Ok(((rule, mode), violations))
     });
-    let seen: BTreeMap<_, Seen> = played.buffer_unordered(AT_ONCE).try_collect().await?;
-    let mut wrong = Vec::new();
+    let violations: BTreeMap<_, Violations> = results.buffer_unordered(CONCURRENT_SCENES).try_collect().await?;
+    let mut unexpected = Vec::new();
     let mut report = Vec::new();
     for mutant in mutants {
-        let without = &seen[&(mutant.rule, "without")];
-        let with = seen.get(&(mutant.rule, "with")).map(|seen| seen.values().sum::<usize>());
-        let caught = without.keys().any(|seen| mutant.harm.iter().any(|harm| seen.starts_with(harm)));
+        let violations_without_rule = &violations[&(mutant.rule, "without")];
+        let violations_with_rule = violations.get(&(mutant.rule, "with")).map(|violations| violations.values().sum::<usize>());
+        let caught = violations_without_rule.keys().any(|invariant| mutant.harm.iter().any(|harm| invariant.starts_with(harm)));
         let verdict = if caught { "caught" } else { "NOT CAUGHT" };
-        println!("\n{:<12} {verdict:<10}  without the rule: {}", mutant.rule, mutant.what);
-        for (invariant, count) in without {
+        println!("\n{:<12} {verdict:<10}  disabled rule: {}", mutant.rule, mutant.guarantee);
+        for (invariant, count) in violations_without_rule {
             println!("{:>24} x {invariant}", count);
         }
         if !caught {
-            wrong.push(format!("{} was not caught", mutant.rule));
+            unexpected.push(format!("{} was not caught", mutant.rule));
         }
-        if let Some(with) = with {
-            println!("{with:>24} violations of the same scene with the rule");
+        if let Some(violations_with_rule) = violations_with_rule {
+            println!("{violations_with_rule:>24} violations in the same scene with the rule enabled");
         }
-        if with.is_some_and(|with| with > 0) {
-            wrong.push(format!("{} with its rule", mutant.rule));
+        if violations_with_rule.is_some_and(|count| count > 0) {
+            unexpected.push(format!("{} has violations with its rule enabled", mutant.rule));
         }
         report.push(
-            json!({"rule": mutant.rule, "what": mutant.what, "caught": caught, "seen": without, "with_the_rule": with}),
+            json!({"rule": mutant.rule, "what": mutant.guarantee, "caught": caught, "seen": violations_without_rule, "with_the_rule": violations_with_rule}),
         );
     }
     let report = json!({"seed": seed, "mutants": report});
     fs::write(folder.join("mutants.json"), format!("{report:#}\n"))?;
-    Ok(wrong)
+    Ok(unexpected)
 }
 
-/// A process of its own for each scene: it has a whole system to itself.
-async fn scene(rule: &str, how: &str, seed: u64, folder: &Path) -> Result<Seen> {
-    let place = folder.join("scenes");
-    let report = place.join(format!("{rule}-{how}.json"));
+/// Runs a scene in a process of its own.
+async fn run_scene_process(rule: &str, mode: &str, seed: u64, folder: &Path) -> Result<Violations> {
+    let scenes_folder = folder.join("scenes");
+    let report = scenes_folder.join(format!("{rule}-{mode}.json"));
     let _ = fs::remove_file(&report);
-    let log = File::create(place.join(format!("{rule}-{how}.log")))?;
+    let log = File::create(scenes_folder.join(format!("{rule}-{mode}.log")))?;
     let mut process = Command::new(std::env::current_exe()?);
-    process.args(["scene", rule, &seed.to_string(), how]).kill_on_drop(true);
+    process.args(["scene", rule, &seed.to_string(), mode]).kill_on_drop(true);
     let status = process.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).status().await?;
-    ensure!(status.success(), "the scene could not be played; see {}", place.display());
+    ensure!(status.success(), "cannot run the scene; see {}", scenes_folder.display());
     let report: Value = serde_json::from_slice(&fs::read(&report)?)?;
-    let mut seen = Seen::new();
-    for invariant in report["invariants"].as_array().context("a report")? {
-        let violations = invariant["violations"].as_array().map_or(0, Vec::len);
-        if violations > 0 {
-            seen.insert(invariant["invariant"].as_str().unwrap_or_default().to_owned(), violations);
+    let mut violations = Violations::new();
+    for invariant in report["invariants"].as_array().context("the report has no invariants")? {
+        let count = invariant["violations"].as_array().map_or(0, Vec::len);
+        if count > 0 {
+            violations.insert(invariant["invariant"].as_str().unwrap_or_default().to_owned(), count);
         }
     }
-    Ok(seen)
+    Ok(violations)
 }
 
 #[cfg(test)]
@@ -341,11 +340,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_rule_that_can_be_left_out_has_its_scene() {
+    fn every_rule_that_can_be_disabled_has_a_scene() {
         let switches = include_str!("../../../common/src/proof/switch.rs");
         let list = switches.split_once("rules! {").and_then(|(_, rest)| rest.split_once("\n}")).expect("a list").0;
         let switches: BTreeSet<&str> = list.split('"').skip(1).step_by(2).collect();
-        // The order of locks is left out by a journey, where two commands meet often enough.
+        // The lock order is tested by a journey, where two commands contend often enough.
         let journeys = ["lock_order"];
         let rules: BTreeSet<&str> = ALL.iter().map(|mutant| mutant.rule).chain(journeys).collect();
         assert_eq!(switches, rules);

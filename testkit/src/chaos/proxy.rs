@@ -1,4 +1,4 @@
-//! A proxy of ours on the wire, which can cut, delay, lose answers, drip, and answer 5xx in place of the real answer.
+//! A TCP proxy that can cut connections, delay, drop or slow down responses, and replace them with errors.
 
 use std::{
     collections::BTreeSet,
@@ -23,53 +23,53 @@ const FAILURE: &[u8] = b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\nconnec
 const BUSY: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 const REFERENCE: &str = "reference_id=";
 const USERNAME: &str = "username=";
-/// What only asks how things stand.
-const REPORT: &str = "/apis/report.php";
-/// Connections that may wait to be taken.
+/// Only reads.
+const REPORT_PATH: &str = "/apis/report.php";
+/// The accept backlog of the listener.
 const BACKLOG: u32 = 1024;
 
-/// What is done to what passes.
+/// What happens to the traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Pass,
-    /// Connections are closed, and no new one is taken.
+    /// Closes all connections and accepts no new ones.
     Cut,
-    /// Each answer comes so much later.
+    /// Delays each response.
     Delay(Duration),
-    /// Answers are read and thrown away.
+    /// Reads responses and discards them.
     Lose,
-    /// Answers come byte by byte.
+    /// Sends responses byte by byte.
     Drip,
-    /// The answer is read, and another told.
+    /// Reads the response and sends a 502 instead.
     Fail,
-    /// Nobody listens: connections are refused.
+    /// Stops listening: connections are refused.
     Refuse,
-    /// Each request is answered 429 and goes no further.
-    TurnAway,
+    /// Answers each request with 429 without forwarding it.
+    TooManyRequests,
 }
 
 #[derive(Debug, Default)]
-struct Noted {
+struct Observations {
     watched: Vec<String>,
-    seen: BTreeSet<String>,
+    sent: BTreeSet<String>,
     lost: BTreeSet<String>,
-    turned_away: Vec<(Instant, String)>,
+    rejected: Vec<(Instant, String)>,
 }
 
 #[derive(Debug)]
 struct Shared {
     targets: Vec<SocketAddr>,
     mode: watch::Sender<Mode>,
-    noted: Mutex<Noted>,
+    observations: Mutex<Observations>,
 }
 
 impl Shared {
-    fn noted(&self) -> MutexGuard<'_, Noted> {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    fn observations(&self) -> MutexGuard<'_, Observations> {
+        self.observations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A listening proxy; it ends when it is dropped.
+/// A listening proxy that stops when dropped.
 #[derive(Debug)]
 pub(super) struct Proxy {
     port: u16,
@@ -78,12 +78,12 @@ pub(super) struct Proxy {
 }
 
 impl Proxy {
-    /// In front of these, of which the first that takes a connection gets it.
+    /// Forwards each connection to the first of these ports that accepts it.
     pub(super) async fn start(ports: &[u16]) -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", crate::ports::free()?)).await?;
         let port = listener.local_addr()?.port();
         let targets = ports.iter().map(|port| SocketAddr::from(([127, 0, 0, 1], *port))).collect();
-        let shared = Arc::new(Shared { targets, mode: watch::Sender::new(Mode::Pass), noted: Mutex::default() });
+        let shared = Arc::new(Shared { targets, mode: watch::Sender::new(Mode::Pass), observations: Mutex::default() });
         let mut server = JoinSet::new();
         server.spawn(accept(listener, Arc::clone(&shared)));
         Ok(Self { port, shared, _server: server })
@@ -93,42 +93,42 @@ impl Proxy {
         self.port
     }
 
-    pub(super) fn set(&self, mode: Mode) {
+    pub(super) fn set_mode(&self, mode: Mode) {
         self.shared.mode.send_replace(mode);
     }
 
-    /// From now on notes which of these words pass towards the server.
+    /// Starts to record which of these words are sent to the server.
     pub(super) fn watch(&self, words: Vec<String>) {
-        let mut noted = self.shared.noted();
-        noted.watched = words;
-        noted.seen.clear();
+        let mut observations = self.shared.observations();
+        observations.watched = words;
+        observations.sent.clear();
     }
 
-    /// Which of the watched words have passed.
-    pub(super) fn seen(&self) -> BTreeSet<String> {
-        self.shared.noted().seen.clone()
+    /// The watched words that were sent.
+    pub(super) fn sent(&self) -> BTreeSet<String> {
+        self.shared.observations().sent.clone()
     }
 
-    /// By whom requests that change something were sent since then, and turned away.
-    pub(super) fn turned_away(&self, since: Instant) -> Vec<String> {
-        let noted = self.shared.noted();
-        noted.turned_away.iter().filter(|(at, _)| *at >= since).map(|(_, name)| name.clone()).collect()
+    /// The user name of each modifying request that was rejected since then.
+    pub(super) fn rejected(&self, since: Instant) -> Vec<String> {
+        let observations = self.shared.observations();
+        observations.rejected.iter().filter(|(at, _)| *at >= since).map(|(_, name)| name.clone()).collect()
     }
 
-    /// The references of requests whose answers were lost, delayed, dripped or replaced.
+    /// The references of requests whose responses were dropped, delayed, slowed down or replaced.
     pub(super) fn lost(&self) -> BTreeSet<String> {
-        self.shared.noted().lost.clone()
+        self.shared.observations().lost.clone()
     }
 }
 
-/// The reference of the charge that a connection asked for last; none if it asked for something else.
-type Last = Mutex<Option<String>>;
+/// The reference of the last charge requested on a connection; `None` if its last request was something else.
+type LastCharge = Mutex<Option<String>>;
 
-/// What charges at the gateway.
-const CHARGES: [&str; 2] = ["/apis/sale.php", "/apis/authorize.php"];
+/// The gateway's paths that charge a card.
+const CHARGE_PATHS: [&str; 2] = ["/apis/sale.php", "/apis/authorize.php"];
 
 async fn accept(mut listener: TcpListener, shared: Arc<Shared>) {
-    let Ok(place) = listener.local_addr() else { return };
+    let Ok(address) = listener.local_addr() else { return };
     let mut connections = JoinSet::new();
     let mut mode = shared.mode.subscribe();
     loop {
@@ -138,38 +138,38 @@ async fn accept(mut listener: TcpListener, shared: Arc<Shared>) {
             accepted = listener.accept() => Some(accepted.ok()),
         };
         if let Some(accepted) = accepted {
-            take(accepted, &shared, &mut connections).await;
+            dispatch(accepted, &shared, &mut connections).await;
         } else {
             drop(listener);
-            // It is bound and does not listen: connections are refused, and nobody else gets the port.
-            let Some(closed) = bound(place).await else { return };
-            let ended = async { mode.wait_for(|mode| *mode != Mode::Refuse).await.is_ok() };
-            ended.await;
-            let Ok(opened) = closed.listen(BACKLOG) else { return };
-            listener = opened;
+            // Binding without listening refuses connections and keeps the port reserved.
+            let Some(bound_socket) = bind_when_free(address).await else { return };
+            let mode_changed = async { mode.wait_for(|mode| *mode != Mode::Refuse).await.is_ok() };
+            mode_changed.await;
+            let Ok(listening) = bound_socket.listen(BACKLOG) else { return };
+            listener = listening;
         }
         while connections.try_join_next().is_some() {}
     }
 }
 
-async fn take(accepted: Option<(TcpStream, SocketAddr)>, shared: &Arc<Shared>, connections: &mut JoinSet<()>) {
+async fn dispatch(accepted: Option<(TcpStream, SocketAddr)>, shared: &Arc<Shared>, connections: &mut JoinSet<()>) {
     let mode = *shared.mode.borrow();
     match (accepted, mode) {
         (None, _) => sleep(Duration::from_millis(10)).await,
         (Some(_), Mode::Cut | Mode::Refuse) => {}
-        (Some((client, _)), Mode::TurnAway) => drop(connections.spawn(turn_away(client, Arc::clone(shared)))),
+        (Some((client, _)), Mode::TooManyRequests) => drop(connections.spawn(reject(client, Arc::clone(shared)))),
         (Some((client, _)), Mode::Pass | Mode::Delay(_) | Mode::Lose | Mode::Drip | Mode::Fail) => {
-            connections.spawn(carry(client, Arc::clone(shared)));
+            connections.spawn(forward(client, Arc::clone(shared)));
         }
     }
 }
 
-/// A socket at this place, as soon as there is room for it.
-async fn bound(place: SocketAddr) -> Option<TcpSocket> {
+/// A socket bound to this address, as soon as the port is free.
+async fn bind_when_free(address: SocketAddr) -> Option<TcpSocket> {
     for _ in 0..500 {
         let socket = TcpSocket::new_v4().ok()?;
         let _ = socket.set_reuseaddr(true);
-        if socket.bind(place).is_ok() {
+        if socket.bind(address).is_ok() {
             return Some(socket);
         }
         sleep(Duration::from_millis(10)).await;
@@ -177,8 +177,8 @@ async fn bound(place: SocketAddr) -> Option<TcpSocket> {
     None
 }
 
-/// Reads a request and answers that it was not looked at. What changes something is noted with the name of its account.
-async fn turn_away(mut client: TcpStream, shared: Arc<Shared>) {
+/// Reads a request and rejects it with 429. Records the user name of a modifying request.
+async fn reject(mut client: TcpStream, shared: Arc<Shared>) {
     let (mut request, mut buffer) = (Vec::new(), vec![0; 16 * 1024]);
     while let Ok(Ok(count @ 1..)) = timeout(Duration::from_secs(2), client.read(&mut buffer)).await {
         request.extend_from_slice(&buffer[..count]);
@@ -191,9 +191,9 @@ async fn turn_away(mut client: TcpStream, shared: Arc<Shared>) {
         if body.len() < length.unwrap_or(0) {
             continue;
         }
-        if !head.lines().next().unwrap_or_default().contains(REPORT) {
+        if !head.lines().next().unwrap_or_default().contains(REPORT_PATH) {
             let name = body.split('&').find_map(|field| field.strip_prefix(USERNAME)).unwrap_or_default();
-            shared.noted().turned_away.push((Instant::now(), name.to_owned()));
+            shared.observations().rejected.push((Instant::now(), name.to_owned()));
         }
         break;
     }
@@ -210,68 +210,68 @@ async fn connect(targets: &[SocketAddr]) -> Option<TcpStream> {
     None
 }
 
-async fn carry(client: TcpStream, shared: Arc<Shared>) {
+async fn forward(client: TcpStream, shared: Arc<Shared>) {
     let Some(server) = connect(&shared.targets).await else { return };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let last = Last::default();
+    let last_charge = LastCharge::default();
     let mut mode = shared.mode.subscribe();
-    let ends = |mode: &Mode| [Mode::Cut, Mode::Refuse, Mode::TurnAway].contains(mode);
-    let cut = async { mode.wait_for(ends).await.is_ok() };
-    // Whichever ends first ends the connection: both halves are dropped.
+    let closes_connections = |mode: &Mode| [Mode::Cut, Mode::Refuse, Mode::TooManyRequests].contains(mode);
+    let cut = async { mode.wait_for(closes_connections).await.is_ok() };
+    // Ending either direction closes the connection: both halves are dropped.
     tokio::select! {
-        () = requests(from_client, to_server, &shared, &last) => {}
-        () = answers(from_server, to_client, &shared, &last) => {}
+        () = forward_requests(from_client, to_server, &shared, &last_charge) => {}
+        () = forward_responses(from_server, to_client, &shared, &last_charge) => {}
         _ = cut => {}
     }
 }
 
-async fn requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, last: &Last) {
+async fn forward_requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, last_charge: &LastCharge) {
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
         let bytes = &buffer[..count];
-        note(bytes, shared, last);
+        observe(bytes, shared, last_charge);
         if to.write_all(bytes).await.is_err() {
             return;
         }
     }
 }
 
-fn note(bytes: &[u8], shared: &Shared, last: &Last) {
+fn observe(bytes: &[u8], shared: &Shared, last_charge: &LastCharge) {
     let contains = |word: &str| bytes.windows(word.len()).any(|window| window == word.as_bytes());
-    let mut noted = shared.noted();
-    let found: Vec<String> = noted.watched.iter().filter(|word| contains(word)).cloned().collect();
-    noted.seen.extend(found);
+    let mut observations = shared.observations();
+    let matched: Vec<String> = observations.watched.iter().filter(|word| contains(word)).cloned().collect();
+    observations.sent.extend(matched);
     let text = String::from_utf8_lossy(bytes);
-    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last_charge = last_charge.lock().unwrap_or_else(PoisonError::into_inner);
     if text.starts_with("POST /") || text.starts_with("GET /") {
-        *last = CHARGES.iter().any(|path| text.contains(path)).then(String::new);
+        *last_charge = CHARGE_PATHS.iter().any(|path| text.contains(path)).then(String::new);
     }
-    if let (Some(at), Some(reference)) = (text.find(REFERENCE), last.as_mut()) {
+    if let (Some(at), Some(reference)) = (text.find(REFERENCE), last_charge.as_mut()) {
         text[at + REFERENCE.len()..].split('&').next().unwrap_or_default().trim().clone_into(reference);
     }
 }
 
-async fn answers(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, last: &Last) {
+async fn forward_responses(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, last_charge: &LastCharge) {
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
         let mode = *shared.mode.borrow();
         if mode != Mode::Pass {
-            let charged = last.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            shared.noted().lost.extend(charged);
+            let reference = last_charge.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            shared.observations().lost.extend(reference);
         }
-        if !tell(&mut to, &buffer[..count], mode).await {
+        if !forward_response(&mut to, &buffer[..count], mode).await {
             return;
         }
     }
 }
 
-/// Whether the connection goes on.
-async fn tell(to: &mut OwnedWriteHalf, bytes: &[u8], mode: Mode) -> bool {
+/// Forwards a part of a response according to the mode. Returns whether the connection continues.
+async fn forward_response(to: &mut OwnedWriteHalf, bytes: &[u8], mode: Mode) -> bool {
     match mode {
         Mode::Pass => to.write_all(bytes).await.is_ok(),
-        Mode::Cut | Mode::Lose | Mode::Refuse | Mode::TurnAway => false,
+        Mode::Cut | Mode::Lose | Mode::Refuse | Mode::TooManyRequests => false,
         Mode::Delay(time) => {
             sleep(time).await;
             to.write_all(bytes).await.is_ok()

@@ -1,11 +1,12 @@
-//! Numbers that follow from the seed alone (SplitMix64).
+//! Pseudorandom numbers (SplitMix64) determined by the seed alone.
 
-/// A source of numbers. Each client and the schedule has one of its own, so that none disturbs another's.
+/// A random number generator. The schedule and each client have one of their own, so that they do not affect each
+/// other.
 #[derive(Clone, Debug)]
 pub(super) struct Random(u64);
 
 impl Random {
-    /// The source named `stream` of a seed.
+    /// The generator for `stream` of a seed.
     pub(super) fn new(seed: u64, stream: u64) -> Self {
         let mut random = Self(seed ^ stream.wrapping_mul(0xA076_1D64_78BD_642F));
         random.next();
@@ -24,27 +25,27 @@ impl Random {
         self.next() % end.max(1)
     }
 
-    /// An index into so many.
+    /// A random index for a list of this length.
     pub(super) fn index(&mut self, count: usize) -> usize {
-        usize::try_from(self.below(count as u64)).expect("it is below a usize")
+        usize::try_from(self.below(count as u64)).expect("below a usize")
     }
 
-    /// A number from `first` to `last`.
+    /// A number from `first` to `last`, both included.
     pub(super) fn between(&mut self, first: u64, last: u64) -> u64 {
         first + self.below(last - first + 1)
     }
 
-    /// True so many times in a hundred.
+    /// True with this probability in percent.
     pub(super) fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// One of these.
+    /// One of the choices.
     pub(super) fn of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.index(choices.len())]
     }
 
-    /// The same in another order.
+    /// Shuffles in place.
     pub(super) fn shuffle<T>(&mut self, all: &mut [T]) {
         for i in (1..all.len()).rev() {
             all.swap(i, self.index(i + 1));
@@ -57,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_repeats_itself_and_streams_differ() {
+    fn a_seed_is_reproducible_and_streams_differ() {
         let draw = |seed, stream| {
             let mut random = Random::new(seed, stream);
             [random.next(), random.next(), random.next()]

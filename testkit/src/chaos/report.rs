@@ -1,4 +1,4 @@
-//! The report: a table for people, JSON for programs.
+//! The report of a run: a table on the terminal, and JSON in a file.
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
@@ -7,64 +7,63 @@ use serde_json::{Value, json};
 
 use super::{
     check::Finding,
-    evidence::{Booked, Evidence},
-    faults::Fired,
+    evidence::{LedgerLine, Evidence},
+    faults::FaultLog,
     schedule::{Fault, Plan},
-    upgrade::Seen,
-    world::{World, described},
+    upgrade::Observations,
+    world::{World, provider_description},
 };
 
-/// Of each invariant at most so many violations are printed; all stand in the file.
-const PRINTED: usize = 8;
+/// Violations printed per invariant; the file contains all of them.
+const PRINTED_VIOLATIONS: usize = 8;
 
-/// What a run must have seen to count.
+/// The minimum counts for a run to be conclusive.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Least {
-    pub(super) lost: usize,
-    pub(super) late: usize,
+pub(super) struct Minimums {
+    pub(super) lost_responses: usize,
+    pub(super) late_sends: usize,
 }
 
-/// Everything about a run.
 pub(super) struct Report<'a> {
     pub(super) plan: &'a Plan,
-    pub(super) least: Least,
+    pub(super) minimums: Minimums,
     pub(super) left_out: &'a BTreeMap<Fault, String>,
-    pub(super) fired: &'a Fired,
-    pub(super) lost: usize,
+    pub(super) fault_log: &'a FaultLog,
+    pub(super) lost_responses: usize,
     pub(super) quiet: Duration,
     pub(super) evidence: &'a Evidence,
     pub(super) findings: &'a [Finding],
-    pub(super) upgraded: Option<&'a Seen>,
+    pub(super) upgrade: Option<&'a Observations>,
 }
 
 impl Report<'_> {
-    /// What this run did not see and had to, so that it proves nothing.
-    pub(super) fn vacuity(&self) -> Vec<String> {
+    /// The required events that did not occur, without which the run is inconclusive.
+    pub(super) fn missing_coverage(&self) -> Vec<String> {
         let mut missing = Vec::new();
         for (fault, name) in Fault::ALL {
-            if !self.left_out.contains_key(&fault) && self.fired.counts.get(&fault).copied().unwrap_or(0) == 0 {
+            if !self.left_out.contains_key(&fault) && self.fault_log.counts.get(&fault).copied().unwrap_or(0) == 0 {
                 missing.push(format!("never fired: {name}"));
             }
         }
         let counted = [
-            ("charged, and the answer lost", self.lost, self.least.lost),
-            ("sent late", self.fired.late.len(), self.least.late),
+            ("charges with a lost response", self.lost_responses, self.minimums.lost_responses),
+            ("late sends", self.fault_log.late_references.len(), self.minimums.late_sends),
         ];
-        for (name, count, least) in counted {
-            if count < least {
-                missing.push(format!("{name}: {count}, at least {least} wanted"));
+        for (name, count, minimum) in counted {
+            if count < minimum {
+                missing.push(format!("{name}: {count}, at least {minimum} required"));
             }
         }
-        // Of every kind of money's way at the gateway, and of payments on pages that add to an amount.
+        // Every kind of operation at the gateway, and a payment on a page with modifiers.
         for kind in ["sale", "authorize", "capture", "void", "refund"] {
-            let of = |line: &&Booked| line.at_gateway && line.approved && line.kind == kind;
-            if !self.evidence.ledger.iter().any(|line| of(&line)) {
+            let matches = |line: &&LedgerLine| line.at_gateway && line.approved && line.kind == kind;
+            if !self.evidence.ledger.iter().any(|line| matches(&line)) {
                 missing.push(format!("never approved by the gateway: {kind}"));
             }
         }
-        let mut payments = self.evidence.shown.iter().flat_map(|shown| &shown.payments);
+        let mut payments = self.evidence.api_states.iter().flat_map(|api_state| &api_state.payments);
         if !payments.any(|payment| payment["amountTip"].is_i64()) {
-            missing.push("never paid: a sum with a tip".to_owned());
+            missing.push("never paid: a total with a tip".to_owned());
         }
         for finding in self.findings.iter().filter(|finding| finding.checked == 0) {
             missing.push(format!("never checked: {}", finding.invariant));
@@ -80,36 +79,36 @@ impl Report<'_> {
         println!("\nfault                                            fired");
         for (fault, name) in Fault::ALL {
             match self.left_out.get(&fault) {
-                Some(why) => println!("{name:<48} left out: {why}"),
-                None => println!("{name:<48} {:>5}", self.fired.counts.get(&fault).copied().unwrap_or(0)),
+                Some(reason) => println!("{name:<48} left out: {reason}"),
+                None => println!("{name:<48} {:>5}", self.fault_log.counts.get(&fault).copied().unwrap_or(0)),
             }
         }
-        println!("charged, and the answer lost                     {:>5}", self.lost);
-        println!("sent late by a worker stopped beyond its lease   {:>5}", self.fired.late.len());
+        println!("charges with a lost response                     {:>5}", self.lost_responses);
+        println!("late sends of workers stopped beyond their lease {:>5}", self.fault_log.late_references.len());
         println!(
-            "\ninvariant                                                                 checked  apart  violations"
+            "\ninvariant                                                                 checked exempt  violations"
         );
         for finding in self.findings {
-            let Finding { invariant, checked, violations, apart } = finding;
+            let Finding { invariant, checked, violations, exceptions } = finding;
             let width = 74 - invariant.chars().count().min(73);
-            println!("{invariant}{}{checked:>7} {apart:>6} {:>11}", " ".repeat(width), violations.len());
+            println!("{invariant}{}{checked:>7} {exceptions:>6} {:>11}", " ".repeat(width), violations.len());
         }
         for finding in self.findings.iter().filter(|finding| !finding.violations.is_empty()) {
             println!("\n{}:", finding.invariant);
-            finding.violations.iter().take(PRINTED).for_each(|violation| println!("  {violation}"));
+            finding.violations.iter().take(PRINTED_VIOLATIONS).for_each(|violation| println!("  {violation}"));
         }
-        for missing in self.vacuity().iter().filter(|_| !self.fired.counts.is_empty()) {
-            println!("\nthis run proves nothing: {missing}");
+        for missing in self.missing_coverage().iter().filter(|_| !self.fault_log.counts.is_empty()) {
+            println!("\nthis run is inconclusive: {missing}");
         }
-        if let Some(upgraded) = self.upgraded {
+        if let Some(upgrade) = self.upgrade {
             println!(
-                "\nthe slowest answer beside the migrations took {} ms",
-                upgraded.slowest(&self.evidence.requests)
+                "\nthe slowest response during the migrations took {} ms",
+                upgrade.slowest(&self.evidence.requests)
             );
         }
-        let payments: usize = self.evidence.shown.iter().map(|shown| shown.payments.len()).sum();
+        let payments: usize = self.evidence.api_states.iter().map(|api_state| api_state.payments.len()).sum();
         println!(
-            "\n{} requests, {payments} payments, {} lines in the ledgers, {} deliveries; quiet after {:.0} s; seed {}: {} violations",
+            "\n{} requests, {payments} payments, {} ledger lines, {} deliveries; quiet after {:.0} s; seed {}: {} violations",
             self.evidence.requests.len(),
             self.evidence.ledger.len(),
             self.evidence.received.len(),
@@ -123,22 +122,22 @@ impl Report<'_> {
         let faults: BTreeMap<&str, u64> = Fault::ALL
             .iter()
             .filter(|(fault, _)| !self.left_out.contains_key(fault))
-            .map(|(fault, name)| (*name, self.fired.counts.get(fault).copied().unwrap_or(0)))
+            .map(|(fault, name)| (*name, self.fault_log.counts.get(fault).copied().unwrap_or(0)))
             .collect();
-        let left_out: BTreeMap<&str, &String> = self.left_out.iter().map(|(fault, why)| (fault.name(), why)).collect();
+        let left_out: BTreeMap<&str, &String> = self.left_out.iter().map(|(fault, reason)| (fault.name(), reason)).collect();
         let invariants: Vec<Value> = self.findings.iter().map(|finding| json!({
-            "invariant": finding.invariant, "checked": finding.checked, "apart": finding.apart, "violations": finding.violations,
+            "invariant": finding.invariant, "checked": finding.checked, "apart": finding.exceptions, "violations": finding.violations,
         })).collect();
         let report = json!({
             "seed": self.plan.seed, "load_seconds": self.plan.load.as_secs(), "quiet_seconds": self.quiet.as_secs(),
-            "faults": faults, "left_out": left_out, "timeline": self.fired.told, "charged_and_answer_lost": self.lost,
-            "sent_late": self.fired.late, "invariants": invariants, "vacuity": self.vacuity(),
+            "faults": faults, "left_out": left_out, "timeline": self.fault_log.timeline, "charged_and_answer_lost": self.lost_responses,
+            "sent_late": self.fault_log.late_references, "invariants": invariants, "vacuity": self.missing_coverage(),
             "requests": self.evidence.requests.len(), "ledger_lines": self.evidence.ledger.len(),
-            "deliveries": self.evidence.received.len(), "left": self.evidence.left,
-            "upgrade": self.upgraded.map(|seen| json!({
-                "timeline": seen.told, "slowest_beside_migrations_ms": seen.slowest(&self.evidence.requests),
+            "deliveries": self.evidence.received.len(), "left": self.evidence.unfinished,
+            "upgrade": self.upgrade.map(|observations| json!({
+                "timeline": observations.timeline, "slowest_beside_migrations_ms": observations.slowest(&self.evidence.requests),
             })),
-            "accounts": world.shops.iter().map(|shop| json!({"account": shop.account.id, "at": described(shop.line)})).collect::<Vec<_>>(),
+            "accounts": world.shops.iter().map(|shop| json!({"account": shop.account.id, "at": provider_description(shop.kind)})).collect::<Vec<_>>(),
         });
         fs::write(path, format!("{report:#}\n"))?;
         Ok(())

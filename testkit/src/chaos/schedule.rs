@@ -1,12 +1,12 @@
-//! What happens when: it follows from the seed, the length of the run and what the machine can do, and from nothing else.
+//! The schedule of faults, determined by the seed, the length of the run and the abilities of the machine.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{random::Random, setting::Setting};
+use super::{random::Random, config::SystemConfig};
 
-const WORKERS: usize = Setting::WHOLE.size.workers;
+const WORKERS: usize = SystemConfig::FULL.size.workers;
 
-/// A kind of fault. A run counts only if each that the machine can do has fired.
+/// A kind of fault. A run is conclusive only if every kind that the machine supports has occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fault {
     KillApi,
@@ -40,7 +40,7 @@ pub(super) enum Fault {
     ClockMonths,
     ClockRestart,
     GatewayRefuse,
-    GatewayTurnAway,
+    GatewayTooManyRequests,
     MockOutage,
     RotateKeys,
     MoveAccount,
@@ -48,14 +48,14 @@ pub(super) enum Fault {
 
 use Fault::{
     ClockHours, ClockMonths, ClockRestart, ClockSeconds, ClockSlight, GatewayCut, GatewayDelay, GatewayDrip,
-    GatewayFail, GatewayLose, GatewayRefuse, GatewayTurnAway, KillApi, KillGateway, KillScheduler, KillWorker,
+    GatewayFail, GatewayLose, GatewayRefuse, GatewayTooManyRequests, KillApi, KillGateway, KillScheduler, KillWorker,
     MockDelay, MockLose, MockOutage, MockRefuse, MoveAccount, PostgresConnections, PostgresCut, PostgresDelay,
     PostgresFull, PostgresRestart, RedisCut, RedisDelay, RedisFlush, RedisRestart, RotateKeys, StopApi, StopGateway,
     StopScheduler, StopWorker,
 };
 
 impl Fault {
-    /// All of them, with their names in the report.
+    /// All kinds with their names in the report.
     pub(super) const ALL: [(Self, &'static str); 35] = [
         (KillApi, "api killed (-9)"),
         (KillWorker, "worker killed (-9)"),
@@ -88,21 +88,21 @@ impl Fault {
         (ClockMonths, "clock of a process off by months"),
         (ClockRestart, "process restarted with a wrong clock"),
         (GatewayRefuse, "outage: gateway refuses connections"),
-        (GatewayTurnAway, "outage: gateway answers 429"),
+        (GatewayTooManyRequests, "outage: gateway answers 429"),
         (MockOutage, "outage: mock turns everything away"),
         (RotateKeys, "keys of a gateway account rotated"),
         (MoveAccount, "account moved to another provider"),
     ];
 
-    /// Those that a release from before them does not withstand.
-    pub(super) const NEW: [Self; 10] = [
+    /// Faults that previous releases do not withstand.
+    pub(super) const NEWLY_SUPPORTED: [Self; 10] = [
         ClockSlight,
         ClockSeconds,
         ClockHours,
         ClockMonths,
         ClockRestart,
         GatewayRefuse,
-        GatewayTurnAway,
+        GatewayTooManyRequests,
         MockOutage,
         RotateKeys,
         MoveAccount,
@@ -112,40 +112,40 @@ impl Fault {
         Self::ALL.iter().find(|(fault, _)| *fault == self).map_or("", |(_, name)| name)
     }
 
-    /// Whether the clock of one process is set wrong.
-    pub(super) fn is_of_a_clock(self) -> bool {
+    /// Whether the fault sets the clock of a process wrong.
+    pub(super) fn sets_clock(self) -> bool {
         [ClockSlight, ClockSeconds, ClockHours, ClockMonths, ClockRestart].contains(&self)
     }
 
-    /// Whether a 500 of ours may come of it: the database is missing, or somebody stopped holds its locks.
+    /// Whether the fault may cause a 500: the database is unavailable, or a stopped process holds locks in it.
     pub(super) fn explains_a_500(self) -> bool {
         let of = [PostgresRestart, PostgresConnections, PostgresFull, PostgresCut, PostgresDelay];
         of.contains(&self) || [StopApi, StopWorker, StopScheduler, StopGateway].contains(&self)
     }
 
-    /// By how many milliseconds a clock is ahead, or behind.
+    /// The clock offset in milliseconds; negative if the clock is behind.
     fn shift(self, random: &mut Random) -> i64 {
         const HOUR: u64 = 3_600_000;
         const DAY: u64 = 24 * HOUR;
-        if !self.is_of_a_clock() {
+        if !self.sets_clock() {
             return 0;
         }
-        let (ahead, far) = (random.percent(65), random.percent(50));
-        let (least, most) = if self == ClockSlight {
+        let (ahead, far_off) = (random.percent(65), random.percent(50));
+        let (min, max) = if self == ClockSlight {
             (300, 1700)
         } else if self == ClockSeconds {
             (3000, 90_000)
-        } else if self == ClockMonths || (self == ClockRestart && far) {
+        } else if self == ClockMonths || (self == ClockRestart && far_off) {
             (31 * DAY, 400 * DAY)
         } else {
             (HOUR, 72 * HOUR)
         };
-        let by = i64::try_from(random.between(least, most)).unwrap_or(0);
-        if ahead { by } else { -by }
+        let offset = i64::try_from(random.between(min, max)).unwrap_or(0);
+        if ahead { offset } else { -offset }
     }
 
-    /// For how long it holds, in milliseconds. In a long run an outage of a provider may take minutes.
-    fn lasts(self, random: &mut Random, load: Duration) -> u64 {
+    /// The duration in milliseconds. In a long run an outage of a provider may last minutes.
+    fn duration(self, random: &mut Random, load: Duration) -> u64 {
         let outage = match (load >= LONG, random.percent(25)) {
             (true, true) => (60_000, 150_000),
             (true, false) => (15_000, 40_000),
@@ -154,7 +154,7 @@ impl Fault {
         match self {
             // A process compares its clock with the database's every 5 s.
             ClockSlight | ClockSeconds | ClockHours | ClockMonths | ClockRestart => random.between(9000, 12_000),
-            GatewayRefuse | GatewayTurnAway | MockOutage => random.between(outage.0, outage.1),
+            GatewayRefuse | GatewayTooManyRequests | MockOutage => random.between(outage.0, outage.1),
             RotateKeys => 0,
             MoveAccount => random.between(4000, 9000),
             StopWorker => random.between(28_000, 31_000),
@@ -162,7 +162,7 @@ impl Fault {
             KillApi | KillWorker | KillScheduler | KillGateway => random.between(0, 3000),
             RedisFlush | MockLose => 0,
             RedisRestart => random.between(200, 2500),
-            // Sometimes longer than a request waits for a connection, so that it is refused.
+            // Sometimes longer than a request waits for a connection, so that the request fails.
             PostgresRestart => random.between(200, 9000),
             RedisCut | PostgresCut | GatewayCut => random.between(100, 2000),
             RedisDelay | PostgresDelay | PostgresConnections | PostgresFull => random.between(3000, 6000),
@@ -174,115 +174,115 @@ impl Fault {
     }
 }
 
-/// One thing that happens.
+/// One scheduled fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) at: Duration,
     pub(super) fault: Fault,
-    /// Which of the processes or accounts; taken modulo their number.
+    /// Selects the process or account, modulo their number.
     pub(super) target: usize,
-    pub(super) lasts: Duration,
-    /// By how many milliseconds a clock is off.
+    pub(super) duration: Duration,
+    /// The clock offset in milliseconds.
     pub(super) shift: i64,
 }
 
-/// How a run is made up.
+/// The parameters of a schedule.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) seed: u64,
     pub(super) load: Duration,
     pub(super) gap: (u64, u64),
-    /// Which kinds; all if it is empty.
+    /// The kinds of faults to use; all if empty.
     pub(super) kinds: &'static [Fault],
 }
 
 impl Plan {
-    /// Whether it wants such faults.
-    pub(super) fn wants(&self, fault: Fault) -> bool {
+    /// Whether faults of this kind are used.
+    pub(super) fn includes(&self, fault: Fault) -> bool {
         self.kinds.is_empty() || self.kinds.contains(&fault)
     }
 }
 
-/// When the first thing happens: clients have had time to begin what may be broken.
-const FIRST: u64 = 6000;
-/// A run from here on has time for long outages, and for what was put off by them.
+/// The first fault, in milliseconds after the start: clients need time to begin their work.
+const FIRST_FAULT_MS: u64 = 6000;
+/// A run of at least this length has time for long outages and for the work that they defer.
 pub(super) const LONG: Duration = Duration::from_secs(300);
 
-/// All kinds in one order after another, until the load ends. What holds for long comes early enough to end with it, and what a
-/// run must have seen in any case, a worker that sends late, has two chances in each order.
+/// Rounds of all kinds in random order, until the load ends. Long faults come first in a round, so that they end with
+/// the load. A stopped worker, whose late send every run must see, occurs twice in each round.
 pub(super) fn steps(plan: &Plan, left_out: &BTreeMap<Fault, String>) -> Vec<Step> {
     let mut random = Random::new(plan.seed, 1);
     let mut kinds: Vec<Fault> = Fault::ALL
         .map(|(fault, _)| fault)
         .into_iter()
-        .filter(|f| plan.wants(*f) && !left_out.contains_key(f))
+        .filter(|f| plan.includes(*f) && !left_out.contains_key(f))
         .collect();
     if kinds.contains(&StopWorker) {
         kinds.push(StopWorker);
     }
-    let mut at = FIRST;
-    // Workers that are stopped or have a wrong clock, and until when: they are left alone, or they could send nothing late.
-    let mut busy: Vec<(usize, u64)> = Vec::new();
-    // Each kind of process has its turn with a wrong clock.
-    let mut clocks = random.index(KINDS_OF_PROCESSES);
+    let mut at = FIRST_FAULT_MS;
+    // Workers that are stopped or have a wrong clock, and until when. Another fault on them could prevent late sends.
+    let mut unavailable_workers: Vec<(usize, u64)> = Vec::new();
+    // Each kind of process gets a wrong clock in turn.
+    let mut next_clock_kind = random.index(PROCESS_KINDS);
     let (mut steps, mut round) = (Vec::new(), Vec::new());
     let end = u64::try_from(plan.load.as_millis()).unwrap_or(u64::MAX);
     loop {
         if round.is_empty() {
             round.clone_from(&kinds);
             random.shuffle(&mut round);
-            // The last of a round are the first to be taken: what takes longest begins first.
+            // Faults are taken from the end: the longest ones come first.
             round.sort_by_key(|fault| {
-                let outage = [GatewayRefuse, GatewayTurnAway, MockOutage].contains(fault);
+                let outage = [GatewayRefuse, GatewayTooManyRequests, MockOutage].contains(fault);
                 let stop = [StopApi, StopWorker, StopScheduler, StopGateway].contains(fault);
-                u8::from(outage || fault.is_of_a_clock()) + 2 * u8::from(stop)
+                u8::from(outage || fault.sets_clock()) + 2 * u8::from(stop)
             });
         }
         let Some(fault) = round.pop() else { return steps };
-        let lasts = fault.lasts(&mut random, plan.load);
+        let duration = fault.duration(&mut random, plan.load);
         let mut target = random.index(1000);
         let shift = fault.shift(&mut random);
         let mut step = 1;
-        if fault.is_of_a_clock() {
-            target = target * KINDS_OF_PROCESSES + clocks % KINDS_OF_PROCESSES;
-            (clocks, step) = (clocks + 1, KINDS_OF_PROCESSES);
+        if fault.sets_clock() {
+            target = target * PROCESS_KINDS + next_clock_kind % PROCESS_KINDS;
+            (next_clock_kind, step) = (next_clock_kind + 1, PROCESS_KINDS);
         }
-        busy.retain(|(_, until)| *until > at);
+        unavailable_workers.retain(|(_, until)| *until > at);
         if let Some(worker) = worker_of(fault, target) {
-            let free = (0..WORKERS).find(|by| !busy.iter().any(|(other, _)| *other == (worker + by) % WORKERS));
-            let by = free.unwrap_or(0);
-            target += step * by;
+            let available = (0..WORKERS).find(|offset| !unavailable_workers.iter().any(|(other, _)| *other == (worker + offset) % WORKERS));
+            let offset = available.unwrap_or(0);
+            target += step * offset;
             if fault != KillWorker {
-                busy.push(((worker + by) % WORKERS, at + lasts));
+                unavailable_workers.push(((worker + offset) % WORKERS, at + duration));
             }
         }
-        if at + lasts.min(3000) > end {
+        if at + duration.min(3000) > end {
             return steps;
         }
         let milliseconds = Duration::from_millis;
-        steps.push(Step { at: milliseconds(at), fault, target, lasts: milliseconds(lasts), shift });
+        steps.push(Step { at: milliseconds(at), fault, target, duration: milliseconds(duration), shift });
         at += random.between(plan.gap.0, plan.gap.1);
     }
 }
 
-/// Api, worker, scheduler, gateway.
-pub(super) const KINDS_OF_PROCESSES: usize = 4;
-/// Which of them is the worker.
-pub(super) const WORKER: usize = 1;
+/// The number of process kinds: api, worker, scheduler, gateway.
+pub(super) const PROCESS_KINDS: usize = 4;
+/// The index of workers among them.
+pub(super) const WORKER_KIND: usize = 1;
 
-/// Which worker it happens to, if to any.
+/// The worker that the fault affects, if any.
 fn worker_of(fault: Fault, target: usize) -> Option<usize> {
-    let of_a_clock = fault.is_of_a_clock() && target % KINDS_OF_PROCESSES == WORKER;
-    if of_a_clock {
-        Some(target / KINDS_OF_PROCESSES % WORKERS)
+    let is_clock_fault = fault.sets_clock() && target % PROCESS_KINDS == WORKER_KIND;
+    if is_clock_fault {
+        Some(target / PROCESS_KINDS % WORKERS)
     } else {
         [StopWorker, KillWorker].contains(&fault).then_some(target % WORKERS)
     }
 }
 
-/// What a run must have seen and has not, because chance would have it otherwise: from now on, and nothing else beside it.
-pub(super) fn again(now: Duration, lost: bool, late: bool, failed: bool) -> Vec<Step> {
-    let step = |fault, lasts| Step { at: now, fault, target: 0, lasts: Duration::from_secs(lasts), shift: 0 };
+/// The faults for required events that have not occurred by chance, each without other faults at the same time.
+pub(super) fn extra_steps(now: Duration, lost: bool, late: bool, failed: bool) -> Vec<Step> {
+    let step = |fault, duration| Step { at: now, fault, target: 0, duration: Duration::from_secs(duration), shift: 0 };
     let losing = [step(MockLose, 10), step(GatewayLose, 10)];
     let losing = losing.into_iter().filter(|_| !lost);
     losing.chain((!failed).then(|| step(MockOutage, 12))).chain((!late).then(|| step(StopWorker, 30))).collect()
@@ -293,9 +293,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_run_has_seen_is_not_played_again() {
+    fn extra_steps_cover_only_what_is_missing() {
         let faults = |lost, late, failed| {
-            again(Duration::ZERO, lost, late, failed).iter().map(|step| step.fault).collect::<Vec<_>>()
+            extra_steps(Duration::ZERO, lost, late, failed).iter().map(|step| step.fault).collect::<Vec<_>>()
         };
         assert_eq!(faults(true, true, true), []);
         assert_eq!(faults(false, true, true), [MockLose, GatewayLose]);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_repeats_its_schedule_and_a_round_has_every_kind() {
+    fn schedules_are_reproducible_and_rounds_contain_every_kind() {
         let plan = |seed| Plan { seed, load: Duration::from_secs(600), gap: (3000, 5000), kinds: &[] };
         let all = steps(&plan(1), &BTreeMap::new());
         assert_eq!(all, steps(&plan(1), &BTreeMap::new()));
@@ -315,20 +315,20 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_process_gets_a_wrong_clock_and_a_busy_worker_no_second_fault() {
+    fn process_kinds_take_turns_and_worker_faults_do_not_overlap() {
         let plan = Plan { seed: 1, load: Duration::from_secs(90), gap: (1900, 2150), kinds: &[] };
         let all = steps(&plan, &BTreeMap::new());
-        let clocks: Vec<&Step> = all.iter().filter(|step| step.fault.is_of_a_clock()).collect();
-        for kind in 0..KINDS_OF_PROCESSES {
-            assert!(clocks.iter().any(|step| step.target % KINDS_OF_PROCESSES == kind), "{kind} of {clocks:?}");
+        let clock_steps: Vec<&Step> = all.iter().filter(|step| step.fault.sets_clock()).collect();
+        for kind in 0..PROCESS_KINDS {
+            assert!(clock_steps.iter().any(|step| step.target % PROCESS_KINDS == kind), "{kind} of {clock_steps:?}");
         }
-        assert!(clocks.iter().all(|step| (step.fault == ClockSlight) == (step.shift.abs() < 2000)), "{clocks:?}");
-        assert!(all.iter().all(|step| step.fault.is_of_a_clock() || step.shift == 0));
+        assert!(clock_steps.iter().all(|step| (step.fault == ClockSlight) == (step.shift.abs() < 2000)), "{clock_steps:?}");
+        assert!(all.iter().all(|step| step.fault.sets_clock() || step.shift == 0));
         for stopped in all.iter().filter(|step| step.fault == StopWorker) {
-            let during = |step: &&Step| step.at > stopped.at && step.at < stopped.at + stopped.lasts;
+            let during = |step: &&Step| step.at > stopped.at && step.at < stopped.at + stopped.duration;
             let same = |step: &Step| worker_of(step.fault, step.target) == Some(stopped.target % WORKERS);
             assert!(!all.iter().filter(during).any(same), "{stopped:?}");
         }
-        assert!(all.len() >= Fault::ALL.len(), "a short run has room for all, and not only for {}", all.len());
+        assert!(all.len() >= Fault::ALL.len(), "a short run includes every kind of fault; this one has only {} steps", all.len());
     }
 }

@@ -1,10 +1,11 @@
-//! Instants as milliseconds since 1970, and as the API prints them. It shares no code with the calendar that it checks.
+//! Timestamps in milliseconds since 1970 and their text form in the API. Shares no code with the calendar that it
+//! checks.
 
 use std::time::Instant;
 
 pub(super) const DAY: i64 = 86_400_000;
 
-/// The database's clock, read once and carried on by this process's own.
+/// The database's clock, read once and advanced by a monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     base: i64,
@@ -12,7 +13,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// A clock that shows `now` now.
+    /// A clock that shows `now` at this moment.
     pub(super) fn starting(now: i64) -> Self {
         Self { base: now, since: Instant::now() }
     }
@@ -23,14 +24,14 @@ impl Clock {
     }
 }
 
-/// As `2026-11-21T19:20:27.000Z`.
-pub(super) fn printed(at: i64) -> String {
+/// Formats a timestamp as `2026-11-21T19:20:27.000Z`.
+pub(super) fn format_timestamp(at: i64) -> String {
     let (days, rest) = (at.div_euclid(DAY), at.rem_euclid(DAY));
     let (hour, minute, second) = (rest / 3_600_000, rest / 60_000 % 60, rest / 1000 % 60);
     format!("{}T{hour:02}:{minute:02}:{second:02}.{:03}Z", date(days), rest % 1000)
 }
 
-/// The date of a day since 1970.
+/// The date of a day number, counted from 1970-01-01.
 pub(super) fn date(days: i64) -> String {
     let z = days + 719_468;
     let era = z.div_euclid(146_097);
@@ -43,7 +44,7 @@ pub(super) fn date(days: i64) -> String {
     format!("{:04}-{month:02}-{day:02}", year_of_era + era * 400 + i64::from(month <= 2))
 }
 
-/// The day since 1970 that a date names.
+/// The day number of a date, counted from 1970-01-01.
 pub(super) fn days(date: &str) -> Option<i64> {
     let mut parts = date.splitn(3, '-').map(|part| part.parse::<i64>().ok());
     let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
@@ -54,8 +55,8 @@ pub(super) fn days(date: &str) -> Option<i64> {
     Some(era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468)
 }
 
-/// What the API has printed.
-pub(super) fn parsed(text: &str) -> Option<i64> {
+/// Parses a timestamp of the API.
+pub(super) fn parse_timestamp(text: &str) -> Option<i64> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
     let (clock, millis) = time.split_once('.').unwrap_or((time, "0"));
     let mut parts = clock.splitn(3, ':').map(|part| part.parse::<i64>().ok());
@@ -68,9 +69,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_printed_is_read() {
-        assert_eq!(printed(0), "1970-01-01T00:00:00.000Z");
-        assert_eq!(parsed("2024-02-29T12:34:56.789Z").map(printed).as_deref(), Some("2024-02-29T12:34:56.789Z"));
+    fn formatted_timestamps_parse_back() {
+        assert_eq!(format_timestamp(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(parse_timestamp("2024-02-29T12:34:56.789Z").map(format_timestamp).as_deref(), Some("2024-02-29T12:34:56.789Z"));
         assert_eq!(days("2000-03-01"), Some(11_017));
         for day in (-1000..60_000).step_by(7) {
             assert_eq!(days(&date(day)), Some(day));

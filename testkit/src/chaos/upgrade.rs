@@ -1,5 +1,5 @@
-//! The first act of `--upgrade`: under load and without faults the schema becomes this release's beside the processes of the
-//! former one, every process is replaced, and every process is put back. The faults come after it, half-way in a second try.
+//! The first part of `--upgrade`, under load and without faults: the schema is migrated while the previous release
+//! runs, then every process is upgraded and rolled back. The faults follow, during a second upgrade.
 
 use std::{
     sync::atomic::Ordering,
@@ -12,172 +12,175 @@ use sqlx::PgPool;
 use tokio::time::sleep;
 
 use super::{
-    caller::PATIENCE,
+    caller::TIMEOUT,
     check::Finding,
     journal::Entry,
-    world::{Stage, World},
+    world::{System, World},
 };
-use crate::{Client, Kind, process::Programs};
+use crate::{Client, ProcessKind, process::Programs};
 
-/// By then the clients have customers and cards.
+/// Time for the clients to create customers and cards.
 const WARM_UP: Duration = Duration::from_secs(10);
-/// So long the former release has the new schema to itself.
-const BETWEEN: Duration = Duration::from_secs(5);
-/// With fewer requests it was no load.
-const LEAST: u64 = 500;
-/// How often the balancer asks.
-const ASKED_EVERY: Duration = Duration::from_millis(100);
-/// `DRAIN_MS` of every process: the balancer has asked many times by then.
+/// How long the previous release runs alone on the new schema.
+const OLD_RELEASE_ON_NEW_SCHEMA: Duration = Duration::from_secs(5);
+/// The minimum number of requests for the test to be conclusive.
+const MIN_REQUESTS: u64 = 500;
+/// How often the load balancer polls.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// `DRAIN_MS` of every process: long enough for many polls of the load balancer.
 pub(super) const DRAIN_MS: &str = "2000";
 
-/// What there was to see.
+/// The observations of the first part.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
-    /// From when until when requests were sent while nothing was broken, in milliseconds of the run's clock.
-    calm: (i64, i64),
-    /// Charges that failed in that time, whoever asked for them.
-    failed: Vec<String>,
-    /// From when until when the migrations ran.
-    migrating: (i64, i64),
+pub(super) struct Observations {
+    /// The period without faults during which requests are checked, in milliseconds of the run's clock.
+    checked_period: (i64, i64),
+    /// Charges that failed in that period.
+    failed_charges: Vec<String>,
+    /// When the migrations started and ended.
+    migration_period: (i64, i64),
     /// What was done, and when.
-    pub(super) told: Vec<String>,
+    pub(super) timeline: Vec<String>,
 }
 
-impl Seen {
-    fn note(&mut self, began: Instant, what: &str) {
+impl Observations {
+    fn log(&mut self, began: Instant, what: &str) {
         let line = format!("{:7.1} s  {what}", began.elapsed().as_secs_f64());
         println!("{line}");
-        self.told.push(line);
+        self.timeline.push(line);
     }
 
-    /// The slowest answer to whoever asked while the migrations ran, in milliseconds.
+    /// The longest response time in milliseconds of requests that overlapped the migrations.
     pub(super) fn slowest(&self, entries: &[Entry]) -> i64 {
-        let (from, to) = self.migrating;
-        let beside = entries.iter().filter(|entry| entry.sent <= to && entry.ended >= from);
-        beside.map(|entry| entry.ended - entry.sent).max().unwrap_or(0)
+        let (from, to) = self.migration_period;
+        let overlapping = entries.iter().filter(|entry| entry.sent <= to && entry.ended >= from);
+        overlapping.map(|entry| entry.ended - entry.sent).max().unwrap_or(0)
     }
 }
 
-/// Plays it; afterwards every process is of the former release again, and the schema is this one's.
-pub(super) async fn act(stage: &mut Stage, world: &World, former: &Programs) -> Result<Seen> {
-    let (began, current, mut seen) = (Instant::now(), Programs::own()?, Seen::default());
-    let healths = Healths::of(stage, world)?;
-    world.calm.store(true, Ordering::Relaxed);
-    let acting = async {
+/// Runs the first part. Afterwards every process runs the previous release again, on the new schema.
+pub(super) async fn run_without_faults(system: &mut System, world: &World, previous: &Programs) -> Result<Observations> {
+    let (began, current, mut observations) = (Instant::now(), Programs::own()?, Observations::default());
+    let health_endpoints = HealthEndpoints::of(system, world)?;
+    world.full_timeouts.store(true, Ordering::Relaxed);
+    let upgrading = async {
         sleep(WARM_UP).await;
-        seen.calm.0 = world.clock.now();
-        seen.note(began, "the schema becomes this release's, beside the former one's processes");
-        seen.migrating.0 = world.clock.now();
-        stage.cluster.migrate_to(&current).await?;
-        seen.migrating.1 = world.clock.now();
-        seen.note(began, "the schema is this release's");
-        sleep(BETWEEN).await;
-        for (programs, name) in [(&current, "this release's"), (former, "the former release's again")] {
-            for index in 0..stage.cluster.processes().len() {
-                let what = replace(stage, world, index, programs).await?;
-                seen.note(began, &format!("{what} is {name}"));
+        observations.checked_period.0 = world.clock.now();
+        observations.log(began, "migrating the schema while the previous release runs");
+        observations.migration_period.0 = world.clock.now();
+        system.cluster.migrate_to(&current).await?;
+        observations.migration_period.1 = world.clock.now();
+        observations.log(began, "the schema is migrated");
+        sleep(OLD_RELEASE_ON_NEW_SCHEMA).await;
+        for (programs, action) in [(&current, "upgraded"), (previous, "rolled back")] {
+            for index in 0..system.cluster.processes().len() {
+                let process = replace(system, world, index, programs).await?;
+                observations.log(began, &format!("{action} {process}"));
             }
         }
-        seen.calm.1 = world.clock.now();
-        // Whoever asked last has an answer by then, or gives up.
-        sleep(PATIENCE).await;
-        seen.failed = failed(&stage.db, seen.calm).await?;
+        observations.checked_period.1 = world.clock.now();
+        // By then every request has its response or has timed out.
+        sleep(TIMEOUT).await;
+        observations.failed_charges = failed_charges(&system.db, observations.checked_period).await?;
         anyhow::Ok(())
     };
     tokio::select! {
-        done = acting => done?,
-        () = balance(world, &healths) => {}
+        done = upgrading => done?,
+        () = run_load_balancer(world, &health_endpoints) => {}
     }
-    world.calm.store(false, Ordering::Relaxed);
-    Ok(seen)
+    world.full_timeouts.store(false, Ordering::Relaxed);
+    Ok(observations)
 }
 
-/// Those that are still of the former release are replaced.
-pub(super) async fn finish(stage: &mut Stage, world: &World) -> Result<()> {
-    let (current, healths) = (Programs::own()?, Healths::of(stage, world)?);
+/// Upgrades every process that still runs the previous release.
+pub(super) async fn finish(system: &mut System, world: &World) -> Result<()> {
+    let (current, health_endpoints) = (Programs::own()?, HealthEndpoints::of(system, world)?);
     let replacing = async {
-        for index in 0..stage.cluster.processes().len() {
-            let process = &mut stage.cluster.processes()[index];
+        for index in 0..system.cluster.processes().len() {
+            let process = &mut system.cluster.processes()[index];
             process.resume()?;
             process.wait_until_ready().await?;
-            replace(stage, world, index, &current).await?;
+            replace(system, world, index, &current).await?;
         }
         anyhow::Ok(())
     };
     tokio::select! {
         done = replacing => done,
-        () = balance(world, &healths) => Ok(()),
+        () = run_load_balancer(world, &health_endpoints) => Ok(()),
     }
 }
 
-/// It is asked to end, does, and comes back as another release's; answers which it was.
-async fn replace(stage: &mut Stage, world: &World, index: usize, programs: &Programs) -> Result<String> {
-    let process = &mut stage.cluster.processes()[index];
+/// Shuts a process down gracefully and restarts it as another release. Returns its name.
+async fn replace(system: &mut System, world: &World, index: usize, programs: &Programs) -> Result<String> {
+    let process = &mut system.cluster.processes()[index];
     let name = process.name();
     let status = process.terminate().await?;
-    ensure!(status.code() == Some(0), "{name} ends well when it is asked to, and not with {status}");
-    process.take_release(programs)?;
+    ensure!(status.code() == Some(0), "{name} did not shut down cleanly: {status}");
+    process.set_release(programs)?;
     process.restart().await?;
-    let balanced = match process.kind() {
-        Kind::Api => world.ready.get(process.place()),
-        Kind::Gateway => world.ready_gateways.get(process.place()),
-        Kind::Worker | Kind::Scheduler => None,
+    let ready_flag = match process.kind() {
+        ProcessKind::Api => world.ready.get(process.index()),
+        ProcessKind::Gateway => world.ready_gateways.get(process.index()),
+        ProcessKind::Worker | ProcessKind::Scheduler => None,
     };
-    while balanced.is_some_and(|ready| !ready.load(Ordering::Relaxed)) {
-        sleep(ASKED_EVERY).await;
+    while ready_flag.is_some_and(|ready| !ready.load(Ordering::Relaxed)) {
+        sleep(POLL_INTERVAL).await;
     }
     Ok(name)
 }
 
-/// The listeners at which a balancer asks.
-struct Healths {
+/// The health endpoints that the load balancer polls.
+struct HealthEndpoints {
     apis: Vec<Client>,
     gateways: Vec<Client>,
 }
 
-impl Healths {
-    fn of(stage: &Stage, world: &World) -> Result<Self> {
-        let health = |kind, index| Client::new(&stage.cluster.metrics_url(kind, index).replace("/metrics", ""));
+impl HealthEndpoints {
+    fn of(system: &System, world: &World) -> Result<Self> {
+        let health = |kind, index| Client::new(&system.cluster.metrics_url(kind, index).replace("/metrics", ""));
         let all = |kind, count| (0..count).map(|index| health(kind, index)).collect::<Result<Vec<_>>>();
-        Ok(Self { apis: all(Kind::Api, world.apis.len())?, gateways: all(Kind::Gateway, world.gateways.len())? })
+        Ok(Self {
+            apis: all(ProcessKind::Api, world.apis.len())?,
+            gateways: all(ProcessKind::Gateway, world.gateways.len())?,
+        })
     }
 }
 
-/// Keeps the clients away from whoever is about to go: what any balancer does that asks `/readyz`.
-async fn balance(world: &World, healths: &Healths) {
+/// Directs clients only to ready processes, like any load balancer that polls `/readyz`.
+async fn run_load_balancer(world: &World, health_endpoints: &HealthEndpoints) {
     loop {
-        let apis = healths.apis.iter().zip(&world.ready);
-        let gateways = healths.gateways.iter().zip(&world.ready_gateways);
+        let apis = health_endpoints.apis.iter().zip(&world.ready);
+        let gateways = health_endpoints.gateways.iter().zip(&world.ready_gateways);
         join_all(apis.chain(gateways).map(async |(health, ready)| {
-            let answer = health.get("/readyz").await;
-            ready.store(answer.is_ok_and(|answer| answer.status == 200), Ordering::Relaxed);
+            let response = health.get("/readyz").await;
+            ready.store(response.is_ok_and(|response| response.status == 200), Ordering::Relaxed);
         }))
         .await;
-        sleep(ASKED_EVERY).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
-/// Charges that ended as failed, asked for by clients or by billing: with providers that answer there is no reason for any.
-async fn failed(db: &PgPool, (from, to): (i64, i64)) -> Result<Vec<String>> {
-    let failed = sqlx::query_scalar(
+/// Charges of clients and of billing that failed. With working providers there must be none.
+async fn failed_charges(db: &PgPool, (from, to): (i64, i64)) -> Result<Vec<String>> {
+    let failed_charges = sqlx::query_scalar(
         "SELECT format('%s of %s: %s', kind, payment_id, failure) FROM operations WHERE state = 'failed'
            AND kind IN ('sale', 'authorize') AND finished_at BETWEEN to_timestamp($1 / 1000.0) AND to_timestamp($2 / 1000.0)",
     );
-    Ok(failed.bind(from).bind(to).fetch_all(db).await?)
+    Ok(failed_charges.bind(from).bind(to).fetch_all(db).await?)
 }
 
-/// While nothing was broken but everything replaced, every request was answered, and no charge failed.
-pub(super) fn check(seen: &Seen, entries: &[Entry]) -> Finding {
-    let mut finding = Finding::of("no request failed while the schema and every process changed");
-    let (from, to) = seen.calm;
+/// While every process and the schema were replaced without faults, every request was answered and no charge failed.
+pub(super) fn check(observations: &Observations, entries: &[Entry]) -> Finding {
+    let mut finding = Finding::new("no request failed while the schema and all processes were replaced");
+    let (from, to) = observations.checked_period;
     for entry in entries.iter().filter(|entry| (from..=to).contains(&entry.sent)) {
-        finding.holds(entry.status.is_some_and(|status| status < 500), || {
-            format!("{} at {} ms: {:?} {}", entry.request, entry.sent - from, entry.status, entry.answer)
+        finding.check(entry.status.is_some_and(|status| status < 500), || {
+            format!("{} at {} ms: {:?} {}", entry.request, entry.sent - from, entry.status, entry.response)
         });
     }
     let requests = finding.checked;
-    finding.holds(requests >= LEAST, || format!("{requests} requests are no load"));
-    seen.failed.iter().for_each(|charge| finding.holds(false, || charge.clone()));
+    finding.check(requests >= MIN_REQUESTS, || format!("only {requests} requests were sent"));
+    observations.failed_charges.iter().for_each(|charge| finding.check(false, || charge.clone()));
     finding
 }
 
@@ -186,17 +189,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_failed_in_the_calm_is_found_and_what_failed_outside_is_not() {
-        let mut seen = Seen { calm: (100, 200), ..Seen::default() };
+    fn only_failures_in_the_checked_period_count() {
+        let mut observations = Observations { checked_period: (100, 200), ..Observations::default() };
         let entry = |sent, ended, status| Entry { sent, ended, status, ..Entry::default() };
-        let mut entries = vec![entry(110, 120, Some(201)); usize::try_from(LEAST).expect("a few")];
-        assert_eq!(check(&seen, &entries[1..]).violations.len(), 1, "no load");
+        let mut entries = vec![entry(110, 120, Some(201)); usize::try_from(MIN_REQUESTS).expect("a few")];
+        assert_eq!(check(&observations, &entries[1..]).violations.len(), 1, "too few requests");
         entries.extend([entry(90, 110, None), entry(201, 210, Some(500))]);
-        assert_eq!(check(&seen, &entries).violations, [""; 0]);
-        for bad in [entry(110, 120, None), entry(110, 120, Some(503)), entry(199, 229, None)] {
-            assert_eq!(check(&seen, &[&entries[..], &[bad]].concat()).violations.len(), 1);
+        assert_eq!(check(&observations, &entries).violations, [""; 0]);
+        for failure in [entry(110, 120, None), entry(110, 120, Some(503)), entry(199, 229, None)] {
+            assert_eq!(check(&observations, &[&entries[..], &[failure]].concat()).violations.len(), 1);
         }
-        seen.failed.push("a charge".to_owned());
-        assert_eq!(check(&seen, &entries).violations, ["a charge"]);
+        observations.failed_charges.push("a charge".to_owned());
+        assert_eq!(check(&observations, &entries).violations, ["a charge"]);
     }
 }

@@ -1,4 +1,4 @@
-//! JSON, printed by hand where a printer would make it right.
+//! Random JSON as text, including documents that no serializer would print.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::text::{Bytes, mutated, texts};
 
-/// Values at the edges of something, some of which are no JSON.
-const ODD: [&str; 62] = [
+/// Edge cases of many kinds; some are not valid JSON.
+const EDGE_CASES: [&str; 62] = [
     "null",
     "true",
     "false",
@@ -73,12 +73,12 @@ const ODD: [&str; 62] = [
     r#""tok_ok""#,
 ];
 
-/// Stands where text is put in that a printer would not print.
-const MARK: &str = "\u{f8ff}here\u{f8ff}";
+/// A placeholder, replaced by raw text that no serializer would print.
+const PLACEHOLDER: &str = "\u{f8ff}here\u{f8ff}";
 
-fn odd() -> impl Strategy<Value = String> {
+fn edge_case() -> impl Strategy<Value = String> {
     prop_oneof![
-        8 => select(&ODD[..]).prop_map(str::to_owned),
+        8 => select(&EDGE_CASES[..]).prop_map(str::to_owned),
         2 => texts().prop_map(|text| Value::String(text).to_string()),
         1 => any::<i64>().prop_map(|number| number.to_string()),
         1 => any::<f64>().prop_map(|number| number.to_string()),
@@ -90,68 +90,68 @@ fn odd() -> impl Strategy<Value = String> {
 
 #[derive(Clone, Debug)]
 enum Change {
-    /// Another value.
-    Other(Index, String),
-    /// Another text, a little different, where there is one.
-    Text(Index, Box<str>),
-    Gone(Index),
-    /// Before the value another one, under the same key.
-    Twice(Index, String),
-    /// A field that nobody has asked for.
-    More(Index, String, String),
-    /// Two values in each other's place.
-    Swapped(Index, Index),
+    /// Replaces a value.
+    Replace(Index, String),
+    /// Replaces a value with a slightly changed string.
+    ReplaceText(Index, Box<str>),
+    Remove(Index),
+    /// Inserts another value before the value, with the same key.
+    Duplicate(Index, String),
+    /// Adds an unknown field.
+    AddField(Index, String, String),
+    /// Swaps two values.
+    Swap(Index, Index),
 }
 
-/// The places of all values, as JSON pointers; the whole is the first.
-fn places(value: &Value, at: &str, found: &mut Vec<String>) {
-    found.push(at.to_owned());
+/// The JSON pointers of all values; that of the root is the first.
+fn collect_pointers(value: &Value, pointer: &str, pointers: &mut Vec<String>) {
+    pointers.push(pointer.to_owned());
     match value {
         Value::Object(fields) => {
             for (key, value) in fields {
-                places(value, &format!("{at}/{}", key.replace('~', "~0").replace('/', "~1")), found);
+                collect_pointers(value, &format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1")), pointers);
             }
         }
         Value::Array(items) => {
             for (i, value) in items.iter().enumerate() {
-                places(value, &format!("{at}/{i}"), found);
+                collect_pointers(value, &format!("{pointer}/{i}"), pointers);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
-/// The place and the value there, but for the whole, which is only chosen where there is nothing else.
-fn chosen(value: &Value, index: Index) -> String {
-    let mut found = Vec::new();
-    places(value, "", &mut found);
-    if found.len() > 1 { found[1 + index.index(found.len() - 1)].clone() } else { String::new() }
+/// A random JSON pointer; the root only if there is nothing else.
+fn random_pointer(value: &Value, index: Index) -> String {
+    let mut pointers = Vec::new();
+    collect_pointers(value, "", &mut pointers);
+    if pointers.len() > 1 { pointers[1 + index.index(pointers.len() - 1)].clone() } else { String::new() }
 }
 
-fn put(value: &mut Value, at: &str, new: Value) -> Value {
-    value.pointer_mut(at).map(|place| std::mem::replace(place, new)).unwrap_or_default()
+fn replace_at(value: &mut Value, pointer: &str, new: Value) -> Value {
+    value.pointer_mut(pointer).map(|slot| std::mem::replace(slot, new)).unwrap_or_default()
 }
 
-fn print(value: &Value, raw: &str) -> String {
-    value.to_string().replacen(&format!("\"{MARK}\""), raw, 1)
+fn print_with(value: &Value, raw: &str) -> String {
+    value.to_string().replacen(&format!("\"{PLACEHOLDER}\""), raw, 1)
 }
 
-fn changed(mut value: Value, change: Change) -> String {
-    let mark = || Value::String(MARK.to_owned());
+fn apply(mut value: Value, change: Change) -> String {
+    let placeholder = || Value::String(PLACEHOLDER.to_owned());
     match change {
-        Change::Other(index, odd) => {
-            let at = chosen(&value, index);
-            put(&mut value, &at, mark());
-            print(&value, &odd)
+        Change::Replace(index, edge_case) => {
+            let pointer = random_pointer(&value, index);
+            replace_at(&mut value, &pointer, placeholder());
+            print_with(&value, &edge_case)
         }
-        Change::Text(index, text) => {
-            let at = chosen(&value, index);
-            put(&mut value, &at, Value::String(text.into()));
+        Change::ReplaceText(index, text) => {
+            let pointer = random_pointer(&value, index);
+            replace_at(&mut value, &pointer, Value::String(text.into()));
             value.to_string()
         }
-        Change::Gone(index) => {
-            let at = chosen(&value, index);
-            let (parent, key) = at.rsplit_once('/').unwrap_or_default();
+        Change::Remove(index) => {
+            let pointer = random_pointer(&value, index);
+            let (parent, key) = pointer.rsplit_once('/').unwrap_or_default();
             match value.pointer_mut(parent) {
                 Some(Value::Object(fields)) => drop(fields.remove(&key.replace("~1", "/").replace("~0", "~"))),
                 Some(Value::Array(items)) => drop(items.remove(key.parse().unwrap_or(0))),
@@ -159,67 +159,67 @@ fn changed(mut value: Value, change: Change) -> String {
             }
             value.to_string()
         }
-        Change::Twice(index, odd) => {
-            let at = chosen(&value, index);
-            let former = put(&mut value, &at, mark());
-            let (parent, key) = at.rsplit_once('/').unwrap_or_default();
+        Change::Duplicate(index, edge_case) => {
+            let pointer = random_pointer(&value, index);
+            let original = replace_at(&mut value, &pointer, placeholder());
+            let (parent, key) = pointer.rsplit_once('/').unwrap_or_default();
             let is_field = value.pointer(parent).is_some_and(Value::is_object);
-            let again = if is_field { format!("{}:{former}", Value::from(key)) } else { former.to_string() };
-            print(&value, &format!("{odd},{again}"))
+            let repeated = if is_field { format!("{}:{original}", Value::from(key)) } else { original.to_string() };
+            print_with(&value, &format!("{edge_case},{repeated}"))
         }
-        Change::More(index, key, odd) => {
-            let mut found = Vec::new();
-            places(&value, "", &mut found);
-            found.retain(|at| value.pointer(at).is_some_and(Value::is_object));
-            if !found.is_empty() {
-                let at = found[index.index(found.len())].clone();
-                value.pointer_mut(&at).and_then(Value::as_object_mut).map(|fields| fields.insert(key, mark()));
+        Change::AddField(index, key, edge_case) => {
+            let mut pointers = Vec::new();
+            collect_pointers(&value, "", &mut pointers);
+            pointers.retain(|pointer| value.pointer(pointer).is_some_and(Value::is_object));
+            if !pointers.is_empty() {
+                let pointer = pointers[index.index(pointers.len())].clone();
+                value.pointer_mut(&pointer).and_then(Value::as_object_mut).map(|fields| fields.insert(key, placeholder()));
             }
-            print(&value, &odd)
+            print_with(&value, &edge_case)
         }
-        Change::Swapped(one, other) => {
-            let (one, other) = (chosen(&value, one), chosen(&value, other));
-            if !one.starts_with(&other) && !other.starts_with(&one) {
-                let first = put(&mut value, &one, Value::Null);
-                let second = put(&mut value, &other, first);
-                put(&mut value, &one, second);
+        Change::Swap(left, right) => {
+            let (left, right) = (random_pointer(&value, left), random_pointer(&value, right));
+            if !left.starts_with(&right) && !right.starts_with(&left) {
+                let first = replace_at(&mut value, &left, Value::Null);
+                let second = replace_at(&mut value, &right, first);
+                replace_at(&mut value, &left, second);
             }
             value.to_string()
         }
     }
 }
 
-/// The value as text with one change in its structure, and at times with changed bytes. Now and then it is as it was.
+/// The value as text with one structural change and sometimes with changed bytes. Rarely it is unchanged.
 pub fn json(valid: Value) -> impl Strategy<Value = Bytes> {
-    let mut found = Vec::new();
-    places(&valid, "", &mut found);
-    let strings: Vec<String> = found.iter().filter_map(|at| Some(valid.pointer(at)?.as_str()?.to_owned())).collect();
+    let mut pointers = Vec::new();
+    collect_pointers(&valid, "", &mut pointers);
+    let strings: Vec<String> = pointers.iter().filter_map(|pointer| Some(valid.pointer(pointer)?.as_str()?.to_owned())).collect();
     let text = if strings.is_empty() { Just("x".to_owned()).boxed() } else { select(strings).boxed() };
     let text = text.prop_flat_map(mutated).prop_map(String::into_boxed_str);
-    let place = any::<Index>;
+    let index = any::<Index>;
     let change = prop_oneof![
-        6 => (place(), odd()).prop_map(|(at, odd)| Change::Other(at, odd)),
-        3 => (place(), text).prop_map(|(at, text)| Change::Text(at, text)),
-        2 => place().prop_map(Change::Gone),
-        1 => (place(), odd()).prop_map(|(at, odd)| Change::Twice(at, odd)),
-        1 => (place(), texts(), odd()).prop_map(|(at, key, odd)| Change::More(at, key, odd)),
-        1 => (place(), place()).prop_map(|(one, other)| Change::Swapped(one, other)),
+        6 => (index(), edge_case()).prop_map(|(pointer, edge_case)| Change::Replace(pointer, edge_case)),
+        3 => (index(), text).prop_map(|(pointer, text)| Change::ReplaceText(pointer, text)),
+        2 => index().prop_map(Change::Remove),
+        1 => (index(), edge_case()).prop_map(|(pointer, edge_case)| Change::Duplicate(pointer, edge_case)),
+        1 => (index(), texts(), edge_case()).prop_map(|(pointer, key, edge_case)| Change::AddField(pointer, key, edge_case)),
+        1 => (index(), index()).prop_map(|(left, right)| Change::Swap(left, right)),
     ];
-    let whole = valid.clone();
-    let changed = change.prop_map(move |change| Bytes(changed(valid.clone(), change).into_bytes())).boxed();
+    let unchanged = valid.clone();
+    let changed = change.prop_map(move |change| Bytes(apply(valid.clone(), change).into_bytes())).boxed();
     prop_oneof![
         8 => changed.clone(),
         2 => super::edited_bytes(changed),
-        2 => super::mutated_bytes(whole.to_string()),
-        1 => odd().prop_map(|odd| Bytes(odd.into_bytes())),
+        2 => super::mutated_bytes(unchanged.to_string()),
+        1 => edge_case().prop_map(|edge_case| Bytes(edge_case.into_bytes())),
     ]
 }
 
-/// Any JSON value, most often one that is nearly something.
+/// Any JSON value, mostly edge cases.
 pub fn anything() -> impl Strategy<Value = Value> {
-    let known: Vec<Value> = ODD.iter().filter_map(|odd| serde_json::from_str(odd).ok()).collect();
+    let edge_cases: Vec<Value> = EDGE_CASES.iter().filter_map(|edge_case| serde_json::from_str(edge_case).ok()).collect();
     let leaf = prop_oneof![
-        4 => select(known),
+        4 => select(edge_cases),
         2 => texts().prop_map(Value::String),
         1 => any::<i64>().prop_map(Value::from),
         1 => any::<u64>().prop_map(Value::from),
@@ -240,17 +240,17 @@ mod tests {
     use super::*;
     use crate::fuzz::Source;
 
-    /// A generator that never changes anything would let every property hold.
+    /// A generator that never changed anything would let every property pass.
     #[test]
-    fn most_of_what_comes_is_changed_and_much_of_it_is_json() {
+    fn most_inputs_are_changed_and_many_are_valid_json() {
         let valid = json!({"amount": 1, "items": [{"a/b": "x"}, {"c": null}]});
         let mut source = Source::from_env();
-        let drawn: Vec<_> = (0..2_000).map(|_| source.draw(&json(valid.clone()))).collect();
-        let read: Vec<Value> = drawn.iter().filter_map(|text| serde_json::from_slice(text).ok()).collect();
-        assert!(read.len() > 700, "{} of 2000 are JSON", read.len());
-        let same = read.iter().filter(|value| **value == valid).count();
-        assert!(same < 500, "{same} of 2000 are unchanged");
-        let lacks = |field: &str| read.iter().filter(|value| value.is_object() && value[field].is_null()).count();
+        let inputs: Vec<_> = (0..2_000).map(|_| source.draw(&json(valid.clone()))).collect();
+        let parsed: Vec<Value> = inputs.iter().filter_map(|text| serde_json::from_slice(text).ok()).collect();
+        assert!(parsed.len() > 700, "{} of 2000 are JSON", parsed.len());
+        let unchanged_count = parsed.iter().filter(|value| **value == valid).count();
+        assert!(unchanged_count < 500, "{unchanged_count} of 2000 are unchanged");
+        let lacks = |field: &str| parsed.iter().filter(|value| value.is_object() && value[field].is_null()).count();
         assert!(lacks("amount") > 10 && lacks("items") > 10);
     }
 }

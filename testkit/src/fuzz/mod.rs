@@ -1,4 +1,4 @@
-//! Random input for parsers: bytes, texts and JSON that are right but for a few changes. What comes follows from a seed alone.
+//! Random input for parsers: bytes, texts and JSON with a few mutations. A seed determines all of it.
 
 mod json;
 mod text;
@@ -9,22 +9,22 @@ use proptest::test_runner::{Config, RngSeed, TestRunner};
 pub use json::{anything, json};
 pub use text::{Bytes, changed, edited_bytes, mutated, mutated_bytes, noise, texts};
 
-/// Tries a property on random inputs: 256 of them, or as many as `PROPTEST_CASES` says. The seed is printed; with `SEED` in
-/// the environment the same inputs come again.
+/// Tests a property with random inputs: 256 of them, or the number in `PROPTEST_CASES`. Prints the seed; setting `SEED`
+/// repeats the same inputs.
 ///
 /// # Panics
-/// When the property does, with the smallest input for which it does and with the seed.
+/// When the property panics, with the smallest failing input and the seed.
 pub fn check<S: Strategy>(inputs: S, property: impl Fn(S::Value)) {
     check_cases(Config::default().cases, inputs, property);
 }
 
-/// The same for so many inputs.
+/// As [`check`], with this number of inputs.
 ///
 /// # Panics
 /// As [`check`].
 pub fn check_cases<S: Strategy>(cases: u32, inputs: S, property: impl Fn(S::Value)) {
     let seed = seed();
-    // Nothing is written into the sources: a finding becomes a test of its own.
+    // No regression files in the source tree: a finding becomes a test.
     let outcome = TestRunner::new(Config { cases, ..config(seed) }).run(&inputs, |input| {
         property(input);
         Ok(())
@@ -34,15 +34,15 @@ pub fn check_cases<S: Strategy>(cases: u32, inputs: S, property: impl Fn(S::Valu
     }
 }
 
-/// Inputs one after the other, for a journey.
+/// A source of single inputs, for journeys.
 pub struct Source {
-    /// From which all of them follow.
+    /// Determines all inputs.
     pub seed: u64,
     runner: TestRunner,
 }
 
 impl Source {
-    /// Of the seed in `SEED`, or of a random one. It is printed.
+    /// Uses the seed in `SEED` or a random one, and prints it.
     #[must_use]
     pub fn from_env() -> Self {
         let seed = seed();
@@ -52,15 +52,15 @@ impl Source {
     /// The next input.
     ///
     /// # Panics
-    /// When the strategy refuses all that it draws.
+    /// When the strategy rejects all candidates.
     pub fn draw<S: Strategy>(&mut self, inputs: &S) -> S::Value {
         inputs.new_tree(&mut self.runner).expect("inputs are not refused").current()
     }
 }
 
 fn seed() -> u64 {
-    let given = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = given.unwrap_or_else(|| getrandom::u64().expect("random bytes"));
+    let from_environment = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = from_environment.unwrap_or_else(|| getrandom::u64().expect("random bytes"));
     println!("SEED={seed}");
     seed
 }

@@ -1,11 +1,11 @@
-//! Texts and bytes.
+//! Random texts and bytes.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-/// Characters that mean something somewhere, and some that look as if they did.
-const ODD: [char; 40] = [
+/// Characters with a special meaning in some syntax, and some that look similar.
+const SPECIAL_CHARACTERS: [char; 40] = [
     '\0',
     '\u{1}',
     '\t',
@@ -49,10 +49,10 @@ const ODD: [char; 40] = [
 ];
 
 fn character() -> BoxedStrategy<char> {
-    prop_oneof![3 => select(&ODD[..]), 1 => any::<char>()].boxed()
+    prop_oneof![3 => select(&SPECIAL_CHARACTERS[..]), 1 => any::<char>()].boxed()
 }
 
-/// Bytes that are shown as text where they are, so that a finding can be read.
+/// Bytes that `Debug` prints as text where possible, so that findings are readable.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Bytes(pub Vec<u8>);
 
@@ -70,7 +70,7 @@ impl std::fmt::Debug for Bytes {
     }
 }
 
-/// Any text, short as a rule.
+/// Any text, usually short.
 pub fn texts() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => vec(character(), 0..40).prop_map(String::from_iter),
@@ -79,32 +79,32 @@ pub fn texts() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Any bytes, a thousand at most.
+/// Any bytes, up to a thousand.
 pub fn noise() -> impl Strategy<Value = Bytes> {
     vec(any::<u8>(), 0..1_000).prop_map(Bytes)
 }
 
-/// One change of a sequence, whatever it is made of.
+/// One edit of a sequence.
 #[derive(Clone, Debug)]
 enum Edit<T> {
     Insert(Index, T),
     Replace(Index, T),
     Delete(Index),
     Swap(Index, Index),
-    Cut(Index),
-    /// A part of it comes twice.
-    Twice(Index, Index),
+    Truncate(Index),
+    /// Repeats a part.
+    Repeat(Index, Index),
 }
 
 fn edit<T: Clone + std::fmt::Debug + 'static>(item: BoxedStrategy<T>) -> impl Strategy<Value = Edit<T>> {
-    let place = any::<Index>;
+    let index = any::<Index>;
     prop_oneof![
-        3 => (place(), item.clone()).prop_map(|(at, item)| Edit::Insert(at, item)),
-        4 => (place(), item).prop_map(|(at, item)| Edit::Replace(at, item)),
-        2 => place().prop_map(Edit::Delete),
-        2 => (place(), place()).prop_map(|(one, other)| Edit::Swap(one, other)),
-        1 => place().prop_map(Edit::Cut),
-        1 => (place(), place()).prop_map(|(from, to)| Edit::Twice(from, to)),
+        3 => (index(), item.clone()).prop_map(|(at, item)| Edit::Insert(at, item)),
+        4 => (index(), item).prop_map(|(at, item)| Edit::Replace(at, item)),
+        2 => index().prop_map(Edit::Delete),
+        2 => (index(), index()).prop_map(|(left, right)| Edit::Swap(left, right)),
+        1 => index().prop_map(Edit::Truncate),
+        1 => (index(), index()).prop_map(|(from, to)| Edit::Repeat(from, to)),
     ]
 }
 
@@ -112,12 +112,12 @@ fn apply<T: Clone>(items: &mut Vec<T>, edit: Edit<T>) {
     let count = items.len();
     match edit {
         Edit::Insert(at, item) => items.insert(at.index(count + 1), item),
-        Edit::Cut(at) => items.truncate(at.index(count + 1)),
-        Edit::Replace(..) | Edit::Delete(_) | Edit::Swap(..) | Edit::Twice(..) if count == 0 => {}
+        Edit::Truncate(at) => items.truncate(at.index(count + 1)),
+        Edit::Replace(..) | Edit::Delete(_) | Edit::Swap(..) | Edit::Repeat(..) if count == 0 => {}
         Edit::Replace(at, item) => items[at.index(count)] = item,
         Edit::Delete(at) => drop(items.remove(at.index(count))),
-        Edit::Swap(one, other) => items.swap(one.index(count), other.index(count)),
-        Edit::Twice(from, to) => {
+        Edit::Swap(left, right) => items.swap(left.index(count), right.index(count)),
+        Edit::Repeat(from, to) => {
             let (from, to) = (from.index(count), to.index(count));
             let part = items[from.min(to)..=from.max(to)].to_vec();
             items.splice(from..from, part);
@@ -125,7 +125,7 @@ fn apply<T: Clone>(items: &mut Vec<T>, edit: Edit<T>) {
     }
 }
 
-/// The text as it is, or with one to three changes.
+/// The text unchanged or with up to three edits.
 pub fn mutated(text: impl Into<String>) -> impl Strategy<Value = String> {
     let text: Vec<char> = text.into().chars().collect();
     vec(edit(character()), 0..4).prop_map(move |edits| {
@@ -135,19 +135,19 @@ pub fn mutated(text: impl Into<String>) -> impl Strategy<Value = String> {
     })
 }
 
-/// The text with changes, and never as it is.
+/// The text with edits, never unchanged.
 pub fn changed(text: impl Into<String>) -> impl Strategy<Value = String> {
     let text = text.into();
-    let other = text.clone();
-    mutated(text).prop_filter("it is unchanged", move |text| *text != other)
+    let original = text.clone();
+    mutated(text).prop_filter("it is unchanged", move |text| *text != original)
 }
 
-/// The bytes as they are, or with one to three changes.
+/// The bytes unchanged or with up to three edits.
 pub fn mutated_bytes(bytes: impl Into<Vec<u8>>) -> impl Strategy<Value = Bytes> {
     edited_bytes(Just(Bytes(bytes.into())))
 }
 
-/// Bytes that come from elsewhere, as they are or with one to three changes.
+/// Generated bytes, unchanged or with up to three edits.
 pub fn edited_bytes(bytes: impl Strategy<Value = Bytes>) -> impl Strategy<Value = Bytes> {
     (bytes, vec(edit(any::<u8>().boxed()), 0..4)).prop_map(|(mut bytes, edits)| {
         edits.into_iter().for_each(|edit| apply(&mut bytes.0, edit));

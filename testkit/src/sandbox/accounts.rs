@@ -1,10 +1,10 @@
-//! The demo accounts, of the payments API and of the card gateway, made at the first start.
+//! Creates the demo accounts of the payments API and of the card gateway at the first start.
 
 use anyhow::{Context, Result};
 
 use super::{
-    display::say,
-    state::{DemoAccount, Place, Secrets},
+    display::print_line,
+    state::{DemoAccount, SandboxFolder, Secrets},
 };
 use crate::{
     account::{Account, run_ctl},
@@ -14,37 +14,37 @@ use crate::{
 
 const TIMEZONE: &str = "UTC";
 
-struct Wanted {
+struct AccountSpec {
     name: &'static str,
     mode: &'static str,
     provider: &'static str,
     origins: &'static [&'static str],
-    /// By which account the card gateway knows it.
-    of_gateway: Option<&'static str>,
+    /// The gateway account it is connected to.
+    gateway_account: Option<&'static str>,
 }
 
 const SHOP: &[&str] = &["http://localhost:3000"];
-const WANTED: [Wanted; 4] = [
-    Wanted { name: "mock", mode: "test", provider: "mock", origins: SHOP, of_gateway: None },
-    Wanted { name: "other", mode: "test", provider: "mock", origins: &[], of_gateway: None },
-    Wanted { name: "gateway", mode: "test", provider: "card_gateway", origins: SHOP, of_gateway: Some(GATEWAY_MAIN) },
-    Wanted { name: "live", mode: "live", provider: "card_gateway", origins: &[], of_gateway: Some(GATEWAY_LIVE) },
+const ACCOUNTS: [AccountSpec; 4] = [
+    AccountSpec { name: "mock", mode: "test", provider: "mock", origins: SHOP, gateway_account: None },
+    AccountSpec { name: "other", mode: "test", provider: "mock", origins: &[], gateway_account: None },
+    AccountSpec { name: "gateway", mode: "test", provider: "card_gateway", origins: SHOP, gateway_account: Some(GATEWAY_MAIN) },
+    AccountSpec { name: "live", mode: "live", provider: "card_gateway", origins: &[], gateway_account: Some(GATEWAY_LIVE) },
 ];
 
-/// The card gateway's accounts behind ours; their names in secrets.json too.
+/// Gateway accounts behind our accounts, and their names in secrets.json.
 pub(super) const GATEWAY_MAIN: &str = "main";
 pub(super) const GATEWAY_LIVE: &str = "live";
 
-/// An account of the card gateway, and what distinguishes it.
-struct WantedOfGateway {
+/// A demo account of the card gateway with its specific options.
+struct GatewayAccountSpec {
     name: &'static str,
     username: &'static str,
     options: &'static [&'static str],
 }
 
-/// What every one of them has before its own: a zone, limits that nobody meets by trying things, and the origin of a
-/// shop on this machine.
-const OF_GATEWAY: [&str; 12] = [
+/// Options of every gateway account: a time zone, limits too high to reach by trying things out, and the origin of a
+/// local shop.
+const COMMON_GATEWAY_OPTIONS: [&str; 12] = [
     "--time-zone",
     TIMEZONE,
     "--three-ds",
@@ -59,84 +59,85 @@ const OF_GATEWAY: [&str; 12] = [
     SHOP[0],
 ];
 
-const WANTED_OF_GATEWAY: [WantedOfGateway; 7] = [
-    WantedOfGateway { name: GATEWAY_MAIN, username: "sandbox", options: &[] },
-    WantedOfGateway { name: GATEWAY_LIVE, username: "sandbox-live", options: &[] },
-    WantedOfGateway { name: "other", username: "sandbox-other", options: &[] },
-    WantedOfGateway { name: "usd_only", username: "sandbox-usd-only", options: &["--currency", "USD"] },
-    WantedOfGateway { name: "cvv_optional", username: "sandbox-cvv-optional", options: &["--cvv-required", "false"] },
-    WantedOfGateway { name: "cvv_required", username: "sandbox-cvv-required", options: &["--cvv-required", "true"] },
-    WantedOfGateway {
+const GATEWAY_ACCOUNTS: [GatewayAccountSpec; 7] = [
+    GatewayAccountSpec { name: GATEWAY_MAIN, username: "sandbox", options: &[] },
+    GatewayAccountSpec { name: GATEWAY_LIVE, username: "sandbox-live", options: &[] },
+    GatewayAccountSpec { name: "other", username: "sandbox-other", options: &[] },
+    GatewayAccountSpec { name: "usd_only", username: "sandbox-usd-only", options: &["--currency", "USD"] },
+    GatewayAccountSpec { name: "cvv_optional", username: "sandbox-cvv-optional", options: &["--cvv-required", "false"] },
+    GatewayAccountSpec { name: "cvv_required", username: "sandbox-cvv-required", options: &["--cvv-required", "true"] },
+    GatewayAccountSpec {
         name: "limited",
         username: "sandbox-limited",
         options: &["--monthly-limit", "50.00", "--daily-transactions", "5"],
     },
 ];
 
-/// Makes those of the card gateway that are missing, and writes each down before the next is made.
-pub(super) async fn ensure_gateway(place: &Place, secrets: &mut Secrets, environment: &Environment) -> Result<()> {
-    for wanted in WANTED_OF_GATEWAY {
-        if !secrets.gateway_accounts.contains_key(wanted.name) {
-            say(&format!("making the gateway's account {}", wanted.username));
-            // Of an option that comes twice the command line takes offence.
-            let common = OF_GATEWAY.chunks_exact(2).filter(|pair| !wanted.options.contains(&pair[0]));
-            let options = [&common.flatten().copied().collect::<Vec<_>>(), wanted.options].concat();
-            let made = gateway_account::ensure(&Programs::own()?, environment, wanted.username, &options).await?;
-            secrets.gateway_accounts.insert(wanted.name.to_owned(), made);
-            place.write_secrets(secrets)?;
+/// Creates the missing gateway accounts. Stores each one before the next is created.
+pub(super) async fn ensure_gateway(folder: &SandboxFolder, secrets: &mut Secrets, environment: &Environment) -> Result<()> {
+    for spec in GATEWAY_ACCOUNTS {
+        if !secrets.gateway_accounts.contains_key(spec.name) {
+            print_line(&format!("creating the gateway account {}", spec.username));
+            // The command line rejects repeated options.
+            let common = COMMON_GATEWAY_OPTIONS.chunks_exact(2).filter(|pair| !spec.options.contains(&pair[0]));
+            let options = [&common.flatten().copied().collect::<Vec<_>>(), spec.options].concat();
+            let created = gateway_account::ensure(&Programs::own()?, environment, spec.username, &options).await?;
+            secrets.gateway_accounts.insert(spec.name.to_owned(), created);
+            folder.write_secrets(secrets)?;
         }
     }
     Ok(())
 }
 
-/// Makes those that are missing. Each is written down before the next is made: a key that is not can never be read again.
-pub(super) async fn ensure(place: &Place, secrets: &mut Secrets, environment: &Environment) -> Result<()> {
-    for wanted in WANTED {
-        if !secrets.accounts.contains_key(wanted.name) {
-            say(&format!("making the account {}", wanted.name));
-            secrets.accounts.insert(wanted.name.to_owned(), create(&wanted, environment).await?);
-            place.write_secrets(secrets)?;
+/// Creates the missing accounts. Stores each one before the next is created, because keys are shown only once.
+pub(super) async fn ensure(folder: &SandboxFolder, secrets: &mut Secrets, environment: &Environment) -> Result<()> {
+    for spec in ACCOUNTS {
+        if !secrets.accounts.contains_key(spec.name) {
+            print_line(&format!("creating the account {}", spec.name));
+            secrets.accounts.insert(spec.name.to_owned(), create(&spec, environment).await?);
+            folder.write_secrets(secrets)?;
         }
-        settle(&wanted, secrets, environment).await?;
-        place.write_secrets(secrets)?;
+        connect(&spec, secrets, environment).await?;
+        folder.write_secrets(secrets)?;
     }
     Ok(())
 }
 
-/// Has an account settle where it is wanted: its keys at the gateway may be new, and it may be of a time before that.
-async fn settle(wanted: &Wanted, secrets: &mut Secrets, environment: &Environment) -> Result<()> {
-    let Some(name) = wanted.of_gateway else { return Ok(()) };
-    let known = secrets.gateway_accounts.get(name).context("they are made first")?;
-    let account = secrets.accounts.get_mut(wanted.name).context("it was just made")?;
-    if secrets.connected.get(wanted.name) != Some(&known.api_key) {
-        gateway_account::connect(&Programs::own()?, environment, &account.id, known, &[]).await?;
-        secrets.connected.insert(wanted.name.to_owned(), known.api_key.clone());
+/// Connects an account to its gateway account if the gateway's keys are new, and sets its provider if the account was
+/// created with another one.
+async fn connect(spec: &AccountSpec, secrets: &mut Secrets, environment: &Environment) -> Result<()> {
+    let Some(name) = spec.gateway_account else { return Ok(()) };
+    let credentials = secrets.gateway_accounts.get(name).context("the gateway account is missing")?;
+    let account = secrets.accounts.get_mut(spec.name).context("the account is missing")?;
+    if secrets.connected.get(spec.name) != Some(&credentials.api_key) {
+        gateway_account::connect(&Programs::own()?, environment, &account.id, credentials, &[]).await?;
+        secrets.connected.insert(spec.name.to_owned(), credentials.api_key.clone());
     }
-    if account.provider != wanted.provider {
-        let arguments = ["accounts", "set", &account.id, "--provider", wanted.provider];
+    if account.provider != spec.provider {
+        let arguments = ["accounts", "set", &account.id, "--provider", spec.provider];
         run_ctl(&binary("ctl")?, environment, &arguments).await?;
-        wanted.provider.clone_into(&mut account.provider);
+        spec.provider.clone_into(&mut account.provider);
     }
     Ok(())
 }
 
-async fn create(wanted: &Wanted, environment: &Environment) -> Result<DemoAccount> {
-    let mut arguments = vec!["accounts", "create", "--name", wanted.name, "--mode", wanted.mode];
-    arguments.extend(["--provider", wanted.provider, "--timezone", TIMEZONE, "--support-contact", "help@shop.example"]);
-    for origin in wanted.origins {
+async fn create(spec: &AccountSpec, environment: &Environment) -> Result<DemoAccount> {
+    let mut arguments = vec!["accounts", "create", "--name", spec.name, "--mode", spec.mode];
+    arguments.extend(["--provider", spec.provider, "--timezone", TIMEZONE, "--support-contact", "help@shop.example"]);
+    for origin in spec.origins {
         arguments.extend(["--origin", origin]);
     }
-    let made = run_ctl(&binary("ctl")?, environment, &arguments).await?;
-    let account: Account = serde_json::from_value(made).context("ctl printed no account")?;
+    let created = run_ctl(&binary("ctl")?, environment, &arguments).await?;
+    let account: Account = serde_json::from_value(created).context("ctl did not print an account")?;
     Ok(DemoAccount {
         id: account.id,
-        mode: wanted.mode.to_owned(),
-        provider: wanted.provider.to_owned(),
+        mode: spec.mode.to_owned(),
+        provider: spec.provider.to_owned(),
         timezone: TIMEZONE.to_owned(),
         secret_key: account.secret_key,
         secret_key_id: account.secret_key_id,
         publishable_key: account.publishable_key,
-        allowed_origins: wanted.origins.iter().map(|origin| (*origin).to_owned()).collect(),
+        allowed_origins: spec.origins.iter().map(|origin| (*origin).to_owned()).collect(),
         signing_secret: account.signing_secret,
     })
 }

@@ -1,4 +1,4 @@
-//! What the person at the terminal sees.
+//! Terminal output.
 
 use std::{
     fs::File,
@@ -10,34 +10,34 @@ use std::{
 
 use super::state::Description;
 
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Writes one line of our own. A reader who has gone away is no reason to stop.
-pub(super) fn say(line: &str) {
+/// Writes one line. A closed standard output is not an error.
+pub(super) fn print_line(line: &str) {
     let _ = writeln!(io::stdout().lock(), "{line}");
 }
 
-/// Shows what is appended to the log at `path`, each line behind the name of its process, until this program ends.
-pub(super) fn follow(name: &'static str, colour: u8, path: PathBuf) {
+/// Prints lines appended to the log at `path`, each prefixed with the process name, until this program ends.
+pub(super) fn follow_log(name: &'static str, colour: u8, path: PathBuf) {
     thread::spawn(move || {
         let Ok(mut file) = File::open(&path) else { return };
-        let mut rest = Vec::new();
+        let mut unprinted = Vec::new();
         loop {
-            if file.read_to_end(&mut rest).is_err() {
+            if file.read_to_end(&mut unprinted).is_err() {
                 return;
             }
-            show_whole_lines(name, colour, &mut rest);
-            thread::sleep(LOOK_EVERY);
+            print_complete_lines(name, colour, &mut unprinted);
+            thread::sleep(POLL_INTERVAL);
         }
     });
 }
 
-/// Leaves in `bytes` the beginning of a line that is still being written.
-fn show_whole_lines(name: &str, colour: u8, bytes: &mut Vec<u8>) {
+/// Prints the complete lines and leaves the beginning of an unfinished one in `bytes`.
+fn print_complete_lines(name: &str, colour: u8, bytes: &mut Vec<u8>) {
     let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else { return };
-    let whole: Vec<u8> = bytes.drain(..=end).collect();
+    let complete_lines: Vec<u8> = bytes.drain(..=end).collect();
     let mut output = io::stdout().lock();
-    for line in String::from_utf8_lossy(&whole).lines() {
+    for line in String::from_utf8_lossy(&complete_lines).lines() {
         let _ = if output.is_terminal() {
             writeln!(output, "\x1b[{colour}m{name:>9}\x1b[0m {line}")
         } else {
@@ -47,39 +47,39 @@ fn show_whole_lines(name: &str, colour: u8, bytes: &mut Vec<u8>) {
     let _ = output.flush();
 }
 
-/// Addresses, keys and the first request; then the word that says all is up.
-pub(super) fn welcome(description: &Description, path: &Path) {
-    say("");
-    say(&format!("api        {}", description.api_url));
-    say(&format!("gateway    {}", description.gateway_url));
+/// Prints addresses, keys and a first request, then `ready`.
+pub(super) fn print_summary(description: &Description, path: &Path) {
+    print_line("");
+    print_line(&format!("api        {}", description.api_url));
+    print_line(&format!("gateway    {}", description.gateway_url));
     for (name, url) in &description.metrics {
-        say(&format!("metrics    {url}  ({name})"));
+        print_line(&format!("metrics    {url}  ({name})"));
     }
-    say(&format!("postgres   {}", description.database_url));
-    say(&format!("redis      {}", description.redis_url));
+    print_line(&format!("postgres   {}", description.database_url));
+    print_line(&format!("redis      {}", description.redis_url));
     for (name, account) in &description.accounts {
-        say("");
-        say(&format!("account    {name}: {}, {} mode", account.id, account.mode));
-        say(&format!("           secret key       {}", account.secret_key));
-        say(&format!("           publishable key  {}", account.publishable_key));
+        print_line("");
+        print_line(&format!("account    {name}: {}, {} mode", account.id, account.mode));
+        print_line(&format!("           secret key       {}", account.secret_key));
+        print_line(&format!("           publishable key  {}", account.publishable_key));
         if let Some(signing_secret) = &account.signing_secret {
-            say(&format!("           signing secret   {signing_secret}"));
+            print_line(&format!("           signing secret   {signing_secret}"));
         }
     }
-    let of_gateway = std::iter::once(&description.gateway_account).chain(description.gateway_accounts.values());
-    say("");
-    for account in of_gateway {
-        say(&format!("gateway    {:<21} api_key {}", account.username, account.api_key));
+    let gateway_accounts = std::iter::once(&description.gateway_account).chain(description.gateway_accounts.values());
+    print_line("");
+    for account in gateway_accounts {
+        print_line(&format!("gateway    {:<21} api_key {}", account.username, account.api_key));
     }
-    say("");
-    say(&format!("All of this is in {} too.", path.display()));
+    print_line("");
+    print_line(&format!("This information is also in {}.", path.display()));
     if let Some(account) = description.accounts.get("mock") {
-        say("The first payment:");
-        say("");
-        say(&first_request(&description.api_url, &account.secret_key));
-        say("");
+        print_line("To make a first payment:");
+        print_line("");
+        print_line(&first_request(&description.api_url, &account.secret_key));
+        print_line("");
     }
-    say("ready");
+    print_line("ready");
     let _ = io::stdout().flush();
 }
 

@@ -1,4 +1,4 @@
-//! The sandbox: every part of the system on this machine, its data kept in `.dev/` from one start to the next.
+//! The sandbox: the whole system on this machine. Its data stays in `.dev/` between starts.
 
 mod accounts;
 mod backoff;
@@ -21,57 +21,57 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{Postgres, TempDir, postgres, process::binary};
 
-use display::say;
-use state::Place;
+use display::print_line;
+use state::SandboxFolder;
 use system::System;
 
 pub use running::{Running, program};
 
 const USAGE: &str = "usage: sandbox run | reset | ctl ARGUMENTS… | gateway ARGUMENTS… | database -- COMMAND…";
 
-/// Does what the arguments of the `sandbox` program say.
+/// Runs the `sandbox` program with these arguments.
 ///
 /// # Errors
-/// When it cannot be done; the message is for the person who asked.
+/// When the command fails; the message is for the user.
 pub async fn command(arguments: &[String]) -> Result<ExitCode> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["run"] => run().await,
         ["reset"] => reset(),
-        [program @ ("ctl" | "gateway"), rest @ ..] => operate(program, rest),
+        [program @ ("ctl" | "gateway"), rest @ ..] => run_tool(program, rest),
         ["database", "--", program, rest @ ..] => with_database(program, rest).await,
         _ => bail!("{USAGE}"),
     }
 }
 
-/// Starts everything and stays until it is told to stop.
+/// Starts everything and runs until interrupted.
 async fn run() -> Result<ExitCode> {
-    let place = Place::open()?;
-    let Some(_lock) = place.lock()? else {
-        bail!("it runs already; its addresses and keys are in {}", place.description().display());
+    let folder = SandboxFolder::open()?;
+    let Some(_lock) = folder.lock()? else {
+        bail!("the sandbox is already running; its addresses and keys are in {}", folder.description().display());
     };
-    let interrupted = interruption()?;
-    let mut system = System::new(place);
+    let first_signal = shutdown_signal()?;
+    let mut system = System::new(folder);
     let result = tokio::select! {
         result = system.serve() => result,
-        () = interrupted => Ok(()),
+        () = first_signal => Ok(()),
     };
     if let Err(error) = &result {
-        say(&format!("failed: {error:#}"));
+        print_line(&format!("failed: {error:#}"));
     }
-    say("stopping; once more Ctrl-C ends it at once");
-    let impatience = interruption()?;
+    print_line("stopping; press Ctrl-C again to kill everything");
+    let second_signal = shutdown_signal()?;
     tokio::select! {
-        stopped = system.stop() => stopped?,
-        // What still runs is killed by the watchdog. Postgres and the processes lose nothing by it.
-        () = impatience => exit(130),
+        result = system.stop() => result?,
+        // The watchdog kills what still runs. Postgres and our processes lose no data.
+        () = second_signal => exit(130),
     }
-    say("stopped");
+    print_line("stopped");
     Ok(if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Ends with the first Ctrl-C, SIGTERM, or closing of the terminal from now on.
-fn interruption() -> Result<impl Future<Output = ()>> {
+/// Completes on the first Ctrl-C, SIGTERM or SIGHUP after this call.
+fn shutdown_signal() -> Result<impl Future<Output = ()>> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hangup = signal(SignalKind::hangup())?;
@@ -84,33 +84,34 @@ fn interruption() -> Result<impl Future<Output = ()>> {
     })
 }
 
-/// Forgets all data and all keys.
+/// Deletes all data and keys.
 fn reset() -> Result<ExitCode> {
-    let place = Place::open()?;
-    let lock = place.lock()?;
-    ensure!(lock.is_some(), "it runs; stop it first");
-    place.erase()?;
-    say("all data and keys of the sandbox are gone; the next start begins anew");
+    let folder = SandboxFolder::open()?;
+    let lock = folder.lock()?;
+    ensure!(lock.is_some(), "the sandbox is running; stop it first");
+    folder.erase()?;
+    print_line("deleted all data and keys of the sandbox; the next start creates new ones");
     if state::external("DATABASE_URL").is_some() {
-        say("the database at DATABASE_URL is not ours and was left alone");
+        print_line("the external database at DATABASE_URL was not changed");
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Becomes an operator's tool, with the running sandbox's environment.
-fn operate(program: &str, arguments: &[&str]) -> Result<ExitCode> {
-    let place = Place::open()?;
-    ensure!(place.lock()?.is_none(), "the sandbox does not run; start it with ./dev run");
-    let description = place.read_description()?.context("the sandbox is still starting")?;
+/// Replaces this process with an operator tool that has the environment of the running sandbox.
+fn run_tool(program: &str, arguments: &[&str]) -> Result<ExitCode> {
+    let folder = SandboxFolder::open()?;
+    ensure!(folder.lock()?.is_none(), "the sandbox is not running; start it with ./dev run");
+    let description = folder.read_description()?.context("the sandbox is still starting")?;
     let mut command = Command::new(binary(program)?);
-    command.args(arguments).envs(place.secrets()?.environment());
+    command.args(arguments).envs(folder.secrets()?.environment());
     command.env("DATABASE_URL", description.database_url).env("REDIS_URL", description.redis_url);
     command.env("GATEWAY_DATABASE_URL", description.gateway_database_url);
     command.env("PUBLIC_URL", description.api_url).env("CARD_GATEWAY_URL", description.gateway_url);
     Err(command.exec()).with_context(|| format!("cannot start {program}"))
 }
 
-/// The gateway's schema, read from its files: its own program cannot be built before its statements are checked.
+/// Reads the gateway's migrations from their files: the gateway cannot be built before its statements have been
+/// checked.
 async fn migrate_gateway(url: &str) -> Result<()> {
     let mut files = Migrator::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../gateway/migrations")).await?;
     files.create_schema("gateway");
@@ -118,8 +119,8 @@ async fn migrate_gateway(url: &str) -> Result<()> {
     files.run(&mut PgConnection::connect(url).await?).await.context("cannot migrate the gateway's schema")
 }
 
-/// Runs a command with `DATABASE_URL` of an empty, migrated database that is gone afterwards: what checking statements against
-/// the schema needs.
+/// Runs a command with the `DATABASE_URL` of a temporary, empty, migrated database, against which `cargo sqlx prepare`
+/// checks statements.
 async fn with_database(program: &str, arguments: &[&str]) -> Result<ExitCode> {
     let directory = TempDir::new()?;
     let mut postgres = Postgres::start(&directory.path().join("postgres"), postgres::Options::default()).await?;

@@ -1,4 +1,4 @@
-//! A sandbox that runs beside a test, as one runs beside a person.
+//! A sandbox that runs during a test, as it would for a user.
 
 use std::{
     fs,
@@ -17,12 +17,12 @@ use crate::{
     process::binary,
 };
 
-/// As long as a slow machine may take to start everything.
-const START_PATIENCE: Duration = Duration::from_secs(120);
-const STOP_PATIENCE: Duration = Duration::from_secs(60);
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Long enough for a slow machine to start everything.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The sandbox program at work in a folder of its own. It ends, with all that it has started, when this value is dropped.
+/// The sandbox program running in its own folder. Dropping it ends it with everything it has started.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -30,21 +30,21 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts it with private servers, and waits until it tells its addresses.
+    /// Starts it with private servers and waits until it has written its description.
     ///
     /// # Errors
-    /// When it ends or does not get ready.
+    /// When it exits or does not become ready.
     pub fn start() -> Result<Self> {
         Self::start_in(TempDir::new()?)
     }
 
-    /// Ends it as Ctrl-C does, and starts it once more where it was.
+    /// Stops it as Ctrl-C does and starts it again in the same folder.
     ///
     /// # Errors
-    /// When it does not end well, or does not get ready.
+    /// When it does not stop cleanly or does not become ready.
     pub async fn restart(self) -> Result<Self> {
-        let root = self.end().await?;
-        // It tells of its next start, and not of this one.
+        let root = self.shut_down().await?;
+        // Wait for the description of the new start.
         fs::remove_file(root.path().join(".dev/sandbox.json"))?;
         Self::start_in(root)
     }
@@ -55,53 +55,53 @@ impl Running {
         let mut running = Self { child: Child::spawn(&mut command, Signal::SIGKILL)?, root };
         let began = Instant::now();
         while running.description().is_err() {
-            ensure!(running.child.ended()?.is_none(), "it has ended");
-            ensure!(began.elapsed() < START_PATIENCE, "it does not get ready");
-            thread::sleep(LOOK_EVERY);
+            ensure!(running.child.exit_status()?.is_none(), "the sandbox has exited");
+            ensure!(began.elapsed() < START_TIMEOUT, "the sandbox is not ready");
+            thread::sleep(POLL_INTERVAL);
         }
         Ok(running)
     }
 
-    /// Where its `.dev` is.
+    /// The folder that contains `.dev`.
     #[must_use]
     pub fn root(&self) -> &Path {
         self.root.path()
     }
 
-    /// What stands in its `sandbox.json`.
+    /// The content of its `sandbox.json`.
     ///
     /// # Errors
-    /// When it has written none.
+    /// When the file does not exist yet.
     pub fn description(&self) -> Result<Value> {
         Ok(serde_json::from_str(&fs::read_to_string(self.root().join(".dev/sandbox.json"))?)?)
     }
 
-    /// Runs an operator's tool against it, which prints JSON.
+    /// Runs an operator tool against it and returns the JSON it prints.
     ///
     /// # Errors
-    /// When the tool fails; with what it complained about.
-    pub fn operate(&self, arguments: &[&str]) -> Result<Value> {
+    /// When the tool fails, with its error output.
+    pub fn run_tool(&self, arguments: &[&str]) -> Result<Value> {
         let output = program(self.root())?.args(arguments).output()?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice(&output.stdout).context("no JSON")
+        serde_json::from_slice(&output.stdout).context("the output is not JSON")
     }
 
-    /// Ends it as Ctrl-C does.
+    /// Stops it as Ctrl-C does.
     ///
     /// # Errors
-    /// When it does not end well.
+    /// When it does not stop cleanly.
     pub async fn stop(self) -> Result<()> {
-        self.end().await.map(drop)
+        self.shut_down().await.map(drop)
     }
 
-    async fn end(mut self) -> Result<TempDir> {
-        let status = self.child.stop(Signal::SIGTERM, STOP_PATIENCE).await?;
-        ensure!(status.success(), "it did not stop well: {status}");
+    async fn shut_down(mut self) -> Result<TempDir> {
+        let status = self.child.stop(Signal::SIGTERM, STOP_TIMEOUT).await?;
+        ensure!(status.success(), "the sandbox did not stop cleanly: {status}");
         Ok(self.root)
     }
 }
 
-/// The sandbox program, at work in this folder.
+/// A command that runs the sandbox program in this folder.
 ///
 /// # Errors
 /// When it has not been built.

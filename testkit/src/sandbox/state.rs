@@ -1,4 +1,4 @@
-//! What the sandbox keeps in `.dev/` between its starts.
+//! The files that the sandbox keeps in `.dev/` between starts.
 
 use std::{
     collections::BTreeMap,
@@ -19,31 +19,31 @@ use crate::{
     tools,
 };
 
-/// The variable `name` unless it is empty: a server that is not ours and is to be used.
+/// The variable `name` unless it is empty: the URL of an external server to use.
 pub(super) fn external(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// What must not change as long as the data lives.
+/// Secrets that must stay the same as long as the data.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Secrets {
     key_pepper: String,
     encryption_key: String,
-    /// The card gateway's, which came later.
+    /// Of the card gateway; missing in older files.
     #[serde(default)]
     gateway_card_key: String,
     #[serde(default)]
     gateway_pepper: String,
-    /// With which the programs log in to Postgres.
+    /// The password of the programs' roles in Postgres.
     #[serde(default)]
     pub(super) roles_password: String,
-    /// Which database the accounts are in: `private`, or the URL of another's.
+    /// The database of the accounts: `private`, or the URL of an external one.
     pub(super) database: String,
-    /// Keys can be read only once, when they are made, so they are kept from then on.
+    /// Stored here because keys are shown only once.
     pub(super) accounts: BTreeMap<String, DemoAccount>,
     #[serde(default)]
     pub(super) gateway_accounts: BTreeMap<String, GatewayAccount>,
-    /// The `api_key` under which each account was connected. What somebody has rotated since then is left alone.
+    /// The `api_key` with which each account was connected. Keys rotated by hand since then are not overwritten.
     #[serde(default)]
     pub(super) connected: BTreeMap<String, String>,
 }
@@ -51,7 +51,7 @@ pub(super) struct Secrets {
 impl Secrets {
     pub(super) fn environment(&self) -> Environment {
         let operator = operator();
-        // Whoever tries the sandbox has a receiver of webhooks on the same machine.
+        // Users of the sandbox run their webhook receiver on the same machine.
         let set = [
             ("USER", operator.as_str()),
             ("KEY_PEPPER", &self.key_pepper),
@@ -64,7 +64,7 @@ impl Secrets {
     }
 }
 
-/// An account that is there from the first start.
+/// An account created at the first start.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct DemoAccount {
     pub(super) id: String,
@@ -79,38 +79,39 @@ pub(super) struct DemoAccount {
     pub(super) signing_secret: Option<String>,
 }
 
-/// `sandbox.json`: all that a program needs to use the running sandbox.
+/// `sandbox.json`: everything a program needs to use the running sandbox.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Description {
     pub(super) api_url: String,
     pub(super) gateway_url: String,
     pub(super) metrics: BTreeMap<String, String>,
-    /// As the role of the programs, which owns nothing.
+    /// For the role of the programs, which owns nothing.
     pub(super) database_url: String,
-    /// As the role of the card gateway.
+    /// For the role of the card gateway.
     pub(super) gateway_database_url: String,
     pub(super) redis_url: String,
     pub(super) accounts: BTreeMap<String, DemoAccount>,
-    /// The card gateway's account that others lean on.
+    /// The gateway account behind the demo account `gateway`.
     pub(super) gateway_account: GatewayAccount,
-    /// Those that are set otherwise.
+    /// Gateway accounts with other settings.
     pub(super) gateway_accounts: BTreeMap<String, GatewayAccount>,
 }
 
 /// The folder `.dev` of this checkout.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct SandboxFolder {
     root: PathBuf,
 }
 
-impl Place {
+impl SandboxFolder {
     pub(super) fn open() -> Result<Self> {
         let root = tools::project_root().join(".dev");
-        fs::create_dir_all(&root).with_context(|| format!("cannot make {}", root.display()))?;
+        fs::create_dir_all(&root).with_context(|| format!("cannot create {}", root.display()))?;
         Ok(Self { root })
     }
 
-    /// Held while the file lives; none if another process holds it. The system lets go of it however that process ends.
+    /// The lock, held while the file is open; `None` if another process holds it. The system releases it however the
+    /// process ends.
     pub(super) fn lock(&self) -> Result<Option<File>> {
         let path = self.root.join("lock");
         let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
@@ -133,12 +134,12 @@ impl Place {
         self.root.join("redis")
     }
 
-    /// Where the gateway puts the letters that it would send.
+    /// The folder for the gateway's outgoing mail.
     pub(super) fn mail(&self) -> PathBuf {
         self.root.join("mail")
     }
 
-    /// The log of the process `name`, emptied.
+    /// The path of an empty log for the process `name`.
     pub(super) fn new_log(&self, name: &str) -> Result<PathBuf> {
         let folder = self.root.join("logs");
         fs::create_dir_all(&folder)?;
@@ -155,7 +156,7 @@ impl Place {
         write(&self.description(), description)
     }
 
-    /// What a Prometheus that is started here looks at.
+    /// Writes the configuration for a Prometheus started here.
     pub(super) fn write_prometheus(&self, metrics: &BTreeMap<String, String>) -> Result<()> {
         let target = |url: &str| url.trim_start_matches("http://").trim_end_matches("/metrics").to_owned();
         let targets: Vec<_> = metrics.iter().map(|(job, url)| (job.clone(), target(url))).collect();
@@ -163,15 +164,15 @@ impl Place {
         write_private(&self.root.join("prometheus.yml"), &configuration(5, &targets, &rules))
     }
 
-    /// Tells no one an address at which nothing listens yet.
-    pub(super) fn forget_description(&self) {
+    /// Removes the description, because nothing listens on its addresses yet.
+    pub(super) fn remove_description(&self) {
         let _ = fs::remove_file(self.description());
     }
 
     pub(super) fn secrets(&self) -> Result<Secrets> {
         let path = self.root.join("secrets.json");
         let mut secrets: Secrets = match read(&path)? {
-            Some(kept) => kept,
+            Some(stored) => stored,
             None => Secrets {
                 key_pepper: random_hex(32)?,
                 encryption_key: random_hex(32)?,
@@ -184,14 +185,14 @@ impl Place {
                 connected: BTreeMap::new(),
             },
         };
-        // These came later than the others.
-        let later = [&mut secrets.gateway_card_key, &mut secrets.gateway_pepper, &mut secrets.roles_password];
-        let mut is_new = false;
-        for missing in later.into_iter().filter(|secret| secret.is_empty()) {
+        // Older files lack these.
+        let added_later = [&mut secrets.gateway_card_key, &mut secrets.gateway_pepper, &mut secrets.roles_password];
+        let mut changed = false;
+        for missing in added_later.into_iter().filter(|secret| secret.is_empty()) {
             *missing = random_hex(32)?;
-            is_new = true;
+            changed = true;
         }
-        if is_new {
+        if changed {
             self.write_secrets(&secrets)?;
         }
         Ok(secrets)
@@ -201,14 +202,14 @@ impl Place {
         write(&self.root.join("secrets.json"), secrets)
     }
 
-    /// The port that `name` had at the last start if it is free, `preferred` if that is, or any.
+    /// The port that `name` had at the last start if it is free, else `preferred` if free, else any.
     pub(super) fn port(&self, name: &str, preferred: Option<u16>) -> Result<u16> {
         let candidates = [self.last_port(name)?, preferred].into_iter().flatten();
         let port = match candidates.into_iter().find(|port| ports::is_free(*port)) {
             Some(port) => port,
             None => ports::free()?,
         };
-        self.keep_port(name, port)?;
+        self.store_port(name, port)?;
         Ok(port)
     }
 
@@ -216,7 +217,7 @@ impl Place {
         Ok(self.ports()?.get(name).copied())
     }
 
-    pub(super) fn keep_port(&self, name: &str, port: u16) -> Result<()> {
+    pub(super) fn store_port(&self, name: &str, port: u16) -> Result<()> {
         let mut ports = self.ports()?;
         ports.insert(name.to_owned(), port);
         write(&self.root.join("ports.json"), &ports)
@@ -226,7 +227,7 @@ impl Place {
         Ok(read(&self.root.join("ports.json"))?.unwrap_or_default())
     }
 
-    /// Removes the data and the keys, and leaves the fetched programs.
+    /// Deletes the data and the keys but not the downloaded programs.
     pub(super) fn erase(&self) -> Result<()> {
         for folder in
             [postgres::home(&self.postgres())?, self.postgres(), self.redis(), self.mail(), self.root.join("logs")]
@@ -250,7 +251,7 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     }
     let parse = || Ok(serde_json::from_str(&fs::read_to_string(path)?)?);
     let parsed: Result<T> = parse();
-    parsed.map(Some).with_context(|| format!("cannot read {}; ./dev reset makes it anew", path.display()))
+    parsed.map(Some).with_context(|| format!("cannot read {}; ./dev reset deletes it", path.display()))
 }
 
 fn write<T: Serialize>(path: &Path, value: &T) -> Result<()> {

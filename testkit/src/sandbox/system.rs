@@ -1,4 +1,4 @@
-//! The running sandbox: what it starts, in which order, and how it stops.
+//! The processes of the sandbox: start order, restarts and shutdown.
 
 use std::{collections::BTreeMap, env, time::Duration};
 
@@ -8,11 +8,11 @@ use tokio::time;
 use super::{
     accounts,
     backoff::{Backoff, Step},
-    display::{follow, say, welcome},
-    state::{Description, Place, Secrets, external},
+    display::{follow_log, print_line, print_summary},
+    state::{Description, SandboxFolder, Secrets, external},
 };
 use crate::{
-    Kind, Postgres, Process, Redis, Roles,
+    Postgres, Process, ProcessKind, Redis, Roles,
     account::run,
     postgres,
     process::{Environment, Programs, binary},
@@ -22,36 +22,37 @@ use crate::{
 const DATABASE: &str = "payments";
 const API_PORT: u16 = 8080;
 const GATEWAY_PORT: u16 = 8090;
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// The names of processes are shown in these colours of the terminal.
-const KINDS: [(Kind, u8); 4] = [(Kind::Gateway, 32), (Kind::Api, 36), (Kind::Worker, 35), (Kind::Scheduler, 33)];
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// The terminal colour of each process name.
+const KINDS: [(ProcessKind, u8); 4] =
+    [(ProcessKind::Gateway, 32), (ProcessKind::Api, 36), (ProcessKind::Worker, 35), (ProcessKind::Scheduler, 33)];
 
-/// Everything that runs. Filled as it starts, so that an interrupted start stops what it has begun.
+/// Everything that runs. Filled during the start, so that an interrupted start can be stopped too.
 #[derive(Debug)]
 pub(super) struct System {
-    place: Place,
-    // Dropped in this order: nobody is left without what it leans on.
-    processes: Vec<Watched<Process>>,
-    redis: Option<Watched<Redis>>,
-    postgres: Option<Watched<Postgres>>,
+    folder: SandboxFolder,
+    // Dropped in this order: processes end before the servers they depend on.
+    processes: Vec<Supervised<Process>>,
+    redis: Option<Supervised<Redis>>,
+    postgres: Option<Supervised<Postgres>>,
 }
 
 #[derive(Debug)]
-struct Watched<T> {
-    it: T,
+struct Supervised<T> {
+    inner: T,
     backoff: Backoff,
 }
 
-impl<T> Watched<T> {
-    fn new(it: T) -> Self {
-        Self { it, backoff: Backoff::new(time::Instant::now()) }
+impl<T> Supervised<T> {
+    fn new(inner: T) -> Self {
+        Self { inner, backoff: Backoff::new(time::Instant::now()) }
     }
 
-    /// Whether it is time to start it again, now that it has been found ended.
+    /// Whether to restart it now that it has exited.
     fn is_due(&mut self, name: &str) -> bool {
         match self.backoff.step(time::Instant::now()) {
             Step::Announce(delay) => {
-                say(&format!("{name} has ended by itself; it is started again in {} ms", delay.as_millis()));
+                print_line(&format!("{name} exited; restarting it in {} ms", delay.as_millis()));
                 false
             }
             Step::Wait => false,
@@ -61,28 +62,28 @@ impl<T> Watched<T> {
 }
 
 impl System {
-    pub(super) fn new(place: Place) -> Self {
-        Self { place, processes: Vec::new(), redis: None, postgres: None }
+    pub(super) fn new(folder: SandboxFolder) -> Self {
+        Self { folder, processes: Vec::new(), redis: None, postgres: None }
     }
 
-    /// Starts everything, says so, and keeps it running. Returns only on failure.
+    /// Starts everything, reports it, and keeps it running. Returns only on failure.
     pub(super) async fn serve(&mut self) -> Result<()> {
-        self.place.forget_description();
-        let mut secrets = self.place.secrets()?;
+        self.folder.remove_description();
+        let mut secrets = self.folder.secrets()?;
         let owner_url = self.start_postgres(&mut secrets).await?;
         let redis_url = self.start_redis().await?;
-        say("migrating the database");
+        print_line("migrating the database");
         migrations::run(&owner_url).await?;
         let roles = self.roles(&owner_url, &secrets).await?;
-        run(&binary(Kind::Gateway.name())?, &roles.of_migrations(), &["migrate"]).await?;
+        run(&binary(ProcessKind::Gateway.name())?, &roles.migration_environment(), &["migrate"]).await?;
         let mut environment = secrets.environment();
-        environment.extend(roles.of_programs());
+        environment.extend(roles.program_environment());
         environment.insert("REDIS_URL".to_owned(), redis_url.clone());
         let (api_url, gateway_url, metrics) = self.start_processes(&environment).await?;
-        accounts::ensure_gateway(&self.place, &mut secrets, &environment).await?;
-        accounts::ensure(&self.place, &mut secrets, &environment).await?;
+        accounts::ensure_gateway(&self.folder, &mut secrets, &environment).await?;
+        accounts::ensure(&self.folder, &mut secrets, &environment).await?;
         let Secrets { accounts, mut gateway_accounts, .. } = secrets;
-        let gateway_account = gateway_accounts.remove(accounts::GATEWAY_MAIN).context("it was just made")?;
+        let gateway_account = gateway_accounts.remove(accounts::GATEWAY_MAIN).context("the account is missing")?;
         gateway_accounts.remove(accounts::GATEWAY_LIVE);
         let description = Description {
             api_url,
@@ -95,45 +96,45 @@ impl System {
             gateway_account,
             gateway_accounts,
         };
-        self.place.write_prometheus(&description.metrics)?;
-        self.place.write_description(&description)?;
-        welcome(&description, &self.place.description());
-        self.keep_running().await
+        self.folder.write_prometheus(&description.metrics)?;
+        self.folder.write_description(&description)?;
+        print_summary(&description, &self.folder.description());
+        self.supervise().await
     }
 
     async fn start_postgres(&mut self, secrets: &mut Secrets) -> Result<String> {
         let external = external("DATABASE_URL");
         let database = external.clone().unwrap_or_else(|| "private".to_owned());
         if secrets.database != database {
-            // Keys of accounts in another database open nothing here.
+            // Accounts of another database do not exist in this one.
             secrets.accounts.clear();
             secrets.gateway_accounts.clear();
             secrets.connected.clear();
             secrets.database = database;
-            self.place.write_secrets(secrets)?;
+            self.folder.write_secrets(secrets)?;
         }
         if let Some(url) = external {
             return Ok(url);
         }
-        say("starting Postgres");
+        print_line("starting Postgres");
         let options =
-            postgres::Options { durable: true, port: self.place.last_port("postgres")?, ..Default::default() };
-        let started = Postgres::start(&self.place.postgres(), options).await?;
-        self.place.keep_port("postgres", started.port())?;
-        let watched = self.postgres.insert(Watched::new(started));
-        watched.it.ensure_database(DATABASE).await?;
-        Ok(watched.it.url(DATABASE))
+            postgres::Options { durable: true, port: self.folder.last_port("postgres")?, ..Default::default() };
+        let started = Postgres::start(&self.folder.postgres(), options).await?;
+        self.folder.store_port("postgres", started.port())?;
+        let supervised = self.postgres.insert(Supervised::new(started));
+        supervised.inner.ensure_database(DATABASE).await?;
+        Ok(supervised.inner.url(DATABASE))
     }
 
-    /// The programs log in as roles that own nothing, as in production; at a database that is not ours only if its owner may make
-    /// roles.
+    /// The programs log in as roles that own nothing, as in production; with an external database only if its owner may
+    /// create roles.
     async fn roles(&self, owner: &str, secrets: &Secrets) -> Result<Roles> {
         let roles = Roles::of(owner, &secrets.roles_password)?;
         match roles.grant().await {
             Ok(()) => Ok(roles),
             Err(error) if self.postgres.is_none() => {
-                say(&format!("everything logs in as the owner of the database: {error:#}"));
-                Ok(Roles::owner_alone(owner))
+                print_line(&format!("cannot create roles, so everything logs in as the owner of the database: {error:#}"));
+                Ok(Roles::owner_only(owner))
             }
             Err(error) => Err(error),
         }
@@ -143,26 +144,26 @@ impl System {
         if let Some(url) = external("REDIS_URL") {
             return Ok(url);
         }
-        say("starting Redis");
-        let options = redis::Options { persistent: true, port: self.place.last_port("redis")?, ..Default::default() };
-        let started = Redis::start(&self.place.redis(), options).await?;
-        self.place.keep_port("redis", started.port())?;
-        let watched = self.redis.insert(Watched::new(started));
-        Ok(watched.it.url())
+        print_line("starting Redis");
+        let options = redis::Options { persistent: true, port: self.folder.last_port("redis")?, ..Default::default() };
+        let started = Redis::start(&self.folder.redis(), options).await?;
+        self.folder.store_port("redis", started.port())?;
+        let supervised = self.redis.insert(Supervised::new(started));
+        Ok(supervised.inner.url())
     }
 
-    /// The URLs of the api and of the gateway, and the URL of each process's metrics.
+    /// The URLs of the api, of the gateway and of each process's metrics.
     async fn start_processes(&mut self, shared: &Environment) -> Result<(String, String, BTreeMap<String, String>)> {
-        say("starting gateway, api, worker and scheduler");
-        let gateway = format!("127.0.0.1:{}", self.place.port("gateway", Some(GATEWAY_PORT))?);
+        print_line("starting gateway, api, worker and scheduler");
+        let gateway = format!("127.0.0.1:{}", self.folder.port("gateway", Some(GATEWAY_PORT))?);
         let gateway_url = format!("http://{gateway}");
-        let api = format!("127.0.0.1:{}", self.place.port("api", Some(API_PORT))?);
+        let api = format!("127.0.0.1:{}", self.folder.port("api", Some(API_PORT))?);
         let api_url = format!("http://{api}");
-        let mail = self.place.mail().display().to_string();
+        let mail = self.folder.mail().display().to_string();
         let mut metrics = BTreeMap::new();
         for (kind, colour) in KINDS {
             let mut environment = shared.clone();
-            let bind = format!("127.0.0.1:{}", self.place.port(&format!("{} metrics", kind.name()), None)?);
+            let bind = format!("127.0.0.1:{}", self.folder.port(&format!("{} metrics", kind.name()), None)?);
             metrics.insert(kind.name().to_owned(), format!("http://{bind}/metrics"));
             let log_level = env::var("RUST_LOG").unwrap_or_else(|_| "info".to_owned());
             environment.extend(
@@ -177,7 +178,7 @@ impl System {
                     ("METRICS_BIND", &bind),
                     ("LOG_FORMAT", "text"),
                     ("DRAIN_MS", "0"),
-                    // Everybody here, and every test of theirs, comes from one address.
+                    // All users and tests of a sandbox share one address.
                     ("PAGE_RATE_LIMIT", "10000"),
                     ("UNAUTHENTICATED_RATE_LIMIT", "10000"),
                     ("ADDRESS_SHARE", "100"),
@@ -188,61 +189,61 @@ impl System {
                 ]
                 .map(|(name, value)| (name.to_owned(), value.to_owned())),
             );
-            let log = self.place.new_log(kind.name())?;
-            follow(kind.name(), colour, log.clone());
-            self.processes.push(Watched::new(Process::spawn(&Programs::own()?, kind, 0, environment, log)?));
+            let log = self.folder.new_log(kind.name())?;
+            follow_log(kind.name(), colour, log.clone());
+            self.processes.push(Supervised::new(Process::spawn(&Programs::own()?, kind, 0, environment, log)?));
         }
         for process in &mut self.processes {
-            process.it.wait_until_ready().await?;
+            process.inner.wait_until_ready().await?;
         }
         Ok((api_url, gateway_url, metrics))
     }
 
-    async fn keep_running(&mut self) -> Result<()> {
+    async fn supervise(&mut self) -> Result<()> {
         loop {
-            time::sleep(LOOK_EVERY).await;
+            time::sleep(POLL_INTERVAL).await;
             if let Some(postgres) = &mut self.postgres
-                && !postgres.it.is_running()?
+                && !postgres.inner.is_running()?
                 && postgres.is_due("postgres")
-                && let Err(error) = postgres.it.restart().await
+                && let Err(error) = postgres.inner.restart().await
             {
-                say(&format!("{error:#}"));
+                print_line(&format!("{error:#}"));
             }
             if let Some(redis) = &mut self.redis
-                && !redis.it.is_running()?
+                && !redis.inner.is_running()?
                 && redis.is_due("redis")
-                && let Err(error) = redis.it.restart().await
+                && let Err(error) = redis.inner.restart().await
             {
-                say(&format!("{error:#}"));
+                print_line(&format!("{error:#}"));
             }
             for process in &mut self.processes {
-                if process.it.ended()?.is_some() && process.is_due(process.it.kind().name()) {
-                    process.it.relaunch()?;
+                if process.inner.exit_status()?.is_some() && process.is_due(process.inner.kind().name()) {
+                    process.inner.relaunch()?;
                 }
             }
         }
     }
 
-    /// Ends the processes side by side, then what they lean on.
+    /// Stops the processes in parallel, then the servers they depend on.
     pub(super) async fn stop(&mut self) -> Result<()> {
-        let mut ending = Vec::new();
+        let mut stopping = Vec::new();
         for process in self.processes.iter_mut().rev() {
-            process.it.ask_to_end()?;
-            ending.push(&mut process.it);
+            process.inner.request_shutdown()?;
+            stopping.push(&mut process.inner);
         }
-        for process in ending {
-            let status = process.ending().await?;
+        for process in stopping {
+            let status = process.wait_for_shutdown().await?;
             if !status.success() {
-                say(&format!("{} ended with {status}", process.kind().name()));
+                print_line(&format!("{} exited with {status}", process.kind().name()));
             }
         }
         if let Some(redis) = &mut self.redis {
-            redis.it.stop().await.context("cannot stop Redis")?;
+            redis.inner.stop().await.context("cannot stop Redis")?;
         }
         if let Some(postgres) = &mut self.postgres {
-            postgres.it.stop().await.context("cannot stop Postgres")?;
+            postgres.inner.stop().await.context("cannot stop Postgres")?;
         }
-        // What the processes wrote last is shown before we go.
+        // Time to print the last lines of the logs.
         time::sleep(Duration::from_millis(250)).await;
         Ok(())
     }

@@ -1,15 +1,15 @@
-//! Every page that people meet, as axe-core judges it.
+//! Accessibility of every page, checked by axe-core.
 
 use anyhow::{Context, Result};
 use serde_json::json;
 
 use crate::pages::{BUTTON, open, pay};
-use crate::support::{Example, Provider, Shop, card, cluster, is_accessible};
+use crate::support::{Example, Provider, Shop, assert_accessible, card, cluster};
 
 const MODIFIERS: &str = r#"{"tax": {"type": "percent", "value": 825}, "tip": {"type": "fixed", "value": 200}}"#;
 
 #[tokio::test]
-async fn a_page_on_its_way_from_open_to_paid() -> Result<()> {
+async fn a_page_from_open_to_paid() -> Result<()> {
     let shop = Shop::new(Provider::Mock).await?;
     shop.set(&["--modifiers", MODIFIERS, "--support-contact", "help@shop.example"]).await?;
     let items: Vec<_> =
@@ -18,62 +18,62 @@ async fn a_page_on_its_way_from_open_to_paid() -> Result<()> {
     shop.visit(async |browser| {
         let tab = open(browser, &invoice).await?;
         let page = tab.top();
-        is_accessible(&tab, &page, "open").await?;
+        assert_accessible(&tab, &page, "open").await?;
         page.click(BUTTON).await?;
         page.shows("#card-number-error", "card number").await?;
         page.click(".lines > summary").await?;
-        is_accessible(&tab, &page, "faults").await?;
+        assert_accessible(&tab, &page, "errors").await?;
         pay(browser, &tab, card("4000000000000002")).await?;
         page.shows("#outcome", "declined").await?;
-        is_accessible(&tab, &page, "declined").await?;
+        assert_accessible(&tab, &page, "declined").await?;
         pay(browser, &tab, card("4242424242424242")).await?;
         page.shows("#receipt", "help@shop.example").await?;
-        is_accessible(&tab, &page, "paid").await
+        assert_accessible(&tab, &page, "paid").await
     })
     .await
 }
 
 #[tokio::test]
-async fn pages_on_which_nothing_can_be_paid() -> Result<()> {
+async fn pages_without_a_payment_form() -> Result<()> {
     let shop = Shop::new(Provider::Mock).await?;
     let link = shop.link(500).await?;
-    shop.act(&format!("/v1/payment_links/{}/cancel", link["id"].as_str().context("an id")?)).await?;
+    shop.post(&format!("/v1/payment_links/{}/cancel", link["id"].as_str().context("an id")?)).await?;
     shop.visit(async |browser| {
-        browser.expect_complaint("404");
+        browser.expect_console_error("404");
         let tab = open(browser, &link).await?;
-        is_accessible(&tab, &tab.top(), "cancelled").await?;
+        assert_accessible(&tab, &tab.top(), "cancelled").await?;
         tab.open(&format!("{}x", crate::support::address(&link)?)).await?;
-        is_accessible(&tab, &tab.top(), "unknown").await
+        assert_accessible(&tab, &tab.top(), "unknown").await
     })
     .await
 }
 
 #[tokio::test]
-async fn the_banks_page_and_what_waits_for_it() -> Result<()> {
+async fn the_banks_page_and_the_waiting_page() -> Result<()> {
     let shop = Shop::new(Provider::Gateway).await?;
     let link = shop.link(500).await?;
     let gateway = cluster().await?.gateway_url(0);
     shop.visit(async |browser| {
-        browser.expect_complaint("404");
+        browser.expect_console_error("404");
         let tab = open(browser, &link).await?;
         let page = tab.top();
         pay(browser, &tab, card("4000002500003155")).await?;
         page.shows("button", "Confirm").await?;
-        is_accessible(&tab, &page, "bank").await?;
+        assert_accessible(&tab, &page, "bank").await?;
         page.value("performance.now = () => Infinity; 0").await?;
         page.wait("!document.querySelector('#over').hidden").await?;
-        is_accessible(&tab, &page, "over").await?;
+        assert_accessible(&tab, &page, "over").await?;
         tab.back().await?;
         page.shows("[role=status]", "Your bank asks").await?;
-        is_accessible(&tab, &page, "waiting").await?;
+        assert_accessible(&tab, &page, "waiting").await?;
         tab.open(&format!("{gateway}/services/3ds/nothing")).await?;
-        is_accessible(&tab, &page, "nothing").await
+        assert_accessible(&tab, &page, "nothing").await
     })
     .await
 }
 
 #[tokio::test]
-async fn the_shops_of_the_examples_and_the_card_field() -> Result<()> {
+async fn the_example_shops_and_the_card_field() -> Result<()> {
     let shop = Shop::new(Provider::Mock).await?;
     let running = Example::all(&shop).await?;
     shop.visit(async |browser| {
@@ -82,12 +82,12 @@ async fn the_shops_of_the_examples_and_the_card_field() -> Result<()> {
             tab.open(&example.url).await?;
             let (page, field) = (tab.top(), tab.frame("#card iframe"));
             field.text("label").await?;
-            is_accessible(&tab, &page, &format!("{name}-checkout")).await?;
-            is_accessible(&tab, &field, &format!("{name}-field")).await?;
+            assert_accessible(&tab, &page, &format!("{name}-checkout")).await?;
+            assert_accessible(&tab, &field, &format!("{name}-field")).await?;
             card("4242424242424242").enter(browser, &field).await?;
             page.click("button").await?;
             page.shows("h1", "Your order").await?;
-            is_accessible(&tab, &page, &format!("{name}-outcome")).await?;
+            assert_accessible(&tab, &page, &format!("{name}-outcome")).await?;
         }
         Ok(())
     })
@@ -95,19 +95,19 @@ async fn the_shops_of_the_examples_and_the_card_field() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_reference_and_the_gateways_own_field() -> Result<()> {
+async fn the_api_reference_and_the_gateways_field() -> Result<()> {
     let shop = Shop::new(Provider::Gateway).await?;
     let (api, gateway) = (cluster().await?.api_url(0), cluster().await?.gateway_url(0));
     let create = ["account", "create", "--username", "field", "--origin", gateway.as_str()];
-    let known = cluster().await?.run_gateway(&create).await?;
-    let app_key = known["app_key"].as_str().context("an app_key")?;
+    let keys = cluster().await?.run_gateway(&create).await?;
+    let app_key = keys["app_key"].as_str().context("an app_key")?;
     let field = format!("{gateway}/services/field?app_key={app_key}&origin={gateway}");
     shop.visit(async |browser| {
         let tab = browser.tab().await?;
         tab.open(&format!("{api}/docs")).await?;
-        is_accessible(&tab, &tab.top(), "reference").await?;
+        assert_accessible(&tab, &tab.top(), "reference").await?;
         tab.open(&field).await?;
-        is_accessible(&tab, &tab.top(), "gateway-field").await
+        assert_accessible(&tab, &tab.top(), "gateway-field").await
     })
     .await
 }

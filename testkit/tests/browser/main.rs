@@ -1,8 +1,8 @@
-//! What cardholders and merchants' sites live through in a real browser, against real processes.
+//! Payment pages, the card field and merchants' sites in a real browser, against real processes.
 //!
-//! Each test has a browser of its own, which [`testkit::browser::browse`] judges at the end: a card number or security code
-//! that was sent where it does not belong fails the test, and so does whatever the console complains of. Pictures of the
-//! pages lie in `target/browser`.
+//! Each test has its own browser. At the end [`testkit::browser::browse`] fails the test if a card number or security
+//! code was sent to an untrusted origin, or if the console has an unexpected error. Screenshots are in
+//! `target/browser`.
 
 mod access;
 mod elements;

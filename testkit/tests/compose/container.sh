@@ -1,15 +1,15 @@
-# The first process of a container, run as root in namespaces of its own. The file it is given says what the engine decided.
+# The first process of a container, run as root in its own namespaces. $1 is the file of settings that the engine wrote.
 set -euo pipefail
 . "$1"
 
-# A folder of the image: path, owner, mode.
+# Creates a folder of the image: path, owner, mode.
 folder() {
   mkdir -p "$root$1"
   chown "$2" "$root$1"
   chmod "$3" "$root$1"
 }
 
-# As runc does: of a folder that the image has the mode is kept, and the owner is not, unless the options say so.
+# As in runc: the mode of an existing folder is kept; its owner is not, unless the options set it.
 tmpfs() {
   local mode=1777
   if [ -d "$root$1" ]; then mode=$(stat -c %a "$root$1"); fi
@@ -37,8 +37,8 @@ for top in bin lib lib64 sbin; do
   if [ -e "$image/usr/$top" ]; then ln -s "usr/$top" "$root/$top"; fi
 done
 ln -s ../run "$root/var/run"
-# What anybody may write in an image of Debian, if its root is not read-only.
-for open in /tmp /var/tmp /run/lock; do folder "$open" 0:0 1777; done
+# World-writable folders of a Debian image.
+for path in /tmp /var/tmp /run/lock; do folder "$path" 0:0 1777; done
 
 mount -t proc -o nosuid,nodev,noexec proc "$root/proc"
 mount -t sysfs -o ro,nosuid,nodev,noexec sysfs "$root/sys"
@@ -59,7 +59,7 @@ mounts
 if [ "$read_only" = 1 ]; then mount -o remount,ro "$root"; fi
 
 hostname "$host"
-# The engine says so when the link is there.
+# The engine writes a line once the network link exists.
 read -r _
 ip link set lo up
 ip link set "$link" name eth0
@@ -69,10 +69,10 @@ ip route add default via "$gateway"
 ulimit -Hn "$hard_files"
 ulimit -Sn "$files"
 
-if [ "$init" = 0 ]; then exec "${as[@]}" "${command[@]}"; fi
-"${as[@]}" "${command[@]}" <&0 &
+if [ "$init" = 0 ]; then exec "${enter[@]}" "${command[@]}"; fi
+"${enter[@]}" "${command[@]}" <&0 &
 child=$!
 trap 'kill -TERM "$child" 2>/dev/null || true' TERM
-# A signal ends the wait and not the child.
+# A signal interrupts the wait, not the child.
 while kill -0 "$child" 2>/dev/null; do wait "$child" || true; done
 wait "$child"

@@ -1,4 +1,4 @@
-//! What compose.yaml says of each service, once its variables are filled in.
+//! The services of compose.yaml, with variables substituted.
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::yaml;
 
-/// Keys that say nothing of how a container runs, or nothing that is seen here.
-const UNSEEN: [&str; 6] = ["build", "deploy", "logging", "profiles", "pull_policy", "restart"];
-/// What the container engine gives without being asked.
-const SHM: u64 = 64 << 20;
+/// Keys that do not concern how a container runs, or that this engine does not implement.
+const IGNORED: [&str; 6] = ["build", "deploy", "logging", "profiles", "pull_policy", "restart"];
+/// The default size of /dev/shm.
+const DEFAULT_SHM: u64 = 64 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Project {
@@ -23,6 +23,7 @@ pub(crate) struct Project {
 pub(crate) struct Service {
     pub(crate) name: String,
     pub(crate) image: String,
+    /// It has a profile, so that `up` does not start it.
     pub(crate) is_tool: bool,
     pub(crate) entrypoint: Option<Vec<String>>,
     pub(crate) command: Vec<String>,
@@ -40,8 +41,9 @@ pub(crate) struct Service {
     pub(crate) no_new_privileges: bool,
     pub(crate) files: Option<u64>,
     pub(crate) shm: u64,
-    /// Bytes, and processes, at most.
+    /// Maximum bytes.
     pub(crate) memory: Option<u64>,
+    /// Maximum processes.
     pub(crate) pids: Option<u64>,
     pub(crate) grace: Duration,
 }
@@ -53,19 +55,19 @@ pub(crate) struct Health {
 }
 
 impl Project {
-    /// Reads compose.yaml of a folder with the .env beside it.
+    /// Reads compose.yaml and .env of a folder.
     pub(crate) fn read(folder: &Path) -> Result<Self> {
         let text = fs::read_to_string(folder.join(".env")).context(".env")?;
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let variables = lines.filter_map(|line| line.split_once('=')).collect();
-        let mut whole = yaml::read(&fs::read_to_string(folder.join("compose.yaml"))?)?;
-        fill(&mut whole, &variables)?;
-        let secrets = whole["secrets"].as_object().context("secrets")?.iter();
+        let mut document = yaml::read(&fs::read_to_string(folder.join("compose.yaml"))?)?;
+        substitute(&mut document, &variables)?;
+        let secrets = document["secrets"].as_object().context("secrets")?.iter();
         let secrets =
             secrets.map(|(name, secret)| Ok((name.clone(), text_of(&secret["file"])?))).collect::<Result<_>>()?;
-        let services = whole["services"].as_object().context("services")?.iter();
-        let read = |(name, said): (&String, &Value)| {
-            let service = Service::read(name, said).with_context(|| format!("service {name}"))?;
+        let services = document["services"].as_object().context("services")?.iter();
+        let read = |(name, definition): (&String, &Value)| {
+            let service = Service::read(name, definition).with_context(|| format!("service {name}"))?;
             Ok((name.clone(), service))
         };
         Ok(Self { secrets, services: services.map(read).collect::<Result<_>>()? })
@@ -77,17 +79,17 @@ impl Project {
 }
 
 impl Service {
-    fn read(name: &str, said: &Value) -> Result<Self> {
-        let mut left = said.as_object().context("a map")?.clone();
-        left.retain(|key, _| !UNSEEN.contains(&key.as_str()));
-        let mut take = |key: &str| left.remove(key).unwrap_or_default();
+    fn read(name: &str, definition: &Value) -> Result<Self> {
+        let mut remaining = definition.as_object().context("a map")?.clone();
+        remaining.retain(|key, _| !IGNORED.contains(&key.as_str()));
+        let mut take = |key: &str| remaining.remove(key).unwrap_or_default();
         let mut drops = words(&take("cap_drop"))?;
         let mut options = words(&take("security_opt"))?;
-        let limits = &said["deploy"]["resources"]["limits"];
+        let limits = &definition["deploy"]["resources"]["limits"];
         let service = Self {
             name: name.to_owned(),
             image: text_of(&take("image"))?,
-            is_tool: said["profiles"].is_array(),
+            is_tool: definition["profiles"].is_array(),
             entrypoint: Some(words(&take("entrypoint"))?).filter(|words| !words.is_empty()),
             command: words(&take("command"))?,
             user: take("user").as_str().map(str::to_owned),
@@ -103,58 +105,58 @@ impl Service {
             no_capabilities: drops.pop().is_some_and(|drop| drop == "ALL"),
             no_new_privileges: options.pop().is_some_and(|option| option == "no-new-privileges:true"),
             files: take("ulimits")["nofile"].as_str().map(str::parse).transpose()?,
-            shm: take("shm_size").as_str().map_or(Ok(SHM), bytes)?,
+            shm: take("shm_size").as_str().map_or(Ok(DEFAULT_SHM), bytes)?,
             memory: limits["memory"].as_str().map(bytes).transpose()?,
             pids: limits["pids"].as_str().map(str::parse).transpose()?,
             grace: take("stop_grace_period").as_str().map_or(Ok(Duration::from_secs(10)), duration)?,
         };
-        ensure!(left.is_empty(), "this is not understood: {left:?}");
-        ensure!(drops.is_empty() && options.is_empty(), "one of {drops:?} or {options:?} is not understood");
+        ensure!(remaining.is_empty(), "these keys are not supported: {remaining:?}");
+        ensure!(drops.is_empty() && options.is_empty(), "{drops:?} or {options:?} is not supported");
         Ok(service)
     }
 }
 
-/// Fills in `${NAME}` with its forms `:-` and `:?`, everywhere.
-fn fill(value: &mut Value, variables: &BTreeMap<&str, &str>) -> Result<()> {
+/// Substitutes `${NAME}`, `${NAME:-default}` and `${NAME:?error}` in all strings.
+fn substitute(value: &mut Value, variables: &BTreeMap<&str, &str>) -> Result<()> {
     match value {
-        Value::String(text) => *text = filled(text, variables)?,
-        Value::Array(items) => items.iter_mut().try_for_each(|item| fill(item, variables))?,
-        Value::Object(map) => map.values_mut().try_for_each(|value| fill(value, variables))?,
+        Value::String(text) => *text = substituted(text, variables)?,
+        Value::Array(items) => items.iter_mut().try_for_each(|item| substitute(item, variables))?,
+        Value::Object(map) => map.values_mut().try_for_each(|value| substitute(value, variables))?,
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
     Ok(())
 }
 
-fn filled(text: &str, variables: &BTreeMap<&str, &str>) -> Result<String> {
-    let (mut made, mut rest) = (String::new(), text);
+fn substituted(text: &str, variables: &BTreeMap<&str, &str>) -> Result<String> {
+    let (mut result, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once('$') {
-        made += before;
+        result += before;
         if let Some(after) = after.strip_prefix('$') {
-            made.push('$');
+            result.push('$');
             rest = after;
             continue;
         }
-        let (inside, after) = after.strip_prefix('{').and_then(|it| it.split_once('}')).context("a lone $")?;
+        let (inside, after) = after.strip_prefix('{').and_then(|text| text.split_once('}')).context("a $ without a name")?;
         let end = inside.find(':').unwrap_or(inside.len());
         let value = variables.get(&inside[..end]).copied().filter(|value| !value.is_empty());
         match (value, &inside[end..]) {
-            (Some(value), _) => made += value,
+            (Some(value), _) => result += value,
             (None, "") => {}
             (None, form) => match form.strip_prefix(":-") {
-                Some(default) => made += default,
+                Some(default) => result += default,
                 None => bail!("{inside}"),
             },
         }
         rest = after;
     }
-    Ok(made + rest)
+    Ok(result + rest)
 }
 
 fn text_of(value: &Value) -> Result<String> {
-    value.as_str().map(str::to_owned).with_context(|| format!("not a text: {value}"))
+    value.as_str().map(str::to_owned).with_context(|| format!("not a string: {value}"))
 }
 
-/// A list of texts, or one text.
+/// A list of strings, or a single string.
 fn words(value: &Value) -> Result<Vec<String>> {
     if let Some(items) = value.as_array() {
         return items.iter().map(text_of).collect();
@@ -188,7 +190,7 @@ fn health(value: &Value) -> Result<Option<Health>> {
     match test.remove(0).as_str() {
         "CMD" => {}
         "CMD-SHELL" => test.splice(..0, ["/bin/sh".to_owned(), "-c".to_owned()]).for_each(drop),
-        other => bail!("a test begins with CMD or CMD-SHELL, not {other}"),
+        other => bail!("a healthcheck test must begin with CMD or CMD-SHELL, not {other}"),
     }
     let timeout = value["timeout"].as_str().map_or(Ok(Duration::from_secs(30)), duration)?;
     for key in ["interval", "start_period"] {
@@ -218,17 +220,17 @@ fn bytes(text: &str) -> Result<u64> {
         "k" => 10,
         "m" => 20,
         "g" => 30,
-        other => bail!("a size in {other}"),
+        other => bail!("unknown unit {other}"),
     };
     Ok(number.parse::<u64>()? << shift)
 }
 
 #[test]
-fn variables_are_filled_in_as_compose_does() -> Result<()> {
+fn variables_are_substituted_as_compose_does() -> Result<()> {
     let variables = BTreeMap::from([("A", "1"), ("B", "")]);
-    let made = filled("$$x ${A} ${A:-2} ${B:-3-4} ${C:-} ${A:?no}", &variables)?;
-    assert_eq!(made, "$x 1 1 3-4  1");
-    assert!(filled("${B:?say it}", &variables).is_err());
+    let result = substituted("$$x ${A} ${A:-2} ${B:-3-4} ${C:-} ${A:?no}", &variables)?;
+    assert_eq!(result, "$x 1 1 3-4  1");
+    assert!(substituted("${B:?say it}", &variables).is_err());
     assert_eq!((bytes("256mb")?, bytes("1G")?, duration("50s")?), (256 << 20, 1 << 30, Duration::from_secs(50)));
     Ok(())
 }

@@ -1,27 +1,26 @@
-//! YAML as compose.yaml is written: blocks and one-line forms, quotes, anchors and merges. Every scalar is a text.
+//! A parser for the YAML of compose.yaml: block and flow style, quotes, anchors and merges. Every scalar is a string.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Map, Value};
 
-/// Reads a document.
 pub(crate) fn read(text: &str) -> Result<Value> {
     let mut lines = Vec::new();
     for line in text.lines() {
-        let content = uncommented(line.trim_start()).trim_end();
+        let content = without_comment(line.trim_start()).trim_end();
         if !content.is_empty() {
             lines.push((line.len() - line.trim_start().len(), content.to_owned()));
         }
     }
     let mut reader = Reader { lines, at: 0, anchors: BTreeMap::new() };
     let value = reader.block(0)?;
-    ensure!(reader.at == reader.lines.len(), "not understood: {}", reader.lines[reader.at].1);
+    ensure!(reader.at == reader.lines.len(), "not supported: {}", reader.lines[reader.at].1);
     Ok(value)
 }
 
-/// A line up to its comment.
-fn uncommented(content: &str) -> &str {
+/// A line without its comment.
+fn without_comment(content: &str) -> &str {
     let (mut quote, mut before) = (None, ' ');
     for (at, c) in content.char_indices() {
         match quote {
@@ -36,17 +35,17 @@ fn uncommented(content: &str) -> &str {
 }
 
 struct Reader {
-    /// How deep each line stands, and what it says.
+    /// The indentation and content of each line.
     lines: Vec<(usize, String)>,
     at: usize,
     anchors: BTreeMap<String, Value>,
 }
 
 impl Reader {
-    /// What stands from here on at this depth or deeper.
-    fn block(&mut self, least: usize) -> Result<Value> {
+    /// The value that starts here, if it is indented by at least `minimum`.
+    fn block(&mut self, minimum: usize) -> Result<Value> {
         let Some((depth, content)) = self.lines.get(self.at).cloned() else { return Ok(Value::Null) };
-        if depth < least {
+        if depth < minimum {
             return Ok(Value::Null);
         }
         if content.starts_with("- ") {
@@ -66,7 +65,7 @@ impl Reader {
             && let Some(item) = content.strip_prefix("- ")
         {
             if key(item).is_some() {
-                // A map whose first key stands beside the dash.
+                // A map whose first key is on the line of the dash.
                 self.lines[self.at] = (depth + 2, item.to_owned());
                 items.push(self.map(depth + 2)?);
             } else {
@@ -95,16 +94,16 @@ impl Reader {
                 self.anchors.insert(anchor.to_owned(), value.clone());
             }
             if key == "<<" {
-                merged.extend(value.as_object().context("what is merged is a map")?.clone());
+                merged.extend(value.as_object().context("only a map can be merged")?.clone());
             } else {
-                ensure!(map.insert(key.to_owned(), value).is_none(), "{key} stands twice");
+                ensure!(map.insert(key.to_owned(), value).is_none(), "duplicate key {key}");
             }
         }
         merged.extend(map);
         Ok(merged.into())
     }
 
-    /// The value of a key that has nothing beside it: what stands deeper, or a list right below.
+    /// The value of a key on the following lines: indented, or a list at the depth of the key.
     fn below(&mut self, depth: usize) -> Result<Value> {
         let is_list = self.lines.get(self.at).is_some_and(|(at, line)| *at == depth && line.starts_with("- "));
         self.block(if is_list { depth } else { depth + 1 })
@@ -112,23 +111,23 @@ impl Reader {
 
     fn inline(&self, text: &str) -> Result<Value> {
         if let Some(name) = text.strip_prefix('*') {
-            return self.anchors.get(name).cloned().with_context(|| format!("there is no {name}"));
+            return self.anchors.get(name).cloned().with_context(|| format!("there is no anchor {name}"));
         }
         let (value, rest) = flow(text, !text.starts_with(['[', '{']))?;
-        ensure!(rest.trim().is_empty(), "not understood: {rest}");
+        ensure!(rest.trim().is_empty(), "not supported: {rest}");
         Ok(value)
     }
 }
 
-/// `key: rest`, where that is what a line says.
+/// The key and the rest of a line `key: rest`.
 fn key(content: &str) -> Option<(&str, &str)> {
     let (key, rest) = content.split_once(':')?;
     let plain = key.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-./<".contains(&b));
     (plain && (rest.is_empty() || rest.starts_with(' '))).then(|| (key, rest.trim()))
 }
 
-/// A value on one line, and what follows it. A scalar that stands `alone` goes to the line's end.
-fn flow(text: &str, alone: bool) -> Result<(Value, &str)> {
+/// A value in flow style, and the text after it. A scalar that is `whole_line` extends to the end of the line.
+fn flow(text: &str, whole_line: bool) -> Result<(Value, &str)> {
     let text = text.trim_start();
     match text.chars().next() {
         Some('[') => {
@@ -152,11 +151,11 @@ fn flow(text: &str, alone: bool) -> Result<(Value, &str)> {
         }
         Some('"') => quoted(&text[1..]),
         Some('\'') => {
-            let (inside, rest) = text[1..].split_once('\'').context("a quote is open")?;
+            let (inside, rest) = text[1..].split_once('\'').context("an unclosed quote")?;
             Ok((inside.into(), rest))
         }
         _ => {
-            let end = if alone { None } else { text.find([',', ']', '}']) }.unwrap_or(text.len());
+            let end = if whole_line { None } else { text.find([',', ']', '}']) }.unwrap_or(text.len());
             Ok((text[..end].trim().into(), &text[end..]))
         }
     }
@@ -171,7 +170,7 @@ fn separated(after: &str, end: char) -> Result<&str> {
     Ok(rest)
 }
 
-/// What stands in double quotes, the first of which is passed already.
+/// A string in double quotes, after its opening quote, and the text after it.
 fn quoted(text: &str) -> Result<(Value, &str)> {
     let (mut inside, mut chars) = (String::new(), text.char_indices());
     while let Some((at, c)) = chars.next() {
@@ -180,16 +179,16 @@ fn quoted(text: &str) -> Result<(Value, &str)> {
             '\\' => match chars.next().context("an escape at the end")?.1 {
                 'n' => inside.push('\n'),
                 c @ ('\\' | '"') => inside.push(c),
-                other => bail!("the escape {other} is not read here"),
+                other => bail!("the escape \\{other} is not supported"),
             },
             c => inside.push(c),
         }
     }
-    bail!("a quote is open: {text}")
+    bail!("an unclosed quote: {text}")
 }
 
 #[test]
-fn the_forms_of_compose_are_read() -> Result<()> {
+fn the_forms_that_compose_yaml_uses_are_parsed() -> Result<()> {
     let text = "x: &x # why\n  a: {b: 1, c: [\"d, e\", f]}\n  g: \"h\\\\r \\\"i\\\" # j\"\n\nk:\n  <<: *x\n  g: l:m\n  n:\n  - o: p\n    q: r\n  - s\n";
     let x = serde_json::json!({"a": {"b": "1", "c": ["d, e", "f"]}, "g": "h\\r \"i\" # j"});
     let k = serde_json::json!({"a": x["a"], "g": "l:m", "n": [{"o": "p", "q": "r"}, "s"]});

@@ -1,4 +1,4 @@
-//! What the documents tell an operator to type is what `ctl` takes.
+//! `ctl` accepts every command in the documents.
 
 use std::{collections::BTreeSet, fs};
 
@@ -7,26 +7,26 @@ use testkit::Cluster;
 
 use crate::{files::root, runbooks::runbooks};
 
-/// Documents beside the runbooks that tell an operator what to type.
+/// The documents, besides the runbooks, with commands for operators.
 const DOCUMENTS: [&str; 2] = ["docs/operations.md", "docs/ctl.md"];
 
-/// Asks `ctl` for help on each command, with all that stands there before: what it does not know it refuses.
-pub(crate) async fn every_command_that_is_told_is_known(cluster: &Cluster) -> Result<()> {
+/// Runs each command with `--help` appended: ctl refuses unknown commands and options.
+pub(crate) async fn every_documented_command_exists(cluster: &Cluster) -> Result<()> {
     let mut pages: Vec<String> = runbooks()?.into_values().collect();
     for document in DOCUMENTS {
         pages.push(fs::read_to_string(root().join(document))?);
     }
-    let told: BTreeSet<_> = pages.iter().flat_map(|page| [in_blocks(page), in_sentences(page)].concat()).collect();
-    assert!(told.len() > 60, "only {} commands", told.len());
-    for words in &told {
+    let commands: BTreeSet<_> = pages.iter().flat_map(|page| [in_blocks(page), in_sentences(page)].concat()).collect();
+    assert!(commands.len() > 60, "only {} commands", commands.len());
+    for words in &commands {
         let arguments: Vec<_> = words.iter().map(String::as_str).chain(["--help"]).collect();
-        let ended = cluster.ctl_to_its_end(&arguments).await.context("ctl")?;
-        assert_eq!(ended.code, 0, "ctl {}: {}", words.join(" "), ended.complaint);
+        let output = cluster.ctl_output(&arguments).await.context("ctl")?;
+        assert_eq!(output.code, 0, "ctl {}: {}", words.join(" "), output.stderr);
     }
     Ok(())
 }
 
-/// The commands in blocks of shell, whole.
+/// The commands in shell blocks, complete.
 fn in_blocks(page: &str) -> Vec<Vec<String>> {
     let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     let lines = blocks.flat_map(|block| {
@@ -39,17 +39,16 @@ fn in_blocks(page: &str) -> Vec<Vec<String>> {
     lines.filter_map(|line| line.strip_prefix("ctl ").map(words)).collect()
 }
 
-/// The commands in sentences: their names alone, for what follows them is often left out.
+/// The commands in sentences: only their names, since arguments are often omitted there.
 fn in_sentences(page: &str) -> Vec<Vec<String>> {
     let quoted = page.split("`ctl ").skip(1).filter_map(|rest| rest.split('`').next());
     let is_name = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !word.starts_with('-');
     let names =
         quoted.map(|command| command.split_whitespace().take_while(is_name).map(str::to_owned).collect::<Vec<_>>());
-    // `ctl gateway account set …` and the like are three words, all others two at most.
     names.filter(|words| !words.is_empty() && !["help", "why"].contains(&words[0].as_str())).collect()
 }
 
-/// The words of a line of shell, without its comment and where it reads from; examples of ids are made ones.
+/// The words of a shell line, without comment and redirection. Elided ids (`pay_…`) become valid ones.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
     for c in line.chars() {
@@ -67,7 +66,7 @@ fn words(line: &str) -> Vec<String> {
 }
 
 #[test]
-fn commands_are_read_as_a_shell_reads_them() {
+fn commands_are_split_as_a_shell_splits_them() {
     let page = "See `ctl doctor`, `ctl keys list --not-moved` or `ctl why pay_…`.\n```sh\n./dev ctl accounts list   # all\n\
                 ctl operations hold op_… --reason 'it is # late' \\\n  --for 1h < in.json\npsql\n```\n";
     let id = format!("op_{}", "0".repeat(26));

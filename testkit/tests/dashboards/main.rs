@@ -1,10 +1,10 @@
-//! What an operator looks at and is woken by: dashboards, alerts and runbooks. They are read as files, judged by Prometheus'
-//! own tools, and asked of a Prometheus that watches a whole system.
+//! Dashboards, alerts and runbooks: their files are checked, by us and by promtool, and their queries are run on a
+//! Prometheus that scrapes a whole system.
 
-mod away;
 mod commands;
 mod expressions;
 mod files;
 mod load;
+mod outages;
 mod runbooks;
 mod running;

@@ -1,4 +1,4 @@
-//! Alerts and runbooks belong together: none without the other, and each alert is tried in both ways.
+//! Every alert has a section in a runbook and every runbook an alert; each alert is tested both firing and silent.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +10,7 @@ use testkit::prometheus::promtool;
 
 use crate::files::{dashboards_folder, root};
 
-/// The alerts by name, with the lines that make them.
+/// The alerts by name, with the text of their rules.
 fn alerts() -> Result<BTreeMap<String, String>> {
     let rules = fs::read_to_string(dashboards_folder().join("alerts.yml"))?;
     let named = |part: &str| {
@@ -24,20 +24,20 @@ fn alerts() -> Result<BTreeMap<String, String>> {
 
 /// The runbooks by name.
 pub(crate) fn runbooks() -> Result<BTreeMap<String, String>> {
-    let mut found = BTreeMap::new();
+    let mut runbooks = BTreeMap::new();
     for entry in fs::read_dir(root().join("docs/runbooks"))? {
         let path = entry?.path();
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        found.insert(name, fs::read_to_string(path)?);
+        runbooks.insert(name, fs::read_to_string(path)?);
     }
-    Ok(found)
+    Ok(runbooks)
 }
 
-/// How every alert leads to its runbook: Prometheus' external label says where they can be read.
+/// The link of every alert to its runbook. An external label of Prometheus has the base URL.
 const RUNBOOK_URL: &str = "runbook_url: '{{ $externalLabels.runbooks }}/";
 
 #[test]
-fn every_alert_has_its_place_in_a_runbook_and_every_runbook_an_alert() -> Result<()> {
+fn every_alert_links_to_a_runbook_and_every_runbook_has_an_alert() -> Result<()> {
     let (alerts, runbooks) = (alerts()?, runbooks()?);
     let mut linked = BTreeSet::new();
     for (name, alert) in &alerts {
@@ -46,39 +46,39 @@ fn every_alert_has_its_place_in_a_runbook_and_every_runbook_an_alert() -> Result
         let url = alert.lines().find_map(|line| line.trim().strip_prefix(RUNBOOK_URL));
         let page = url.with_context(|| format!("{name} has no annotation that begins with {RUNBOOK_URL}"))?;
         let (runbook, anchor) = page.split_once(".md#").with_context(|| format!("{name}: no page and anchor"))?;
-        assert_eq!(anchor.trim_end_matches('\''), name.to_lowercase(), "{name} leads to another's place");
+        assert_eq!(anchor.trim_end_matches('\''), name.to_lowercase(), "{name} links to another section");
         let page = runbooks.get(runbook).with_context(|| format!("{name}: there is no runbook {runbook}"))?;
         assert!(page.lines().any(|line| line == format!("## {name}")), "{runbook} has no heading {name}");
         linked.insert(runbook.to_owned());
     }
     let example = fs::read_to_string(dashboards_folder().join("prometheus.yml"))?;
-    assert!(example.contains("external_labels: {runbooks: 'https://"), "the example says where runbooks can be read");
-    assert_eq!(linked, runbooks.keys().cloned().collect(), "runbooks that alerts lead to, and those that are there");
+    assert!(example.contains("external_labels: {runbooks: 'https://"), "prometheus.yml has no external label runbooks");
+    assert_eq!(linked, runbooks.keys().cloned().collect(), "linked runbooks and existing runbooks differ");
     let headings = runbooks.values().flat_map(|page| page.lines()).filter_map(|line| line.strip_prefix("## "));
     for heading in headings.filter(|heading| !heading.contains(' ')) {
-        assert!(alerts.contains_key(heading), "a runbook speaks of {heading}, which is no alert");
+        assert!(alerts.contains_key(heading), "a runbook has a section {heading}, which is no alert");
     }
     Ok(())
 }
 
-/// When alerts fire and when not.
+/// The rule tests of promtool: when alerts fire and when they do not.
 const RULE_TESTS: [&str; 2] = ["alerts_test.yml", "alerts_processes_test.yml"];
 
 #[test]
-fn every_alert_is_seen_firing_and_silent() -> Result<()> {
+fn every_alert_is_tested_firing_and_silent() -> Result<()> {
     let tests = RULE_TESTS.map(|file| fs::read_to_string(dashboards_folder().join(file)));
     let tests = tests.into_iter().collect::<Result<String, _>>()?;
     for name in alerts()?.keys() {
-        let of_it = || tests.split("  - name: ").skip(1).filter(|test| test.lines().next() == Some(name.as_str()));
-        assert!(of_it().any(|test| test.contains("exp_samples: []")), "{name} is never expected to be silent");
+        let tests_of_alert = || tests.split("  - name: ").skip(1).filter(|test| test.lines().next() == Some(name.as_str()));
+        assert!(tests_of_alert().any(|test| test.contains("exp_samples: []")), "{name} is never expected to be silent");
         let fires = format!(r#"alertname="{name}""#);
-        assert!(of_it().any(|test| test.contains(&fires)), "{name} is never expected to fire");
+        assert!(tests_of_alert().any(|test| test.contains(&fires)), "{name} is never expected to fire");
     }
     Ok(())
 }
 
 #[test]
-fn the_rules_and_the_example_of_a_configuration_are_well_formed_and_do_what_their_tests_say() -> Result<()> {
+fn promtool_accepts_the_rules_their_tests_and_the_configuration() -> Result<()> {
     let folder = dashboards_folder();
     promtool(&folder, &["check", "rules", "alerts.yml"])?;
     promtool(&folder, &["check", "config", "prometheus.yml"])?;

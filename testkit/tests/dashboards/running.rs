@@ -1,128 +1,128 @@
-//! Dashboards and alerts against a whole system that a Prometheus watches.
+//! Runs the queries of dashboards, alerts and runbooks on a whole system that Prometheus scrapes.
 
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
-use testkit::{Client, Cluster, Kind, Prometheus, TempDir, prometheus::configuration};
+use testkit::{Client, Cluster, ProcessKind, Prometheus, TempDir, prometheus::configuration};
 use tokio::time::sleep;
 
 use crate::{
     commands,
-    expressions::asked,
+    expressions::references,
     files::{dashboards_folder, labels_in, targets},
     load,
     runbooks::runbooks,
 };
 
-/// What may be about to fire for a moment in a system that is well and has just been started. `TickMissing`: what is done once a
-/// minute was done before Prometheus looked for the first time, and seems not to be done at all until it is done again.
-/// `StatementsNotRead`: a statement is handed out before it is read.
-const EARLY: [&str; 2] = ["TickMissing", "StatementsNotRead"];
+/// Alerts that may be pending shortly after the start of a healthy system. `TickMissing`: a tick that runs once a
+/// minute ran before the first scrape, so it seems missing until it runs again. `StatementsNotRead`: a statement is
+/// available before it is read.
+const PENDING_AT_START: [&str; 2] = ["TickMissing", "StatementsNotRead"];
 
-/// How often panels are looked at before they count as empty.
-const READINGS: usize = 40;
+/// How often an empty panel is queried before the test fails.
+const MAX_POLLS: usize = 40;
 
-async fn watched(cluster: &Cluster, directory: &Path) -> Result<Prometheus> {
-    let target = |kind: Kind| {
+async fn start_prometheus(cluster: &Cluster, directory: &Path) -> Result<Prometheus> {
+    let target = |kind: ProcessKind| {
         let url = cluster.metrics_url(kind, 0);
         (kind.name().to_owned(), url.trim_start_matches("http://").to_owned())
     };
-    let targets = [Kind::Api, Kind::Worker, Kind::Scheduler, Kind::Gateway].map(target);
+    let targets = [ProcessKind::Api, ProcessKind::Worker, ProcessKind::Scheduler, ProcessKind::Gateway].map(target);
     Prometheus::start(directory, &configuration(1, &targets, &dashboards_folder().join("alerts.yml"))).await
 }
 
 #[tokio::test]
-async fn everything_shown_and_judged_is_there_in_a_running_system() -> Result<()> {
+async fn every_panel_rule_command_and_query_works_on_a_running_system() -> Result<()> {
     let mut cluster = Cluster::builder().api(1).worker(1).scheduler(1).gateway(1).start().await?;
     let directory = TempDir::new()?;
-    let prometheus = watched(&cluster, directory.path()).await?;
+    let prometheus = start_prometheus(&cluster, directory.path()).await?;
     load::drive(&mut cluster).await?;
-    every_panel_shows_something(&prometheus).await?;
-    every_selector_and_label_is_there(&prometheus).await?;
+    every_panel_has_data(&prometheus).await?;
+    every_selector_and_label_exists(&prometheus).await?;
     money_is_counted_by_currency(&prometheus).await?;
-    every_series_says_what_it_is(&cluster).await?;
-    no_rule_is_in_trouble_and_none_fires(&prometheus).await?;
-    commands::every_command_that_is_told_is_known(&cluster).await?;
-    every_query_of_a_runbook_is_answered(cluster.database_url()).await
+    metrics_have_help_version_and_few_series(&cluster).await?;
+    every_rule_is_healthy_and_none_fires(&prometheus).await?;
+    commands::every_documented_command_exists(&cluster).await?;
+    every_runbook_query_runs(cluster.database_url()).await
 }
 
-async fn every_panel_shows_something(prometheus: &Prometheus) -> Result<()> {
-    let mut left = targets()?;
-    // Figures are published every five seconds, and a rate needs two readings.
-    for _ in 0..READINGS {
+async fn every_panel_has_data(prometheus: &Prometheus) -> Result<()> {
+    let mut remaining = targets()?;
+    // Gauges are published every five seconds, and a rate needs two samples.
+    for _ in 0..MAX_POLLS {
         let mut empty = Vec::new();
-        for target in left {
+        for target in remaining {
             let series = prometheus.query(&target.expression).await.context(target.place.clone())?;
-            let shown = labels(&series);
+            let labels = labels(&series);
             for label in labels_in(&target.legend, "") {
-                assert!(series.is_empty() || shown.contains(&label), "{}: no {label} for its legend", target.place);
+                assert!(series.is_empty() || labels.contains(&label), "{}: the legend needs {label}", target.place);
             }
             if series.is_empty() {
                 empty.push(target);
             }
         }
-        left = empty;
-        if left.is_empty() {
+        remaining = empty;
+        if remaining.is_empty() {
             return Ok(());
         }
         sleep(Duration::from_millis(500)).await;
     }
-    let left = left.iter().map(|target| format!("{}: {}", target.place, target.expression));
-    bail!("panels that show nothing:\n  {}", Vec::from_iter(left).join("\n  "))
+    let empty = remaining.iter().map(|target| format!("{}: {}", target.place, target.expression));
+    bail!("panels without data:\n  {}", Vec::from_iter(empty).join("\n  "))
 }
 
-/// The labels of a result.
+/// The labels of all series.
 fn labels(series: &[Value]) -> BTreeSet<String> {
     let metrics = series.iter().filter_map(|series| series["metric"].as_object());
     metrics.flat_map(|metric| metric.keys().cloned()).collect()
 }
 
-async fn every_selector_and_label_is_there(prometheus: &Prometheus) -> Result<()> {
+async fn every_selector_and_label_exists(prometheus: &Prometheus) -> Result<()> {
     let rules = prometheus.rules().await?;
-    // What a rule tells is filled in with labels, which no tool checks.
+    // Annotations contain labels, which promtool does not check.
     let of_rules = rules.iter().map(|rule| {
-        let told = rule["annotations"].to_string();
-        (rule["query"].as_str().unwrap_or_default().to_owned(), labels_in(&told, "$labels."))
+        let annotations = rule["annotations"].to_string();
+        (rule["query"].as_str().unwrap_or_default().to_owned(), labels_in(&annotations, "$labels."))
     });
     let of_panels = targets()?.into_iter().map(|target| (target.expression, BTreeSet::new()));
     let (mut seen, mut missing) = (BTreeSet::new(), Vec::new());
-    for (expression, told) in of_rules.chain(of_panels) {
-        let asked = asked(&expression);
-        let mut there = BTreeSet::new();
-        for selector in asked.selectors {
+    for (expression, annotated) in of_rules.chain(of_panels) {
+        let references = references(&expression);
+        let mut existing = BTreeSet::new();
+        for selector in references.selectors {
             let series = prometheus.query(&selector).await?;
             if series.is_empty() {
                 missing.push(format!("{selector} of {expression}"));
             }
-            there.extend(labels(&series));
+            existing.extend(labels(&series));
             seen.insert(selector);
         }
-        let kept = if asked.labels.is_empty() { &there } else { &asked.labels };
-        missing.extend(asked.labels.difference(&there).map(|label| format!("the label {label} of {expression}")));
-        missing.extend(told.difference(kept).map(|label| format!("the label {label}, told with {expression}")));
+        let result = if references.labels.is_empty() { &existing } else { &references.labels };
+        missing.extend(references.labels.difference(&existing).map(|label| format!("the label {label} of {expression}")));
+        missing.extend(annotated.difference(result).map(|label| format!("the label {label} in annotations of {expression}")));
     }
-    assert!(missing.is_empty(), "nothing exports:\n  {}", missing.join("\n  "));
-    assert!(seen.len() > 60, "only {} selectors were looked for", seen.len());
+    assert!(missing.is_empty(), "no process exports:\n  {}", missing.join("\n  "));
+    assert!(seen.len() > 60, "only {} selectors were checked", seen.len());
     Ok(())
 }
 
-/// What [`load::drive`] takes: three payments and an invoice; a decline and a hold count for nothing.
+/// The captured amount of [`load::drive`]: three payments and an invoice, without the decline.
 async fn money_is_counted_by_currency(prometheus: &Prometheus) -> Result<()> {
-    let taken = prometheus.query("sum by (currency) (payments_captured_minor_units_total) > 0").await?;
-    let shown: Vec<_> = taken.iter().map(|series| (&series["metric"]["currency"], &series["value"][1])).collect();
-    assert_eq!(shown, [(&Value::from("USD"), &Value::from("3700"))]);
+    let captured = prometheus.query("sum by (currency) (payments_captured_minor_units_total) > 0").await?;
+    let totals: Vec<_> = captured.iter().map(|series| (&series["metric"]["currency"], &series["value"][1])).collect();
+    assert_eq!(totals, [(&Value::from("USD"), &Value::from("3700"))]);
     Ok(())
 }
 
-/// Series that a process may export after a little of everything; the numbers are those found, and some room. What multiplies shows
-/// here first.
-const MOST_SERIES: [(Kind, usize); 4] =
-    [(Kind::Api, 340), (Kind::Worker, 430), (Kind::Scheduler, 490), (Kind::Gateway, 330)];
+/// The maximum series of each process after this load: the measured number plus a margin. A label with too many values
+/// fails here first.
+const MAX_SERIES: [(ProcessKind, usize); 4] =
+    [(ProcessKind::Api, 340), (ProcessKind::Worker, 430), (ProcessKind::Scheduler, 490), (ProcessKind::Gateway, 330)];
 
-async fn every_series_says_what_it_is(cluster: &Cluster) -> Result<()> {
-    for (kind, most) in MOST_SERIES {
+async fn metrics_have_help_version_and_few_series(cluster: &Cluster) -> Result<()> {
+    for (kind, max) in MAX_SERIES {
         let metrics = Client::new(&cluster.metrics_url(kind, 0))?.get("/metrics").await?;
         let text = String::from_utf8(metrics.bytes)?;
         let named = |mark: &str| -> BTreeSet<_> {
@@ -131,36 +131,36 @@ async fn every_series_says_what_it_is(cluster: &Cluster) -> Result<()> {
         let (typed, helped) = (named("# TYPE "), named("# HELP "));
         assert_eq!(typed.difference(&helped).collect::<Vec<_>>(), Vec::<&&str>::new(), "{}: no # HELP", kind.name());
         let version = format!("build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
-        assert!(text.lines().any(|line| line == version), "{} does not say {version}", kind.name());
+        assert!(text.lines().any(|line| line == version), "{} does not export {version}", kind.name());
         let series = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).count();
-        assert!(series <= most, "{} exports {series} series, more than {most}", kind.name());
+        assert!(series <= max, "{} exports {series} series, more than {max}", kind.name());
     }
     Ok(())
 }
 
-async fn no_rule_is_in_trouble_and_none_fires(prometheus: &Prometheus) -> Result<()> {
-    // What has just fallen due makes a rule pending for as long as it takes to be done.
+async fn every_rule_is_healthy_and_none_fires(prometheus: &Prometheus) -> Result<()> {
+    // A few rules may be pending while the work that is just due is done.
     let is_quiet = |rule: &Value| {
-        let early = rule["name"].as_str().is_some_and(|name| EARLY.contains(&name));
-        rule["state"] == "inactive" || (early && rule["state"] == "pending")
+        let may_be_pending = rule["name"].as_str().is_some_and(|name| PENDING_AT_START.contains(&name));
+        rule["state"] == "inactive" || (may_be_pending && rule["state"] == "pending")
     };
     let quiet = async || {
         let rules = prometheus.rules().await?;
         for rule in rules.iter().filter(|rule| rule["health"] != "unknown") {
             assert_eq!((&rule["health"], &rule["lastError"]), (&"ok".into(), &Value::Null), "{}", rule["name"]);
-            assert_ne!(rule["state"], "firing", "{} in a system that is well: {}", rule["name"], rule["alerts"]);
+            assert_ne!(rule["state"], "firing", "{} fires in a healthy system: {}", rule["name"], rule["alerts"]);
         }
         Ok(rules.iter().all(|rule| rule["health"] != "unknown" && is_quiet(rule)).then_some(rules))
     };
-    let rules: Vec<Value> = load::eventually("each rule evaluated, and none in trouble", quiet).await?;
+    let rules: Vec<Value> = load::eventually("every rule evaluated and healthy", quiet).await?;
     assert!(rules.len() > 20, "only {} rules", rules.len());
     Ok(())
 }
 
-/// What stands in a runbook as SQL, which asks the server about itself: all else is a command. What it changes is taken back.
-async fn every_query_of_a_runbook_is_answered(database_url: &str) -> Result<()> {
+/// Runs the SQL of every runbook in a transaction and rolls it back.
+async fn every_runbook_query_runs(database_url: &str) -> Result<()> {
     let mut connection = PgConnection::connect(database_url).await?;
-    let mut answered = 0;
+    let mut count = 0;
     for (name, page) in runbooks()? {
         for query in page.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next()) {
             let mut transaction = connection.begin().await?;
@@ -169,9 +169,9 @@ async fn every_query_of_a_runbook_is_answered(database_url: &str) -> Result<()> 
                 .await
                 .with_context(|| format!("{name}: {query}"))?;
             transaction.rollback().await?;
-            answered += 1;
+            count += 1;
         }
     }
-    assert!(answered >= 5, "only {answered} queries");
+    assert!(count >= 5, "only {count} queries");
     Ok(())
 }

@@ -1,5 +1,6 @@
-//! compose.yaml, deploy/ and the Dockerfile say again what the programs are. Here they are held to it: no container engine and no
-//! cluster is asked, so what is found is what has been forgotten, not what does not run.
+//! compose.yaml, deploy/ and the Dockerfile repeat facts about the programs, such as variables, secrets and ports.
+//! These tests compare the files with the sources, without a container engine or a cluster: they find omissions, not
+//! files that do not run.
 
 mod network;
 mod sources;
@@ -10,11 +11,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use sources::{known, programs, read, root, seconds};
+use sources::{known_variables, programs, read, root, seconds};
 use yaml::{Entry, at, documents, entries, inline, list};
 
 const KUBERNETES: &str = "deploy/kubernetes/";
-/// Where pods are described.
+/// The files that define pods.
 const MANIFESTS: [&str; 6] = [
     "base/api.yaml",
     "base/worker.yaml",
@@ -23,8 +24,8 @@ const MANIFESTS: [&str; 6] = [
     "migrate/jobs.yaml",
     "ctl/pod.yaml",
 ];
-/// What must come by a file.
-const SECRET: [&str; 14] = [
+/// Variables whose value must be in a file (`NAME_FILE`).
+const SECRETS: [&str; 14] = [
     "DATABASE_URL",
     "PROGRAMS_DATABASE_URL",
     "READER_DATABASE_URL",
@@ -41,17 +42,17 @@ const SECRET: [&str; 14] = [
     "POSTGRES_PASSWORD",
 ];
 
-/// What somebody who starts programs does for one of them.
-struct Start {
-    /// Where it stands.
+/// How one program is started: by a service of Compose or by a pod.
+struct Launch {
+    /// File and service, for messages.
     place: String,
-    /// `gateway migrate`, and so on.
+    /// For example `gateway migrate`.
     program: String,
     environment: BTreeMap<String, String>,
     /// Names of the files in /run/secrets.
     secrets: BTreeSet<String>,
     image: String,
-    /// Seconds from SIGTERM to SIGKILL.
+    /// Seconds between SIGTERM and SIGKILL.
     grace: u64,
 }
 
@@ -67,7 +68,7 @@ fn services(compose: &[Entry]) -> BTreeSet<&str> {
     compose.iter().filter_map(|entry| entry.path.strip_prefix("services.")?.split('.').next()).collect()
 }
 
-/// The keys and values right below a path.
+/// The keys directly below a path, with their values.
 fn below(entries: &[Entry], path: &str) -> BTreeMap<String, String> {
     let key = |entry: &Entry| {
         let key = entry.path.strip_prefix(path)?.strip_prefix('.')?;
@@ -76,11 +77,11 @@ fn below(entries: &[Entry], path: &str) -> BTreeMap<String, String> {
     entries.iter().filter_map(key).collect()
 }
 
-/// The services of compose.yaml that run a program of ours.
-fn of_compose() -> Vec<Start> {
+/// The services of compose.yaml that run one of the programs.
+fn compose_launches() -> Vec<Launch> {
     let compose = compose();
     let one = |path: &str| at(&compose, path).next().map(str::to_owned);
-    let mut starts = Vec::new();
+    let mut launches = Vec::new();
     for service in services(&compose) {
         let place = format!("services.{service}");
         if one(&format!("{place}.<<")).as_deref() != Some("*program") {
@@ -93,7 +94,7 @@ fn of_compose() -> Vec<Start> {
         }
         let entrypoint = one(&format!("{place}.entrypoint"));
         let grace = one("x-program.stop_grace_period").expect("a grace period");
-        starts.push(Start {
+        launches.push(Launch {
             program: command(&entrypoint.or_else(|| one(&format!("{place}.command"))).expect("a command")),
             environment,
             secrets: one(&format!("{place}.secrets"))
@@ -106,14 +107,14 @@ fn of_compose() -> Vec<Start> {
             place: format!("compose.yaml, {service}"),
         });
     }
-    assert_eq!(starts.len(), 7, "services that run a program of ours");
-    starts
+    assert_eq!(launches.len(), 7, "services that run one of the programs");
+    launches
 }
 
-/// The pods, jobs and deployments. What program.yaml says is said of every deployment.
-fn of_kubernetes() -> Vec<Start> {
+/// The pods, jobs and deployments. program.yaml applies to every deployment.
+fn kubernetes_launches() -> Vec<Launch> {
     let common = entries(&read(&format!("{KUBERNETES}base/program.yaml")));
-    let mut starts = Vec::new();
+    let mut launches = Vec::new();
     for file in MANIFESTS {
         for document in documents(&read(&format!("{KUBERNETES}{file}"))) {
             let kind = at(&document, "kind").next().expect("a kind");
@@ -125,27 +126,27 @@ fn of_kubernetes() -> Vec<Start> {
             let shared: &[Entry] = if kind == "Deployment" { &common } else { &[] };
             let all = |path: &str| {
                 let path = format!("{spec}{path}");
-                let found =
+                let entries =
                     shared.iter().chain(&document).filter(|entry| entry.path == path && !entry.value.is_empty());
-                found.map(|entry| entry.value.clone()).collect::<Vec<_>>()
+                entries.map(|entry| entry.value.clone()).collect::<Vec<_>>()
             };
             let variable = |value: &String| {
-                let given = inline(value, "value").first().map_or_else(|| value.clone(), |value| (*value).to_owned());
-                (inline(value, "name")[0].to_owned(), given)
+                let text = inline(value, "value").first().map_or_else(|| value.clone(), |value| (*value).to_owned());
+                (inline(value, "name")[0].to_owned(), text)
             };
             assert!(
                 all(".containers.volumeMounts").iter().any(|mount| inline(mount, "mountPath") == ["/run/secrets"]),
                 "{file}"
             );
-            let within = format!("{spec}.volumes.projected.sources");
-            let projected = document.iter().filter(|entry| entry.path.starts_with(&within));
+            let prefix = format!("{spec}.volumes.projected.sources");
+            let projected = document.iter().filter(|entry| entry.path.starts_with(&prefix));
             let program = match command(&all(".containers.command")[0]).as_str() {
                 "sleep 3600" => "ctl".to_owned(),
                 program => program.to_owned(),
             };
             let grace =
                 all(".terminationGracePeriodSeconds").first().map_or(30, |value| value.parse().expect("seconds"));
-            starts.push(Start {
+            launches.push(Launch {
                 place: format!("{KUBERNETES}{file}, {program}"),
                 program,
                 environment: all(".containers.env").iter().map(variable).collect(),
@@ -155,19 +156,19 @@ fn of_kubernetes() -> Vec<Start> {
             });
         }
     }
-    assert_eq!(starts.len(), 7, "pods that run a program of ours");
-    starts
+    assert_eq!(launches.len(), 7, "pods that run one of the programs");
+    launches
 }
 
-fn starts() -> Vec<Start> {
-    of_compose().into_iter().chain(of_kubernetes()).collect()
+fn launches() -> Vec<Launch> {
+    compose_launches().into_iter().chain(kubernetes_launches()).collect()
 }
 
 fn variable(name: &str) -> &str {
     name.strip_suffix("_FILE").unwrap_or(name)
 }
 
-/// The file that a variable of a program names. The owner of the database is for migrations alone.
+/// The secret file that a variable of a program refers to. Only migrations connect as the owner of the database.
 fn secret(program: &str, variable: &str) -> String {
     match (program, variable) {
         ("migrate" | "gateway migrate", "DATABASE_URL") => "database_url".to_owned(),
@@ -178,131 +179,132 @@ fn secret(program: &str, variable: &str) -> String {
     }
 }
 
-fn verdict(what: &str, wrong: &[String]) {
+fn assert_none(what: &str, wrong: &[String]) {
     assert!(wrong.is_empty(), "{what}:\n  {}", wrong.join("\n  "));
 }
 
 #[test]
-fn every_program_is_told_what_it_must_know_and_nothing_that_nobody_reads() {
-    let (programs, known) = (programs(), known());
+fn programs_get_every_required_variable_and_no_unknown_one() {
+    let (programs, known) = (programs(), known_variables());
     let mut wrong = Vec::new();
-    for start in starts() {
-        let Some(variables) = programs.get(start.program.as_str()) else {
-            wrong.push(format!("{}: there is no program {}", start.place, start.program));
+    for launch in launches() {
+        let Some(variables) = programs.get(launch.program.as_str()) else {
+            wrong.push(format!("{}: there is no program {}", launch.place, launch.program));
             continue;
         };
-        let given: BTreeSet<_> = start.environment.keys().map(|name| variable(name)).collect();
+        let given: BTreeSet<_> = launch.environment.keys().map(|name| variable(name)).collect();
         let missing = variables.required.iter().filter(|name| !given.contains(name.as_str()));
-        wrong.extend(missing.map(|name| format!("{}: {name} is not given", start.place)));
+        wrong.extend(missing.map(|name| format!("{}: {name} is not set", launch.place)));
         let unread = given.iter().filter(|name| !known.contains(**name));
-        wrong.extend(unread.map(|name| format!("{}: nobody reads {name}", start.place)));
-        let clear = start.environment.keys().filter(|name| SECRET.contains(&name.as_str()));
-        wrong.extend(clear.map(|name| format!("{}: {name} is no file", start.place)));
+        wrong.extend(unread.map(|name| format!("{}: no program reads {name}", launch.place)));
+        let clear = launch.environment.keys().filter(|name| SECRETS.contains(&name.as_str()));
+        wrong.extend(clear.map(|name| format!("{}: {name} must be a file", launch.place)));
     }
-    verdict("variables", &wrong);
+    assert_none("variables", &wrong);
 }
 
 #[test]
-fn every_secret_that_is_named_is_mounted_and_no_other() {
+fn every_referenced_secret_is_mounted_and_no_other() {
     let mut wrong = Vec::new();
-    for start in starts() {
-        let files = start.environment.iter().filter(|(name, _)| name.ends_with("_FILE"));
+    for launch in launches() {
+        let files = launch.environment.iter().filter(|(name, _)| name.ends_with("_FILE"));
         let mut named = BTreeSet::new();
         for (name, path) in files {
             match path.strip_prefix("/run/secrets/") {
-                Some(file) if file == secret(&start.program, variable(name)) => _ = named.insert(file.to_owned()),
-                _ => wrong.push(format!("{}: {name} is {path}", start.place)),
+                Some(file) if file == secret(&launch.program, variable(name)) => _ = named.insert(file.to_owned()),
+                _ => wrong.push(format!("{}: {name} is {path}", launch.place)),
             }
         }
-        // The authority is named in the URLs of Postgres, and somebody who only looks names the reader's URL at the command.
-        named.extend(start.secrets.get("authority").cloned());
-        named.extend(start.secrets.get("reader_database_url").filter(|_| start.program == "ctl").cloned());
-        if named != start.secrets {
-            wrong.push(format!("{}: names {named:?} and mounts {:?}", start.place, start.secrets));
+        // The Postgres URLs refer to the certificate authority. For ctl, a user with read access passes the reader's URL
+        // on the command line.
+        named.extend(launch.secrets.get("authority").cloned());
+        named.extend(launch.secrets.get("reader_database_url").filter(|_| launch.program == "ctl").cloned());
+        if named != launch.secrets {
+            wrong.push(format!("{}: refers to {named:?} and mounts {:?}", launch.place, launch.secrets));
         }
     }
-    verdict("secrets", &wrong);
+    assert_none("secrets", &wrong);
 }
 
 #[test]
-fn the_script_makes_every_secret_of_compose_once() {
+fn the_script_creates_every_secret_of_compose_once() {
     let compose = compose();
     let defined = below(&compose, "secrets");
     let used = |path: &str| path.starts_with("services.") && path.ends_with(".secrets");
     let used: BTreeSet<_> =
         compose.iter().filter(|entry| used(&entry.path)).flat_map(|entry| list(&entry.value)).collect();
-    assert_eq!(used, defined.keys().cloned().collect(), "secrets that are used, and those that are defined");
+    assert_eq!(used, defined.keys().cloned().collect(), "used secrets and defined secrets differ");
 
     let folder = std::env::temp_dir().join(format!("secrets-{}", std::process::id()));
     let run = || {
-        let done = Command::new(root().join("deploy/secrets.sh")).arg(&folder).status().expect("bash");
-        assert!(done.success());
-        let mode = |path: &std::path::Path| fs::metadata(path).expect("made").permissions().mode() & 0o777;
-        assert_eq!(mode(&folder), 0o700, "nobody else enters the folder");
+        let status = Command::new(root().join("deploy/secrets.sh")).arg(&folder).status().expect("bash");
+        assert!(status.success());
+        let mode = |path: &std::path::Path| fs::metadata(path).expect("created").permissions().mode() & 0o777;
+        assert_eq!(mode(&folder), 0o700, "the folder is open to its owner only");
         let file = |name: &String| {
             let path = folder.join(name);
-            assert_eq!(mode(&path), 0o444, "a container reads {name} as a user of its own");
+            assert_eq!(mode(&path), 0o444, "{name} must be readable, since a container has its own user");
             fs::read_to_string(path).expect("readable")
         };
         defined.keys().map(|name| (name.clone(), file(name))).collect::<BTreeMap<_, _>>()
     };
-    let made = run();
-    assert_eq!(run(), made, "a second time changes nothing");
-    fs::remove_dir_all(&folder).expect("it is ours");
+    let created = run();
+    assert_eq!(run(), created, "a second run changed a secret");
+    fs::remove_dir_all(&folder).expect("removable");
     for (name, file) in &defined {
         assert_eq!(file, &format!("{{file: secrets/{name}}}"));
     }
     let keys: BTreeSet<_> =
-        ["key_pepper", "encryption_key", "gateway_card_key", "gateway_pepper"].map(|key| &made[key]).into();
-    assert_eq!(keys.len(), 4, "none twice");
+        ["key_pepper", "encryption_key", "gateway_card_key", "gateway_pepper"].map(|key| &created[key]).into();
+    assert_eq!(keys.len(), 4, "two keys are equal");
     for key in keys {
         assert!(key.trim_end().len() == 64 && key.trim_end().bytes().all(|b| b.is_ascii_hexdigit()), "64 digits");
     }
     let roles = ["", "programs_", "gateway_", "reader_"].map(|role| format!("{role}database_url"));
-    let users: BTreeSet<_> = roles.iter().filter_map(|url| made[url].split('@').next()).collect();
-    assert_eq!(users.len(), 4, "each has a name and a password of its own");
-    assert!(roles.iter().all(|url| made[url].contains("?sslmode=verify-full&sslrootcert=/run/secrets/authority")));
-    assert!(made["database_url"].contains(&format!(":{}@", made["postgres_password"].trim_end())));
-    let password = made["redis_conf"].trim_end().strip_prefix("requirepass ").expect("a password").to_owned();
-    assert_eq!(made["redis_url"].trim_end(), format!("rediss://default:{password}@redis:6379"));
+    let users: BTreeSet<_> = roles.iter().filter_map(|url| created[url].split('@').next()).collect();
+    assert_eq!(users.len(), 4, "two roles share a user name and a password");
+    assert!(roles.iter().all(|url| created[url].contains("?sslmode=verify-full&sslrootcert=/run/secrets/authority")));
+    assert!(created["database_url"].contains(&format!(":{}@", created["postgres_password"].trim_end())));
+    let password = created["redis_conf"].trim_end().strip_prefix("requirepass ").expect("a password").to_owned();
+    assert_eq!(created["redis_url"].trim_end(), format!("rediss://default:{password}@redis:6379"));
     assert!(read(".gitignore").contains("/secrets*\n") && read(".dockerignore").contains("/secrets*\n"));
 }
 
 #[test]
-fn every_image_is_of_one_version_and_has_the_programs() {
+fn every_image_has_a_version_and_ours_has_every_program() {
     let compose = compose();
-    let mut images: Vec<_> = starts().into_iter().map(|start| start.image).collect();
+    let mut images: Vec<_> = launches().into_iter().map(|launch| launch.image).collect();
     images.extend(compose.iter().filter(|entry| entry.path.ends_with(".image")).map(|entry| entry.value.clone()));
     let dockerfile = read("Dockerfile");
     let from = dockerfile.lines().filter_map(|line| line.strip_prefix("FROM ")?.split(' ').next());
     images.extend(from.map(str::to_owned));
     assert!(images.len() > 18, "{images:?}");
-    let loose = |image: &String| image.rsplit_once(':').is_none_or(|(_, tag)| tag == "latest" || tag.contains('/'));
-    let wrong: Vec<_> = images.into_iter().filter(loose).collect();
-    verdict("images without a version", &wrong);
-    for start in starts() {
-        let binary = start.program.split(' ').next().unwrap_or_default();
+    let unversioned = |image: &String| image.rsplit_once(':').is_none_or(|(_, tag)| tag == "latest" || tag.contains('/'));
+    let wrong: Vec<_> = images.into_iter().filter(unversioned).collect();
+    assert_none("images without a version", &wrong);
+    for launch in launches() {
+        let binary = launch.program.split(' ').next().unwrap_or_default();
         assert!(
             dockerfile.contains(&format!("target/release/{binary} ")),
             "the image has no {binary}: {}",
-            start.place
+            launch.place
         );
     }
     let version = read("Cargo.toml")
         .split("version = \"")
         .nth(1)
         .map(|rest| rest.split('"').next().unwrap_or_default().to_owned());
-    for start in of_kubernetes() {
-        assert_eq!(start.image.strip_prefix("unified-payments:"), version.as_deref(), "{}", start.place);
+    for launch in kubernetes_launches() {
+        assert_eq!(launch.image.strip_prefix("unified-payments:"), version.as_deref(), "{}", launch.place);
     }
 }
 
 #[test]
-fn one_service_builds_the_image_of_all() {
+fn only_one_service_builds_the_image() {
     let compose = compose();
     let builds: Vec<_> = compose.iter().filter(|entry| entry.path.ends_with(".build")).collect();
     let paths: Vec<_> = builds.iter().map(|entry| entry.path.as_str()).collect();
-    assert_eq!(paths, ["services.migrate.build"], "several first builds of one name at once may fail");
+    assert_eq!(paths, ["services.migrate.build"], "concurrent builds of one image name may fail");
     assert_eq!(at(&compose, "x-program.pull_policy").collect::<Vec<_>>(), ["never"]);
 }
 
@@ -313,13 +315,13 @@ fn port(address: &str) -> &str {
 #[test]
 fn ports_agree() {
     let compose = compose();
-    for start in starts() {
+    for launch in launches() {
         for (variable, expected) in [("METRICS_BIND", "9090"), ("API_BIND", "8080"), ("GATEWAY_BIND", "8090")] {
-            let given = start.environment.get(variable);
+            let address = launch.environment.get(variable);
             assert!(
-                given.is_none_or(|address| port(address) == expected && address.starts_with("0.0.0.0:")),
+                address.is_none_or(|address| port(address) == expected && address.starts_with("0.0.0.0:")),
                 "{}",
-                start.place
+                launch.place
             );
         }
     }
@@ -331,7 +333,7 @@ fn ports_agree() {
     }
     let published = compose.iter().filter(|entry| entry.path.ends_with(".ports") && !entry.value.is_empty());
     let published: Vec<_> = published.map(|entry| entry.value.as_str()).collect();
-    assert_eq!(published.len(), 4, "nothing else is reached from outside");
+    assert_eq!(published.len(), 4, "other ports are published");
     assert!(published.iter().all(|port| port.starts_with("127.0.0.1:")), "{published:?}");
     assert!(
         at(&compose, "x-program.healthcheck.test")
@@ -348,7 +350,7 @@ fn ports_agree() {
         let port = at(service, "spec.ports").next().expect("a port");
         assert_eq!((inline(port, "port"), inline(port, "targetPort")), (vec![expected], inline(container, "name")));
         let network = read(&format!("{KUBERNETES}base/network.yaml"));
-        assert!(network.contains(&format!("ports: [{{protocol: TCP, port: {expected}}}]")), "{program} is reached");
+        assert!(network.contains(&format!("ports: [{{protocol: TCP, port: {expected}}}]")), "{program} is not reachable");
     }
     let gateway = "http://gateway:8090";
     assert_eq!(at(&compose, "services.worker.environment.CARD_GATEWAY_URL").next(), Some(gateway));
@@ -357,27 +359,27 @@ fn ports_agree() {
 }
 
 #[test]
-fn each_has_the_time_to_stop_that_it_needs() {
+fn the_grace_period_covers_the_shutdown_of_each_program() {
     let answers = seconds("common/src/server.rs", "STOP_TIMEOUT");
-    // And 2 s for Redis.
-    let works = seconds("worker/src/main.rs", "SHUTDOWN_TIMEOUT") + 2;
+    // Plus 2 s for Redis.
+    let worker = seconds("worker/src/main.rs", "SHUTDOWN_TIMEOUT") + 2;
     let mut seen = 0;
-    for start in starts() {
-        let needs = match start.program.as_str() {
-            "api" | "gateway" => start.environment["DRAIN_MS"].parse::<u64>().expect("a number") / 1_000 + answers,
-            "worker" => works,
+    for launch in launches() {
+        let needs = match launch.program.as_str() {
+            "api" | "gateway" => launch.environment["DRAIN_MS"].parse::<u64>().expect("a number") / 1_000 + answers,
+            "worker" => worker,
             "scheduler" => 15,
             _ => continue,
         };
         seen += 1;
-        // A little is left for what comes after.
-        assert!(start.grace >= needs + 5, "{} has {} s and needs {needs} s", start.place, start.grace);
+        // A margin for the rest of the shutdown.
+        assert!(launch.grace >= needs + 5, "{} has {} s and needs {needs} s", launch.place, launch.grace);
     }
     assert_eq!(seen, 8);
 }
 
 #[test]
-fn nothing_is_restarted_because_postgres_is_away() {
+fn no_pod_is_restarted_while_postgres_is_unavailable() {
     let program = entries(&read(&format!("{KUBERNETES}base/program.yaml")));
     let path = |probe: &str| {
         let entry = format!("spec.template.spec.containers.{probe}.httpGet");
@@ -389,7 +391,7 @@ fn nothing_is_restarted_because_postgres_is_away() {
 }
 
 #[test]
-fn what_the_autoscaler_counts_is_said_nowhere_else() {
+fn autoscaled_programs_set_no_replica_count() {
     for program in ["api", "worker", "scheduler", "gateway"] {
         let documents = documents(&read(&format!("{KUBERNETES}base/{program}.yaml")));
         let kinds: Vec<_> = documents.iter().flat_map(|document| at(document, "kind")).collect();
@@ -400,7 +402,7 @@ fn what_the_autoscaler_counts_is_said_nowhere_else() {
     let name = "payments_queue_unread_age_seconds";
     let rule = read(&format!("{KUBERNETES}monitoring/prometheus-adapter.yaml"));
     assert!(rule.contains(&format!("as: {name}")) && read(&format!("{KUBERNETES}base/worker.yaml")).contains(name));
-    let scheduler = read("scheduler/src/figures.rs");
+    let scheduler = read("scheduler/src/gauges.rs");
     for metric in ["queue_oldest_age_seconds", "queue_waiting"] {
         assert!(rule.contains(metric) && scheduler.contains(&format!("\"{metric}\"")), "{metric}");
     }
@@ -413,29 +415,29 @@ fn postgres_has_room_for_a_rollout() {
         let documents = documents(&read(&format!("{KUBERNETES}base/{program}.yaml")));
         let numbers = documents.iter().flat_map(|one| at(one, "spec.maxReplicas").chain(at(one, "spec.replicas")));
         let pods: u64 = numbers.map(|number| number.parse().expect("a number")).max().expect("some pods");
-        // One more is started, and those that are ending are in nobody's number.
+        // A rollout starts one more pod, and terminating pods are in no replica count.
         most += connections * (pods + 1 + pods.min(3));
     }
-    let said = read("docs/deploying.md");
-    let room = said.split("`max_connections=").nth(1).and_then(|rest| rest.split('`').next());
-    let room: u64 = room.and_then(|room| room.parse().ok()).expect("how many Postgres is to take");
-    assert!(said.contains(&format!("makes {most},")) && room >= most + 10, "{most} at most, and room for {room}");
+    let page = read("docs/deploying.md");
+    let room = page.split("`max_connections=").nth(1).and_then(|rest| rest.split('`').next());
+    let room: u64 = room.and_then(|room| room.parse().ok()).expect("max_connections in docs/deploying.md");
+    assert!(page.contains(&format!("makes {most},")) && room >= most + 10, "up to {most} connections, but max_connections={room}");
 }
 
 #[test]
-fn what_is_mounted_from_here_is_here() {
+fn mounted_folders_exist_and_are_read_only() {
     let compose = compose();
     let mounts = compose.iter().filter(|entry| entry.path.ends_with(".volumes") && entry.value.starts_with("./"));
     let mounts: Vec<_> = mounts.map(|entry| entry.value.as_str()).collect();
     assert!(mounts.len() >= 4, "{mounts:?}");
     for mount in mounts {
-        let (here, rest) = mount.split_once(':').expect("from and to");
-        assert!(root().join(here).is_dir() && rest.ends_with(":ro"), "{mount}");
+        let (source, target) = mount.split_once(':').expect("source and target");
+        assert!(root().join(source).is_dir() && target.ends_with(":ro"), "{mount}");
     }
 }
 
 #[test]
-fn settings_and_secrets_that_are_referred_to_are_made() {
+fn referenced_settings_and_secrets_are_defined() {
     let (settings, page) = (read(&format!("{KUBERNETES}base/kustomization.yaml")), read("docs/deploying.md"));
     let (mut keys, mut files, mut wrong) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
     for file in MANIFESTS {
@@ -448,17 +450,17 @@ fn settings_and_secrets_that_are_referred_to_are_made() {
             if path.ends_with(".secret") || path.ends_with(".secret.name") {
                 let name = inline(&value, "name").first().map_or(value.clone(), |name| (*name).to_owned());
                 if !name.is_empty() && !page.contains(&format!("kubectl create secret generic {name} ")) {
-                    wrong.push(format!("docs/deploying.md makes no secret {name}, which {file} mounts"));
+                    wrong.push(format!("docs/deploying.md does not create the secret {name}, which {file} mounts"));
                 }
             }
         }
     }
     keys.insert("RUST_LOG".to_owned());
     let unset = keys.iter().filter(|key| !settings.contains(&format!("- {key}=")));
-    wrong.extend(unset.map(|key| format!("{key} is no setting")));
-    let unmade = files.iter().filter(|file| !page.contains(&format!("--from-file={file}")));
-    wrong.extend(unmade.map(|file| format!("{file} is in no secret of docs/deploying.md")));
-    verdict("settings and secrets", &wrong);
+    wrong.extend(unset.map(|key| format!("{key} is not in kustomization.yaml")));
+    let missing = files.iter().filter(|file| !page.contains(&format!("--from-file={file}")));
+    wrong.extend(missing.map(|file| format!("no secret in docs/deploying.md has {file}")));
+    assert_none("settings and secrets", &wrong);
     assert!(keys.len() >= 7 && files.len() >= 8, "{keys:?} {files:?}");
 
     let (compose, example) = (read("compose.yaml"), read(".env.example"));
@@ -466,6 +468,6 @@ fn settings_and_secrets_that_are_referred_to_are_made() {
     let names: Vec<_> = names.filter(|name| name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')).collect();
     assert!(names.len() >= 8, "{names:?}");
     for name in names {
-        assert!(compose.contains(&format!("${{{name}:")), "compose.yaml asks for no {name}");
+        assert!(compose.contains(&format!("${{{name}:")), "compose.yaml does not use {name}");
     }
 }

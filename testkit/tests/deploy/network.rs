@@ -1,4 +1,4 @@
-//! Which pods may connect where.
+//! The network policies of the pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,17 +14,17 @@ fn policies() -> BTreeMap<String, Vec<Entry>> {
     documents.into_iter().map(|document| (name(&document), document)).collect()
 }
 
-/// The pods that a policy is about; `*` is all.
+/// The components that a policy selects; `*` for all pods.
 fn pods(policy: &[Entry]) -> BTreeSet<String> {
-    let one = at(policy, "spec.podSelector").flat_map(|selector| inline(selector, COMPONENT)).map(str::to_owned);
-    let some = at(policy, "spec.podSelector.matchExpressions")
+    let by_label = at(policy, "spec.podSelector").flat_map(|selector| inline(selector, COMPONENT)).map(str::to_owned);
+    let by_expression = at(policy, "spec.podSelector.matchExpressions")
         .filter_map(|expression| expression.split_once("values: "))
         .flat_map(|(_, values)| list(values.trim_end_matches('}')));
-    let pods: BTreeSet<_> = one.chain(some).collect();
+    let pods: BTreeSet<_> = by_label.chain(by_expression).collect();
     if pods.is_empty() { ["*".to_owned()].into() } else { pods }
 }
 
-/// Policy, pods, and the ports that these may connect to.
+/// Policy, pods, and the ports to which the pods may connect.
 const EGRESS: [(&str, &[&str], &[&str]); 6] = [
     ("names", &["*"], &["53", "53"]),
     ("postgres", &["api", "ctl", "gateway", "gateway-migrate", "migrate", "scheduler", "worker"], &["5432"]),
@@ -35,20 +35,20 @@ const EGRESS: [(&str, &[&str], &[&str]); 6] = [
 ];
 
 #[test]
-fn a_pod_connects_to_what_its_program_needs_and_to_nothing_else() {
+fn pods_may_connect_only_to_what_their_program_needs() {
     let policies = policies();
-    assert_eq!(at(&policies["nothing"], "spec.podSelector").next(), Some("{}"), "of all pods");
-    assert!(at(&policies["nothing"], "spec.policyTypes").eq(["[Ingress, Egress]"]), "nothing else is allowed");
+    assert_eq!(at(&policies["nothing"], "spec.podSelector").next(), Some("{}"), "must select all pods");
+    assert!(at(&policies["nothing"], "spec.policyTypes").eq(["[Ingress, Egress]"]), "must deny both directions by default");
     let with_egress =
         policies.iter().filter(|(_, policy)| policy.iter().any(|one| one.path.starts_with("spec.egress")));
     let expected: BTreeSet<_> = EGRESS.map(|(name, ..)| name).into();
     assert_eq!(with_egress.map(|(name, _)| name.as_str()).collect::<BTreeSet<_>>(), expected);
-    for (name, who, ports) in EGRESS {
+    for (name, components, ports) in EGRESS {
         let policy = &policies[name];
-        assert_eq!(pods(policy), who.iter().map(|pod| (*pod).to_owned()).collect(), "{name}");
+        assert_eq!(pods(policy), components.iter().map(|pod| (*pod).to_owned()).collect(), "{name}");
         let allowed: Vec<_> = at(policy, "spec.egress.ports").flat_map(|ports| inline(ports, "port")).collect();
         assert_eq!(allowed, ports, "{name}");
-        // Each rule says where to: a rule without `to` allows every address.
+        // Each rule has a destination: a rule without `to` allows every address.
         let rules = at(policy, "spec.egress.ports").count();
         let destinations = policy.iter().filter(|one| one.path == "spec.egress.to" && one.value.is_empty()).count();
         let inline_destinations = at(policy, "spec.egress.to").filter(|to| to.starts_with('[')).count();
@@ -57,7 +57,7 @@ fn a_pod_connects_to_what_its_program_needs_and_to_nothing_else() {
 }
 
 #[test]
-fn every_pod_is_known_to_the_policies_by_its_component() {
+fn every_pod_has_a_component_label_that_the_policies_select() {
     let reaching_postgres = pods(&policies()["postgres"]);
     let components: BTreeSet<_> = MANIFESTS
         .iter()
@@ -69,11 +69,11 @@ fn every_pod_is_known_to_the_policies_by_its_component() {
         })
         .flatten()
         .collect();
-    assert_eq!(components, reaching_postgres, "each of them asks Postgres");
+    assert_eq!(components, reaching_postgres, "every program connects to Postgres");
 }
 
 #[test]
-fn nobody_connects_to_the_metadata_of_a_cloud_or_to_the_internet_for_postgres_and_redis() {
+fn cloud_metadata_is_blocked_and_databases_are_not_on_the_internet() {
     let policies = policies();
     for name in ["gateway", "worker"] {
         let text =

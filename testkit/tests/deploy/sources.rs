@@ -1,22 +1,22 @@
-//! What the sources say of the variables that a program reads.
+//! The environment variables that each program reads, parsed from the sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("testkit lies in the repository").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("testkit is in the repository").to_owned()
 }
 
 pub(crate) fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The variables of a function in a config.rs.
+/// The variables that a function in a config.rs reads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Variables {
     pub(crate) all: BTreeSet<String>,
-    /// Without these the process does not start.
+    /// The process does not start without these.
     pub(crate) required: BTreeSet<String>,
 }
 
@@ -31,7 +31,7 @@ fn is_variable(name: &str) -> bool {
     name.len() > 3 && name.contains('_') && name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')
 }
 
-/// The functions of a config.rs by name, with what each reads.
+/// The functions of a config.rs by name, with the variables that each reads.
 fn functions(path: &str) -> BTreeMap<String, Variables> {
     let text = read(path);
     let mut functions = BTreeMap::new();
@@ -39,7 +39,7 @@ fn functions(path: &str) -> BTreeMap<String, Variables> {
         let name: String = function.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
         let body = function.split("\n}\n").next().unwrap_or_default();
         let mut variables = Variables::default();
-        // The odd pieces are what stands in quotes.
+        // The pieces with an odd index are the quoted strings.
         let pieces: Vec<_> = body.split('"').collect();
         for pair in pieces.chunks_exact(2).filter(|pair| is_variable(pair[1])) {
             variables.all.insert(pair[1].to_owned());
@@ -64,8 +64,8 @@ fn rust_files(path: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// What the program in these files asks of a config.rs.
-fn asked(sources: &[&str]) -> Variables {
+/// The variables that the program in these files reads through a config.rs.
+fn configured(sources: &[&str]) -> Variables {
     let (common, gateway) = (functions("common/src/config.rs"), functions("gateway/src/config.rs"));
     let mut variables = Variables::default();
     for file in sources.iter().flat_map(|source| rust_files(&root().join(source))) {
@@ -75,8 +75,8 @@ fn asked(sources: &[&str]) -> Variables {
             let of_common = !is_gateway || text[..at].ends_with("common::");
             let rest = &text[at + mark.len()..];
             let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-            if let Some(found) = if of_common { &common } else { &gateway }.get(&name) {
-                variables.add(found);
+            if let Some(function) = if of_common { &common } else { &gateway }.get(&name) {
+                variables.add(function);
             }
         }
     }
@@ -93,42 +93,42 @@ pub(crate) fn programs() -> BTreeMap<&'static str, Variables> {
         all: named(&[&["DATABASE_URL"], roles].concat()),
         required: named(&["DATABASE_URL"]),
     };
-    // By way of one function that asks another.
+    // DATABASE_URL is read by a function that a function of config.rs calls, which `configured` does not see.
     let with_database = |sources: &[&str]| {
-        let mut variables = asked(sources);
+        let mut variables = configured(sources);
         variables.add(&database(&["GATEWAY_DATABASE_URL"]));
         variables
     };
     let programs = BTreeMap::from([
-        ("api", asked(&["api/src"])),
-        ("worker", asked(&["worker/src"])),
-        ("scheduler", asked(&["scheduler/src"])),
+        ("api", configured(&["api/src"])),
+        ("worker", configured(&["worker/src"])),
+        ("scheduler", configured(&["scheduler/src"])),
         ("gateway", with_database(&["gateway/src"])),
         ("migrate", database(&roles)),
         ("gateway migrate", database(&["GATEWAY_DATABASE_URL"])),
-        // It has the commands of the gateway's operator.
+        // ctl includes the operator commands of the gateway.
         ("ctl", with_database(&["ctl/src", "gateway/src/commands/mod.rs"])),
     ]);
-    for (program, least) in [("api", 7), ("worker", 5), ("scheduler", 4), ("gateway", 6), ("ctl", 5)] {
+    for (program, minimum) in [("api", 7), ("worker", 5), ("scheduler", 4), ("gateway", 6), ("ctl", 5)] {
         let required = &programs[program].required;
-        assert!(required.len() >= least, "{program} seems to need {required:?} alone: this reader has lost its way");
+        assert!(required.len() >= minimum, "{program} seems to require only {required:?}: this parser no longer sees them all");
     }
     programs
 }
 
-/// Every variable that any of them reads.
-pub(crate) fn known() -> BTreeSet<String> {
+/// Every variable that any program reads.
+pub(crate) fn known_variables() -> BTreeSet<String> {
     let of_migrate = ["PROGRAMS_DATABASE_URL", "READER_DATABASE_URL"];
     let mut known: BTreeSet<_> = ["LOG_FORMAT", "RUST_LOG"].into_iter().chain(of_migrate).map(str::to_owned).collect();
     for path in ["common/src/config.rs", "gateway/src/config.rs"] {
         known.extend(functions(path).into_values().flat_map(|function| function.all));
     }
-    // Read by a function that only config.rs itself calls.
+    // Read by a function that only config.rs calls.
     known.insert("GATEWAY_MAIL_FROM".to_owned());
     known
 }
 
-/// Whole seconds that a constant of a source says.
+/// The value of a Duration constant in a source file, in seconds.
 pub(crate) fn seconds(path: &str, constant: &str) -> u64 {
     let text = read(path);
     let mark = format!("const {constant}: Duration = Duration::from_secs(");

@@ -1,15 +1,15 @@
-//! As much of YAML as our own files use: nested keys, lists with dashes, and what stands on one line left as it is.
+//! A parser for the YAML that our files use: nested keys, lists with dashes, and inline values left unparsed.
 
-/// A line that says something: the keys that lead to it, and what follows the last of them.
+/// A line with content: the path of its key, and its value.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// `services.api.command`. Items of a list add nothing.
+    /// For example `services.api.command`. List items add nothing to the path.
     pub(crate) path: String,
-    /// `[api]`, `{name: PUBLIC_URL, value: x}`, or nothing where more follows below.
+    /// For example `[api]` or `{name: PUBLIC_URL, value: x}`; empty if the value is on the following lines.
     pub(crate) value: String,
 }
 
-/// What a file says, line by line. A document of several is read by itself: see [`documents`].
+/// The entries of a single document; for a file with several, see [`documents`].
 pub(crate) fn entries(text: &str) -> Vec<Entry> {
     let mut open: Vec<(usize, String)> = Vec::new();
     let mut entries: Vec<Entry> = Vec::new();
@@ -19,7 +19,7 @@ pub(crate) fn entries(text: &str) -> Vec<Entry> {
             continue;
         }
         let bare = content.trim_start_matches("- ");
-        // The key of a list's item stands as deep as its next line does.
+        // The key of a list item has the depth of the item's next line.
         let depth = line.len() - bare.len();
         let is_item = bare.len() < content.len();
         let dash = line.len() - content.len();
@@ -46,17 +46,17 @@ pub(crate) fn documents(text: &str) -> Vec<Vec<Entry>> {
     text.split("\n---\n").map(entries).collect()
 }
 
-/// What stands at this path, as often as it stands there.
+/// All values at this path.
 pub(crate) fn at<'a>(entries: &'a [Entry], path: &'a str) -> impl Iterator<Item = &'a str> {
     entries.iter().filter(move |entry| entry.path == path && !entry.value.is_empty()).map(|entry| entry.value.as_str())
 }
 
-/// What `{key: …}` says of a key, wherever it stands on the line.
+/// The values of a key in inline maps, `{key: …}`, anywhere in the text.
 pub(crate) fn inline<'a>(value: &'a str, key: &str) -> Vec<&'a str> {
     let starts = |at: usize| at == 0 || value[..at].ends_with(['{', ' ', '[']);
     let mark = format!("{key}: ");
-    let found = value.match_indices(&mark).filter(|(at, _)| starts(*at));
-    found
+    let matches = value.match_indices(&mark).filter(|(at, _)| starts(*at));
+    matches
         .map(|(at, _)| value[at + mark.len()..].split([',', '}', ']']).next().unwrap_or_default().trim_matches('"'))
         .collect()
 }
@@ -69,7 +69,7 @@ pub(crate) fn list(value: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_forms_that_we_use_are_read() {
+fn the_forms_that_our_files_use_are_parsed() {
     let text = "a:\n  b: \"1\"\n  # no\n  c:\n    - d: 2\n      e: [x, \"y\"]\n    - {name: N, value: \"0.0.0.0:1\"}\nf: g:h\n";
     let read: Vec<_> = entries(text).into_iter().map(|entry| (entry.path, entry.value)).collect();
     let expected = [

@@ -1,30 +1,28 @@
-//! The blocks of code of a page, and what each is for. The word after the language says it, so that every reader of the page's
-//! source sees it; where the page is shown, only the first word counts, which colours the code.
+//! The code blocks of a page. The word after the language says whether a block is run; Markdown renderers ignore it.
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// What is done with a block.
+/// How a block is tested.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Kind {
     /// `run`: it is executed.
     Run,
-    /// `expect`: what the block before it prints.
+    /// `expect`: the output of the block before it.
     Expect,
     /// `not run: WHY`
     NotRun,
 }
 
-/// A block of code.
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// Of its first line of code, as an editor counts.
+    /// The line number of its first line of code, from 1.
     pub(crate) line: usize,
     pub(crate) language: String,
     pub(crate) kind: Kind,
     pub(crate) text: String,
 }
 
-/// The blocks of a page, in their order.
+/// The blocks of a page, in order.
 pub(crate) fn blocks(page: &str) -> Result<Vec<Block>> {
     let mut blocks = Vec::new();
     let mut open: Option<Block> = None;
@@ -36,7 +34,7 @@ pub(crate) fn blocks(page: &str) -> Result<Vec<Block>> {
             }
             continue;
         };
-        ensure!(line.starts_with("```"), "line {}: a block begins at the margin", index + 1);
+        ensure!(line.starts_with("```"), "line {}: a block must not be indented", index + 1);
         match open.take() {
             Some(block) => blocks.push(block),
             None => {
@@ -45,32 +43,32 @@ pub(crate) fn blocks(page: &str) -> Result<Vec<Block>> {
             }
         }
     }
-    ensure!(open.is_none(), "the last block has no end");
-    follow(&blocks)?;
+    ensure!(open.is_none(), "the last block is not closed");
+    check_order(&blocks)?;
     Ok(blocks)
 }
 
 fn read(info: &str) -> Result<(String, Kind)> {
-    let (language, mark) = info.split_once(' ').context("no word says whether it is run")?;
+    let (language, mark) = info.split_once(' ').context("no mark after the language")?;
     let kind = match (language, mark) {
         ("sh" | "python" | "js", "run") => Kind::Run,
         ("json" | "text", "expect") => Kind::Expect,
         (_, "run" | "expect") => bail!("{language} cannot be run or expected"),
         _ => match mark.strip_prefix("not run: ") {
             Some(why) if why.len() > 5 => Kind::NotRun,
-            _ => bail!("it is neither run, expect nor not run: WHY"),
+            _ => bail!("the mark is neither run, expect nor not run: WHY"),
         },
     };
     Ok((language.to_owned(), kind))
 }
 
-/// What is expected follows what prints it.
-fn follow(blocks: &[Block]) -> Result<()> {
+/// Each `expect` block must follow a `run` block.
+fn check_order(blocks: &[Block]) -> Result<()> {
     for (index, block) in blocks.iter().enumerate() {
-        let before = index.checked_sub(1).map(|index| &blocks[index].kind);
+        let previous = index.checked_sub(1).map(|index| &blocks[index].kind);
         ensure!(
-            block.kind != Kind::Expect || before == Some(&Kind::Run),
-            "line {}: the block before it is not run, so nothing can be expected of it",
+            block.kind != Kind::Expect || previous == Some(&Kind::Run),
+            "line {}: expected output must follow a block that is run",
             block.line
         );
     }
@@ -78,7 +76,7 @@ fn follow(blocks: &[Block]) -> Result<()> {
 }
 
 #[test]
-fn blocks_are_read_with_their_marks() -> Result<()> {
+fn blocks_are_parsed_with_their_marks() -> Result<()> {
     let page = "a\n```sh run\nls\n# x\n```\n```text expect\n…\n```\n```js run\n```\n```sh not run: it installs\n```\n";
     let blocks = blocks(page)?;
     let kinds: Vec<_> = blocks.iter().map(|block| &block.kind).collect();
@@ -88,7 +86,7 @@ fn blocks_are_read_with_their_marks() -> Result<()> {
 }
 
 #[test]
-fn a_block_without_a_mark_is_refused() {
+fn blocks_without_a_valid_mark_are_errors() {
     for page in [
         "```sh\nls\n```",
         "```\n```",

@@ -1,6 +1,6 @@
-//! The guides do what they say: every block of them is executed, in order, against a sandbox that runs, and prints what they show.
+//! Runs every code block of the guides, in order, against a running sandbox, and compares the output with the guide.
 //!
-//! `GUIDE=payments cargo test -p testkit --test guides` runs one page alone.
+//! `GUIDE=payments cargo test -p testkit --test guides` runs a single page.
 
 mod blocks;
 mod page;
@@ -16,7 +16,7 @@ use testkit::sandbox::Running;
 use blocks::{Block, Kind, blocks};
 use page::{Libraries, Page, root};
 
-/// Every page, and how many of its blocks are run at least.
+/// Every page, with the minimum number of blocks to run.
 const PAGES: [(&str, usize); 8] = [
     ("README.md", 1),
     ("docs/guide/quick-start.md", 8),
@@ -34,29 +34,29 @@ fn read(page: &str) -> Result<Vec<Block>> {
 }
 
 #[test]
-fn every_block_is_run_or_says_why_not() -> Result<()> {
+fn every_block_is_run_or_gives_a_reason_why_not() -> Result<()> {
     let mut guides = BTreeSet::new();
     for entry in fs::read_dir(root().join("docs/guide"))? {
         guides.insert(format!("docs/guide/{}", entry?.file_name().to_string_lossy()));
     }
-    for (page, at_least) in PAGES {
+    for (page, minimum) in PAGES {
         let run = read(page)?.iter().filter(|block| block.kind == Kind::Run).count();
-        ensure!(run >= at_least, "{page}: only {run} blocks are run");
+        ensure!(run >= minimum, "{page}: only {run} blocks are run");
         guides.remove(page);
     }
-    ensure!(guides.is_empty(), "pages that nobody runs: {guides:?}");
+    ensure!(guides.is_empty(), "pages that are not in PAGES: {guides:?}");
     Ok(())
 }
 
-/// Whatever asks the API gives up after the time that docs/api.md names, and after no other.
+/// Every example has the client time limit of docs/api.md, and no other.
 #[test]
-fn every_example_waits_as_long_as_the_api_asks() -> Result<()> {
+fn every_example_has_the_documented_time_limit() -> Result<()> {
     let read = |path: &str| fs::read_to_string(root().join(path)).with_context(|| path.to_owned());
-    let asked = read("docs/api.md")?;
-    let (_, asked) = asked.split_once("**Wait ").context("no time limit in docs/api.md")?;
-    let seconds: u32 = asked.split(' ').next().unwrap_or_default().parse()?;
-    ensure!(seconds >= 30, "the API itself waits 25 s");
-    for (path, gives_up) in [
+    let reference = read("docs/api.md")?;
+    let (_, limit) = reference.split_once("**Wait ").context("no time limit in docs/api.md")?;
+    let seconds: u32 = limit.split(' ').next().unwrap_or_default().parse()?;
+    ensure!(seconds >= 30, "the limit must exceed the 25 s that the API itself waits");
+    for (path, setting) in [
         ("examples/client.py", format!("timeout={seconds})")),
         ("examples/client.mjs", format!("timeout({seconds}_000)")),
         ("examples/signing/sign.py", format!("timeout={seconds})")),
@@ -65,12 +65,12 @@ fn every_example_waits_as_long_as_the_api_asks() -> Result<()> {
         ("examples/sandbox.sh", format!("--max-time {seconds} ")),
     ] {
         let text = read(path)?;
-        ensure!(text.contains(&gives_up), "{path} does not say {gives_up}");
+        ensure!(text.contains(&setting), "{path} has no {setting}");
         ensure!(
             text.matches("timeout(").count() + text.matches("timeout=").count() <= 1,
             "{path} has another time limit"
         );
-        ensure!(text.contains("docs/api.md, Time limits of a client."), "{path} does not say where the reason is");
+        ensure!(text.contains("docs/api.md, Time limits of a client."), "{path} does not refer to docs/api.md");
     }
     Ok(())
 }
@@ -79,30 +79,30 @@ fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// Past the capture of the test harness: nobody may take it for a test that has passed.
-fn skipped(lacks: &str) -> Result<()> {
-    Ok(writeln!(std::io::stderr(), "SKIPPED: the guides were not run, because this machine has no {lacks}")?)
+/// Writes to stderr directly, because the test harness hides the output of a passing test.
+fn skipped(missing: &str) -> Result<()> {
+    Ok(writeln!(std::io::stderr(), "SKIPPED: the guides were not run, because this machine has no {missing}")?)
 }
 
 #[tokio::test]
-async fn every_guide_does_what_it_says() -> Result<()> {
-    if let Some(lacks) = ["bash", "curl", "python3", "node"].into_iter().find(|program| !has(program)) {
-        return skipped(lacks);
+async fn every_guide_works_as_written() -> Result<()> {
+    if let Some(missing) = ["bash", "curl", "python3", "node"].into_iter().find(|program| !has(program)) {
+        return skipped(missing);
     }
-    let Some(libraries) = Libraries::ready().await? else { return skipped("venv or npm") };
-    let wanted = env::var("GUIDE").unwrap_or_default();
+    let Some(libraries) = Libraries::install_once().await? else { return skipped("venv or npm") };
+    let filter = env::var("GUIDE").unwrap_or_default();
     let sandbox = Running::start()?;
     let mut pages = Vec::new();
-    for (name, _) in PAGES.into_iter().filter(|(name, _)| name.contains(&wanted)) {
+    for (name, _) in PAGES.into_iter().filter(|(name, _)| name.contains(&filter)) {
         pages.push((name, read(name)?));
     }
-    ensure!(!pages.is_empty(), "there is no page like GUIDE={wanted}");
+    ensure!(!pages.is_empty(), "no page matches GUIDE={filter}");
     let runs = pages.iter().map(|(name, blocks)| {
         let page = Page::new(name, blocks, &sandbox, libraries);
         async { page?.run().await }
     });
-    let wrong: Vec<_> = join_all(runs).await.into_iter().filter_map(Result::err).collect();
-    let told: String = wrong.iter().map(|error| format!("\n{error:#}\n")).collect();
-    ensure!(wrong.is_empty(), "{told}");
+    let errors: Vec<_> = join_all(runs).await.into_iter().filter_map(Result::err).collect();
+    let report: String = errors.iter().map(|error| format!("\n{error:#}\n")).collect();
+    ensure!(errors.is_empty(), "{report}");
     sandbox.stop().await
 }

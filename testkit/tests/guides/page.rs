@@ -1,4 +1,4 @@
-//! A page at work: its blocks in the order in which a reader meets them, in one shell, in a folder like the repository's.
+//! Runs the blocks of a page in order, in one shell, in a folder laid out like the repository.
 
 use std::{
     fs,
@@ -27,46 +27,46 @@ use crate::{
     shapes,
 };
 
-/// As long as a page may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(240);
-/// Where the shell finds the blocks, and leaves what they print.
+/// The time limit of a page, for a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(240);
+/// The folder with the scripts of the blocks and their output.
 const BLOCKS: &str = ".blocks";
 
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// What the examples need beside their own files, by the folder that it is installed for.
+/// The dependencies of the examples, with the example folder that each belongs to.
 #[derive(Debug)]
 pub(crate) struct Libraries(Vec<(&'static str, PathBuf)>);
 
 impl Libraries {
-    /// Installs them, once for all runs; none where the machine has no Python or Node to install them for.
-    pub(crate) async fn ready() -> Result<Option<&'static Self>> {
-        static READY: OnceCell<Option<Libraries>> = OnceCell::const_new();
-        Ok(READY.get_or_try_init(Self::install).await?.as_ref())
+    /// Installs them once for all pages. `None` if the machine has no Python or Node to install them with.
+    pub(crate) async fn install_once() -> Result<Option<&'static Self>> {
+        static LIBRARIES: OnceCell<Option<Libraries>> = OnceCell::const_new();
+        Ok(LIBRARIES.get_or_try_init(Self::install).await?.as_ref())
     }
 
     async fn install() -> Result<Option<Self>> {
-        let mut found = Vec::new();
+        let mut installed = Vec::new();
         for (name, python, node) in [("signing", "sign.py", "sign.mjs"), ("webhooks", "receive.py", "receive.mjs")] {
             let (Some(python), Some(node)) =
                 (Example::in_python(name, python).await?, Example::in_node(name, node).await?)
             else {
                 return Ok(None);
             };
-            found.extend([(name, python.folder().join("venv")), (name, node.folder().join("node_modules"))]);
+            installed.extend([(name, python.folder().join("venv")), (name, node.folder().join("node_modules"))]);
         }
-        Ok(Some(Self(found)))
+        Ok(Some(Self(installed)))
     }
 
-    /// Python with what the examples of this name need.
+    /// Python with the dependencies of this example.
     pub(crate) fn python(&self, name: &str) -> Option<PathBuf> {
-        let (_, venv) = self.0.iter().find(|(of, installed)| *of == name && installed.ends_with("venv"))?;
+        let (_, venv) = self.0.iter().find(|(example, installed)| *example == name && installed.ends_with("venv"))?;
         Some(venv.join("bin/python"))
     }
 
-    fn put_into(&self, examples: &Path) -> Result<()> {
+    fn link_into(&self, examples: &Path) -> Result<()> {
         for (name, installed) in &self.0 {
             let is_python = installed.ends_with("venv");
             symlink(installed, examples.join(name).join(if is_python { ".venv" } else { "node_modules" }))?;
@@ -75,7 +75,7 @@ impl Libraries {
     }
 }
 
-/// A page in a folder of its own, with an account of its own.
+/// A page with its own folder and account.
 pub(crate) struct Page<'a> {
     name: &'a str,
     blocks: &'a [Block],
@@ -83,25 +83,25 @@ pub(crate) struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    /// Prepares what a reader has: a clone in which `./dev run` goes on.
+    /// Prepares the environment of a reader: a clone in which `./dev run` is running.
     pub(crate) fn new(name: &'a str, blocks: &'a [Block], sandbox: &Running, libraries: &Libraries) -> Result<Self> {
         let folder = TempDir::new()?;
         let examples = folder.path().join("examples");
         copy(&root().join("examples"), &examples)?;
-        libraries.put_into(&examples)?;
+        libraries.link_into(&examples)?;
         fs::create_dir(folder.path().join(".dev"))?;
         fs::write(folder.path().join(".dev/sandbox.json"), description(sandbox)?.to_string())?;
         let dev = folder.path().join("dev");
         let tool = program(sandbox.root())?;
-        let (tool, of) = (Path::new(tool.get_program()).display(), sandbox.root().display());
-        fs::write(&dev, format!("#!/bin/sh\nUNIFIED_PAYMENTS_ROOT='{of}' exec '{tool}' \"$@\"\n"))?;
+        let (tool, root) = (Path::new(tool.get_program()).display(), sandbox.root().display());
+        fs::write(&dev, format!("#!/bin/sh\nUNIFIED_PAYMENTS_ROOT='{root}' exec '{tool}' \"$@\"\n"))?;
         fs::set_permissions(&dev, fs::Permissions::from_mode(0o755))?;
         let page = Self { name, blocks, folder };
         page.write_blocks()?;
         Ok(page)
     }
 
-    /// One script for all that is run, so that what a block sets is there in the next.
+    /// Writes one script that runs all blocks, so that variables set in a block exist in the next.
     fn write_blocks(&self) -> Result<()> {
         fs::create_dir(self.path(BLOCKS))?;
         let mut script = "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n".to_owned();
@@ -114,14 +114,14 @@ impl<'a> Page<'a> {
                 "js" => format!("node example-{line}.mjs"),
                 _ => format!("source {BLOCKS}/{line}.sh"),
             };
-            let file = command.split_once(' ').map(|(_, file)| self.path(file)).context("a file")?;
+            let file = command.split_once(' ').map(|(_, file)| self.path(file)).context("no file")?;
             fs::write(file, text)?;
             script += &format!("echo {line} >{BLOCKS}/at\n{command} >{BLOCKS}/{line}.out 2>{BLOCKS}/{line}.err\n");
         }
         Ok(fs::write(self.path("page.sh"), script)?)
     }
 
-    /// Runs it to its end and compares what it printed with what it shows.
+    /// Runs the script and compares its output with the page.
     pub(crate) async fn run(&self) -> Result<()> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
         let mut command = Command::new("bash");
@@ -131,27 +131,27 @@ impl<'a> Page<'a> {
         }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
         let mut child = command.spawn().context("bash")?;
-        let group = Pid::from_raw(i32::try_from(child.id().context("it has just begun")?)?);
-        let ended = timeout(PATIENCE, child.wait()).await;
-        // What it has left in the background; it may have left nothing.
+        let group = Pid::from_raw(i32::try_from(child.id().context("no pid")?)?);
+        let result = timeout(TIMEOUT, child.wait()).await;
+        // Kills background processes; there may be none.
         let _ = killpg(group, Signal::SIGKILL);
-        let what = match ended {
+        let what = match result {
             Ok(Ok(status)) if status.success() => return self.compare(usize::MAX),
-            Ok(_) => "it failed",
-            Err(_) => "it came to no end",
+            Ok(_) => "failed",
+            Err(_) => "timed out",
         };
-        let last = self.last()?;
+        let last = self.last_started()?;
         self.compare(last.line)?;
-        bail!("{}", self.told(last, what))
+        bail!("{}", self.report(last, what))
     }
 
-    /// The block that was begun last.
-    fn last(&self) -> Result<&Block> {
+    /// The block that was started last.
+    fn last_started(&self) -> Result<&Block> {
         let line: usize = fs::read_to_string(self.path(BLOCKS).join("at"))?.trim().parse()?;
-        self.blocks.iter().find(|block| block.line == line).context("a block")
+        self.blocks.iter().find(|block| block.line == line).context("no block")
     }
 
-    /// Compares what was printed by the blocks before this line.
+    /// Compares the output of the blocks before this line.
     fn compare(&self, before: usize) -> Result<()> {
         for pair in self.blocks.windows(2) {
             let [run, expected] = pair else { continue };
@@ -159,21 +159,21 @@ impl<'a> Page<'a> {
                 continue;
             }
             let compare = if expected.language == "json" { shapes::json } else { shapes::text };
-            if let Err(error) = compare(&expected.text, &self.printed(run, "out")) {
-                bail!("{}", self.told(run, &format!("{error:#}")));
+            if let Err(error) = compare(&expected.text, &self.output(run, "out")) {
+                bail!("{}", self.report(run, &format!("{error:#}")));
             }
         }
         Ok(())
     }
 
-    fn printed(&self, block: &Block, stream: &str) -> String {
+    fn output(&self, block: &Block, stream: &str) -> String {
         let bytes = fs::read(self.path(BLOCKS).join(format!("{}.{stream}", block.line))).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    fn told(&self, block: &Block, what: &str) -> String {
-        let (out, err) = (self.printed(block, "out"), self.printed(block, "err"));
-        format!("{}:{}: {what}\n{}--- printed\n{out}\n--- complained\n{err}", self.name, block.line, block.text)
+    fn report(&self, block: &Block, what: &str) -> String {
+        let (out, err) = (self.output(block, "out"), self.output(block, "err"));
+        format!("{}:{}: {what}\n{}--- stdout\n{out}\n--- stderr\n{err}", self.name, block.line, block.text)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -181,22 +181,22 @@ impl<'a> Page<'a> {
     }
 }
 
-/// What stands in `.dev/sandbox.json`, with an account that no other page uses in place of the one that pages speak of.
+/// The content of `.dev/sandbox.json`, with the account `mock` replaced by one that no other page uses.
 fn description(sandbox: &Running) -> Result<Value> {
-    let mut told = sandbox.description()?;
-    let origin = told["accounts"]["mock"]["allowed_origins"][0].as_str().context("an origin")?.to_owned();
+    let mut description = sandbox.description()?;
+    let origin = description["accounts"]["mock"]["allowed_origins"][0].as_str().context("an origin")?.to_owned();
     let options = ["--mode", "test", "--provider", "mock", "--timezone", "UTC", "--origin", &origin, "--json"];
-    let made = sandbox.operate(&[&["ctl", "accounts", "create", "--name", "Shop"][..], &options].concat())?;
-    let account = told["accounts"]["mock"].as_object_mut().context("an account")?;
+    let created = sandbox.run_tool(&[&["ctl", "accounts", "create", "--name", "Shop"][..], &options].concat())?;
+    let account = description["accounts"]["mock"].as_object_mut().context("an account")?;
     for (name, value) in account.iter_mut() {
-        if let Some(new) = made.get(name) {
+        if let Some(new) = created.get(name) {
             value.clone_from(new);
         }
     }
-    Ok(told)
+    Ok(description)
 }
 
-/// Copies the files of a folder; what is installed in a clone is left where it is.
+/// Copies a folder recursively, without installed dependencies.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {

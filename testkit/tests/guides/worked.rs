@@ -1,4 +1,4 @@
-//! What documents reckon out beforehand is right: the signature of a request, and the verification of a webhook.
+//! The worked examples of the documents are correct: the signature of a request and the verification of a webhook.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ use crate::{
     skipped,
 };
 
-/// The text of each block of a document, in which blocks have no marks.
+/// The text of each code block of a document without marks.
 fn texts(document: &str) -> Result<Vec<String>> {
     let text = fs::read_to_string(root().join("docs").join(document))?;
     let inside = text.split("```").skip(1).step_by(2);
@@ -26,18 +26,18 @@ fn the_signature_that_the_document_shows_is_the_one_of_what_it_signs() -> Result
     let texts = texts("signing.md")?;
     let [base, headers, body] = texts.as_slice() else { anyhow::bail!("{} blocks", texts.len()) };
     let digest = format!("sha-256=:{}:", STANDARD.encode(Sha256::digest(body)));
-    ensure!(base.contains(&digest) && headers.contains(&digest), "the body has the digest {digest}");
+    ensure!(base.contains(&digest) && headers.contains(&digest), "the digest of the body must be {digest}");
     let mut mac = Hmac::<Sha256>::new_from_slice(b"svc_ss_example")?;
     mac.update(base.as_bytes());
     let signature = format!("Signature: sig1=:{}:", STANDARD.encode(mac.finalize().into_bytes()));
-    ensure!(headers.ends_with(&signature), "the base has {signature}");
-    let (_, input) = base.split_once("\"@signature-params\": ").context("what was signed")?;
-    ensure!(headers.contains(&format!("Signature-Input: sig1={input}\n")), "what was signed is sent");
+    ensure!(headers.ends_with(&signature), "the signature of the base must be {signature}");
+    let (_, input) = base.split_once("\"@signature-params\": ").context("no @signature-params")?;
+    ensure!(headers.contains(&format!("Signature-Input: sig1={input}\n")), "Signature-Input is not what was signed");
     Ok(())
 }
 
-/// Signs with the public library and asks the function of the document.
-const ASK: &str = r#"
+/// Signs with the public library and verifies with the function of the document.
+const CHECK: &str = r#"
 import datetime
 
 from standardwebhooks.webhooks import Webhook
@@ -56,18 +56,18 @@ assert verify(SECRET, headers(SECRET, now), b"{}")
 assert not verify(SECRET, headers(SECRET, now), b"{ }")
 assert not verify(SECRET, headers(OTHERS, now), b"{}")
 assert not verify(SECRET, headers(SECRET, now - datetime.timedelta(hours=1)), b"{}")
-print("asked")
+print("verified")
 "#;
 
 #[tokio::test]
-async fn the_verification_without_a_library_agrees_with_the_library() -> Result<()> {
-    let Some(libraries) = Libraries::ready().await? else { return skipped("python3 with venv, node or npm") };
-    let function = texts("webhooks.md")?.into_iter().find(|text| text.contains("def verify")).context("a function")?;
+async fn the_documented_verification_agrees_with_the_library() -> Result<()> {
+    let Some(libraries) = Libraries::install_once().await? else { return skipped("python3 with venv, node or npm") };
+    let function = texts("webhooks.md")?.into_iter().find(|text| text.contains("def verify")).context("no def verify")?;
     let folder = TempDir::new()?;
     fs::write(folder.path().join("verify.py"), function)?;
-    fs::write(folder.path().join("ask.py"), ASK)?;
-    let mut command = Command::new(libraries.python("webhooks").context("the library")?);
-    command.arg("ask.py").current_dir(folder.path());
-    ensure!(run(command).await?.contains("asked"));
+    fs::write(folder.path().join("check.py"), CHECK)?;
+    let mut command = Command::new(libraries.python("webhooks").context("no venv")?);
+    command.arg("check.py").current_dir(folder.path());
+    ensure!(run(command).await?.contains("verified"));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Connections that carry more than one request: a request that is refused before its body has arrived does not break the next.
+//! Keep-alive connections: a request that is rejected before its body has arrived does not break the next one.
 
 use std::pin::Pin;
 use std::task::{Context as Task, Poll, ready};
@@ -12,17 +12,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use crate::support::{Merchant, ORIGIN, cluster, merchant, sale, together};
+use crate::support::{Merchant, ORIGIN, cluster, concurrently, merchant, sale};
 
-/// Longer than any limit for clients.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Between the head of a request and its body.
+/// Longer than any time-out of the servers.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// The delay between the head of a request and its body.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// One connection, and what is written on it.
+/// A raw HTTP/1.1 connection.
 struct Wire(TcpStream);
 
-struct Answer {
+struct Response {
     status: u16,
     closes: bool,
     text: String,
@@ -35,34 +35,34 @@ impl Wire {
         Ok(Self(stream))
     }
 
-    /// The head, a pause, the body, and then the whole answer.
-    async fn ask(&mut self, head: &str, body: &str) -> Result<Answer> {
+    /// Sends the head, pauses, sends the body and reads the response.
+    async fn request(&mut self, head: &str, body: &str) -> Result<Response> {
         let length = format!("Content-Length: {}\r\n\r\n", body.len());
         self.0.write_all(format!("{head}{length}").as_bytes()).await.context("the head")?;
         sleep(PAUSE).await;
         self.0.write_all(body.as_bytes()).await.context("the body")?;
-        self.answer().await
+        self.read_response().await
     }
 
-    async fn answer(&mut self) -> Result<Answer> {
-        timeout(PATIENCE, async {
+    async fn read_response(&mut self) -> Result<Response> {
+        timeout(TIMEOUT, async {
             let mut head = Vec::new();
             while !head.ends_with(b"\r\n\r\n") {
-                head.push(self.0.read_u8().await.context("no whole answer came")?);
+                head.push(self.0.read_u8().await.context("the response is incomplete")?);
             }
             let head = String::from_utf8(head)?.to_ascii_lowercase();
             let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
             let mut body = vec![0; length.context("a length")?.parse()?];
             self.0.read_exact(&mut body).await?;
             let status = head.split(' ').nth(1).context("a status")?.parse()?;
-            Ok(Answer { status, closes: head.contains("\r\nconnection: close\r\n"), text: String::from_utf8(body)? })
+            Ok(Response { status, closes: head.contains("\r\nconnection: close\r\n"), text: String::from_utf8(body)? })
         })
         .await
-        .context("the answer did not come")?
+        .context("no response in time")?
     }
 }
 
-/// A head without its end: a length follows.
+/// A request head, to which the caller adds a length and the final blank line.
 fn head(request: &str, key: &str) -> String {
     let kind = if request.contains(" /v1/") { "application/json" } else { "application/x-www-form-urlencoded" };
     format!(
@@ -71,20 +71,20 @@ fn head(request: &str, key: &str) -> String {
     )
 }
 
-/// A key that has no request left.
-async fn empty_bucket(cluster: &Cluster) -> Result<String> {
-    let limits = ["--mode", "test", "--provider", "mock", "--rate-limit", "1", "--burst", "1"];
-    let account = cluster.account_with(&limits).await?;
+/// A key with a rate limit of one request.
+async fn key_with_one_request(cluster: &Cluster) -> Result<String> {
+    let options = ["--mode", "test", "--provider", "mock", "--rate-limit", "1", "--burst", "1"];
+    let account = cluster.account_with(&options).await?;
     Ok(account.secret_key)
 }
 
 #[tokio::test]
-async fn a_refused_request_leaves_its_connection_usable() -> Result<()> {
+async fn a_rejected_request_keeps_its_connection_usable() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
     let (secret, publishable) = (&merchant.account.secret_key, &merchant.account.publishable_key);
     let body = format!("{:5000}", sale(100).to_string());
     let plain = head("POST /v1/payments", secret).replace("application/json", "text/plain");
-    let limited = empty_bucket(cluster).await?;
+    let limited = key_with_one_request(cluster).await?;
     for (status, request, body) in [
         (401, head("POST /v1/payments", "nonsense"), body.clone()),
         (403, head("POST /v1/payments", publishable), body.clone()),
@@ -98,18 +98,18 @@ async fn a_refused_request_leaves_its_connection_usable() -> Result<()> {
         (429, head("POST /v1/payments", &limited), body.clone()),
     ] {
         let mut wire = Wire::to(&cluster.api_url(0)).await?;
-        let mut refused = wire.ask(&request, &body).await.with_context(|| format!("{status} {request}"))?;
+        let mut refused = wire.request(&request, &body).await.with_context(|| format!("{status} {request}"))?;
         while status == 429 && refused.status != 429 {
-            refused = wire.ask(&request, &body).await?;
+            refused = wire.request(&request, &body).await?;
         }
         if request.contains("/pay/l/") {
-            // A form that is too long, or an address that is none: whichever is found first.
+            // Either the oversized form or the invalid path is reported, whichever is checked first.
             assert!([404, 413, 422].contains(&refused.status), "{}", refused.text);
         } else {
             assert_eq!(refused.status, status, "{}", refused.text);
         }
         assert!(!refused.closes, "{status}: {request}");
-        let second = wire.ask(&head("POST /v1/payments", secret), &sale(100).to_string()).await;
+        let second = wire.request(&head("POST /v1/payments", secret), &sale(100).to_string()).await;
         let second = second.with_context(|| format!("after {status}: {request}"))?;
         assert_eq!((second.status, second.closes), (201, false), "after {status}: {}", second.text);
     }
@@ -117,7 +117,7 @@ async fn a_refused_request_leaves_its_connection_usable() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_refusal_of_the_gateway_leaves_its_connection_usable() -> Result<()> {
+async fn a_rejection_by_the_gateway_keeps_its_connection_usable() -> Result<()> {
     let cluster = cluster().await?;
     let form = format!("username=nobody&memo={}", "x".repeat(5_000));
     for (status, request, body) in [
@@ -130,9 +130,9 @@ async fn a_refusal_of_the_gateway_leaves_its_connection_usable() -> Result<()> {
         (413, "POST /services/proxynization", "x".repeat(70_000)),
     ] {
         let mut wire = Wire::to(&cluster.gateway_url(0)).await?;
-        let refused = wire.ask(&head(request, "none"), &body).await.context(request)?;
+        let refused = wire.request(&head(request, "none"), &body).await.context(request)?;
         assert_eq!((refused.status, refused.closes), (status, false), "{request}: {}", refused.text);
-        let second = wire.ask(&head("POST /apis/sale.php", "none"), "username=nobody").await;
+        let second = wire.request(&head("POST /apis/sale.php", "none"), "username=nobody").await;
         let second = second.with_context(|| format!("after {request}"))?;
         assert_eq!((second.status, second.closes), (200, false), "after {request}: {}", second.text);
     }
@@ -140,7 +140,7 @@ async fn a_refusal_of_the_gateway_leaves_its_connection_usable() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_body_that_stalls_ends_its_connection_with_the_answer() -> Result<()> {
+async fn a_stalled_body_closes_its_connection_after_the_response() -> Result<()> {
     let cluster = cluster().await?;
     for (base, status, request) in [
         (cluster.api_url(0), 401, head("POST /v1/payments", "nonsense")),
@@ -150,19 +150,19 @@ async fn a_body_that_stalls_ends_its_connection_with_the_answer() -> Result<()> 
             let mut wire = Wire::to(&base).await?;
             wire.0.write_all(format!("{request}{length}").as_bytes()).await?;
             let began = Instant::now();
-            let refused = wire.answer().await?;
+            let refused = wire.read_response().await?;
             assert_eq!((refused.status, refused.closes), (status, true), "{}", refused.text);
-            // A second is waited for; the rest is for a busy machine.
+            // The server waits one second; the rest is slack for a busy machine.
             assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-            assert_eq!(wire.0.read(&mut [0; 1]).await?, 0, "the end, and no reset");
+            assert_eq!(wire.0.read(&mut [0; 1]).await?, 0, "the connection must be closed without a reset");
         }
     }
     Ok(())
 }
 
-/// What is announced as too long is refused before it is sent.
+/// A body whose announced length is too large is rejected before it is sent.
 #[tokio::test]
-async fn whoever_asks_before_sending_too_much_is_told_at_once() -> Result<()> {
+async fn expect_continue_with_an_oversized_body_is_rejected_at_once() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
     let expects = "Content-Length: 10000000\r\nExpect: 100-continue\r\n\r\n";
     for (base, request) in [
@@ -171,20 +171,20 @@ async fn whoever_asks_before_sending_too_much_is_told_at_once() -> Result<()> {
     ] {
         let mut wire = Wire::to(&base).await?;
         wire.0.write_all(format!("{request}{expects}").as_bytes()).await?;
-        let refused = wire.answer().await?;
+        let refused = wire.read_response().await?;
         assert_eq!((refused.status, refused.closes), (413, true), "{}", refused.text);
-        assert_eq!(wire.0.read(&mut [0; 1]).await?, 0, "the end, and no reset");
+        assert_eq!(wire.0.read(&mut [0; 1]).await?, 0, "the connection must be closed without a reset");
     }
     Ok(())
 }
 
-/// A body that is sent some time after its head.
-struct Late {
+/// A body that is sent with a delay after its head.
+struct DelayedBody {
     bytes: Option<Bytes>,
     after: Pin<Box<Sleep>>,
 }
 
-impl Body for Late {
+impl Body for DelayedBody {
     type Data = Bytes;
     type Error = std::io::Error;
 
@@ -202,13 +202,13 @@ impl Body for Late {
     }
 }
 
-/// A shop with a few connections, through which it sends everything, whatever was answered before.
+/// A client that keeps reusing a few connections, also after error responses.
 #[tokio::test]
-async fn a_pool_of_connections_never_fails_at_the_transport() -> Result<()> {
+async fn a_connection_pool_has_no_transport_errors() -> Result<()> {
     const AT_ONCE: usize = 8;
     const EACH: usize = 40;
     let merchant: Merchant = merchant().await?;
-    let pool = reqwest::Client::builder().retry(reqwest::retry::never()).no_proxy().timeout(PATIENCE).build()?;
+    let pool = reqwest::Client::builder().retry(reqwest::retry::never()).no_proxy().timeout(TIMEOUT).build()?;
     let (secret, publishable) = (&merchant.account.secret_key, &merchant.account.publishable_key);
     let requests: [(&str, &str, &str, u16); 7] = [
         ("POST", "/v1/customers", secret, 201),
@@ -220,22 +220,22 @@ async fn a_pool_of_connections_never_fails_at_the_transport() -> Result<()> {
         ("POST", "/v1/payments/pay_1/void", secret, 422),
     ];
     let base = merchant.api.base();
-    let sent = together(AT_ONCE, async |task| {
+    let sent = concurrently(AT_ONCE, async |task| {
         for i in 0..EACH {
             let (method, path, key, status) = requests[(task + i) % requests.len()];
             let after = Box::pin(sleep(Duration::from_millis(10 * (i as u64 % 6))));
-            let body = Late { bytes: Some(Bytes::from_static(b"{\"email\":\"ada@example.com\"}")), after };
+            let body = DelayedBody { bytes: Some(Bytes::from_static(b"{\"email\":\"ada@example.com\"}")), after };
             let request = pool.request(method.parse()?, format!("{base}{path}")).bearer_auth(key);
             let request = request.header("content-type", "application/json").body(reqwest::Body::wrap(body));
-            let answer = request.send().await.with_context(|| format!("{method} {path}, the {i}th of {task}"))?;
-            ensure!(answer.status() == status, "{method} {path}: {}", answer.status());
-            answer.json::<Value>().await?;
+            let response = request.send().await.with_context(|| format!("{method} {path}, the {i}th of {task}"))?;
+            ensure!(response.status() == status, "{method} {path}: {}", response.status());
+            response.json::<Value>().await?;
         }
         Ok(EACH)
     })
     .await?;
     assert_eq!(sent.iter().sum::<usize>(), AT_ONCE * EACH);
-    // And the connections are good for the next.
+    // A further request succeeds.
     Client::new(base)?.bearer(secret)?.get("/v1/payments").await?;
     Ok(())
 }

@@ -1,22 +1,22 @@
-//! One Idempotency-Key, one object, one answer, on every route that creates something.
+//! On every route that creates an object, an Idempotency-Key creates one object and returns one response.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use testkit::{Answer, Client};
+use testkit::{Client, Response};
 
 use crate::support::{
-    Merchant, Receiver, Reply, cluster, conflict, created, eventually, id, invalid, merchant, not_found, ok, together,
-    with,
+    Merchant, Receiver, Reply, cluster, concurrently, conflict, created, eventually, id, invalid, merchant, not_found,
+    ok, with,
 };
 
 const UNKNOWN: &str = "cus_01ARZ3NDEKTSV4RRFFQ69G5FAV";
 
-/// A route that creates, a body for it, and a body that differs in one thing.
+/// A route that creates an object, with a body and a variant that differs in one field.
 struct Creation {
     path: &'static str,
     body: Value,
-    other: Value,
-    /// Where the objects are counted.
+    variant: Value,
+    /// The table in which the objects are counted.
     table: &'static str,
 }
 
@@ -29,7 +29,7 @@ async fn creations(merchant: &Merchant) -> Result<Vec<Creation>> {
     let template = json!({"currency": "USD", "items": [item]});
     let creation = |path, table, body: Value, field, value: Value| Creation {
         path,
-        other: with(body.clone(), field, value),
+        variant: with(body.clone(), field, value),
         body,
         table,
     };
@@ -86,8 +86,8 @@ fn keyed(merchant: &Merchant, key: &str) -> Result<Client> {
     merchant.api.header("idempotency-key", key)
 }
 
-fn is_replay(answer: &Answer) -> bool {
-    answer.header("idempotent-replayed") == Some("true")
+fn is_replay(response: &Response) -> bool {
+    response.header("idempotent-replayed") == Some("true")
 }
 
 async fn count(merchant: &Merchant, table: &str) -> Result<i64> {
@@ -97,38 +97,38 @@ async fn count(merchant: &Merchant, table: &str) -> Result<i64> {
 }
 
 #[tokio::test]
-async fn thirty_at_once_with_one_key_create_one_object() -> Result<()> {
+async fn thirty_concurrent_requests_with_one_key_create_one_object() -> Result<()> {
     let merchant = merchant().await?;
     for Creation { path, body, table, .. } in creations(&merchant).await? {
         let (before, api) = (count(&merchant, table).await?, keyed(&merchant, "one")?);
-        let answers = together(30, async |_| api.post(path, body.clone()).await).await?;
-        for answer in &answers {
-            assert_eq!((answer.status, &answer.bytes), (201, &answers[0].bytes), "{path}: {}", answer.body);
+        let responses = concurrently(30, async |_| api.post(path, body.clone()).await).await?;
+        for response in &responses {
+            assert_eq!((response.status, &response.bytes), (201, &responses[0].bytes), "{path}: {}", response.body);
         }
-        assert_eq!(answers.iter().filter(|answer| !is_replay(answer)).count(), 1, "{path}: one was the first");
+        assert_eq!(responses.iter().filter(|response| !is_replay(response)).count(), 1, "{path}: exactly one response is not a replay");
         assert_eq!(count(&merchant, table).await?, before + 1, "{path}");
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn a_key_has_one_body_and_its_first_answer() -> Result<()> {
+async fn a_key_has_one_body_and_replays_its_first_response() -> Result<()> {
     let merchant = merchant().await?;
-    for Creation { path, body, other, .. } in creations(&merchant).await? {
+    for Creation { path, body, variant, .. } in creations(&merchant).await? {
         let api = keyed(&merchant, "k")?;
         let first = api.post(path, body.clone()).await?;
         created(&first);
         assert!(!is_replay(&first), "{path}");
-        invalid(&api.post(path, other.clone()).await?, "Idempotency-Key");
-        // Before anything that it names is looked at.
-        if other.get("customerId").is_some() {
-            invalid(&api.post(path, with(other.clone(), "customerId", UNKNOWN)).await?, "Idempotency-Key");
+        invalid(&api.post(path, variant.clone()).await?, "Idempotency-Key");
+        // The key is checked before the customer is looked up.
+        if variant.get("customerId").is_some() {
+            invalid(&api.post(path, with(variant.clone(), "customerId", UNKNOWN)).await?, "Idempotency-Key");
         }
         let spaced = serde_json::to_vec_pretty(&body)?;
         let again = api.send(reqwest::Method::POST, path, Some(spaced)).await?;
         assert!(is_replay(&again), "{path}: {}", again.body);
         assert_eq!((again.status, &again.bytes), (first.status, &first.bytes), "{path}");
-        // Another key, and none.
+        // Another key, and no key.
         for api in [&keyed(&merchant, "other")?, &merchant.api] {
             let another = api.post(path, body.clone()).await?;
             assert!([200, 201].contains(&another.status) && !is_replay(&another), "{path}: {}", another.body);
@@ -139,14 +139,14 @@ async fn a_key_has_one_body_and_its_first_answer() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_replay_shows_the_object_as_it_was() -> Result<()> {
+async fn a_replay_returns_the_original_response() -> Result<()> {
     let merchant = merchant().await?;
     let (api, body) = (keyed(&merchant, "k")?, json!({"email": "ada@example.com"}));
     let first = api.post("/v1/customers", body.clone()).await?;
     let path = format!("/v1/customers/{}", id(created(&first))?);
     ok(&merchant.api.post(&path, json!({"name": "Ada Lovelace"})).await?);
     assert_eq!(api.post("/v1/customers", body).await?.bytes, first.bytes);
-    // A plan that was there is answered with 200, and so is the replay.
+    // An existing plan is returned with 200, and so is the replay.
     let price = json!({"name": "Gold", "amount": 2900, "currency": "USD", "interval": "month"});
     created(&merchant.api.post("/v1/plans", price.clone()).await?);
     let (one, two) = (api.post("/v1/plans", price.clone()).await?, api.post("/v1/plans", price).await?);
@@ -156,21 +156,21 @@ async fn a_replay_shows_the_object_as_it_was() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_refusal_does_not_use_a_key_up() -> Result<()> {
+async fn a_rejected_request_does_not_consume_its_key() -> Result<()> {
     let merchant = merchant().await?;
     let api = keyed(&merchant, "k")?;
     let customer = json!({"email": "ada@example.com", "externalId": "u-1"});
-    let taken = id(created(&merchant.api.post("/v1/customers", customer.clone()).await?))?;
+    let existing = id(created(&merchant.api.post("/v1/customers", customer.clone()).await?))?;
     conflict(&api.post("/v1/customers", customer).await?);
     invalid(&api.post("/v1/customers", json!({"email": "nobody"})).await?, "email");
     created(&api.post("/v1/customers", json!({"email": "eve@example.com"})).await?);
 
     let invoice = json!({"customerId": UNKNOWN, "currency": "USD", "amount": 700});
     not_found(&api.post("/v1/invoices", invoice.clone()).await?);
-    created(&api.post("/v1/invoices", with(invoice, "customerId", taken.clone())).await?);
+    created(&api.post("/v1/invoices", with(invoice, "customerId", existing.clone())).await?);
 
-    // A card that the provider will not save.
-    let card = json!({"customerId": taken, "paymentToken": "tok_ok"});
+    // The provider refuses to save the card.
+    let card = json!({"customerId": existing, "paymentToken": "tok_ok"});
     merchant.mock(cluster().await?, &["--refuse"]).await?;
     conflict(&api.post("/v1/payment_methods", card.clone()).await?);
     merchant.mock(cluster().await?, &[]).await?;
@@ -182,14 +182,14 @@ async fn a_refusal_does_not_use_a_key_up() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_replay_waits_for_the_card_that_is_being_saved() -> Result<()> {
+async fn a_replay_waits_for_a_card_being_saved() -> Result<()> {
     let merchant = merchant().await?;
     let body = json!({"customerId": merchant.customer().await?, "paymentToken": "tok_ok"});
     merchant.mock(cluster().await?, &["--latency-ms", "1500"]).await?;
     let api = keyed(&merchant, "k")?;
     let second = async {
-        let begun = async || Ok((merchant.books.operations().await? == 1).then_some(()));
-        eventually("the first intent", begun).await?;
+        let first_operation = async || Ok((merchant.books.operations().await? == 1).then_some(()));
+        eventually("the first operation", first_operation).await?;
         api.post("/v1/payment_methods", body.clone()).await
     };
     let (first, second) = tokio::try_join!(api.post("/v1/payment_methods", body.clone()), second)?;
@@ -201,25 +201,25 @@ async fn a_replay_waits_for_the_card_that_is_being_saved() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_secret_in_a_kept_answer_is_sealed_and_ends_with_its_endpoint() -> Result<()> {
+async fn stored_secrets_are_encrypted_and_deleted_with_the_endpoint() -> Result<()> {
     let merchant = merchant().await?;
     let receiver = Receiver::start(|_| Reply::ok()).await?;
     let (api, body) = (keyed(&merchant, "k")?, json!({"url": receiver.url("/in")}));
     let first = api.post("/v1/webhook_endpoints", body.clone()).await?;
     let secret = created(&first)["secret"].as_str().context("a secret")?.to_owned();
-    let kept = "SELECT k::text, k.sealed_answer FROM creation_keys k WHERE account_id = $1";
+    let stored = "SELECT k::text, k.sealed_answer FROM creation_keys k WHERE account_id = $1";
     let (row, sealed): (String, Vec<u8>) =
-        sqlx::query_as(kept).bind(merchant.books.account).fetch_one(&merchant.books.db).await?;
+        sqlx::query_as(stored).bind(merchant.books.account).fetch_one(&merchant.books.db).await?;
     let random = secret.trim_start_matches("whsec_");
     assert!(!row.contains(random) && !String::from_utf8_lossy(&sealed).contains(random));
-    // Whatever becomes of the secret, the first answer is what it was.
+    // The first response is replayed unchanged even after the secret was rotated.
     let path = format!("/v1/webhook_endpoints/{}", id(&first.body)?);
     ok(&merchant.api.post(&format!("{path}/rotate_secret"), json!({})).await?);
     assert_eq!(api.post("/v1/webhook_endpoints", body.clone()).await?.bytes, first.bytes);
     ok(&merchant.api.delete(&path).await?);
     assert_eq!(count(&merchant, "creation_keys").await?, 0);
-    let anew = api.post("/v1/webhook_endpoints", body).await?;
-    assert!(!is_replay(&anew) && created(&anew)["id"] != first.body["id"]);
+    let second = api.post("/v1/webhook_endpoints", body).await?;
+    assert!(!is_replay(&second) && created(&second)["id"] != first.body["id"]);
     Ok(())
 }
 

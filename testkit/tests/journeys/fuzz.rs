@@ -1,7 +1,7 @@
-//! Right requests with a change, by the hundred, to every route of the API, the pages of cardholders, and the card gateway.
+//! Sends hundreds of mutated valid requests to every API route, the payment pages and the card gateway.
 //!
-//! `SEED` repeats a run, as far as it is up to the requests. tests/openapi sends what its schemas allow and forbid; here are
-//! bytes that are no JSON, and what all of it did to the money.
+//! `SEED` repeats the same requests; concurrency can still change the outcome. tests/openapi checks what the schemas
+//! allow and forbid; this file adds bytes that are not JSON, and checks the effect of all requests on the money.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,55 +11,54 @@ use proptest::strategy::BoxedStrategy;
 use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::fuzz::{Bytes, Source, json as mutated, mutated as text, mutated_bytes};
-use testkit::{Answer, Client};
+use testkit::{Client, Response};
 
-use crate::support::{Browser, Merchant, Shop, cluster, created, eventually, id, ok, printed, sale, with};
+use crate::support::{Browser, Merchant, Shop, cluster, created, eventually, id, ok, api_id, sale, with};
 
-/// A request to be sent.
 #[derive(Clone, Debug)]
-struct Shot {
+struct FuzzRequest {
     method: Method,
     path: String,
     body: Option<Bytes>,
     key: Option<String>,
 }
 
-fn post(path: impl Into<String>, body: Value) -> BoxedStrategy<Shot> {
-    let paths = in_path(path.into());
+fn post(path: impl Into<String>, body: Value) -> BoxedStrategy<FuzzRequest> {
+    let paths = path_or_mutation(path.into());
     let keys = prop_oneof![3 => Just(None), 1 => text("order-1").prop_map(Some)];
-    let shot = |(path, body, key)| Shot { method: Method::POST, path, body: Some(body), key };
-    (paths, mutated(body), keys).prop_map(shot).boxed()
+    let request = |(path, body, key)| FuzzRequest { method: Method::POST, path, body: Some(body), key };
+    (paths, mutated(body), keys).prop_map(request).boxed()
 }
 
-fn get(path: impl Into<String>) -> BoxedStrategy<Shot> {
+fn get(path: impl Into<String>) -> BoxedStrategy<FuzzRequest> {
     let query =
         text("limit=10&startingAfter=pay_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7&externalId=u&status=failed&customerId=cus_1");
-    let shot = |(path, query): (String, String)| Shot {
+    let request = |(path, query): (String, String)| FuzzRequest {
         method: Method::GET,
         path: format!("{path}?{}", escaped(&query)),
         body: None,
         key: None,
     };
-    (in_path(path.into()), query).prop_map(shot).boxed()
+    (path_or_mutation(path.into()), query).prop_map(request).boxed()
 }
 
-/// The path, or with a change in its last part.
-fn in_path(path: String) -> BoxedStrategy<String> {
+/// The path, sometimes with its last segment mutated.
+fn path_or_mutation(path: String) -> BoxedStrategy<String> {
     let (folder, last) =
         path.rsplit_once('/').map(|(folder, last)| (folder.to_owned(), last.to_owned())).unwrap_or_default();
     let changed = text(last).prop_map(move |last| format!("{folder}/{}", escaped(&last)));
     prop_oneof![5 => Just(path), 1 => changed].boxed()
 }
 
-/// As it may stand in an address: what reqwest would change is encoded.
+/// Percent-encodes every character that reqwest would rewrite in a URL.
 fn escaped(text: &str) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.~=&+%[]".contains(byte);
     text.bytes().map(|byte| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
-fn form(path: &str, fields: &[(&str, &str)]) -> BoxedStrategy<Shot> {
-    let (paths, bytes) = (in_path(path.to_owned()), mutated_bytes(testkit::form(fields)));
-    // One field with another value, encoded as it should be.
+fn form(path: &str, fields: &[(&str, &str)]) -> BoxedStrategy<FuzzRequest> {
+    let (paths, bytes) = (path_or_mutation(path.to_owned()), mutated_bytes(testkit::form(fields)));
+    // One field has another value, correctly encoded.
     let owned: Vec<(String, String)> = fields.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
     let field = (0..owned.len()).prop_flat_map(move |i| {
         let owned = owned.clone();
@@ -68,58 +67,58 @@ fn form(path: &str, fields: &[(&str, &str)]) -> BoxedStrategy<Shot> {
             Bytes(testkit::form(fields).into_bytes())
         })
     });
-    let shot = |(path, body)| Shot { method: Method::POST, path, body: Some(body), key: None };
-    (paths, prop_oneof![2 => field, 1 => bytes]).prop_map(shot).boxed()
+    let request = |(path, body)| FuzzRequest { method: Method::POST, path, body: Some(body), key: None };
+    (paths, prop_oneof![2 => field, 1 => bytes]).prop_map(request).boxed()
 }
 
-/// The answer is one that the contract has for wrong input, or a success.
+/// Asserts that the response is a success or a documented client error. Returns whether it is a success.
 #[track_caller]
-fn is_in_order(shot: &Shot, answer: &Answer) -> bool {
-    let said = String::from_utf8_lossy(&answer.bytes);
-    assert!(answer.status < 500, "{} {shot:?}: {said}", answer.status);
-    assert!(answer.header("request-id").is_some(), "{shot:?}");
-    if answer.status < 400 {
+fn is_success(request: &FuzzRequest, response: &Response) -> bool {
+    let raw = String::from_utf8_lossy(&response.bytes);
+    assert!(response.status < 500, "{} {request:?}: {raw}", response.status);
+    assert!(response.header("request-id").is_some(), "{request:?}");
+    if response.status < 400 {
         return true;
     }
-    let error = &answer.body["error"];
+    let error = &response.body["error"];
     let text = |field: &str| error[field].as_str().is_some_and(|text| !text.is_empty());
-    assert!(text("code") && text("message"), "{} {shot:?}: {said}", answer.status);
-    assert!(answer.bytes.len() < 2_000, "it repeats what was sent: {shot:?}: {said}");
-    // A field is at fault wherever there are fields.
-    let sent = shot.body.as_deref().unwrap_or(b"{}");
+    assert!(text("code") && text("message"), "{} {request:?}: {raw}", response.status);
+    assert!(response.bytes.len() < 2_000, "the error repeats the input: {request:?}: {raw}");
+    // If the body is an object, the error names a field.
+    let sent = request.body.as_deref().unwrap_or(b"{}");
     let is_object = serde_json::from_slice::<Value>(sent).is_ok_and(|sent| sent.is_object());
-    if answer.status == 422 && error["code"] == "invalid_request" && is_object {
-        assert!(text("param"), "{shot:?}: {said}");
+    if response.status == 422 && error["code"] == "invalid_request" && is_object {
+        assert!(text("param"), "{request:?}: {raw}");
     }
     false
 }
 
-async fn send(client: &Client, shot: &Shot) -> Result<Answer> {
-    let client = match &shot.key {
+async fn send(client: &Client, request: &FuzzRequest) -> Result<Response> {
+    let client = match &request.key {
         Some(key) => client.header("idempotency-key", key).unwrap_or_else(|_| client.clone()),
         None => client.clone(),
     };
-    let answer = client.send(shot.method.clone(), &shot.path, shot.body.clone().map(|body| body.0)).await;
-    answer.with_context(|| format!("the connection was dropped: {shot:?}"))
+    let response = client.send(request.method.clone(), &request.path, request.body.clone().map(|body| body.0)).await;
+    response.with_context(|| format!("the connection was dropped: {request:?}"))
 }
 
-/// Objects that the requests may be about.
-struct Stage {
+/// Objects that the requests refer to.
+struct Fixtures {
     customer: String,
     card: String,
     plan: String,
-    held: String,
-    sold: String,
+    authorized: String,
+    captured: String,
 }
 
-impl Stage {
-    async fn set(merchant: &Merchant) -> Result<Self> {
+impl Fixtures {
+    async fn create(merchant: &Merchant) -> Result<Self> {
         let customer = merchant.customer().await?;
         let card = id(created(&merchant.save_card(&customer, "tok_ok").await?))?;
         let plan = json!({"name": "Gold", "amount": 2900, "currency": "USD", "interval": "month"});
         let plan = id(created(&merchant.api.post("/v1/plans", plan).await?))?;
-        let (held, sold) = (merchant.hold(500).await?, merchant.sold(500).await?);
-        Ok(Self { customer, card, plan, held, sold })
+        let (authorized, captured) = (merchant.hold(500).await?, merchant.charge(500).await?);
+        Ok(Self { customer, card, plan, authorized, captured })
     }
 
     fn invoice(&self) -> Value {
@@ -129,10 +128,10 @@ impl Stage {
         })
     }
 
-    /// Right requests of every kind, with a change each. Bodies of payments come most often.
-    async fn requests(&self, merchant: &Merchant) -> Result<impl Strategy<Value = Shot>> {
-        let made = async |path: &str, body: Value| id(created(&merchant.api.post(path, body).await?));
-        let invoice = made("/v1/invoices", self.invoice()).await?;
+    /// Valid requests of every kind, each with one mutation. Payment requests are the most frequent.
+    async fn requests(&self, merchant: &Merchant) -> Result<impl Strategy<Value = FuzzRequest>> {
+        let create = async |path: &str, body: Value| id(created(&merchant.api.post(path, body).await?));
+        let invoice = create("/v1/invoices", self.invoice()).await?;
         let address = json!({
             "customerId": self.customer, "firstName": "Ada", "lastName": "Lovelace", "line1": "12 St James's Square",
             "city": "London", "postalCode": "SW1Y 4LB", "country": "GB",
@@ -150,10 +149,10 @@ impl Stage {
             json!({"url": "http://127.0.0.1:9/hooks", "enabledEvents": ["payment.settled", "payment.refunded"]});
         let customer = json!({"email": "ada@example.com", "name": "Ada", "phone": "1", "externalId": "u-1815",
             "customFields": [{"name": "Size", "type": "text", "value": "M"}, {"name": "N", "type": "number", "value": "1.5"}]});
-        let (pay, of_card) = (sale(1250), json!({"amount": 900, "currency": "USD", "paymentMethodId": self.card}));
+        let (pay, saved_card) = (sale(1250), json!({"amount": 900, "currency": "USD", "paymentMethodId": self.card}));
         let pays = prop_oneof![
             4 => post("/v1/payments", with(pay.clone(), "returnUrl", "https://shop.example/thanks")),
-            2 => post("/v1/payments", of_card),
+            2 => post("/v1/payments", saved_card),
             1 => post("/v1/payments", with(pay, "capture", false)),
         ];
         let kinds = [
@@ -170,8 +169,8 @@ impl Stage {
             ("payment_methods", json!({"customerId": self.customer, "paymentToken": "tok_ok"})),
         ];
         let mut others = vec![
-            post(format!("/v1/payments/{}/capture", self.held), json!({"amount": 7})),
-            post(format!("/v1/payments/{}/refund", self.sold), json!({"amount": 7})),
+            post(format!("/v1/payments/{}/capture", self.authorized), json!({"amount": 7})),
+            post(format!("/v1/payments/{}/refund", self.captured), json!({"amount": 7})),
             post("/v1/payments/pay_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7/void", json!({})),
             post(format!("/v1/customers/{}", self.customer), kinds[0].1.clone()),
             post(format!("/v1/payment_methods/{}/default", self.card), json!({})),
@@ -189,16 +188,16 @@ impl Stage {
             get("/v1/webhook_endpoints"),
             get("/v1/test_clock"),
             get("/v1/payments"),
-            get(format!("/v1/payments/{}", self.sold)),
+            get(format!("/v1/payments/{}", self.captured)),
             get(format!("/v1/invoices/{invoice}/attempts")),
             get("/openapi.json"),
         ];
         for (name, body) in kinds {
-            let one = made(&format!("/v1/{name}"), body.clone()).await;
+            let created_id = create(&format!("/v1/{name}"), body.clone()).await;
             others.extend([post(format!("/v1/{name}"), body.clone()), post(format!("/v1/{name}"), body.clone())]);
             others.push(get(format!("/v1/{name}")));
-            if let Ok(one) = one {
-                let steps = ["", "/cancel", "/pause", "/resume", "/void"].map(|step| format!("/v1/{name}/{one}{step}"));
+            if let Ok(object_id) = created_id {
+                let steps = ["", "/cancel", "/pause", "/resume", "/void"].map(|step| format!("/v1/{name}/{object_id}{step}"));
                 others.extend([post(steps[0].clone(), body), get(steps[0].clone())]);
                 others.extend(steps[1..].iter().map(|step| post(step.clone(), json!({}))));
             }
@@ -207,79 +206,79 @@ impl Stage {
     }
 }
 
-/// What came of many requests.
+/// The responses of one fuzz run.
 #[derive(Default)]
-struct Fired {
+struct FuzzResult {
     statuses: BTreeMap<u16, usize>,
-    /// Every success.
-    done: Vec<Value>,
+    /// Bodies of the successful responses.
+    successes: Vec<Value>,
 }
 
-impl Fired {
-    /// The server was not merely refusing, nor merely letting everything through.
+impl FuzzResult {
+    /// The run contains at least `least` successes and `least` errors, so it tested both.
     #[track_caller]
-    fn is_mixed(&self, least: usize) {
+    fn assert_mixed(&self, least: usize) {
         println!("{:?}", self.statuses);
-        let good = self.done.len();
-        let all: usize = self.statuses.values().sum();
-        assert!(good >= least && all - good >= least, "{:?}", self.statuses);
+        let succeeded = self.successes.len();
+        let total: usize = self.statuses.values().sum();
+        assert!(succeeded >= least && total - succeeded >= least, "{:?}", self.statuses);
     }
 }
 
-/// Sends so many, eight at a time. `judge` says whether it is a success.
-async fn fire(
+/// Sends `count` requests, eight at a time. `check` asserts on a response and returns whether it is a success.
+async fn send_all(
     client: &Client,
     source: &mut Source,
-    shots: &impl Strategy<Value = Shot>,
+    requests: &impl Strategy<Value = FuzzRequest>,
     count: usize,
-    judge: impl Fn(&Shot, &Answer) -> bool,
-) -> Result<Fired> {
-    let mut fired = Fired::default();
+    check: impl Fn(&FuzzRequest, &Response) -> bool,
+) -> Result<FuzzResult> {
+    let mut result = FuzzResult::default();
     for _ in 0..count.div_ceil(8) {
-        let shots: Vec<Shot> = (0..8).map(|_| source.draw(shots)).collect();
-        let answers = futures_util::future::try_join_all(shots.iter().map(|shot| send(client, shot))).await?;
-        for (shot, answer) in shots.iter().zip(answers) {
-            *fired.statuses.entry(answer.status).or_default() += 1;
-            if judge(shot, &answer) {
-                fired.done.push(answer.body);
+        let requests: Vec<FuzzRequest> = (0..8).map(|_| source.draw(requests)).collect();
+        let responses = futures_util::future::try_join_all(requests.iter().map(|request| send(client, request))).await?;
+        for (request, response) in requests.iter().zip(responses) {
+            *result.statuses.entry(response.status).or_default() += 1;
+            if check(request, &response) {
+                result.successes.push(response.body);
             }
         }
     }
-    Ok(fired)
+    Ok(result)
 }
 
 #[tokio::test]
-async fn no_body_or_query_shocks_the_api_or_moves_money_unacknowledged() -> Result<()> {
+async fn mutated_api_requests_cause_no_5xx_and_no_unacknowledged_payment() -> Result<()> {
     let mut source = Source::from_env();
     let (cluster, merchant) = (cluster().await?, Merchant::new(cluster().await?).await?);
-    let stage = Stage::set(&merchant).await?;
-    let shots = stage.requests(&merchant).await?;
-    let fired = fire(&merchant.api, &mut source, &shots, 900, is_in_order).await?;
-    // Most changes make a request one that is refused.
-    fired.is_mixed(50);
+    let fixtures = Fixtures::create(&merchant).await?;
+    let requests = fixtures.requests(&merchant).await?;
+    let result = send_all(&merchant.api, &mut source, &requests, 900, is_success).await?;
+    // Most mutations make a request invalid.
+    result.assert_mixed(50);
 
-    // Whoever has no key, and pages with theirs.
-    let strangers = (text(format!("Bearer {}", merchant.account.secret_key)), shots);
+    // Requests with invalid credentials, then requests with a publishable key.
+    let invalid_credentials = (text(format!("Bearer {}", merchant.account.secret_key)), requests);
     for _ in 0..40 {
-        let (authorization, shot) = source.draw(&strangers);
+        let (authorization, request) = source.draw(&invalid_credentials);
         if authorization.contains(&merchant.account.secret_key) {
             continue;
         }
-        let Ok(stranger) = Client::new(&cluster.api_url(0))?.header("authorization", &authorization) else { continue };
-        let let_in = is_in_order(&shot, &send(&stranger, &shot).await?);
-        assert!(!let_in || !shot.path.starts_with("/v1"), "{authorization} is let in");
+        let Ok(unauthenticated) = Client::new(&cluster.api_url(0))?.header("authorization", &authorization) else { continue };
+        let succeeded = is_success(&request, &send(&unauthenticated, &request).await?);
+        assert!(!succeeded || !request.path.starts_with("/v1"), "{authorization} was accepted");
     }
-    let browser = Browser::of(cluster, &merchant.account)?;
+    let browser = Browser::for_account(cluster, &merchant.account)?;
     let session = browser.session().await?;
     let pages = prop_oneof![
         post("/v1/checkout_sessions", json!({"intent": "store"})),
         post("/v1/tokens", json!({"sessionId": session, "upstreamToken": "tok_ok"})),
     ];
-    fire(&browser.api, &mut source, &pages, 80, is_in_order).await?;
+    send_all(&browser.api, &mut source, &pages, 80, is_success).await?;
 
-    // Every charge is one of a payment that is there, and every payment that nobody's schedule has made was acknowledged.
+    // Every charge has a payment, and every payment that no schedule created was acknowledged to the client.
     eventually("every outcome", async || Ok((merchant.books.unfinished().await? == 0).then_some(()))).await?;
-    let unknown: i64 = sqlx::query_scalar(
+    let charges_without_payment: i64 = sqlx::query_scalar(
         "SELECT count(*) FROM mock.transactions t JOIN provider_accounts a ON a.id = t.account
          WHERE a.account_id = $1 AND t.approved AND t.kind IN ('sale', 'authorize') AND NOT EXISTS (
              SELECT FROM payments p WHERE p.provider_account_id = t.account AND p.provider_ref = t.id AND p.amount = t.amount)",
@@ -287,38 +286,38 @@ async fn no_body_or_query_shocks_the_api_or_moves_money_unacknowledged() -> Resu
     .bind(merchant.books.account)
     .fetch_one(&merchant.books.db)
     .await?;
-    assert_eq!(unknown, 0, "charges that no payment knows of");
-    let asked: Vec<uuid::Uuid> =
+    assert_eq!(charges_without_payment, 0, "approved charges without a payment");
+    let payments: Vec<uuid::Uuid> =
         sqlx::query_scalar("SELECT id FROM payments WHERE account_id = $1 AND invoice_id IS NULL")
             .bind(merchant.books.account)
             .fetch_all(&merchant.books.db)
             .await?;
-    let told: BTreeSet<&str> =
-        fired.done.iter().filter(|body| body["object"] == "payment").filter_map(|b| b["id"].as_str()).collect();
-    let told = |id: &str| told.contains(id) || [&stage.held, &stage.sold].contains(&&id.to_owned());
-    assert!(asked.len() > 20, "{} payments", asked.len());
-    for id in asked {
-        let id = printed("pay_", id);
-        assert!(told(&id), "{id} was made, and nobody was told");
+    let acknowledged: BTreeSet<&str> =
+        result.successes.iter().filter(|body| body["object"] == "payment").filter_map(|b| b["id"].as_str()).collect();
+    let acknowledged = |id: &str| acknowledged.contains(id) || [&fixtures.authorized, &fixtures.captured].contains(&&id.to_owned());
+    assert!(payments.len() > 20, "{} payments", payments.len());
+    for id in payments {
+        let id = api_id("pay_", id);
+        assert!(acknowledged(&id), "{id} was created but not acknowledged");
     }
     ok(&merchant.api.get("/v1/capabilities").await?);
     Ok(())
 }
 
-/// An answer to a browser: a page or the way to one.
+/// Asserts that the response is one for a browser: a page or a redirect. Returns whether it is a redirect.
 #[track_caller]
-fn is_page(shot: &Shot, answer: &Answer) -> bool {
-    let said = String::from_utf8_lossy(&answer.bytes);
-    assert!(answer.status < 500, "{} {shot:?}: {said}", answer.status);
-    let is_html = answer.header("content-type").is_some_and(|kind| kind.starts_with("text/html"));
-    // A path that is none is no page's.
-    let is_nowhere = answer.status == 404 && answer.body["error"]["code"] == "not_found";
-    assert!(is_html || is_nowhere || answer.status == 303, "{shot:?}: {said}");
-    answer.status == 303
+fn is_redirect(request: &FuzzRequest, response: &Response) -> bool {
+    let raw = String::from_utf8_lossy(&response.bytes);
+    assert!(response.status < 500, "{} {request:?}: {raw}", response.status);
+    let is_html = response.header("content-type").is_some_and(|kind| kind.starts_with("text/html"));
+    // A mutated path may match no route.
+    let is_unknown_path = response.status == 404 && response.body["error"]["code"] == "not_found";
+    assert!(is_html || is_unknown_path || response.status == 303, "{request:?}: {raw}");
+    response.status == 303
 }
 
 #[tokio::test]
-async fn no_form_shocks_a_page_or_pays_it_twice() -> Result<()> {
+async fn mutated_forms_cause_no_5xx_on_pages_and_no_double_payment() -> Result<()> {
     let mut source = Source::from_env();
     let (cluster, merchant) = (cluster().await?, Merchant::new(cluster().await?).await?);
     let form_type = ("content-type", "application/x-www-form-urlencoded");
@@ -330,46 +329,46 @@ async fn no_form_shocks_a_page_or_pays_it_twice() -> Result<()> {
         let path =
             link["url"].as_str().and_then(|url| url.find("/pay/").map(|at| url[at..].to_owned())).context("a page")?;
         let total = amount.to_string();
-        let shots = prop_oneof![
+        let requests = prop_oneof![
             6 => form(&path, &[("token", "tok_ok"), ("amount", &total), ("tip", "1")]),
             1 => get(path.clone()),
             1 => get("/pay/a/4f1d0c9b8a7e6d5c4b3a29180716253443526170/return"),
             1 => get("/elements/field/cs_4f1d0c9b8a7e6d5c4b3a29180716253443526170"),
         ];
-        fire(&browser, &mut source, &shots, 80, is_page).await?;
-        let made = merchant.books.payments_of(amount).await?;
+        send_all(&browser, &mut source, &requests, 80, is_redirect).await?;
+        let count = merchant.books.payments_with_amount(amount).await?;
         let link = ok(&merchant.api.get(&format!("/v1/payment_links/{}", id(&link)?)).await?).clone();
-        assert!(made <= 1 && (link["status"] == "paid") == (made == 1), "{made} payments: {link}");
-        paid += made;
+        assert!(count <= 1 && (link["status"] == "paid") == (count == 1), "{count} payments: {link}");
+        paid += count;
     }
-    assert!(paid > 0, "nothing was right enough to pay");
+    assert!(paid > 0, "no mutated form paid a link");
     merchant.books.audit().await
 }
 
-/// An answer of the gateway; whether it is a success. No card's number is in it.
+/// Asserts that the response is a gateway envelope without a card number. Returns whether it is a success.
 #[track_caller]
-fn is_envelope(shot: &Shot, answer: &Answer) -> bool {
-    let said = String::from_utf8_lossy(&answer.bytes);
-    assert!(answer.status < 500 && !said.contains(APPROVES), "{} {shot:?}: {said}", answer.status);
-    let response = &answer.body["response"];
-    let code = response["code"].as_str().unwrap_or_else(|| panic!("{shot:?}: {said}"));
-    assert!(response["description"].as_str().is_some_and(|text| (1..500).contains(&text.len())), "{shot:?}: {said}");
-    // It cannot be taken now: the database has refused what the parsers let pass.
-    assert!(code != "UN" || answer.status != 200, "{shot:?}: {said}");
-    assert!(!said.contains("the gateway cannot take it now"), "{shot:?}: {said}");
+fn is_gateway_success(request: &FuzzRequest, response: &Response) -> bool {
+    let raw = String::from_utf8_lossy(&response.bytes);
+    assert!(response.status < 500 && !raw.contains(APPROVED_CARD), "{} {request:?}: {raw}", response.status);
+    let envelope = &response.body["response"];
+    let code = envelope["code"].as_str().unwrap_or_else(|| panic!("{request:?}: {raw}"));
+    assert!(envelope["description"].as_str().is_some_and(|text| (1..500).contains(&text.len())), "{request:?}: {raw}");
+    // These texts mean that the database rejected a value that the parsers accepted.
+    assert!(code != "UN" || response.status != 200, "{request:?}: {raw}");
+    assert!(!raw.contains("the gateway cannot process the request now"), "{request:?}: {raw}");
     ["00", "A01"].contains(&code)
 }
 
-const APPROVES: &str = "4242424242424242";
+const APPROVED_CARD: &str = "4242424242424242";
 
 #[tokio::test]
-async fn no_form_shocks_the_gateway_or_charges_unacknowledged() -> Result<()> {
+async fn mutated_forms_cause_no_5xx_at_the_gateway_and_no_unacknowledged_charge() -> Result<()> {
     let mut source = Source::from_env();
     let cluster = cluster().await?;
     let shop = Shop::new(cluster, &["--hourly-per-address", "100000", "--sale-limit", "999999999.99"]).await?;
     let gateway = Client::new(&cluster.gateway_url(0))?.header("content-type", "application/x-www-form-urlencoded")?;
-    let (username, api_key, app_key) = (shop.known.username.clone(), shop.known.api_key.clone(), shop.app_key().await?);
-    let card = [("creditcard_number", APPROVES), ("expire_month", "12"), ("expire_year", "2034"), ("cvv", "123")];
+    let (username, api_key, app_key) = (shop.gateway_account.username.clone(), shop.gateway_account.api_key.clone(), shop.app_key().await?);
+    let card = [("creditcard_number", APPROVED_CARD), ("expire_month", "12"), ("expire_year", "2034"), ("cvv", "123")];
     let payer = [
         ("first_name", "Ada"),
         ("last_name", "Lovelace"),
@@ -385,29 +384,29 @@ async fn no_form_shocks_the_gateway_or_charges_unacknowledged() -> Result<()> {
     ];
     let money = [("amount", "12.00"), ("currency", "USD"), ("use_secret_key", "N")];
     let script = |name: &str, fields: &[&[(&str, &str)]]| {
-        let known = [("username", username.as_str()), ("api_key", api_key.as_str())];
-        form(&format!("/apis/{name}.php"), &[&known[..], &fields.concat()].concat())
+        let credentials = [("username", username.as_str()), ("api_key", api_key.as_str())];
+        form(&format!("/apis/{name}.php"), &[&credentials[..], &fields.concat()].concat())
     };
-    // Two alike would be taken for a repetition.
+    // Each charge has its own amount: the gateway treats two equal charges as a duplicate.
     let charge = |name: &str, fields: &[&[(&str, &str)]]| {
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-        let known = [("username", username.as_str()), ("api_key", api_key.as_str())];
-        let fields: Vec<_> = [&known[..], &fields.concat()].concat().into_iter().map(owned).collect();
+        let credentials = [("username", username.as_str()), ("api_key", api_key.as_str())];
+        let fields: Vec<_> = [&credentials[..], &fields.concat()].concat().into_iter().map(owned).collect();
         let path = format!("/apis/{name}.php");
-        let of_amount = move |cents: u32| {
+        let with_amount = move |cents: u32| {
             let amount = format!("{}.{:02}", cents / 100, cents % 100);
             let fields = fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
             form(&path, &fields.chain([("amount", amount.as_str())]).collect::<Vec<_>>())
         };
-        (1..9_999_999u32).prop_flat_map(of_amount).boxed()
+        (1..9_999_999u32).prop_flat_map(with_amount).boxed()
     };
     let wallet = [("app_key", app_key.as_str()), ("amount", "12.00"), ("currency", "USD")];
     let signed = testkit::form(wallet).into_bytes();
     let signed = gateway.send(Method::POST, "/services/wallet_token", Some(signed)).await?;
     let signed = signed.body["response"]["signature_token"].as_str().context("a wallet's token")?.to_owned();
-    let sold = shop.at_gateway("sale", &[&card[..], &payer, &money].concat()).await?;
-    let sold = sold["response"]["transaction_id"].as_str().with_context(|| sold.to_string())?.to_owned();
-    let of = [("transaction_id", sold.as_str()), ("amount", "1.00"), ("valid_until", "99999999999999")];
+    let captured = shop.gateway_request("sale", &[&card[..], &payer, &money].concat()).await?;
+    let captured = captured["response"]["transaction_id"].as_str().with_context(|| captured.to_string())?.to_owned();
+    let of = [("transaction_id", captured.as_str()), ("amount", "1.00"), ("valid_until", "99999999999999")];
     let report = [
         ("start_date", "2000-01-01"),
         ("end_date", "9999-12-31"),
@@ -415,9 +414,9 @@ async fn no_form_shocks_the_gateway_or_charges_unacknowledged() -> Result<()> {
         ("transaction_type", "SALE"),
         ("transaction_status", "SUCCESS"),
         ("reference_id", "r-1"),
-        ("transaction_id", sold.as_str()),
+        ("transaction_id", captured.as_str()),
     ];
-    let shots = prop_oneof![
+    let requests = prop_oneof![
         6 => charge("sale", &[&card, &payer, &money[1..]]),
         2 => charge("authorize", &[&card, &payer, &money[1..]]),
         1 => charge("unreference_refund", &[&card, &payer, &money[1..]]),
@@ -433,23 +432,23 @@ async fn no_form_shocks_the_gateway_or_charges_unacknowledged() -> Result<()> {
         1 => form("/services/field_token", &[&card[..], &payer, &wallet[..1]].concat()),
         1 => form("/services/wallet_token", &wallet),
     ];
-    let fired = fire(&gateway, &mut source, &shots, 400, is_envelope).await?;
-    fired.is_mixed(40);
+    let result = send_all(&gateway, &mut source, &requests, 400, is_gateway_success).await?;
+    result.assert_mixed(40);
 
-    // Whatever moved money was acknowledged to whoever asked for it.
-    let names = fired.done.iter().filter_map(|body| body["response"]["transaction_id"].as_str());
-    let told: BTreeSet<&str> = names.chain([sold.as_str()]).collect();
-    let moved: Vec<uuid::Uuid> = sqlx::query_scalar(
+    // Every approved transaction was acknowledged to the client.
+    let ids = result.successes.iter().filter_map(|body| body["response"]["transaction_id"].as_str());
+    let acknowledged: BTreeSet<&str> = ids.chain([captured.as_str()]).collect();
+    let approved: Vec<uuid::Uuid> = sqlx::query_scalar(
         "SELECT t.id FROM gateway.transactions t JOIN gateway.accounts a ON a.id = t.account_id
          WHERE a.username = $1 AND t.state = 'approved'",
     )
-    .bind(&shop.known.username)
+    .bind(&shop.gateway_account.username)
     .fetch_all(&shop.merchant.books.db)
     .await?;
-    assert!(moved.len() > 10, "{} transactions", moved.len());
-    for id in moved {
-        let id = printed("", id);
-        assert!(told.contains(id.as_str()), "{id} was approved, and nobody was told");
+    assert!(approved.len() > 10, "{} transactions", approved.len());
+    for id in approved {
+        let id = api_id("", id);
+        assert!(acknowledged.contains(id.as_str()), "{id} was approved but not acknowledged");
     }
     Ok(())
 }

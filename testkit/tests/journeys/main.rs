@@ -1,11 +1,12 @@
-//! What a merchant, a cardholder's browser and an operator live through, told over HTTP against real processes, a real
+//! End-to-end tests of merchants, cardholders' browsers and operators, over HTTP against real processes, a real
 //! Postgres and a real Redis.
 //!
-//! Tests without faults share one cluster and have an account each; a test that breaks something has a cluster of its own.
-//! No test asserts how long a thing takes: waits end when what is waited for is there, and only give up late.
+//! Tests without faults share one cluster and use separate accounts; a test that injects faults starts its own cluster.
+//! No test asserts durations: each wait polls for its condition and has a generous timeout.
 
 #![allow(clippy::disallowed_methods, reason = "no transaction that a test begins is dropped half-way")]
 
+mod address_limits;
 mod addresses;
 mod balancers;
 mod card_gateway;
@@ -39,9 +40,8 @@ mod settings;
 mod signing;
 mod subscriptions;
 mod support;
+mod tenant_isolation;
 mod test_clock;
 mod tokens;
 mod transport;
-mod visitors;
-mod walls;
 mod webhooks;

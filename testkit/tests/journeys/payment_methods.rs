@@ -1,10 +1,10 @@
-//! Saved cards: each with a customer, one of them the default, and each as good or bad as the token it came from.
+//! Saved cards: each belongs to a customer, one is the default, and each behaves like the token it was saved from.
 
 use anyhow::Result;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::support::{Merchant, created, id, ids, invalid, merchant, not_found, ok, said_of, together, without};
+use crate::support::{Merchant, created, id, ids, invalid, merchant, not_found, ok, error_text, concurrently, without};
 
 const CARDS: &str = "/v1/payment_methods";
 
@@ -12,7 +12,7 @@ async fn card(merchant: &Merchant, customer: &str) -> Result<String> {
     id(created(&merchant.save_card(customer, "tok_ok").await?))
 }
 
-/// A customer's cards, read one by one.
+/// A customer's cards, read in pages of one.
 async fn one_by_one(merchant: &Merchant, customer: &str) -> Result<Vec<String>> {
     let mut seen: Vec<String> = Vec::new();
     loop {
@@ -26,18 +26,18 @@ async fn one_by_one(merchant: &Merchant, customer: &str) -> Result<Vec<String>> 
 }
 
 #[tokio::test]
-async fn the_first_card_is_the_default_and_comes_first() -> Result<()> {
+async fn the_default_card_is_listed_first() -> Result<()> {
     let merchant = merchant().await?;
     let customer = merchant.customer().await?;
     assert!(ids(&merchant.api.get(&format!("{CARDS}?customerId={customer}")).await?).is_empty());
-    let answer = merchant.save_card(&customer, "tok_ok").await?;
-    let first = created(&answer);
+    let response = merchant.save_card(&customer, "tok_ok").await?;
+    let first = created(&response);
     assert!(id(first)?.starts_with("pm_"));
-    let shown = json!({
+    let expected = json!({
         "object": "payment_method", "livemode": false, "customerId": customer, "type": "card", "status": "active",
         "brand": "visa", "last4": "4242", "expMonth": 12, "expYear": 2034, "isDefault": true,
     });
-    assert_eq!(without(without(first.clone(), "id"), "createdAt"), shown);
+    assert_eq!(without(without(first.clone(), "id"), "createdAt"), expected);
 
     let mut cards = vec![id(first)?];
     for _ in 0..3 {
@@ -45,7 +45,7 @@ async fn the_first_card_is_the_default_and_comes_first() -> Result<()> {
         assert_eq!(created(&next)["isDefault"], false);
         cards.push(id(&next.body)?);
     }
-    // The default first, then the newest: whichever it is, and whatever the page.
+    // The default comes first, then the newest, for any default and page size.
     for default in [0, 2, 3, 1] {
         let made = merchant.api.send(Method::POST, &format!("{CARDS}/{}/default", cards[default]), None).await?;
         assert_eq!(ok(&made)["isDefault"], true);
@@ -63,20 +63,20 @@ async fn the_first_card_is_the_default_and_comes_first() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_list_is_of_one_customer() -> Result<()> {
+async fn lists_are_scoped_to_one_customer() -> Result<()> {
     let merchant = merchant().await?;
-    let stranger = crate::support::merchant().await?;
+    let other_merchant = crate::support::merchant().await?;
     let (one, other) = (merchant.customer().await?, merchant.customer().await?);
-    let (mine, theirs) = (card(&merchant, &one).await?, card(&merchant, &other).await?);
+    let (listed, foreign_card) = (card(&merchant, &one).await?, card(&merchant, &other).await?);
     invalid(&merchant.api.get(CARDS).await?, "customerId");
     not_found(&merchant.api.get(&format!("{CARDS}?customerId=cus_01ARZ3NDEKTSV4RRFFQ69G5FAV")).await?);
     not_found(&merchant.api.get(&format!("{CARDS}?customerId=nonsense")).await?);
-    not_found(&stranger.api.get(&format!("{CARDS}?customerId={one}")).await?);
-    assert_eq!(ids(&merchant.api.get(&format!("{CARDS}?customerId={one}")).await?), [mine]);
+    not_found(&other_merchant.api.get(&format!("{CARDS}?customerId={one}")).await?);
+    assert_eq!(ids(&merchant.api.get(&format!("{CARDS}?customerId={one}")).await?), [listed]);
     for limit in ["0", "101", "abc"] {
         invalid(&merchant.api.get(&format!("{CARDS}?customerId={one}&limit={limit}")).await?, "limit");
     }
-    for cursor in [theirs.as_str(), "pm_01ARZ3NDEKTSV4RRFFQ69G5FAV", "nonsense"] {
+    for cursor in [foreign_card.as_str(), "pm_01ARZ3NDEKTSV4RRFFQ69G5FAV", "nonsense"] {
         let path = format!("{CARDS}?customerId={one}&startingAfter={cursor}");
         invalid(&merchant.api.get(&path).await?, "startingAfter");
     }
@@ -84,7 +84,7 @@ async fn a_list_is_of_one_customer() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_card_needs_a_customer_and_a_token() -> Result<()> {
+async fn cards_need_a_customer_and_a_token() -> Result<()> {
     let merchant = merchant().await?;
     let customer = merchant.customer().await?;
     invalid(&merchant.api.post(CARDS, json!({"paymentToken": "tok_ok"})).await?, "customerId");
@@ -95,7 +95,7 @@ async fn a_card_needs_a_customer_and_a_token() -> Result<()> {
     }
     for unknown in ["cus_01ARZ3NDEKTSV4RRFFQ69G5FAV", "nonsense"] {
         not_found(&merchant.save_card(unknown, "tok_ok").await?);
-        // The customer is looked for before the token is.
+        // The customer is checked before the token.
         not_found(&merchant.save_card(unknown, "mtok_unknown").await?);
     }
     assert_eq!(merchant.books.operations().await?, 0);
@@ -103,24 +103,24 @@ async fn a_card_needs_a_customer_and_a_token() -> Result<()> {
 }
 
 #[tokio::test]
-async fn another_accounts_card_is_as_unknown_as_any() -> Result<()> {
-    let (merchant, stranger) = (merchant().await?, merchant().await?);
+async fn cards_of_other_accounts_are_not_found() -> Result<()> {
+    let (merchant, other_merchant) = (merchant().await?, merchant().await?);
     let customer = merchant.customer().await?;
     let card = card(&merchant, &customer).await?;
-    not_found(&stranger.save_card(&customer, "tok_ok").await?);
+    not_found(&other_merchant.save_card(&customer, "tok_ok").await?);
     let default = |id: &str| format!("{CARDS}/{id}/default");
-    let foreign = stranger.api.send(Method::POST, &default(&card), None).await?;
+    let foreign = other_merchant.api.send(Method::POST, &default(&card), None).await?;
     not_found(&foreign);
-    let unknown = stranger.api.send(Method::POST, &default("pm_01ARZ3NDEKTSV4RRFFQ69G5FAV"), None).await?;
-    assert_eq!(said_of(&foreign, &card), said_of(&unknown, "pm_01ARZ3NDEKTSV4RRFFQ69G5FAV"));
+    let unknown = other_merchant.api.send(Method::POST, &default("pm_01ARZ3NDEKTSV4RRFFQ69G5FAV"), None).await?;
+    assert_eq!(error_text(&foreign, &card), error_text(&unknown, "pm_01ARZ3NDEKTSV4RRFFQ69G5FAV"));
     let body = json!({"amount": 100, "currency": "USD", "paymentMethodId": card});
-    not_found(&stranger.api.post("/v1/payments", body).await?);
-    assert_eq!(stranger.books.operations().await?, 0);
+    not_found(&other_merchant.api.post("/v1/payments", body).await?);
+    assert_eq!(other_merchant.books.operations().await?, 0);
     Ok(())
 }
 
 #[tokio::test]
-async fn a_saved_card_keeps_the_nature_of_its_token() -> Result<()> {
+async fn saved_cards_behave_like_their_token() -> Result<()> {
     let merchant = merchant().await?;
     let customer = merchant.customer().await?;
     for (token, last4, status) in [
@@ -141,16 +141,16 @@ async fn a_saved_card_keeps_the_nature_of_its_token() -> Result<()> {
 }
 
 #[tokio::test]
-async fn of_many_first_cards_one_is_the_default() -> Result<()> {
+async fn concurrent_first_cards_get_one_default() -> Result<()> {
     let merchant = merchant().await?;
     let customer = merchant.customer().await?;
-    let answers = together(12, async |_| merchant.save_card(&customer, "tok_ok").await).await?;
-    answers.iter().for_each(|answer| assert_eq!(created(answer)["status"], "active"));
+    let responses = concurrently(12, async |_| merchant.save_card(&customer, "tok_ok").await).await?;
+    responses.iter().for_each(|response| assert_eq!(created(response)["status"], "active"));
     let page = merchant.api.get(&format!("{CARDS}?customerId={customer}&limit=100")).await?;
     assert_eq!(ids(&page).len(), 12);
     let flags: Vec<_> =
         page.body["data"].as_array().into_iter().flatten().map(|card| card["isDefault"] == true).collect();
-    assert!(flags[0] && !flags[1..].contains(&true), "one default, and it comes first");
+    assert!(flags[0] && !flags[1..].contains(&true), "one default, listed first");
     assert_eq!(one_by_one(&merchant, &customer).await?, ids(&page));
     Ok(())
 }

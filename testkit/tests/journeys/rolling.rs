@@ -1,4 +1,4 @@
-//! Every process is replaced, one after another, under load: behind a balancer that asks `/readyz`, no request fails.
+//! Rolling restart under load: behind a load balancer that polls `/readyz`, no request fails.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use futures_util::future::{join_all, try_join_all};
 use serde_json::json;
-use testkit::{Client, Cluster, Kind};
+use testkit::{Client, Cluster, ProcessKind};
 use tokio::time::sleep;
 
 use crate::support::{Merchant, eventually};
@@ -14,41 +14,41 @@ use crate::support::{Merchant, eventually};
 pub(crate) const APIS: usize = 2;
 const CLIENTS: usize = 8;
 
-/// A backend as a balancer knows it.
+/// A backend of the load balancer.
 struct Backend {
     api: Client,
     health: Client,
     ready: AtomicBool,
 }
 
-/// It sends each request to the next backend that said that it is ready, once, and repeats none.
+/// Sends each request to the next ready backend, without retries.
 pub(crate) struct Balancer {
     backends: Vec<Backend>,
-    turn: AtomicUsize,
-    over: AtomicBool,
+    position: AtomicUsize,
+    stopped: AtomicBool,
 }
 
 impl Balancer {
-    /// In front of the first [`APIS`] of a cluster, for a holder of this key.
+    /// In front of the first [`APIS`] api processes of a cluster, with this key.
     pub(crate) fn new(cluster: &Cluster, key: &str) -> Result<Self> {
         let backend = |index| {
             Ok(Backend {
                 api: Client::new(&cluster.api_url(index))?.bearer(key)?,
-                health: Client::new(&cluster.metrics_url(Kind::Api, index).replace("/metrics", ""))?,
+                health: Client::new(&cluster.metrics_url(ProcessKind::Api, index).replace("/metrics", ""))?,
                 ready: AtomicBool::new(true),
             })
         };
         Ok(Self {
             backends: (0..APIS).map(backend).collect::<Result<_>>()?,
-            turn: AtomicUsize::new(0),
-            over: AtomicBool::new(false),
+            position: AtomicUsize::new(0),
+            stopped: AtomicBool::new(false),
         })
     }
 
-    /// The next one that is ready.
+    /// The next ready backend.
     pub(crate) fn next(&self) -> Result<&Client> {
         for _ in 0..APIS {
-            let backend = &self.backends[self.turn.fetch_add(1, Ordering::Relaxed) % APIS];
+            let backend = &self.backends[self.position.fetch_add(1, Ordering::Relaxed) % APIS];
             if backend.ready.load(Ordering::Relaxed) {
                 return Ok(&backend.api);
             }
@@ -56,25 +56,25 @@ impl Balancer {
         anyhow::bail!("no backend is ready")
     }
 
-    pub(crate) fn is_over(&self) -> bool {
-        self.over.load(Ordering::Relaxed)
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Ends the load.
-    pub(crate) fn end(&self) {
-        self.over.store(true, Ordering::Relaxed);
+    /// Stops the load and the polling.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn all_ready(&self) -> bool {
         self.backends.iter().all(|backend| backend.ready.load(Ordering::Relaxed))
     }
 
-    /// Asks who is ready, until it is over.
-    pub(crate) async fn look_after(&self) -> Result<()> {
-        while !self.is_over() {
+    /// Polls the readiness of the backends until stopped.
+    pub(crate) async fn poll_readiness(&self) -> Result<()> {
+        while !self.is_stopped() {
             join_all(self.backends.iter().map(async |backend| {
-                let answer = backend.health.get("/readyz").await;
-                backend.ready.store(answer.is_ok_and(|answer| answer.status == 200), Ordering::Relaxed);
+                let response = backend.health.get("/readyz").await;
+                backend.ready.store(response.is_ok_and(|response| response.status == 200), Ordering::Relaxed);
             }))
             .await;
             sleep(Duration::from_millis(100)).await;
@@ -82,10 +82,10 @@ impl Balancer {
         Ok(())
     }
 
-    /// Payments and reads, until it is over; answers how many.
+    /// Creates and reads payments until stopped; returns their number.
     async fn load(&self, client: usize) -> Result<usize> {
         let mut done = 0;
-        while !self.is_over() {
+        while !self.is_stopped() {
             let amount = 1000 * (client + 1) + done % 1000;
             let body = json!({"amount": amount, "currency": "USD", "paymentToken": "tok_ok"});
             let paid = self.next()?.post("/v1/payments", body).await.context("a payment")?;
@@ -99,32 +99,32 @@ impl Balancer {
     }
 }
 
-/// One after another; each is ready before the next one goes.
-async fn replace(cluster: &mut Cluster, balancer: &Balancer) -> Result<()> {
+/// Replaces the processes one after another, each after the previous one is ready.
+async fn replace_all(cluster: &mut Cluster, balancer: &Balancer) -> Result<()> {
     for process in cluster.processes() {
         let status = process.terminate().await?;
-        ensure!(status.code() == Some(0), "{} ends well", process.kind().name());
+        ensure!(status.code() == Some(0), "{} exits with 0", process.kind().name());
         process.restart().await?;
-        eventually("the balancer to see that it is back", async || Ok(balancer.all_ready().then_some(()))).await?;
+        eventually("the load balancer to see all backends ready", async || Ok(balancer.all_ready().then_some(()))).await?;
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn no_request_fails_while_every_process_is_replaced() -> Result<()> {
+async fn no_request_fails_during_a_rolling_restart() -> Result<()> {
     let builder = Cluster::builder().api(APIS).worker(2).scheduler(2);
     let mut cluster = builder.env("DRAIN_MS", "4000").start().await?;
     let merchant = Merchant::new(&cluster).await?;
     let balancer = Balancer::new(&cluster, &merchant.account.secret_key)?;
     let loads = try_join_all((0..CLIENTS).map(|client| balancer.load(client)));
     let replacing = async {
-        replace(&mut cluster, &balancer).await?;
-        balancer.end();
+        replace_all(&mut cluster, &balancer).await?;
+        balancer.stop();
         anyhow::Ok(())
     };
-    let (done, (), ()) = tokio::try_join!(loads, replacing, balancer.look_after())?;
+    let (done, (), ()) = tokio::try_join!(loads, replacing, balancer.poll_readiness())?;
     let done: usize = done.into_iter().sum();
-    assert!(done > 6 * CLIENTS, "{done} payments: it was no load");
-    eventually("all is done", async || Ok((merchant.books.unfinished().await? == 0).then_some(()))).await?;
+    assert!(done > 6 * CLIENTS, "only {done} payments: too little load");
+    eventually("all payments to finish", async || Ok((merchant.books.unfinished().await? == 0).then_some(()))).await?;
     merchant.books.audit().await
 }

@@ -1,5 +1,5 @@
-"""Holds the objects that documents for merchants show against the schemas of the API: every field is one that there is, and every
-field that is always there is shown. What is elided with `…` may be anything."""
+"""Validates the objects in the documents for merchants against the schemas of the API: every field must exist, and
+every required field must be shown. A value with `…` may be anything."""
 
 import json
 import re
@@ -27,6 +27,6 @@ for path in sys.argv[2:]:
         validator = Draft202012Validator({**by_name[name], "components": document["components"]})
         for error in validator.iter_errors(shown):
             if not (isinstance(error.instance, str) and "…" in error.instance):
-                sys.exit(f"{path} shows no {name}: {error.message}")
+                sys.exit(f"{path} shows an invalid {name}: {error.message}")
 if checked < 15:
     sys.exit(f"only {checked} objects were found")

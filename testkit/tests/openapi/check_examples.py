@@ -1,4 +1,4 @@
-"""Holds every example of the document against its schema."""
+"""Validates every example of the document against its schema."""
 
 import json
 import sys
@@ -10,16 +10,16 @@ checked = 0
 
 
 def check(name, schema, example):
-    """Refuses an example by the name of where it stands."""
+    """Exits with the place of an invalid example."""
     global checked
     checked += 1
     errors = list(Draft202012Validator({**schema, "components": document["components"]}).iter_errors(example))
     if errors:
-        sys.exit(f"the example of {name} is not one: {errors[0].message}")
+        sys.exit(f"the example of {name} is invalid: {errors[0].message}")
 
 
 def walk(name, schema):
-    """Checks the examples of a schema and of those within it."""
+    """Checks the examples of a schema and of the schemas in it."""
     if isinstance(schema, dict):
         if isinstance(schema.get("examples"), list):
             for example in schema["examples"]:

@@ -1,4 +1,4 @@
-"""What a schema cannot say and schemathesis cannot guess: tokens that pay, and rules between fields."""
+"""What a schema cannot express and schemathesis cannot guess: valid tokens, and rules between fields."""
 
 import itertools
 import json
@@ -9,19 +9,19 @@ from datetime import datetime, timedelta, timezone
 import schemathesis
 
 CURSOR = r"startingAfter"
-CUSTOM_FIELD = r"customFields\[\d+\]"  # a name that is no letter of any script, or that another row has
+CUSTOM_FIELD = r"customFields\[\d+\]"  # a name without a letter, or that another row has
 TOKEN = r"paymentToken"  # unknown or expired; also: no funding source
 FUNDING = r"paymentMethodId"  # both funding sources, or a card that cannot be charged
 MORE_THAN_LEFT = r"amount"
-URL = r"url"  # an address that nothing is sent to
+URL = r"url"  # an address to which webhooks are not sent
 KEY = r"Idempotency-Key"  # used before, with another body
-TOTAL = r"amount|items|amountTax|amountDiscount"  # what rows come to, and what needs rows
-DUE = r"dueAt|paymentTerms|collectAt"  # both, or an instant of a year that is none
+TOTAL = r"amount|items|amountTax|amountDiscount"  # the total of the items, and fields that need items
+DUE = r"dueAt|paymentTerms|collectAt"  # both, or a time with an invalid year
 CLOCK = r"to"  # not later than the account's time, or too far ahead
-DATES = r"cadence\.dayOfMonth|lastDayOfMonth|startDate|endDate"  # what does not go together, or leaves no date
-TEMPLATE = r"template\.(items|amountTax|amountDiscount)"  # what rows come to
+DATES = r"cadence\.dayOfMonth|lastDayOfMonth|startDate|endDate"  # inconsistent, or without any date
+TEMPLATE = r"template\.(items|amountTax|amountDiscount)"  # the total of the items
 
-# A request that the schema allows may be refused with 422 for one of these fields alone, and only where it is listed.
+# A request that is valid by the schema may be rejected with 422 only for one of these fields of its operation.
 BEYOND_SCHEMA = {
     "customers.create": [KEY, CUSTOM_FIELD],
     "customers.update": [CUSTOM_FIELD],
@@ -39,62 +39,63 @@ BEYOND_SCHEMA = {
     "webhook_deliveries.list": [CURSOR],
     "addresses.create": [KEY],
     "addresses.list": [CURSOR],
-    "addresses.update": [r"customerId"],  # another customer than the address has
-    "plans.create": [KEY, r"intervalCount"],  # more than three years of the interval
+    "addresses.update": [r"customerId"],  # not the customer of the address
+    "plans.create": [KEY, r"intervalCount"],  # more than three years
     "plans.list": [CURSOR],
-    "subscriptions.create": [KEY, r"startAt|timezone|paymentMethodId"],  # no room for a cycle, no such zone, a card of another
+    # Too late for a cycle, an unknown time zone, or another customer's card.
+    "subscriptions.create": [KEY, r"startAt|timezone|paymentMethodId"],
     "subscriptions.list": [CURSOR],
     "invoices.create": [KEY, TOTAL, DUE],
     "invoices.list": [CURSOR],
-    "invoices.schedule": [FUNDING, DUE],  # another customer's card, or an instant of a year that is none
+    "invoices.schedule": [FUNDING, DUE],  # another customer's card, or a time with an invalid year
     "invoices.attempts": [CURSOR],
     "test_clock.advance": [CLOCK],
     "recurring_invoices.create": [KEY, DATES, TEMPLATE],
-    "recurring_invoices.update": [DATES, TEMPLATE, r"customerId"],  # another customer than it has
+    "recurring_invoices.update": [DATES, TEMPLATE, r"customerId"],  # not its customer
     "recurring_invoices.list": [CURSOR],
-    "payment_links.create": [KEY, r"expiresAt"],  # an instant that does not lie ahead, or of a year that is none
+    "payment_links.create": [KEY, r"expiresAt"],  # not in the future, or an invalid year
     "payment_links.list": [CURSOR],
 }
 
-NUL = "must not contain the character U+0000"  # holds for fields of any name, so no schema has it
+NUL = "must not contain the character U+0000"  # applies to fields of any name, so no schema has it
 
-# Objects that nothing was done to yet, by the operation that each is for.
+# Unused objects by the operation that each is for.
 FRESH = json.loads(os.environ.get("FRESH", "{}"))
-CUSTOMER = os.environ.get("CUSTOMER")  # one that exists
+CUSTOMER = os.environ.get("CUSTOMER")  # the id of an existing customer
 PLAN = os.environ.get("PLAN")
-# Where the operations of accepted requests are written to.
+# The file to which the operations of accepted requests are written.
 ACCEPTED = open(os.environ["ACCEPTED"], "a", buffering=1, encoding="utf-8")
 COUNT = itertools.count()
 TOKENS = ["tok_ok", "tok_partial", "tok_insufficient", "tok_lost"]
 
 
 def is_positive(case):
-    """Whether the request is one that the schema allows."""
+    """Whether the request is valid by the schema."""
     return case.meta is not None and case.meta.generation.mode.is_positive
 
 
-def add_up_rows(bill):
-    """Makes random rows ones that come to an amount."""
+def make_items_valid(bill):
+    """Bounds the random items so that their total is a valid amount."""
     number = lambda value, range: 1 + value % range if isinstance(value, (int, float)) else value
-    for row in bill["items"]:
-        row.update(quantity=number(row["quantity"], 1000), unitAmount=number(row["unitAmount"], 100_000))
+    for item in bill["items"]:
+        item.update(quantity=number(item["quantity"], 1000), unitAmount=number(item["unitAmount"], 100_000))
     bill.update(amountTax=number(bill.get("amountTax"), 1000), amountDiscount=None)
 
 
-def goes_together(recurring):
-    """Makes a recurring invoice of random fields one that has dates, and invoices that come to an amount."""
+def make_recurring_invoice_valid(recurring):
+    """Makes the random fields consistent: a cadence with dates, and items with a valid total."""
     recurring.update(lastDayOfMonth=False, endDate=None)
     cadence = recurring.get("cadence") or {}
     if cadence.get("unit") in ("daily", "weekly"):
         cadence["dayOfMonth"] = None
     if recurring.get("template"):
-        add_up_rows(recurring["template"])
+        make_items_valid(recurring["template"])
 
 
-def add_up(invoice):
-    """Makes an invoice of random fields one that comes to an amount, and has one due date at most."""
+def make_invoice_valid(invoice):
+    """Makes the random fields consistent: a valid total, and at most one due date."""
     if invoice.get("items"):
-        add_up_rows(invoice)
+        make_items_valid(invoice)
         invoice["amount"] = None
     else:
         invoice.update(amountTax=None, amountDiscount=None, amount=invoice.get("amount") or 1000)
@@ -102,8 +103,8 @@ def add_up(invoice):
         invoice["paymentTerms"] = None
 
 
-def sent(body, path):
-    """What stands in a body at a path such as `items[2].quantity`; none if nothing does."""
+def value_at(body, path):
+    """The value in a body at a path such as `items[2].quantity`, or None."""
     for step in re.findall(r"[^.\[\]]+", path):
         if isinstance(body, list) and step.isdecimal() and int(step) < len(body):
             body = body[int(step)]
@@ -116,22 +117,22 @@ def sent(body, path):
 
 @schemathesis.hook
 def before_call(ctx, case, kwargs):
-    """Three of four requests get past the rules that random data breaks, so that what lies behind is reached too."""
+    """Makes three of four requests pass the rules that random data breaks, so that later code is tested too."""
     if not is_positive(case):
         return
-    chosen = next(COUNT)
+    count = next(COUNT)
     if case.operation.definition.raw["operationId"] == "test_clock.advance":
-        # Always, and by little: what was made for other operations must not expire.
-        case.body["to"] = (datetime.now(timezone.utc) + timedelta(seconds=10 * chosen)).isoformat()
+        # Always, and by little, because objects created for other operations must not expire.
+        case.body["to"] = (datetime.now(timezone.utc) + timedelta(seconds=10 * count)).isoformat()
         return
-    if chosen % 4 == 0:
+    if count % 4 == 0:
         return
     if isinstance(case.query, dict):
         case.query.pop("startingAfter", None)
         if CUSTOMER and "customerId" in case.query:
             case.query["customerId"] = CUSTOMER
     if isinstance(case.body, dict) and isinstance(case.body.get("paymentToken"), str):
-        case.body["paymentToken"] = TOKENS[chosen % len(TOKENS)]
+        case.body["paymentToken"] = TOKENS[count % len(TOKENS)]
         case.body.pop("paymentMethodId", None)
     if isinstance(case.body, dict) and isinstance(case.body.get("url"), str):
         case.body["url"] = "https://hooks.example/by-schemathesis"
@@ -141,15 +142,15 @@ def before_call(ctx, case, kwargs):
         case.body.update(planId=PLAN, paymentMethodId=None, timezone="Asia/Kolkata")
     operation = case.operation.definition.raw["operationId"]
     if operation == "invoices.create" and isinstance(case.body, dict):
-        add_up(case.body)
+        make_invoice_valid(case.body)
     if operation in ("recurring_invoices.create", "recurring_invoices.update") and isinstance(case.body, dict):
-        goes_together(case.body)
+        make_recurring_invoice_valid(case.body)
     if operation == "recurring_invoices.update" and isinstance(case.body, dict):
         case.body.pop("customerId", None)
     if operation == "invoices.schedule" and isinstance(case.body, dict):
         case.body.pop("paymentMethodId", None)
     if operation == "payment_links.create" and isinstance(case.body, dict):
-        case.body["expiresAt"] = None if chosen % 2 else "9000-01-01T00:00:00Z"
+        case.body["expiresAt"] = None if count % 2 else "9000-01-01T00:00:00Z"
     fresh = FRESH.get(operation)
     if fresh:
         case.path_parameters["id"] = fresh.pop()
@@ -159,19 +160,19 @@ def before_call(ctx, case, kwargs):
 
 @schemathesis.hook
 def after_call(ctx, case, response):
-    """What comes of an object later is no proof of what was done to it: others change it too."""
+    """Records accepted operations. The later state of an object proves nothing, since other requests change it too."""
     if response.status_code < 300:
         ACCEPTED.write(case.operation.definition.raw["operationId"] + "\n")
 
 
 @schemathesis.check
-def what_the_schema_allows_is_accepted(ctx, response, case):
-    """Like `positive_data_acceptance`, which this one stands for."""
+def valid_requests_are_accepted(ctx, response, case):
+    """Replaces `positive_data_acceptance`."""
     if not is_positive(case) or response.status_code != 422:
         return
     error = response.json()["error"]
     allowed = BEYOND_SCHEMA.get(case.operation.definition.raw["operationId"], [])
     listed = any(re.fullmatch(rule, error.get("param", "")) for rule in allowed)
-    # To JSON Schema 10.0 is an integer; to this API it is none.
-    fraction = isinstance(sent(case.body, error.get("param", "")), float)
-    assert listed or fraction or NUL in error["message"], f"refused: {response.text}"
+    # In JSON Schema 10.0 is an integer; this API rejects it.
+    fraction = isinstance(value_at(case.body, error.get("param", "")), float)
+    assert listed or fraction or NUL in error["message"], f"rejected: {response.text}"

@@ -1,4 +1,4 @@
-//! The document at /openapi.json is valid, complete and true: programs that nobody here wrote read it and try the API by it.
+//! The document at /openapi.json is valid, complete and correct: third-party tools check it and test the API with it.
 
 mod tools;
 
@@ -26,8 +26,9 @@ fn entries(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flatten()
 }
 
-/// Answers may gain fields for their readers, so the document leaves them open. Here each field must be in the document.
-fn closed(document: &Value) -> Value {
+/// Responses may gain fields, so the document allows unknown ones. This copy forbids them, so that every field must be
+/// documented.
+fn without_additional_properties(document: &Value) -> Value {
     let mut closed = document.clone();
     let bodies: Vec<String> = entries(&document["paths"])
         .flat_map(|(_, methods)| entries(methods))
@@ -45,7 +46,7 @@ fn closed(document: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn both_are_public_and_every_documented_route_is_there() -> Result<()> {
+async fn the_documentation_is_public_and_documented_routes_exist() -> Result<()> {
     let cluster = Cluster::builder().api(1).start().await?;
     let client = Client::new(&cluster.api_url(0))?;
     let page = client.get("/docs").await?;
@@ -61,20 +62,20 @@ async fn both_are_public_and_every_documented_route_is_there() -> Result<()> {
         for (method, operation) in entries(methods) {
             seen += 1;
             let method: Method = method.to_uppercase().parse()?;
-            let answer = client.send(method.clone(), &path.replace("{id}", "x"), None).await?;
-            assert_eq!(answer.status, 401, "{method} {path}, {}", operation["operationId"]);
+            let response = client.send(method.clone(), &path.replace("{id}", "x"), None).await?;
+            assert_eq!(response.status, 401, "{method} {path}, {}", operation["operationId"]);
         }
-        let answer = client.send(Method::PATCH, &path.replace("{id}", "x"), None).await?;
-        assert_eq!(answer.status, 405, "PATCH {path}");
+        let response = client.send(Method::PATCH, &path.replace("{id}", "x"), None).await?;
+        assert_eq!(response.status, 405, "PATCH {path}");
     }
     ensure!(seen >= 40, "only {seen} operations");
     Ok(())
 }
 
-/// Random data seldom makes an object that something can be done to, so there are some to begin with, by operation.
+/// Random data rarely creates objects in the state that an operation needs, so these are created first, by operation.
 async fn fresh_objects(client: &Client, database_url: &str) -> Result<Value> {
     let mut fresh = serde_json::Map::new();
-    let hears_all = client.post("/v1/webhook_endpoints", json!({"url": HOOK})).await?.body["id"].clone();
+    let endpoint = client.post("/v1/webhook_endpoints", json!({"url": HOOK})).await?.body["id"].clone();
     for operation in ["webhook_endpoints.update", "webhook_endpoints.delete"] {
         let mut ids = Vec::new();
         for _ in 0..15 {
@@ -92,7 +93,7 @@ async fn fresh_objects(client: &Client, database_url: &str) -> Result<Value> {
     }
     let mut addresses = Vec::new();
     for _ in 0..20 {
-        // A customer each, so that what becomes a default stays one.
+        // One customer each, because a customer has a single default address.
         let body = json!({"customerId": customer(client).await?, "line1": "1 Main St", "country": "US"});
         addresses.push(client.post("/v1/addresses", body).await?.body["id"].clone());
     }
@@ -112,41 +113,40 @@ async fn fresh_objects(client: &Client, database_url: &str) -> Result<Value> {
     fresh.insert("payment_links.cancel".to_owned(), links.into());
     fresh_invoices(client, database_url, &mut fresh).await?;
     fresh_recurring_invoices(client, &mut fresh).await?;
-    fresh.insert("webhook_deliveries.replay".to_owned(), failed_deliveries(client, &hears_all).await?);
+    fresh.insert("webhook_deliveries.replay".to_owned(), failed_deliveries(client, &endpoint).await?);
     Ok(fresh.into())
 }
 
-/// Recurring invoices that something can be done to.
+/// Recurring invoices for each operation.
 async fn fresh_recurring_invoices(client: &Client, fresh: &mut serde_json::Map<String, Value>) -> Result<()> {
     let body = json!({
         "customerId": customer(client).await?, "name": "Fresh", "cadence": {"unit": "monthly"}, "startDate": "2090-01-15",
         "template": {"currency": "USD", "items": [{"description": "Rent", "quantity": 1, "unitAmount": 500}]},
     });
-    for what in ["update", "pause", "resume", "cancel"] {
+    for operation in ["update", "pause", "resume", "cancel"] {
         let mut ids = Vec::new();
         for _ in 0..15 {
-            let made = client.post("/v1/recurring_invoices", body.clone()).await?.body["id"].clone();
-            if what == "resume" {
-                let made = made.as_str().context("a recurring invoice")?;
-                client.post(&format!("/v1/recurring_invoices/{made}/pause"), json!({})).await?;
+            let id = client.post("/v1/recurring_invoices", body.clone()).await?.body["id"].clone();
+            if operation == "resume" {
+                let id = id.as_str().context("a recurring invoice")?;
+                client.post(&format!("/v1/recurring_invoices/{id}/pause"), json!({})).await?;
             }
-            ids.push(made);
+            ids.push(id);
         }
-        fresh.insert(format!("recurring_invoices.{what}"), ids.into());
+        fresh.insert(format!("recurring_invoices.{operation}"), ids.into());
     }
     Ok(())
 }
 
-/// Invoices that can be issued, written by hand, for no route makes drafts yet; and some that can be scheduled, are so, or
-/// can be voided.
+/// Invoices to issue, inserted because no route creates drafts, and invoices to schedule, unschedule and void.
 async fn fresh_invoices(client: &Client, database_url: &str, fresh: &mut serde_json::Map<String, Value>) -> Result<()> {
     let customer = customer(client).await?;
     let bill = json!({"customerId": customer, "currency": "USD", "amount": 500});
     let (mut drafts, mut issued, mut open, mut scheduled) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let db = PgPool::connect(database_url).await?;
     for _ in 0..20 {
-        for made in [&mut issued, &mut open, &mut scheduled] {
-            made.push(client.post("/v1/invoices", bill.clone()).await?.body["id"].clone());
+        for ids in [&mut issued, &mut open, &mut scheduled] {
+            ids.push(client.post("/v1/invoices", bill.clone()).await?.body["id"].clone());
         }
         let last = scheduled.last().and_then(Value::as_str).context("an invoice")?;
         let path = format!("/v1/invoices/{last}/schedule");
@@ -167,19 +167,19 @@ async fn fresh_invoices(client: &Client, database_url: &str, fresh: &mut serde_j
     Ok(())
 }
 
-/// The id of a new customer.
+/// Creates a customer and returns its id.
 async fn customer(client: &Client) -> Result<String> {
-    let made = client.post("/v1/customers", json!({"email": "ada@example.com"})).await?.body;
-    Ok(made["id"].as_str().context("a customer")?.to_owned())
+    let customer = client.post("/v1/customers", json!({"email": "ada@example.com"})).await?.body;
+    Ok(customer["id"].as_str().context("a customer")?.to_owned())
 }
 
-/// The id of a plan.
+/// Creates a plan and returns its id.
 async fn plan(client: &Client) -> Result<String> {
     let body = json!({"name": "Gold", "amount": 2900, "currency": "USD", "interval": "month"});
     Ok(client.post("/v1/plans", body).await?.body["id"].as_str().context("a plan")?.to_owned())
 }
 
-/// Deliveries that were made and failed: those can be replayed.
+/// Failed deliveries, which can be replayed.
 async fn failed_deliveries(client: &Client, endpoint: &Value) -> Result<Value> {
     let endpoint = endpoint.as_str().context("an endpoint")?;
     let list = format!("/v1/webhook_deliveries?endpointId={endpoint}&status=failed");
@@ -191,7 +191,7 @@ async fn failed_deliveries(client: &Client, endpoint: &Value) -> Result<Value> {
     .await
 }
 
-/// The operations of the document of which hooks.py has seen no request accepted: what is only ever refused is not tried.
+/// The operations without an accepted request in hooks.py: if every request is rejected, the operation is not tested.
 fn never_accepted(document: &Value, accepted: &Path) -> Result<Vec<String>> {
     let accepted = std::fs::read_to_string(accepted)?;
     let accepted: HashSet<&str> = accepted.lines().collect();
@@ -200,10 +200,10 @@ fn never_accepted(document: &Value, accepted: &Path) -> Result<Vec<String>> {
     Ok(names.filter(|name| !accepted.contains(name)).map(str::to_owned).collect())
 }
 
-/// What billing has.
+/// The routes of billing.
 const BILLING: &str = "^/v1/(invoices|recurring_invoices|plans|subscriptions|payment_links)";
 
-/// The work of schemathesis, in parts that take about as long as each other: each keeps one processor busy.
+/// The work of schemathesis in parts of about the same duration. Each uses one processor.
 const PARTS: [&[&str]; 3] = [
     &["--phases", "examples,coverage,stateful"],
     &["--phases", "fuzzing", "--include-path-regex", BILLING],
@@ -211,8 +211,8 @@ const PARTS: [&[&str]; 3] = [
 ];
 
 #[tokio::test]
-async fn the_api_answers_as_the_document_says() -> Result<()> {
-    let Some(tools) = Tools::ready().await? else { return Ok(()) };
+async fn the_api_conforms_to_its_openapi_document() -> Result<()> {
+    let Some(tools) = Tools::install_once().await? else { return Ok(()) };
     let cluster = Cluster::builder().api(1).worker(1).scheduler(1).start().await?;
     let no_limit = ["--mode", "test", "--provider", "mock", "--rate-limit", "1000000", "--burst", "1000000"];
     let account = cluster.account_with(&[&no_limit[..], &["--origin", ORIGIN]].concat()).await?;
@@ -221,18 +221,18 @@ async fn the_api_answers_as_the_document_says() -> Result<()> {
 
     let file = tools.folder().join("openapi.json");
     std::fs::write(&file, document.to_string())?;
-    run(tools.command("openapi-spec-validator").args(["--errors", "all"]).arg(&file)).await.context("not valid")?;
-    let check = tools::here("check_examples.py");
-    run(tools.command("python").args([&check, &file])).await.context("a wrong example")?;
+    run(tools.command("openapi-spec-validator").args(["--errors", "all"]).arg(&file)).await.context("the document is not valid")?;
+    let check = tools::path_of("check_examples.py");
+    run(tools.command("python").args([&check, &file])).await.context("an invalid example")?;
 
     let client = cluster.client(&account)?;
     let fresh = fresh_objects(&client, cluster.database_url()).await?;
     let customer = customer(&client).await?;
     let file = tools.folder().join("closed.json");
-    std::fs::write(&file, closed(&document).to_string())?;
-    let documents = DOCUMENTS.map(|name| tools::here(&format!("../../../docs/{name}.md")));
-    let check = tools::here("check_documents.py");
-    run(tools.command("python").args([&check, &file]).args(documents)).await.context("a document shows what is not")?;
+    std::fs::write(&file, without_additional_properties(&document).to_string())?;
+    let documents = DOCUMENTS.map(|name| tools::path_of(&format!("../../../docs/{name}.md")));
+    let check = tools::path_of("check_documents.py");
+    run(tools.command("python").args([&check, &file]).args(documents)).await.context("docs show an invalid object")?;
     let secret = format!("Authorization: Bearer {}", account.secret_key);
     let plan = plan(&client).await?;
     let accepted = tools.folder().join("accepted.txt");
@@ -255,6 +255,6 @@ async fn the_api_answers_as_the_document_says() -> Result<()> {
     let mut with_publishable = tools.schemathesis(&file, &url, &publishable, &only);
     run(with_publishable.env("ACCEPTED", &accepted)).await.context("with the publishable key")?;
     let never = never_accepted(&document, &accepted)?;
-    ensure!(never.is_empty(), "only ever refused: {never:?}");
+    ensure!(never.is_empty(), "every request was rejected: {never:?}");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Programs of others, in a virtual environment of Python under `target/`, installed once.
+//! Third-party programs, installed once in a Python virtual environment under `target/`.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -7,57 +7,55 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use tokio::process::Command;
 
-/// How long a program may take on a slow machine.
-const PATIENCE: Duration = Duration::from_secs(900);
+/// The time limit of a program, for a slow machine.
+const TIMEOUT: Duration = Duration::from_secs(900);
 const REQUIREMENTS: &str = include_str!("requirements.txt");
 const SEED: &str = "20261121";
-/// The checks that hooks.py has in the form of this API.
+/// The check that hooks.py replaces with one for this API.
 const REPLACED: &str = "positive_data_acceptance";
 
-/// The environment.
 pub(crate) struct Tools {
     folder: PathBuf,
 }
 
-/// A file of this test.
-pub(crate) fn here(name: &str) -> PathBuf {
+/// The path of a file of this test.
+pub(crate) fn path_of(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/openapi").join(name)
 }
 
-/// Runs a program to its end, and shows what it said only if it failed.
+/// Runs a program and shows its output only if it fails.
 pub(crate) async fn run(command: &mut Command) -> Result<()> {
-    let output = tokio::time::timeout(PATIENCE, command.stdin(Stdio::null()).output()).await;
-    let output = output.context("it does not end")?.context("it cannot be started")?;
-    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    ensure!(output.status.success(), "{}\n{said}", output.status);
+    let output = tokio::time::timeout(TIMEOUT, command.stdin(Stdio::null()).output()).await;
+    let output = output.context("the program timed out")?.context("the program cannot be started")?;
+    let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    ensure!(output.status.success(), "{}\n{printed}", output.status);
     Ok(())
 }
 
 impl Tools {
-    /// The environment, made now if there is none. `None`, with a word on how to mend it: this machine has no Python that
-    /// can make one.
-    pub(crate) async fn ready() -> Result<Option<Self>> {
+    /// Installs the programs unless they are installed. `None`, with a hint on stderr, if this machine cannot.
+    pub(crate) async fn install_once() -> Result<Option<Self>> {
         let program = std::env::current_exe()?;
-        let target = program.ancestors().nth(3).context("a test lies in target/<profile>/deps")?;
+        let target = program.ancestors().nth(3).context("tests are in target/<profile>/deps")?;
         let folder = target.join("openapi-tools");
-        let (tools, mark) = (Self { folder: folder.clone() }, folder.join("installed.txt"));
-        if std::fs::read_to_string(&mark).is_ok_and(|installed| installed == REQUIREMENTS) {
+        let (tools, marker) = (Self { folder: folder.clone() }, folder.join("installed.txt"));
+        if std::fs::read_to_string(&marker).is_ok_and(|installed| installed == REQUIREMENTS) {
             return Ok(Some(tools));
         }
         let probe = Command::new("python3").args(["-c", "import ensurepip, venv"]).stderr(Stdio::null()).status().await;
         if !probe.is_ok_and(|status| status.success()) {
-            eprintln!("SKIPPED: the API is not compared with its document, for want of python3 with venv");
+            eprintln!("SKIPPED: the API was not compared with its document, because this machine has no python3 with venv");
             eprintln!("         (Debian: apt-get install python3 python3-venv; ./dev test does it as root)");
             return Ok(None);
         }
         run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder)).await.context("venv")?;
         let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"];
-        run(tools.command("python").args(install).arg(here("requirements.txt"))).await.context("pip install")?;
-        std::fs::write(mark, REQUIREMENTS)?;
+        run(tools.command("python").args(install).arg(path_of("requirements.txt"))).await.context("pip install")?;
+        std::fs::write(marker, REQUIREMENTS)?;
         Ok(Some(tools))
     }
 
-    /// Where files of a run may lie.
+    /// A folder for the files of a run.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -69,11 +67,11 @@ impl Tools {
         command
     }
 
-    /// schemathesis against this document, with every check it has.
+    /// schemathesis with this document and all its checks.
     pub(crate) fn schemathesis(&self, document: &Path, url: &str, key: &str, more: &[&str]) -> Command {
         let mut command = self.command("schemathesis");
         command.arg("run").arg(document);
-        command.env("SCHEMATHESIS_HOOKS", here("hooks.py"));
+        command.env("SCHEMATHESIS_HOOKS", path_of("hooks.py"));
         command
             .args([
                 "--url",

@@ -1,4 +1,4 @@
-//! One attempt: signed, sent, and what came of it.
+//! One delivery attempt: signs the event, sends it and reads the response.
 
 use common::clock::Clock;
 use common::crypto::{KeyRing, Secret};
@@ -7,7 +7,6 @@ use common::proof::{self, Rule};
 use common::webhooks::dispatch::{Attempted, Claimed, Failure};
 use common::webhooks::{endpoints, signature};
 
-/// What attempts are made with.
 #[derive(Clone)]
 pub(crate) struct Sender {
     pub(crate) egress: Egress,
@@ -17,19 +16,19 @@ pub(crate) struct Sender {
     pub(crate) allow_loopback: bool,
 }
 
-/// What became of a claimed delivery.
 pub(super) enum Outcome {
-    /// An attempt was made.
     Attempted(Attempted),
-    /// It cannot be signed, so nothing was sent.
+    /// The event could not be signed, so nothing was sent.
     Unsigned(Claimed),
 }
 
 impl Sender {
-    /// Makes the attempt, if it can be signed. It always comes to an end, within its time-out.
+    /// Makes the attempt if the event can be signed. Always returns within [`ATTEMPT_TIMEOUT`].
+    ///
+    /// [`ATTEMPT_TIMEOUT`]: common::webhooks::dispatch::ATTEMPT_TIMEOUT
     pub(super) async fn attempt(&self, claimed: Claimed) -> Outcome {
         let attempted_at = self.clock.now();
-        let began = std::time::Instant::now();
+        let started = std::time::Instant::now();
         let Some(headers) = self.headers(&claimed, attempted_at.as_millisecond() / 1000) else {
             return Outcome::Unsigned(claimed);
         };
@@ -42,27 +41,27 @@ impl Sender {
                     body = format!("{} {}", attempted.claimed.payload, attempted_at).into();
                 }
                 match self.egress.post(&target, headers, body).await {
-                    Ok(received) => attempted.answered(received.status, &received.body, received.retry_after),
-                    Err(failed) => attempted.fail(class(failed.kind), failed.message.into_owned()),
+                    Ok(received) => attempted.record_response(received.status, &received.body, received.retry_after),
+                    Err(failed) => attempted.fail(failure(failed.kind), failed.message.into_owned()),
                 }
             }
         }
-        attempted.duration = began.elapsed();
+        attempted.duration = started.elapsed();
         Outcome::Attempted(attempted)
     }
 
     fn target(&self, claimed: &Claimed) -> Result<Target, String> {
         Target::parse(&claimed.url, endpoints::policy(claimed.mode, self.allow_loopback))
-            .map_err(|unfit| unfit.to_string())
+            .map_err(|invalid| invalid.to_string())
     }
 
-    /// None if a secret that has to sign cannot be decrypted. One of two is not enough: after a rotation a receiver may still know
-    /// the former one alone, or the new one alone already.
+    /// `None` if any signing secret cannot be decrypted. During a rotation both must sign, because the receiver may
+    /// know only the previous secret or only the new one.
     fn headers(&self, claimed: &Claimed, timestamp_s: i64) -> Option<HeaderMap> {
         let endpoint = claimed.endpoint_id.to_string();
-        let sealed = [Some(&claimed.secret), claimed.previous_secret.as_ref()];
-        let opened = sealed.into_iter().flatten().map(|sealed| self.encryption.open(sealed, &endpoint));
-        let secrets: Vec<Secret<String>> = opened.collect::<Option<_>>()?;
+        let encrypted = [Some(&claimed.secret), claimed.previous_secret.as_ref()];
+        let decrypted = encrypted.into_iter().flatten().map(|secret| self.encryption.open(secret, &endpoint));
+        let secrets: Vec<Secret<String>> = decrypted.collect::<Option<_>>()?;
         let id = claimed.event_id.to_string();
         let signature = signature::sign(&secrets, &id, timestamp_s, &claimed.payload)?;
         let mut headers = HeaderMap::with_capacity(6);
@@ -78,13 +77,13 @@ impl Sender {
     }
 }
 
-const fn class(kind: FailureKind) -> Failure {
+const fn failure(kind: FailureKind) -> Failure {
     match kind {
         FailureKind::Timeout => Failure::Timeout,
         FailureKind::Dns => Failure::Dns,
         FailureKind::Connect => Failure::Connect,
         FailureKind::Tls => Failure::Tls,
-        FailureKind::AddressRefused => Failure::LeadsInwards,
+        FailureKind::AddressRefused => Failure::PrivateAddress,
         FailureKind::Protocol => Failure::Protocol,
     }
 }
@@ -94,9 +93,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_inside_is_told_as_none_and_counted_apart() {
-        let (inside, nowhere) = (class(FailureKind::AddressRefused), class(FailureKind::Dns));
-        assert_eq!(inside.told(), nowhere.told());
-        assert_ne!(inside.name(), nowhere.name());
+    fn private_addresses_look_like_dns_failures_to_merchants_but_not_in_metrics() {
+        let (private, unresolved) = (failure(FailureKind::AddressRefused), failure(FailureKind::Dns));
+        assert_eq!(private.visible_to_merchant(), unresolved.visible_to_merchant());
+        assert_ne!(private.name(), unresolved.name());
     }
 }

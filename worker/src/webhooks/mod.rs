@@ -1,8 +1,8 @@
-//! Delivering webhooks: one task that knows which endpoints may have something due, claims as much as their lanes allow, and
-//! records what came of it.
+//! Webhook delivery: a single task tracks which endpoints may have due deliveries, claims as many as their lanes allow,
+//! and records the attempts.
 //!
-//! While one claim is under way, the wishes of all other lanes gather for the next, and so do results while others are being
-//! recorded. So the fewer round trips a delivery costs, the more there is to do, and nothing ever waits for a batch to fill.
+//! While one claim runs, the requests of other lanes accumulate for the next claim; results accumulate in the same way
+//! while others are recorded. Batches therefore grow with the load, and no delivery waits for a batch to fill.
 
 mod attempt;
 mod lanes;
@@ -26,68 +26,67 @@ use tokio::task::JoinSet;
 
 use self::attempt::Outcome;
 pub(crate) use self::attempt::Sender;
-use self::lanes::{Ended, Lanes, Place, Wanted};
+use self::lanes::{AttemptResult, ClaimRequest, Lanes, Slot};
 
-/// Attempts recorded in one statement at most.
+/// Attempts recorded by one statement.
 const RECORD_BATCH: usize = 500;
-/// Longer than any statement may take at the server.
-const STATEMENT_LIMIT: Duration = Duration::from_secs(20);
-/// After a failure of the database, before it is asked again.
-const PAUSE: Duration = Duration::from_millis(500);
+/// Longer than the server's own statement timeout.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(20);
+/// Pause after a database error.
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// Where endpoints are named that may have something due. Cheap to clone.
+/// Wakes the dispatcher for endpoints that may have due deliveries.
 #[derive(Clone)]
 pub(crate) struct Wakes(mpsc::UnboundedSender<WebhookEndpointId>);
 
 impl Wakes {
-    /// Looks at this endpoint soon. It costs nothing to say so twice.
+    /// Repeated wake-ups of an endpoint cost nothing.
     pub(crate) fn wake(&self, endpoint: WebhookEndpointId) {
-        // Nobody listens only while the process ends.
+        // The receiver is dropped only while the process exits.
         let _ = self.0.send(endpoint);
     }
 }
 
-type Claiming = Pin<Box<dyn Future<Output = (Vec<Wanted>, Instant, Result<Vec<Claimed>>)> + Send>>;
-type Recording = Pin<Box<dyn Future<Output = (Vec<Place>, Vec<Attempted>, Result<()>)> + Send>>;
+type Claiming = Pin<Box<dyn Future<Output = (Vec<ClaimRequest>, Instant, Result<Vec<Claimed>>)> + Send>>;
+type Recording = Pin<Box<dyn Future<Output = (Vec<Slot>, Vec<Attempted>, Result<()>)> + Send>>;
 
-/// What an attempt's task gives back.
-struct Made {
+/// What the task of an attempt returns.
+struct Finished {
     endpoint: WebhookEndpointId,
-    place: Place,
-    result: Tried,
+    slot: Slot,
+    outcome: TaskOutcome,
 }
 
-enum Tried {
-    /// An attempt was made.
+enum TaskOutcome {
     Attempted(Box<Attempted>),
-    /// The delivery could not be signed and was put back.
+    /// The event could not be signed; the delivery waits for a later retry.
     Held,
-    /// It was too late to begin, or it broke off.
-    Not,
+    /// The claim was too old to start the attempt, or the task panicked.
+    Aborted,
 }
 
-/// The task's state.
+/// State of the delivery task.
 pub(crate) struct Dispatcher {
     db: Db,
-    /// For claims. One that Postgres forgets in a crash is made again, and so is its attempt: that may happen anyway.
+    /// For claims, without synchronous commit. A claim lost in a Postgres crash repeats an attempt, which may happen
+    /// anyway.
     claims: PgPool,
     sender: Sender,
     woken: mpsc::UnboundedReceiver<WebhookEndpointId>,
     lanes: Lanes,
-    sending: JoinSet<Made>,
-    /// What was attempted and is not recorded yet, and the places that it still holds, in the same order.
-    made: Vec<Attempted>,
-    places: Vec<Place>,
-    /// How many of `made` are recorded one by one, because among them is one that Postgres refuses.
+    sending: JoinSet<Finished>,
+    /// Attempts that are not recorded yet, and the slots they still hold, in the same order.
+    unrecorded: Vec<Attempted>,
+    slots: Vec<Slot>,
+    /// How many of `unrecorded` are recorded one by one, because Postgres rejected their batch.
     singly: usize,
-    /// The last batch could not be recorded, and Postgres may be away.
-    unrecorded: bool,
+    /// The last batch could not be recorded: Postgres may be unavailable.
+    recording_failed: bool,
     claiming: Option<Claiming>,
     recording: Option<Recording>,
 }
 
 impl Dispatcher {
-    /// A dispatcher, and where to wake it.
     pub(crate) fn new(db: Db, claims: PgPool, sender: Sender) -> (Self, Wakes) {
         let (wakes, woken) = mpsc::unbounded_channel();
         let dispatcher = Self {
@@ -97,19 +96,19 @@ impl Dispatcher {
             woken,
             lanes: Lanes::new(),
             sending: JoinSet::new(),
-            made: Vec::new(),
-            places: Vec::new(),
+            unrecorded: Vec::new(),
+            slots: Vec::new(),
             singly: 0,
-            unrecorded: false,
+            recording_failed: false,
             claiming: None,
             recording: None,
         };
         (dispatcher, Wakes(wakes))
     }
 
-    /// Delivers until told to stop; then nothing new is claimed, and what is under way is finished and recorded, within
-    /// `patience`. What is not becomes another worker's when its lease ends.
-    pub(crate) async fn run(mut self, stop: impl Future<Output = ()>, patience: Duration) {
+    /// Delivers until `stop`, then claims nothing more and finishes and records the running attempts within
+    /// `drain_timeout`. Other workers repeat the rest when the leases expire.
+    pub(crate) async fn run(mut self, stop: impl Future<Output = ()>, drain_timeout: Duration) {
         let mut stop = pin!(stop);
         let mut stopping = false;
         let mut deadline: Pin<Box<dyn Future<Output = ()> + Send>> = pending().boxed();
@@ -118,247 +117,254 @@ impl Dispatcher {
                 self.claim();
             }
             self.record();
-            metrics::gauge!("webhooks_in_flight").set(self.lanes.under_way() as f64);
+            metrics::gauge!("webhooks_in_flight").set(self.lanes.in_flight() as f64);
             if stopping
                 && self.claiming.is_none()
                 && self.recording.is_none()
                 && self.sending.is_empty()
-                && self.made.is_empty()
+                && self.unrecorded.is_empty()
             {
                 return;
             }
             tokio::select! {
                 () = &mut stop, if !stopping => {
                     stopping = true;
-                    deadline = tokio::time::sleep(patience).boxed();
+                    deadline = tokio::time::sleep(drain_timeout).boxed();
                 }
                 () = &mut deadline => {
-                    tracing::warn!(unfinished = self.sending.len(), "deliveries under way were left; their leases end and they are made again");
+                    tracing::warn!(
+                        unfinished = self.sending.len(),
+                        "stopped with deliveries in flight; they are repeated when their leases expire"
+                    );
                     return;
                 }
                 Some(endpoint) = self.woken.recv() => {
                     self.lanes.wake(endpoint);
-                    // All who are there come before the next claim, which then serves them all.
+                    // Drain the channel first, so that the next claim covers all woken endpoints.
                     while let Ok(endpoint) = self.woken.try_recv() {
                         self.lanes.wake(endpoint);
                     }
                 }
-                (wanted, began, claimed) = when_some(&mut self.claiming) => {
+                (requests, started, claimed) = poll_some(&mut self.claiming) => {
                     self.claiming = None;
-                    self.begin(wanted, began, claimed).await;
+                    self.start_attempts(requests, started, claimed).await;
                 }
-                Some(made) = self.sending.join_next() => {
-                    let mut made = Some(made);
-                    while let Some(Ok(one)) = made {
-                        self.ended(one);
-                        made = self.sending.try_join_next();
+                Some(joined) = self.sending.join_next() => {
+                    let mut joined = Some(joined);
+                    while let Some(Ok(finished)) = joined {
+                        self.finish_attempt(finished);
+                        joined = self.sending.try_join_next();
                     }
                 }
-                (places, attempts, outcome) = when_some(&mut self.recording) => {
+                (slots, attempts, outcome) = poll_some(&mut self.recording) => {
                     self.recording = None;
-                    self.recorded(places, attempts, outcome).await;
+                    self.finish_recording(slots, attempts, outcome).await;
                 }
             }
         }
     }
 
-    /// Claims for all lanes that have room, unless a claim is under way.
+    /// Claims for all lanes with capacity, unless a claim is running.
     fn claim(&mut self) {
-        // What was answered and is not recorded would be claimed once more when its lease ends.
-        if self.claiming.is_some() || self.unrecorded {
+        // While attempts cannot be recorded, their leases may expire and a claim would return them again.
+        if self.claiming.is_some() || self.recording_failed {
             return;
         }
-        let wanted = self.lanes.take_wanted();
-        if wanted.is_empty() {
+        let requests = self.lanes.take_claim_requests();
+        if requests.is_empty() {
             return;
         }
-        let (claims, began) = (self.claims.clone(), Instant::now());
+        let (claims, started) = (self.claims.clone(), Instant::now());
         self.claiming = Some(
             async move {
-                let counts: Vec<_> = wanted
+                let counts: Vec<_> = requests
                     .iter()
-                    .map(|wanted| (wanted.endpoint, i64::try_from(wanted.count).unwrap_or(i64::MAX)))
+                    .map(|request| (request.endpoint, i64::try_from(request.count).unwrap_or(i64::MAX)))
                     .collect();
                 let claimed = async {
-                    let claimed = in_time(dispatch::claim(&claims, &counts)).await?;
+                    let claimed = with_timeout(dispatch::claim(&claims, &counts)).await?;
                     failpoint("webhooks.claimed").await?;
                     Ok(claimed)
                 };
-                (wanted, began, claimed.await)
+                (requests, started, claimed.await)
             }
             .boxed(),
         );
     }
 
-    async fn begin(&mut self, wanted: Vec<Wanted>, began: Instant, claimed: Result<Vec<Claimed>>) {
+    async fn start_attempts(&mut self, requests: Vec<ClaimRequest>, started: Instant, claimed: Result<Vec<Claimed>>) {
         let claimed = match claimed {
             Ok(claimed) => claimed,
             Err(error) => {
-                tracing::error!(%error, "no deliveries were claimed; trying again");
-                wanted.into_iter().for_each(|wanted| self.lanes.not_claimed(wanted));
-                tokio::time::sleep(PAUSE).await;
+                tracing::error!(%error, "could not claim deliveries; trying again");
+                requests.into_iter().for_each(|request| self.lanes.claim_failed(request));
+                tokio::time::sleep(RETRY_DELAY).await;
                 return;
             }
         };
-        if began.elapsed() >= START_WINDOW {
-            tracing::warn!(
-                count = claimed.len(),
-                "a claim took so long that nothing may be begun by it; it is given back"
-            );
-            if let Err(error) = in_time(dispatch::give_back(&self.claims, &claimed)).await {
-                tracing::error!(%error, "not given back either; the deliveries are made when their leases end");
+        if started.elapsed() >= START_WINDOW {
+            tracing::warn!(count = claimed.len(), "the claim took too long to start its deliveries; releasing them");
+            if let Err(error) = with_timeout(dispatch::release(&self.claims, &claimed)).await {
+                tracing::error!(%error, "could not release the deliveries; they are due when their leases expire");
             }
-            wanted.into_iter().for_each(|wanted| self.lanes.not_claimed(wanted));
-            tokio::time::sleep(PAUSE).await;
+            requests.into_iter().for_each(|request| self.lanes.claim_failed(request));
+            tokio::time::sleep(RETRY_DELAY).await;
             return;
         }
-        let places: HashMap<_, _> = wanted.iter().map(|wanted| (wanted.endpoint, wanted.place)).collect();
-        let mut brought: HashMap<WebhookEndpointId, usize> = HashMap::new();
+        let slots: HashMap<_, _> = requests.iter().map(|request| (request.endpoint, request.slot)).collect();
+        let mut counts: HashMap<WebhookEndpointId, usize> = HashMap::new();
         for claimed in claimed {
             let endpoint = claimed.endpoint_id;
-            let Some(place) = places.get(&endpoint).copied() else { continue };
-            *brought.entry(endpoint).or_default() += 1;
+            let Some(slot) = slots.get(&endpoint).copied() else { continue };
+            *counts.entry(endpoint).or_default() += 1;
             let (sender, claims) = (self.sender.clone(), self.claims.clone());
             self.sending.spawn(async move {
-                // Whoever deleted the endpoint has waited for so long, and no longer.
-                let result = if began.elapsed() < START_WINDOW {
-                    // A panic must not take the place with it.
+                // The deletion of an endpoint waits this long: no attempt may start later.
+                let outcome = if started.elapsed() < START_WINDOW {
+                    // A panic must not leak the slot.
                     let attempting = AssertUnwindSafe(attempt(&sender, &claims, claimed));
-                    attempting.catch_unwind().await.unwrap_or(Tried::Not)
+                    attempting.catch_unwind().await.unwrap_or(TaskOutcome::Aborted)
                 } else {
-                    Tried::Not
+                    TaskOutcome::Aborted
                 };
-                Made { endpoint, place, result }
+                Finished { endpoint, slot, outcome }
             });
         }
-        for wanted in wanted {
-            let brought = brought.get(&wanted.endpoint).copied().unwrap_or(0);
-            self.lanes.claimed(wanted, brought);
+        for request in requests {
+            let count = counts.get(&request.endpoint).copied().unwrap_or(0);
+            self.lanes.claim_finished(request, count);
         }
     }
 
-    fn ended(&mut self, made: Made) {
-        let attempted = match made.result {
-            Tried::Attempted(attempted) => *attempted,
-            Tried::Held => {
-                self.lanes.ended(made.endpoint, Ended::Refused);
-                self.lanes.recorded(made.endpoint, made.place);
+    fn finish_attempt(&mut self, finished: Finished) {
+        let attempted = match finished.outcome {
+            TaskOutcome::Attempted(attempted) => *attempted,
+            TaskOutcome::Held => {
+                self.lanes.attempt_finished(finished.endpoint, AttemptResult::Failed);
+                self.lanes.attempt_recorded(finished.endpoint, finished.slot);
                 return;
             }
-            Tried::Not => {
-                tracing::warn!(endpoint = %made.endpoint, "a claimed delivery was not begun in time, or broke off; it is made when its lease ends");
-                self.lanes.recorded(made.endpoint, made.place);
+            TaskOutcome::Aborted => {
+                tracing::warn!(
+                    endpoint = %finished.endpoint,
+                    "a claimed delivery did not start in time, or panicked; it is due when its lease expires"
+                );
+                self.lanes.attempt_recorded(finished.endpoint, finished.slot);
                 return;
             }
         };
         measure(&attempted);
         let (succeeded, timed_out) = (attempted.failure.is_none(), attempted.failure == Some(Failure::Timeout));
-        let ended = Ended::of(succeeded, timed_out, attempted.duration);
-        self.lanes.ended(made.endpoint, ended);
-        self.made.push(attempted);
-        self.places.push(made.place);
+        let result = AttemptResult::of(succeeded, timed_out, attempted.duration);
+        self.lanes.attempt_finished(finished.endpoint, result);
+        self.unrecorded.push(attempted);
+        self.slots.push(finished.slot);
     }
 
-    /// Records what has gathered, unless a recording is under way.
+    /// Records the attempts collected so far, unless a recording is running.
     fn record(&mut self) {
-        if self.recording.is_some() || self.made.is_empty() {
+        if self.recording.is_some() || self.unrecorded.is_empty() {
             return;
         }
         let size = if self.singly > 0 { 1 } else { RECORD_BATCH };
         self.singly = self.singly.saturating_sub(1);
-        let count = self.made.len().min(size);
-        let attempts: Vec<Attempted> = self.made.drain(..count).collect();
-        let places: Vec<Place> = self.places.drain(..count).collect();
+        let count = self.unrecorded.len().min(size);
+        let attempts: Vec<Attempted> = self.unrecorded.drain(..count).collect();
+        let slots: Vec<Slot> = self.slots.drain(..count).collect();
         let (db, clock) = (self.db.clone(), self.sender.clock.clone());
         self.recording = Some(
             async move {
                 let outcome = async {
                     failpoint("webhooks.attempted").await?;
-                    in_time(dispatch::record(&db, &attempts, clock.now())).await
+                    with_timeout(dispatch::record(&db, &attempts, clock.now())).await
                 };
                 let outcome = outcome.await;
-                (places, attempts, outcome)
+                (slots, attempts, outcome)
             }
             .boxed(),
         );
     }
 
-    async fn recorded(&mut self, places: Vec<Place>, attempts: Vec<Attempted>, outcome: Result<()>) {
-        self.unrecorded = false;
+    async fn finish_recording(&mut self, slots: Vec<Slot>, attempts: Vec<Attempted>, outcome: Result<()>) {
+        self.recording_failed = false;
         let count = attempts.len();
         match outcome {
-            Ok(()) => self.free(&places, &attempts),
-            Err(error) if !refuses_the_row(&error) => {
-                tracing::error!(%error, count, "attempts were made and not recorded; trying again");
-                self.unrecorded = true;
-                self.put_back(places, attempts);
-                tokio::time::sleep(PAUSE).await;
+            Ok(()) => self.release_slots(&slots, &attempts),
+            Err(error) if !rejects_row(&error) => {
+                tracing::error!(%error, count, "could not record attempts; trying again");
+                self.recording_failed = true;
+                self.requeue(slots, attempts);
+                tokio::time::sleep(RETRY_DELAY).await;
             }
             Err(error) if count > 1 => {
-                tracing::warn!(%error, count, "attempts were refused together; recording them one by one");
+                tracing::warn!(%error, count, "Postgres rejected a batch of attempts; recording them one by one");
                 self.singly = count;
-                self.put_back(places, attempts);
+                self.requeue(slots, attempts);
             }
             Err(error) => {
                 for Claimed { id, .. } in attempts.iter().map(|attempt| &attempt.claimed) {
-                    tracing::error!(%error, delivery = %id, "an attempt cannot be recorded; it is made again when its lease ends");
+                    tracing::error!(%error, delivery = %id, "Postgres rejected an attempt; it is repeated when its lease expires");
                 }
-                self.free(&places, &attempts);
+                self.release_slots(&slots, &attempts);
             }
         }
     }
 
-    fn free(&mut self, places: &[Place], attempts: &[Attempted]) {
-        for (place, attempt) in places.iter().zip(attempts) {
-            self.lanes.recorded(attempt.claimed.endpoint_id, *place);
+    fn release_slots(&mut self, slots: &[Slot], attempts: &[Attempted]) {
+        for (slot, attempt) in slots.iter().zip(attempts) {
+            self.lanes.attempt_recorded(attempt.claimed.endpoint_id, *slot);
         }
     }
 
-    /// What is not recorded comes first the next time.
-    fn put_back(&mut self, places: Vec<Place>, attempts: Vec<Attempted>) {
-        self.made.splice(..0, attempts);
-        self.places.splice(..0, places);
+    /// Returns attempts to the front, so that they are recorded first the next time.
+    fn requeue(&mut self, slots: Vec<Slot>, attempts: Vec<Attempted>) {
+        self.unrecorded.splice(..0, attempts);
+        self.slots.splice(..0, slots);
     }
 }
 
-/// Makes the attempt, or puts the delivery back if it cannot be signed.
-async fn attempt(sender: &Sender, claims: &PgPool, claimed: Claimed) -> Tried {
+/// Makes the attempt, or holds the delivery if its event cannot be signed.
+async fn attempt(sender: &Sender, claims: &PgPool, claimed: Claimed) -> TaskOutcome {
     let (endpoint, signing_failed) = (claimed.endpoint_id, claimed.signing_failed);
     match sender.attempt(claimed).await {
         Outcome::Attempted(attempted) => {
-            if signing_failed && let Err(error) = in_time(dispatch::signed_again(claims, endpoint)).await {
-                tracing::warn!(%error, %endpoint, "deliveries are signed again, which the next one notes");
+            if signing_failed && let Err(error) = with_timeout(dispatch::clear_signing_failure(claims, endpoint)).await {
+                tracing::warn!(%error, %endpoint, "could not clear the signing failure; the next delivery clears it");
             }
-            Tried::Attempted(Box::new(attempted))
+            TaskOutcome::Attempted(Box::new(attempted))
         }
         Outcome::Unsigned(claimed) => {
             metrics::counter!(UNSIGNED).increment(1);
-            tracing::error!(%endpoint, delivery = %claimed.id, "a secret cannot be decrypted, so the delivery is held: was ENCRYPTION_KEY changed?");
-            if let Err(error) = in_time(dispatch::hold_unsigned(claims, &claimed)).await {
-                tracing::error!(%error, delivery = %claimed.id, "the delivery was not put back; it is due when its lease ends");
+            tracing::error!(
+                %endpoint, delivery = %claimed.id,
+                "cannot decrypt a signing secret, so the delivery is held: was ENCRYPTION_KEY changed?"
+            );
+            if let Err(error) = with_timeout(dispatch::hold_unsigned(claims, &claimed)).await {
+                tracing::error!(%error, delivery = %claimed.id, "could not hold the delivery; it is due when its lease expires");
             }
-            Tried::Held
+            TaskOutcome::Held
         }
     }
 }
 
-/// The server's own limits do not help where the server is gone without a word: then this is a lost connection.
-async fn in_time<T>(statement: impl Future<Output = Result<T>>) -> Result<T> {
-    match tokio::time::timeout(STATEMENT_LIMIT, statement).await {
-        Ok(done) => done,
+/// Limits a statement on this side too: the server's timeout does not help when the server becomes unreachable.
+async fn with_timeout<T>(statement: impl Future<Output = Result<T>>) -> Result<T> {
+    match tokio::time::timeout(STATEMENT_TIMEOUT, statement).await {
+        Ok(result) => result,
         Err(_) => Err(Error::Database(sqlx::Error::PoolTimedOut)),
     }
 }
 
-/// Whether Postgres will never take it: its classes 22 (data) and 23 (constraints). All else may pass.
-fn refuses_the_row(error: &Error) -> bool {
+/// Whether Postgres will never accept the row: error classes 22 (data exception) and 23 (integrity constraint
+/// violation).
+fn rejects_row(error: &Error) -> bool {
     let Error::Database(error) = error else { return false };
-    let code = error.as_database_error().and_then(|said| said.code());
+    let code = error.as_database_error().and_then(|error| error.code());
     code.is_some_and(|code| code.starts_with("22") || code.starts_with("23"))
 }
 
-/// The value of a future that may not be there; without one, never.
-async fn when_some<T>(future: &mut Option<Pin<Box<dyn Future<Output = T> + Send>>>) -> T {
+/// The output of the future; pending for ever without one.
+async fn poll_some<T>(future: &mut Option<Pin<Box<dyn Future<Output = T> + Send>>>) -> T {
     match future {
         Some(future) => future.await,
         None => pending().await,
@@ -366,11 +372,11 @@ async fn when_some<T>(future: &mut Option<Pin<Box<dyn Future<Output = T> + Send>
 }
 
 const SUCCEEDED: &str = "succeeded";
-/// Deliveries that were held because they could not be signed.
+/// Counts deliveries held because their event could not be signed.
 const UNSIGNED: &str = "webhooks_unsigned_total";
 
-/// Counts attempts from nought, so that the first of a kind is seen as a rise.
-pub(crate) fn count_from_nought() {
+/// Registers the counters at zero, so that the first increment is visible as an increase.
+pub(crate) fn register_metrics() {
     for outcome in Failure::ALL.map(Failure::name).into_iter().chain([SUCCEEDED]) {
         metrics::counter!("webhooks_attempts_total", "outcome" => outcome).increment(0);
     }

@@ -1,23 +1,23 @@
-//! The sheets of invoices and their collection.
+//! Invoices and their collection.
 
 use common::id::{CollectionAttemptId, InvoiceId};
 use common::invoices::{AttemptView, InvoiceView};
 use serde_json::json;
 
 use super::id;
-use crate::openapi::sheet::Sheet;
+use crate::openapi::doc::OperationDoc;
 use crate::routes::collections::RunView;
 use crate::routes::invoices::{InvoiceFields, ScheduleFields};
 
-pub(crate) fn invoices_create() -> Sheet {
-    Sheet::new(
+pub(crate) fn invoices_create() -> OperationDoc {
+    OperationDoc::new(
         "Create an invoice",
-        "It is issued at once: `open`, with its number and its due date. Send `amount` alone, or `items`: then the total is \
-         what they come to, with `amountTax` added and `amountDiscount` taken off. `paymentTerms` count days of the \
-         account's calendar, in its time zone, from the moment of issue.",
+        "The invoice is issued immediately: `open`, with its number and its due date. Send either `amount`, or \
+         `items`: then the total is their sum plus `amountTax` minus `amountDiscount`. `paymentTerms` counts calendar \
+         days in the account's time zone, from the time of issue.",
     )
-    .once()
-    .takes::<InvoiceFields>(
+    .idempotent()
+    .request_body::<InvoiceFields>(
         "InvoiceCreate",
         &["customerId", "currency"],
         json!({
@@ -26,82 +26,83 @@ pub(crate) fn invoices_create() -> Sheet {
             "paymentTerms": "net_30",
         }),
     )
-    .answers::<InvoiceView<'_>>(201, "The invoice, issued.")
-    .refuses(&[404, 422])
-    .followed_by(&["invoices.retrieve", "invoices.schedule", "invoices.issue", "invoices.void"])
+    .response::<InvoiceView<'_>>(201, "The issued invoice.")
+    .errors(&[404, 422])
+    .links(&["invoices.retrieve", "invoices.schedule", "invoices.issue", "invoices.void"])
 }
 
-pub(crate) fn invoices_list() -> Sheet {
-    Sheet::new("List invoices", "Newest first, drafts and voided ones too.")
-        .lists::<InvoiceView<'_>>("A page of invoices.", id::<InvoiceId>())
-        .refuses(&[422])
+pub(crate) fn invoices_list() -> OperationDoc {
+    OperationDoc::new("List invoices", "Newest first, including drafts and voided invoices.")
+        .list_response::<InvoiceView<'_>>("A page of invoices.", id::<InvoiceId>())
+        .errors(&[422])
 }
 
-pub(crate) fn invoices_retrieve() -> Sheet {
-    Sheet::new("Retrieve an invoice", "Its present state.")
-        .of_one::<InvoiceId>()
-        .answers::<InvoiceView<'_>>(200, "The invoice.")
-        .refuses(&[404])
+pub(crate) fn invoices_retrieve() -> OperationDoc {
+    OperationDoc::new("Retrieve an invoice", "The current state.")
+        .path_id::<InvoiceId>()
+        .response::<InvoiceView<'_>>(200, "The invoice.")
+        .errors(&[404])
 }
 
-pub(crate) fn invoices_issue() -> Sheet {
-    Sheet::new(
+pub(crate) fn invoices_issue() -> OperationDoc {
+    OperationDoc::new(
         "Issue a draft",
-        "It becomes `open`, and gets its number and its due date. Whatever is no draft is 409. It takes no body.",
+        "The draft becomes `open` and gets its number and its due date. In any other status it is 409. It takes no \
+         body.",
     )
-    .of_one::<InvoiceId>()
-    .answers::<InvoiceView<'_>>(200, "The invoice, issued.")
-    .refuses(&[404, 409])
+    .path_id::<InvoiceId>()
+    .response::<InvoiceView<'_>>(200, "The issued invoice.")
+    .errors(&[404, 409])
 }
 
-pub(crate) fn invoices_void() -> Sheet {
-    Sheet::new(
+pub(crate) fn invoices_void() -> OperationDoc {
+    OperationDoc::new(
         "Void an invoice",
-        "For good, whatever it was: a voided one is answered as it is, and a paid one keeps its payment, which is refunded \
-         on its own. While a payment for it is under way: 409. It takes no body.",
+        "Permanent, in any status. A voided invoice is returned unchanged. A paid invoice keeps its payment, which \
+         must be refunded separately. While a payment for it is processing: 409. It takes no body.",
     )
-    .of_one::<InvoiceId>()
-    .answers::<InvoiceView<'_>>(200, "The invoice, voided.")
-    .refuses(&[404, 409])
+    .path_id::<InvoiceId>()
+    .response::<InvoiceView<'_>>(200, "The voided invoice.")
+    .errors(&[404, 409])
 }
 
-pub(crate) fn invoices_schedule() -> Sheet {
-    Sheet::new(
+pub(crate) fn invoices_schedule() -> OperationDoc {
+    OperationDoc::new(
         "Schedule an invoice",
-        "It is charged at `collectAt`, or at once if that has passed, and a soft decline is retried 1, 3, 5 and 7 days after \
-         the first attempt. Only an `open` one can be scheduled.",
+        "It is charged at `collectAt`, or immediately if that is in the past. A soft decline is retried 1, 3, 5 and 7 \
+         days after the first attempt. Only an `open` invoice can be scheduled.",
     )
-    .of_one::<InvoiceId>()
-    .takes::<ScheduleFields>("InvoiceSchedule", &["collectAt"], json!({"collectAt": "2026-12-01T09:00:00Z"}))
-    .answers::<InvoiceView<'_>>(200, "The invoice, scheduled.")
-    .refuses(&[404, 409, 422])
-    .followed_by(&["invoices.attempts", "invoices.cancel_schedule"])
+    .path_id::<InvoiceId>()
+    .request_body::<ScheduleFields>("InvoiceSchedule", &["collectAt"], json!({"collectAt": "2026-12-01T09:00:00Z"}))
+    .response::<InvoiceView<'_>>(200, "The scheduled invoice.")
+    .errors(&[404, 409, 422])
+    .links(&["invoices.attempts", "invoices.cancel_schedule"])
 }
 
-pub(crate) fn invoices_cancel_schedule() -> Sheet {
-    Sheet::new(
-        "Take an invoice out of collection",
-        "It stays `open`, and no attempt begins after this is answered. While one is in flight: 409. It takes no body.",
+pub(crate) fn invoices_cancel_schedule() -> OperationDoc {
+    OperationDoc::new(
+        "Cancel the collection of an invoice",
+        "It stays `open`, and no attempt starts after the response. While an attempt is processing: 409. It takes no \
+         body.",
     )
-    .of_one::<InvoiceId>()
-    .answers::<InvoiceView<'_>>(200, "The invoice, open.")
-    .refuses(&[404, 409])
+    .path_id::<InvoiceId>()
+    .response::<InvoiceView<'_>>(200, "The open invoice.")
+    .errors(&[404, 409])
 }
 
-pub(crate) fn invoices_attempts() -> Sheet {
-    Sheet::new("List the attempts to collect an invoice", "The first one first.")
-        .of_one::<InvoiceId>()
-        .lists::<AttemptView<'_>>("A page of attempts.", id::<CollectionAttemptId>())
-        .refuses(&[404, 422])
+pub(crate) fn invoices_attempts() -> OperationDoc {
+    OperationDoc::new("List the attempts to collect an invoice", "Oldest first.")
+        .path_id::<InvoiceId>()
+        .list_response::<AttemptView<'_>>("A page of attempts.", id::<CollectionAttemptId>())
+        .errors(&[404, 422])
 }
 
-pub(crate) fn invoices_scheduler_run() -> Sheet {
-    Sheet::new(
-        "Collect what is due now",
-        "Test accounts only. Takes up to 50 of the account's invoices that are due, charges them, and answers when they are \
-         paid or not. It may be called at any time and by any number at once: each invoice is charged by one of them. It \
-         takes no body.",
+pub(crate) fn invoices_scheduler_run() -> OperationDoc {
+    OperationDoc::new(
+        "Collect due invoices now",
+        "Test accounts only. Charges up to 50 of the account's due invoices and waits for the outcomes. Concurrent \
+         calls are safe: each invoice is charged by only one of them. It takes no body.",
     )
-    .answers::<RunView>(200, "What has become of them.")
-    .refuses(&[])
+    .response::<RunView>(200, "The result.")
+    .errors(&[])
 }

@@ -1,23 +1,23 @@
-//! The sheets of recurring invoices.
+//! Recurring invoices.
 
 use common::id::RecurringInvoiceId;
 use common::recurring_invoices::RecurringInvoiceView;
 use serde_json::json;
 
 use super::id;
-use crate::openapi::sheet::Sheet;
+use crate::openapi::doc::OperationDoc;
 use crate::routes::recurring_invoices::RecurringInvoiceFields;
 
-pub(crate) fn recurring_invoices_create() -> Sheet {
-    Sheet::new(
+pub(crate) fn recurring_invoices_create() -> OperationDoc {
+    OperationDoc::new(
         "Create a recurring invoice",
-        "It produces an invoice on each date of its cadence, at the beginning of that day in the account's time zone. The \
-         first is on the first date on or after today: a start that has passed makes no backlog, and today's is produced at \
-         once. A month without the `dayOfMonth` gives its last day, and the next one that has it has it again. \
-         A test account that has 1,000 subscriptions and active recurring invoices gets 409.",
+        "It produces an invoice on each date of its cadence, at the start of that day in the account's time zone. The \
+         first invoice is on the first date that is today or later, and today's is produced immediately; a start date \
+         in the past creates no backlog. A month without the `dayOfMonth` uses its last day; later months that have \
+         the day use it again. A test account with 1,000 subscriptions and active recurring invoices gets 409.",
     )
-    .once()
-    .takes::<RecurringInvoiceFields>(
+    .idempotent()
+    .request_body::<RecurringInvoiceFields>(
         "RecurringInvoiceCreate",
         &["customerId", "cadence", "template"],
         json!({
@@ -29,9 +29,9 @@ pub(crate) fn recurring_invoices_create() -> Sheet {
             },
         }),
     )
-    .answers::<RecurringInvoiceView<'_>>(201, "The recurring invoice, active.")
-    .refuses(&[404, 409, 422])
-    .followed_by(&[
+    .response::<RecurringInvoiceView<'_>>(201, "The active recurring invoice.")
+    .errors(&[404, 409, 422])
+    .links(&[
         "recurring_invoices.retrieve",
         "recurring_invoices.update",
         "recurring_invoices.pause",
@@ -40,61 +40,63 @@ pub(crate) fn recurring_invoices_create() -> Sheet {
     ])
 }
 
-pub(crate) fn recurring_invoices_list() -> Sheet {
-    Sheet::new("List recurring invoices", "Newest first, whatever their status.")
-        .lists::<RecurringInvoiceView<'_>>("A page of recurring invoices.", id::<RecurringInvoiceId>())
-        .refuses(&[422])
+pub(crate) fn recurring_invoices_list() -> OperationDoc {
+    OperationDoc::new("List recurring invoices", "Newest first, in any status.")
+        .list_response::<RecurringInvoiceView<'_>>("A page of recurring invoices.", id::<RecurringInvoiceId>())
+        .errors(&[422])
 }
 
-pub(crate) fn recurring_invoices_retrieve() -> Sheet {
-    Sheet::new("Retrieve a recurring invoice", "Its present state.")
-        .of_one::<RecurringInvoiceId>()
-        .answers::<RecurringInvoiceView<'_>>(200, "The recurring invoice.")
-        .refuses(&[404])
+pub(crate) fn recurring_invoices_retrieve() -> OperationDoc {
+    OperationDoc::new("Retrieve a recurring invoice", "The current state.")
+        .path_id::<RecurringInvoiceId>()
+        .response::<RecurringInvoiceView<'_>>(200, "The recurring invoice.")
+        .errors(&[404])
 }
 
-pub(crate) fn recurring_invoices_update() -> Sheet {
-    Sheet::new(
+pub(crate) fn recurring_invoices_update() -> OperationDoc {
+    OperationDoc::new(
         "Update a recurring invoice",
-        "Only what is sent changes; `cadence` and `template` are replaced as a whole. A template is taken by the next cycle \
-         on. After another cadence the dates are counted from today, or from a start that is still ahead. If none is left it \
-         is `completed`. A completed or cancelled one is 409.",
+        "Only the fields that are sent change; `cadence` and `template` are replaced as a whole. A new template \
+         applies from the next cycle. With a new cadence the dates are counted from today, or from a start date in the \
+         future. If no date is left, the status becomes `completed`. A completed or cancelled recurring invoice is \
+         409.",
     )
-    .of_one::<RecurringInvoiceId>()
-    .takes::<RecurringInvoiceFields>("RecurringInvoiceUpdate", &[], json!({"name": "Rent and heating"}))
-    .answers::<RecurringInvoiceView<'_>>(200, "The recurring invoice as it is now.")
-    .refuses(&[404, 409, 422])
+    .path_id::<RecurringInvoiceId>()
+    .request_body::<RecurringInvoiceFields>("RecurringInvoiceUpdate", &[], json!({"name": "Rent and heating"}))
+    .response::<RecurringInvoiceView<'_>>(200, "The updated recurring invoice.")
+    .errors(&[404, 409, 422])
 }
 
-pub(crate) fn recurring_invoices_pause() -> Sheet {
-    Sheet::new(
+pub(crate) fn recurring_invoices_pause() -> OperationDoc {
+    OperationDoc::new(
         "Pause a recurring invoice",
-        "It produces nothing until it is resumed. A paused one is answered as it is; any but an active one is 409. It takes \
+        "It produces no invoices until it is resumed. If it is already paused, it is returned unchanged; in any other \
+         status than active it is 409. It takes no body.",
+    )
+    .path_id::<RecurringInvoiceId>()
+    .response::<RecurringInvoiceView<'_>>(200, "The paused recurring invoice.")
+    .errors(&[404, 409])
+}
+
+pub(crate) fn recurring_invoices_resume() -> OperationDoc {
+    OperationDoc::new(
+        "Resume a recurring invoice",
+        "A paused or parked recurring invoice continues with its first date that is today or later; missed dates are \
+         skipped. If no date is left, the status becomes `completed`. An active one is returned unchanged. If it is \
+         completed or cancelled, or a test account is at its limit: 409. It takes no body.",
+    )
+    .path_id::<RecurringInvoiceId>()
+    .response::<RecurringInvoiceView<'_>>(200, "The recurring invoice.")
+    .errors(&[404, 409])
+}
+
+pub(crate) fn recurring_invoices_cancel() -> OperationDoc {
+    OperationDoc::new(
+        "Cancel a recurring invoice",
+        "Permanent: it cannot be resumed. Its invoices do not change. A cancelled one is returned unchanged. It takes \
          no body.",
     )
-    .of_one::<RecurringInvoiceId>()
-    .answers::<RecurringInvoiceView<'_>>(200, "The recurring invoice, paused.")
-    .refuses(&[404, 409])
-}
-
-pub(crate) fn recurring_invoices_resume() -> Sheet {
-    Sheet::new(
-        "Resume a recurring invoice",
-        "A paused or parked one goes on with the first of its dates on or after today; what was missed is not made up for. \
-         If none is left it is `completed`. An active one is answered as it is; a completed or cancelled one is 409, and \
-         so is one for which a test account has no room. It takes no body.",
-    )
-    .of_one::<RecurringInvoiceId>()
-    .answers::<RecurringInvoiceView<'_>>(200, "The recurring invoice.")
-    .refuses(&[404, 409])
-}
-
-pub(crate) fn recurring_invoices_cancel() -> Sheet {
-    Sheet::new(
-        "Cancel a recurring invoice",
-        "For good: it cannot restart. Its invoices stay as they are. A cancelled one is answered as it is. It takes no body.",
-    )
-    .of_one::<RecurringInvoiceId>()
-    .answers::<RecurringInvoiceView<'_>>(200, "The recurring invoice, cancelled.")
-    .refuses(&[404])
+    .path_id::<RecurringInvoiceId>()
+    .response::<RecurringInvoiceView<'_>>(200, "The cancelled recurring invoice.")
+    .errors(&[404])
 }

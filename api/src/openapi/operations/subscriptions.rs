@@ -1,22 +1,22 @@
-//! The sheets of subscriptions.
+//! Subscriptions.
 
 use common::id::SubscriptionId;
 use common::subscriptions::SubscriptionView;
 use serde_json::json;
 
-use super::{Sheet, id};
+use super::{OperationDoc, id};
 use crate::routes::subscriptions::SubscriptionFields;
 
-pub(crate) fn subscriptions_create() -> Sheet {
-    Sheet::new(
+pub(crate) fn subscriptions_create() -> OperationDoc {
+    OperationDoc::new(
         "Create a subscription",
-        "Each cycle has an invoice, which is issued when its first day begins in `timezone` and collected at once. The dates \
-         are `startAt` and every interval of the plan after it. The first cycle that is billed is the next one from today \
-         on: today's at once, with this request; what lies before is not billed. A test account that has 1,000 \
-         subscriptions and active recurring invoices gets 409.",
+        "Each cycle has an invoice, which is issued and collected when the cycle's first day starts in `timezone`. \
+         Cycles start at `startAt` and after every interval of the plan. The first cycle to be billed is the first \
+         that starts today or later: today's is billed with this request, and earlier cycles are not billed. A test \
+         account with 1,000 subscriptions and active recurring invoices gets 409.",
     )
-    .once()
-    .takes::<SubscriptionFields>(
+    .idempotent()
+    .request_body::<SubscriptionFields>(
         "SubscriptionCreate",
         &["customerId", "planId"],
         json!({
@@ -24,31 +24,32 @@ pub(crate) fn subscriptions_create() -> Sheet {
             "startAt": "2026-11-30", "timezone": "America/New_York",
         }),
     )
-    .answers::<SubscriptionView<'_>>(201, "The subscription.")
-    .refuses(&[404, 409, 422])
-    .followed_by(&["subscriptions.retrieve", "subscriptions.cancel"])
+    .response::<SubscriptionView<'_>>(201, "The subscription.")
+    .errors(&[404, 409, 422])
+    .links(&["subscriptions.retrieve", "subscriptions.cancel"])
 }
 
-pub(crate) fn subscriptions_list() -> Sheet {
-    Sheet::new("List subscriptions", "Newest first, cancelled ones too.")
-        .lists::<SubscriptionView<'_>>("A page of subscriptions.", id::<SubscriptionId>())
-        .refuses(&[422])
+pub(crate) fn subscriptions_list() -> OperationDoc {
+    OperationDoc::new("List subscriptions", "Newest first, including cancelled subscriptions.")
+        .list_response::<SubscriptionView<'_>>("A page of subscriptions.", id::<SubscriptionId>())
+        .errors(&[422])
 }
 
-pub(crate) fn subscriptions_retrieve() -> Sheet {
-    Sheet::new("Retrieve a subscription", "Its present state.")
-        .of_one::<SubscriptionId>()
-        .answers::<SubscriptionView<'_>>(200, "The subscription.")
-        .refuses(&[404])
+pub(crate) fn subscriptions_retrieve() -> OperationDoc {
+    OperationDoc::new("Retrieve a subscription", "The current state.")
+        .path_id::<SubscriptionId>()
+        .response::<SubscriptionView<'_>>(200, "The subscription.")
+        .errors(&[404])
 }
 
-pub(crate) fn subscriptions_cancel() -> Sheet {
-    Sheet::new(
+pub(crate) fn subscriptions_cancel() -> OperationDoc {
+    OperationDoc::new(
         "Cancel a subscription",
-        "At once and for good: it is billed no more, and its invoices that are not paid are no longer collected. They stay \
-         `open`, and can be paid, scheduled or voided. A cancelled one is answered as it is. It takes no body.",
+        "Immediate and permanent: there are no further invoices, and unpaid invoices are no longer collected. They \
+         stay `open` and can be paid, scheduled or voided. A cancelled subscription is returned unchanged. It takes no \
+         body.",
     )
-    .of_one::<SubscriptionId>()
-    .answers::<SubscriptionView<'_>>(200, "The subscription, cancelled.")
-    .refuses(&[404])
+    .path_id::<SubscriptionId>()
+    .response::<SubscriptionView<'_>>(200, "The cancelled subscription.")
+    .errors(&[404])
 }

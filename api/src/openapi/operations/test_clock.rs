@@ -1,29 +1,29 @@
-//! The sheets of the test clock.
+//! The test clock.
 
 use common::test_clocks::TestClockView;
 use serde_json::json;
 
-use crate::openapi::sheet::Sheet;
+use crate::openapi::doc::OperationDoc;
 use crate::routes::test_clock::AdvanceFields;
 
-pub(crate) fn test_clock_retrieve() -> Sheet {
-    Sheet::new(
+pub(crate) fn test_clock_retrieve() -> OperationDoc {
+    OperationDoc::new(
         "Retrieve the test clock",
-        "What time it is for this test account. Until the clock is advanced for the first time that is everyone's time. A \
-         live account has none: 403 `permission_denied`.",
+        "The current time of this test account. Until the clock is first advanced, that is the system time. A live \
+         account has no test clock: 403 `permission_denied`.",
     )
-    .answers::<TestClockView>(200, "The clock.")
+    .response::<TestClockView>(200, "The test clock.")
 }
 
-pub(crate) fn test_clock_advance() -> Sheet {
-    Sheet::new(
+pub(crate) fn test_clock_advance() -> OperationDoc {
+    OperationDoc::new(
         "Advance the test clock",
-        "Moves the account's time ahead, and answers when all that fell due up to `to` has been done, each at its own due \
-         instant. After 25 s it answers with the clock as it stands, `pending`, and the work goes on. The same `to` again, while \
-         it is being worked towards, joins; another one is 409 until then. It never moves back. \
-         An operator may end an advance: it is then answered with the clock as it stands, earlier than `to`.",
+        "Moves the account's time forward and responds when everything due up to `to` has been done, each at its own \
+         due time. After 25 s it responds with the current clock, `pending`, and the advance continues. Repeating the \
+         request with the same `to` waits for the same advance; another `to` is 409 until it ends. The clock never \
+         moves back. An operator can end an advance: the response then has a time before `to`.",
     )
-    .takes::<AdvanceFields>("TestClockAdvance", &["to"], json!({"to": "2026-12-21T09:30:00Z"}))
-    .answers::<TestClockView>(200, "The clock, there or on its way.")
-    .refuses(&[409, 422])
+    .request_body::<AdvanceFields>("TestClockAdvance", &["to"], json!({"to": "2026-12-21T09:30:00Z"}))
+    .response::<TestClockView>(200, "The test clock, at `to` or still advancing.")
+    .errors(&[409, 422])
 }

@@ -6,7 +6,7 @@ use super::super::{Cycles, Date, Unit};
 use super::naive::{self, Day};
 use super::{check, date};
 
-/// The cycles of an anchor, of which these are the first dates.
+/// Asserts the first dates of the cycles of an anchor.
 fn assert_dates(anchor: &str, unit: Unit, count: i32, dates: &[&str]) {
     let cycles = Cycles::new(date(anchor), unit, count).expect("a count");
     for (n, expected) in (0..).zip(dates) {
@@ -20,7 +20,7 @@ fn assert_dates(anchor: &str, unit: Unit, count: i32, dates: &[&str]) {
 }
 
 #[test]
-fn a_31st_comes_back_after_every_month_that_is_shorter() {
+fn day_31_returns_after_shorter_months() {
     assert_dates(
         "2026-01-31",
         Unit::Month,
@@ -49,7 +49,7 @@ fn a_31st_comes_back_after_every_month_that_is_shorter() {
 }
 
 #[test]
-fn a_29th_of_february_comes_back_in_every_leap_year() {
+fn february_29_returns_in_every_leap_year() {
     assert_dates(
         "2024-02-29",
         Unit::Year,
@@ -76,7 +76,7 @@ fn a_29th_of_february_comes_back_in_every_leap_year() {
 }
 
 #[test]
-fn days_and_weeks_know_no_months() {
+fn days_and_weeks_ignore_month_lengths() {
     assert_dates("2024-02-28", Unit::Day, 1, &["2024-02-28", "2024-02-29", "2024-03-01"]);
     assert_dates("2026-12-24", Unit::Week, 2, &["2026-12-24", "2027-01-07", "2027-01-21"]);
     assert_dates("2026-12-24", Unit::Day, 14, &["2026-12-24", "2027-01-07", "2027-01-21"]);
@@ -84,17 +84,17 @@ fn days_and_weeks_know_no_months() {
 }
 
 #[test]
-fn periods_are_printed_by_their_first_day_and_their_last() {
+fn periods_display_their_first_and_last_day() {
     let cycles = Cycles::new(date("2026-01-31"), Unit::Month, 1).expect("a count");
-    let printed = |n| cycles.period(n).map(|period| period.to_string());
-    assert_eq!(printed(0).as_deref(), Some("2026-01-31/2026-02-27"));
-    assert_eq!(printed(1).as_deref(), Some("2026-02-28/2026-03-30"));
+    let displayed = |n| cycles.period(n).map(|period| period.to_string());
+    assert_eq!(displayed(0).as_deref(), Some("2026-01-31/2026-02-27"));
+    assert_eq!(displayed(1).as_deref(), Some("2026-02-28/2026-03-30"));
     let daily = Cycles::new(date("2026-02-28"), Unit::Day, 1).expect("a count");
     assert_eq!(daily.period(0).map(|period| period.to_string()).as_deref(), Some("2026-02-28/2026-02-28"));
 }
 
 #[test]
-fn there_is_an_end_of_the_calendar_and_no_cycle_of_nothing() {
+fn cycles_end_with_the_calendar_and_need_a_positive_count() {
     for count in [0, -1, i32::MIN] {
         assert_eq!(Cycles::new(date("2026-01-31"), Unit::Day, count), None);
     }
@@ -111,11 +111,11 @@ fn there_is_an_end_of_the_calendar_and_no_cycle_of_nothing() {
     assert_eq!(daily.nth(3_652_424), Some(Date::MAX));
 }
 
-/// The first dates, by going from each day to the next or from each month to the next.
-fn walked(anchor: Day, unit: Unit, count: i32, how_many: usize) -> Vec<Day> {
+/// The first dates, found by stepping through every day or month.
+fn naive_dates(anchor: Day, unit: Unit, count: i32, limit: usize) -> Vec<Day> {
     let (mut day, mut dates) = (anchor, Vec::new());
     let (mut year, mut month) = (anchor.year, anchor.month);
-    while dates.len() < how_many {
+    while dates.len() < limit {
         dates.push(day);
         let steps = match unit {
             Unit::Day | Unit::Month => count,
@@ -135,23 +135,23 @@ fn walked(anchor: Day, unit: Unit, count: i32, how_many: usize) -> Vec<Day> {
 }
 
 #[test]
-fn cycles_are_those_that_are_found_by_walking() {
+fn cycles_match_the_naive_calendar() {
     let units = prop::sample::select(Unit::ALL.to_vec());
     let counts = prop_oneof![1..=3, 1..=40];
     check(600, (naive::days(1890..2110), units, counts), |(anchor, unit, count)| {
-        let walked = walked(anchor, unit, count, 30);
+        let expected = naive_dates(anchor, unit, count, 30);
         let cycles = Cycles::new(anchor.date(), unit, count).expect("a count");
         assert_eq!(cycles.anchor(), anchor.date());
-        for (n, pair) in (0..).zip(walked.windows(2)) {
+        for (n, pair) in (0..).zip(expected.windows(2)) {
             let [day, next] = pair else { unreachable!("windows of two") };
             assert_eq!(cycles.nth(n), Some(day.date()), "cycle {n}");
             let period = cycles.period(n).expect("far from the end");
-            assert_eq!((period.start(), period.end()), (day.date(), next.date()), "one ends where the next begins");
+            assert_eq!((period.start(), period.end()), (day.date(), next.date()), "ends where the next one starts");
             assert!(period.start() < period.end());
             assert_eq!(period.to_string(), format!("{}/{}", day.date(), next.previous().date()));
-            for asked in [day.previous(), *day, day.next(), next.previous()] {
-                let found = walked.iter().position(|walked| *walked >= asked).expect("next is no earlier");
-                assert_eq!(cycles.first_on_or_after(asked.date()) as usize, found, "on or after {asked:?}");
+            for from in [day.previous(), *day, day.next(), next.previous()] {
+                let position = expected.iter().position(|day| *day >= from).expect("`next` is not earlier");
+                assert_eq!(cycles.first_on_or_after(from.date()) as usize, position, "on or after {from:?}");
             }
         }
     });

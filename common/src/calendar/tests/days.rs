@@ -1,4 +1,4 @@
-//! Local days that were reckoned by hand, from the announcements of those who changed the clocks.
+//! Local days with hand-computed results, based on the official announcements of clock changes.
 
 use super::super::{PaymentTerms, TimeZone};
 use super::date;
@@ -12,15 +12,15 @@ fn zone(name: &str) -> TimeZone {
     name.parse().expect(name)
 }
 
-/// A day and when it begins.
-fn assert_begins(place: &str, days: &[(&str, &str)]) {
+/// Asserts when each day starts.
+fn assert_starts(place: &str, days: &[(&str, &str)]) {
     let zone = zone(place);
-    for (day, begins) in days {
-        assert_eq!(zone.beginning_of(date(day)), instant(begins), "{day} in {place}");
+    for (day, start) in days {
+        assert_eq!(zone.beginning_of(date(day)), instant(start), "{day} in {place}");
     }
 }
 
-/// An instant and the day it belongs to.
+/// Asserts the day of each instant.
 fn assert_dates(place: &str, instants: &[(&str, &str)]) {
     let zone = zone(place);
     for (at, day) in instants {
@@ -30,9 +30,9 @@ fn assert_dates(place: &str, instants: &[(&str, &str)]) {
 
 #[test]
 fn days_are_23_to_25_hours_long() {
-    assert_begins("UTC", &[("1970-01-01", "1970-01-01T00:00:00Z"), ("2026-03-29", "2026-03-29T00:00:00Z")]);
-    // At 02:00 of 8 March one hour on, at 02:00 of 1 November one back.
-    assert_begins(
+    assert_starts("UTC", &[("1970-01-01", "1970-01-01T00:00:00Z"), ("2026-03-29", "2026-03-29T00:00:00Z")]);
+    // One hour forward at 02:00 on 8 March, one hour back at 02:00 on 1 November.
+    assert_starts(
         "America/New_York",
         &[
             ("2026-03-08", "2026-03-08T05:00:00Z"),
@@ -50,8 +50,8 @@ fn days_are_23_to_25_hours_long() {
             ("2026-11-02T05:00:00Z", "2026-11-02"),
         ],
     );
-    // Half an hour: on at 02:00 of 4 October, back at 02:00 of 5 April.
-    assert_begins(
+    // Half an hour forward at 02:00 on 4 October, half an hour back at 02:00 on 5 April.
+    assert_starts(
         "Australia/Lord_Howe",
         &[
             ("2026-04-05", "2026-04-04T13:00:00Z"),
@@ -63,34 +63,34 @@ fn days_are_23_to_25_hours_long() {
 }
 
 #[test]
-fn a_day_whose_midnight_is_leapt_over_begins_where_the_clocks_land() {
-    // From 24:00 to 01:00, by summer time.
-    assert_begins(
+fn a_day_without_midnight_starts_at_the_clock_change() {
+    // Daylight saving time starts at midnight: from 24:00 to 01:00.
+    assert_starts(
         "America/Sao_Paulo",
         &[("2018-11-04", "2018-11-04T03:00:00Z"), ("2018-11-05", "2018-11-05T02:00:00Z")],
     );
-    assert_begins("Asia/Beirut", &[("2026-03-29", "2026-03-28T22:00:00Z"), ("2026-03-30", "2026-03-29T21:00:00Z")]);
-    assert_begins("Africa/Cairo", &[("2026-04-24", "2026-04-23T22:00:00Z"), ("2026-04-25", "2026-04-24T21:00:00Z")]);
+    assert_starts("Asia/Beirut", &[("2026-03-29", "2026-03-28T22:00:00Z"), ("2026-03-30", "2026-03-29T21:00:00Z")]);
+    assert_starts("Africa/Cairo", &[("2026-04-24", "2026-04-23T22:00:00Z"), ("2026-04-25", "2026-04-24T21:00:00Z")]);
     assert_dates("Africa/Cairo", &[("2026-04-23T21:59:59.999Z", "2026-04-23"), ("2026-04-23T22:00:00Z", "2026-04-24")]);
-    // From 23:30 of 30 March to 00:30 of the 31st: the leap begins before midnight.
-    assert_begins("America/Toronto", &[("1919-03-30", "1919-03-30T05:00:00Z"), ("1919-03-31", "1919-03-31T04:30:00Z")]);
+    // From 23:30 on 30 March to 00:30 on the 31st: the gap starts before midnight.
+    assert_starts("America/Toronto", &[("1919-03-30", "1919-03-30T05:00:00Z"), ("1919-03-31", "1919-03-31T04:30:00Z")]);
 }
 
 #[test]
-fn a_day_with_two_midnights_begins_with_the_earlier() {
+fn a_day_with_two_midnights_starts_at_the_first() {
     // From 01:00 back to 00:00 of the same day.
-    assert_begins("America/Havana", &[("2026-11-01", "2026-11-01T04:00:00Z"), ("2026-11-02", "2026-11-02T05:00:00Z")]);
+    assert_starts("America/Havana", &[("2026-11-01", "2026-11-01T04:00:00Z"), ("2026-11-02", "2026-11-02T05:00:00Z")]);
     assert_dates("America/Havana", &[("2026-11-01T05:30:00Z", "2026-11-01")]);
-    // From 24:00 back to 23:00: the day is not over, and there is one midnight.
-    assert_begins(
+    // From 24:00 back to 23:00: the day continues, and midnight occurs once.
+    assert_starts(
         "America/Sao_Paulo",
         &[("2018-02-17", "2018-02-17T02:00:00Z"), ("2018-02-18", "2018-02-18T03:00:00Z")],
     );
-    assert_begins("Asia/Beirut", &[("2026-10-24", "2026-10-23T21:00:00Z"), ("2026-10-25", "2026-10-24T22:00:00Z")]);
-    assert_begins("Africa/Cairo", &[("2026-10-29", "2026-10-28T21:00:00Z"), ("2026-10-30", "2026-10-29T22:00:00Z")]);
+    assert_starts("Asia/Beirut", &[("2026-10-24", "2026-10-23T21:00:00Z"), ("2026-10-25", "2026-10-24T22:00:00Z")]);
+    assert_starts("Africa/Cairo", &[("2026-10-29", "2026-10-28T21:00:00Z"), ("2026-10-30", "2026-10-29T22:00:00Z")]);
     assert_dates("Africa/Cairo", &[("2026-10-29T21:30:00Z", "2026-10-29"), ("2026-10-29T22:00:00Z", "2026-10-30")]);
-    // From 00:01 of 7 November back to 23:01 of the 6th: a day that has begun goes on, whatever the clocks show.
-    assert_begins(
+    // From 00:01 on 7 November back to 23:01 on the 6th: a day that has started continues, whatever the local time.
+    assert_starts(
         "America/St_Johns",
         &[("2010-11-07", "2010-11-07T02:30:00Z"), ("2010-11-08", "2010-11-08T03:30:00Z")],
     );
@@ -107,9 +107,9 @@ fn a_day_with_two_midnights_begins_with_the_earlier() {
 }
 
 #[test]
-fn a_day_that_a_zone_leaves_out_begins_with_the_next() {
-    // Both crossed the date line at the end of the day before.
-    assert_begins(
+fn a_skipped_day_starts_with_the_next_day() {
+    // Both zones crossed the date line at the end of the previous day.
+    assert_starts(
         "Pacific/Apia",
         &[
             ("2011-12-29", "2011-12-29T10:00:00Z"),
@@ -119,7 +119,7 @@ fn a_day_that_a_zone_leaves_out_begins_with_the_next() {
         ],
     );
     assert_dates("Pacific/Apia", &[("2011-12-30T09:59:59.999Z", "2011-12-29"), ("2011-12-30T10:00:00Z", "2011-12-31")]);
-    assert_begins(
+    assert_starts(
         "Pacific/Kwajalein",
         &[
             ("1993-08-20", "1993-08-20T12:00:00Z"),
@@ -134,7 +134,7 @@ fn a_day_that_a_zone_leaves_out_begins_with_the_next() {
 }
 
 #[test]
-fn the_last_days_of_the_calendar_begin_with_the_last_instant() {
+fn the_last_days_of_the_calendar_start_at_the_last_instant() {
     let last = Timestamp::MAX;
     for place in ["UTC", "America/New_York", "Pacific/Kiritimati", "Pacific/Pago_Pago"] {
         let zone = zone(place);
@@ -145,7 +145,7 @@ fn the_last_days_of_the_calendar_begin_with_the_last_instant() {
     assert_eq!(zone("UTC").beginning_of(date("9999-12-31")), last);
 }
 
-/// An instant of issue, and when it is due by these terms.
+/// Asserts when an invoice with these terms is due.
 fn assert_due(place: &str, terms: PaymentTerms, issued: &str, due: &str) {
     assert_eq!(terms.due(instant(issued), &zone(place)), instant(due), "{} from {issued} in {place}", terms.name());
 }
@@ -158,23 +158,24 @@ fn terms_count_days_and_keep_the_time_of_day() {
     for (terms, day) in PaymentTerms::ALL.into_iter().zip(days) {
         assert_due("UTC", terms, issued, &format!("{day}T09:30:00.123456Z"));
     }
-    // 12:00 by the clocks of New York, in winter and in summer.
+    // 12:00 local time in New York, in winter and in summer.
     assert_due("America/New_York", Net15, "2026-03-01T17:00:00Z", "2026-03-16T16:00:00Z");
     assert_due("America/New_York", Net30, "2026-10-15T16:00:00Z", "2026-11-14T17:00:00Z");
     assert_due("America/New_York", Net60, "2026-02-01T17:00:00Z", "2026-04-02T16:00:00Z");
-    // It is the day there that counts: 23:30 of 31 January.
+    // The local date counts: 23:30 on 31 January.
     assert_due("America/New_York", Net30, "2026-02-01T04:30:00Z", "2026-03-03T04:30:00Z");
-    // 02:30 of 8 March is never shown: the clocks land at 03:00.
+    // 02:30 on 8 March is skipped: the clocks change to 03:00.
     assert_due("America/New_York", Net7, "2026-03-01T07:30:00Z", "2026-03-08T07:00:00Z");
-    // 01:30 of 1 November comes twice, first by summer time.
+    // 01:30 on 1 November occurs twice, first in daylight saving time.
     assert_due("America/New_York", Net7, "2026-10-25T05:30:00Z", "2026-11-01T05:30:00Z");
-    // Issued at the second 01:30: seven days later it comes once. What is due on receipt is due then, not an hour before.
+    // Issued at the second 01:30, which occurs once seven days later. Due on receipt means due then, not an hour
+    // before.
     assert_due("America/New_York", Net7, "2026-11-01T06:30:00Z", "2026-11-08T06:30:00Z");
     assert_due("America/New_York", DueOnReceipt, "2026-11-01T06:30:00Z", "2026-11-01T06:30:00Z");
-    // 02:15 is leapt over to 02:30; 01:45 comes twice.
+    // 02:15 is skipped: the clocks change to 02:30. 01:45 occurs twice.
     assert_due("Australia/Lord_Howe", Net7, "2026-09-26T15:45:00Z", "2026-10-03T15:30:00Z");
     assert_due("Australia/Lord_Howe", Net7, "2026-03-28T14:45:00Z", "2026-04-04T14:45:00Z");
-    // 15:00 of 30 December is left out with its day, and still counted as one.
+    // 30 December is skipped, but counts as a calendar day.
     assert_due("Pacific/Apia", Net7, "2011-12-24T01:00:00Z", "2011-12-30T10:00:00Z");
     assert_due("Pacific/Apia", Net15, "2011-12-24T01:00:00Z", "2012-01-07T01:00:00Z");
 }

@@ -1,4 +1,4 @@
-//! The calendar against days that were reckoned by hand, and against a reckoning of its own that knows no short cuts.
+//! Tests the calendar against hand-computed dates and against a naive implementation.
 
 mod cadences;
 mod cycles;

@@ -1,10 +1,9 @@
-//! The calendar as a child learns it: a day is followed by the next. Nothing here is shared with what it is held against.
+//! A naive calendar that steps from day to day. It shares no code with the implementation that it checks.
 
 use proptest::strategy::Strategy;
 
 use super::super::Date;
 
-/// A day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Day {
     pub(super) year: i32,
@@ -12,7 +11,7 @@ pub(super) struct Day {
     pub(super) day: i32,
 }
 
-/// How many days a month has.
+/// The number of days in a month.
 pub(super) fn length(year: i32, month: i32) -> i32 {
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     match month {
@@ -24,7 +23,7 @@ pub(super) fn length(year: i32, month: i32) -> i32 {
 }
 
 impl Day {
-    /// This day of a month, or its last.
+    /// The day of a month, or the last day of a shorter month.
     pub(super) fn in_month(year: i32, month: i32, day: i32) -> Self {
         Self { year, month, day: day.min(length(year, month)) }
     }
@@ -51,13 +50,13 @@ impl Day {
         }
     }
 
-    /// The same day for the code that is tested.
+    /// The same day as a [`Date`].
     pub(super) fn date(self) -> Date {
         super::date(&format!("{:04}-{:02}-{:02}", self.year, self.month, self.day))
     }
 }
 
-/// Days of so many years. The ends of months come more often than their share.
+/// Days in a range of years. Ends of months are generated more often than other days.
 pub(super) fn days(years: std::ops::Range<i32>) -> impl Strategy<Value = Day> {
     (years, 1..=12, 1..=40).prop_map(|(year, month, day)| Day::in_month(year, month, day))
 }

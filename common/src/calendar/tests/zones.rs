@@ -1,4 +1,4 @@
-//! Local days of every zone that the system knows.
+//! Local days in every zone of the system's database.
 
 use jiff::SignedDuration;
 use jiff::civil::DateTime;
@@ -10,14 +10,13 @@ use super::naive;
 use super::{check, date};
 use crate::time::Timestamp;
 
-/// Every zone.
 fn zones() -> Vec<TimeZone> {
     let zones: Vec<TimeZone> = jiff::tz::db().available().filter_map(|name| name.as_str().parse().ok()).collect();
     assert!(zones.len() > 400, "only {} zones: is tzdata installed?", zones.len());
     zones
 }
 
-/// The same zone, for questions that the code under test does not ask.
+/// The same zone in jiff, to compute expected results without the code under test.
 fn jiff_zone(zone: &TimeZone) -> jiff::tz::TimeZone {
     jiff::tz::TimeZone::get(zone.name()).expect("a zone of the system")
 }
@@ -26,52 +25,52 @@ fn instant(text: &str) -> jiff::Timestamp {
     text.parse().expect(text)
 }
 
-/// The instants of a zone at which its clocks change, from 1973 to 2037. Earlier offsets have odd seconds.
+/// The clock changes of a zone from 1973 to 2037. Some earlier offsets are not whole minutes.
 fn changes(zone: &jiff::tz::TimeZone) -> Vec<jiff::Timestamp> {
     let until = instant("2038-01-01T00:00:00Z");
     let changes = zone.following(instant("1973-01-01T00:00:00Z")).map(|change| change.timestamp());
     changes.take_while(|at| *at < until).collect()
 }
 
-/// The first minute at which clocks show this or later, by looking at the clock each minute.
-fn first_minute(zone: &jiff::tz::TimeZone, shown: DateTime) -> Timestamp {
-    // No offset is more than 16 hours.
-    let mut at = jiff::tz::Offset::UTC.to_timestamp(shown).expect("in range") - SignedDuration::from_hours(16);
-    while zone.to_datetime(at) < shown {
+/// The first minute whose local time is `local` or later, found by checking each minute.
+fn first_minute(zone: &jiff::tz::TimeZone, local: DateTime) -> Timestamp {
+    // No offset exceeds 16 hours.
+    let mut at = jiff::tz::Offset::UTC.to_timestamp(local).expect("in range") - SignedDuration::from_hours(16);
+    while zone.to_datetime(at) < local {
         at += SignedDuration::from_mins(1);
     }
     Timestamp::new(at)
 }
 
-/// An hour of a day near a change of the clocks: the zone, and what they show.
-fn hard_times() -> impl Strategy<Value = (TimeZone, DateTime)> {
-    // Most zones have long stopped changing their clocks; each has the same chance all the same, and so has each change.
+/// A zone and a local time near one of its clock changes.
+fn times_near_changes() -> impl Strategy<Value = (TimeZone, DateTime)> {
+    // Uniform over zones, then over the changes of the zone, although most zones no longer change their clocks.
     (prop::sample::select(zones()), any::<prop::sample::Index>(), -1500..1500i64).prop_map(|(zone, index, minutes)| {
         let inner = jiff_zone(&zone);
         let changes = changes(&inner);
         let near = if changes.is_empty() { instant("2000-01-01T00:00:00Z") } else { *index.get(&changes) };
-        let shown = inner.to_datetime(near + SignedDuration::from_mins(minutes));
-        (zone, shown)
+        let local = inner.to_datetime(near + SignedDuration::from_mins(minutes));
+        (zone, local)
     })
 }
 
 #[test]
-fn a_day_begins_at_the_first_minute_that_shows_it() {
-    check(500, hard_times(), |(zone, shown)| {
-        let midnight = shown.date().at(0, 0, 0, 0);
-        let day = date(&shown.date().to_string());
+fn days_start_at_the_first_minute_of_their_local_date() {
+    check(500, times_near_changes(), |(zone, local)| {
+        let midnight = local.date().at(0, 0, 0, 0);
+        let day = date(&local.date().to_string());
         assert_eq!(zone.beginning_of(day), first_minute(&jiff_zone(&zone), midnight));
     });
 }
 
 #[test]
-fn an_invoice_is_due_at_the_first_minute_that_shows_its_time_of_day() {
+fn due_dates_are_the_first_minute_with_the_local_time_of_issue() {
     let terms = prop::sample::select(PaymentTerms::ALL[1..].to_vec());
-    check(500, (hard_times(), terms, any::<bool>()), |((zone, shown), terms, to_it)| {
+    check(500, (times_near_changes(), terms, any::<bool>()), |((zone, local), terms, is_due_time)| {
         let days = terms.name().trim_start_matches("net_").parse::<i64>().expect("a number");
         let inner = jiff_zone(&zone);
-        // The hard time is that of the day on which it is due, or of the issue.
-        let issued = shown.checked_sub(jiff::Span::new().days(if to_it { days } else { 0 })).expect("in range");
+        // The time near the change is either the due time or the time of issue.
+        let issued = local.checked_sub(jiff::Span::new().days(if is_due_time { days } else { 0 })).expect("in range");
         let issued = inner.to_timestamp(issued).expect("in range");
         let due = inner.to_datetime(issued).checked_add(jiff::Span::new().days(days)).expect("in range");
         assert_eq!(terms.due(Timestamp::new(issued), &zone), first_minute(&inner, due));
@@ -79,49 +78,49 @@ fn an_invoice_is_due_at_the_first_minute_that_shows_its_time_of_day() {
 }
 
 #[test]
-fn days_follow_each_other_and_every_instant_belongs_to_one() {
+fn days_are_consecutive_and_every_instant_has_one_day() {
     let offsets = 0..90_000_000i64;
     check(3000, (prop::sample::select(zones()), naive::days(1840..2140), offsets), |(zone, day, ms)| {
         let (day, next) = (day.date(), day.next().date());
-        let (begins, ends) = (zone.beginning_of(day), zone.beginning_of(next));
-        let left_out = zone.date_at(begins) != day;
-        assert_eq!(left_out, begins == ends, "a day has an instant, or the zone leaves it out");
-        assert!(begins <= ends);
-        if left_out {
+        let (start, end) = (zone.beginning_of(day), zone.beginning_of(next));
+        let is_skipped = zone.date_at(start) != day;
+        assert_eq!(is_skipped, start == end, "a day is empty only if the zone skips it");
+        assert!(start <= end);
+        if is_skipped {
             let inner = jiff_zone(&zone);
-            assert!(inner.to_datetime(begins.jiff()).date() > day.civil(), "the clocks never show {day}");
+            assert!(inner.to_datetime(start.jiff()).date() > day.civil(), "{day} is never the local date");
         }
-        let at = begins.as_millisecond() + ms;
+        let at = start.as_millisecond() + ms;
         let at = Timestamp::from_millisecond(at).expect("in range");
-        let found = zone.date_at(at);
-        let after = found.plus_days(1).expect("in range");
-        assert!(zone.beginning_of(found) <= at && at < zone.beginning_of(after), "{at} belongs to {found}");
-        assert!(found >= day, "no instant belongs to a day before the one that has begun");
+        let day_at = zone.date_at(at);
+        let after = day_at.plus_days(1).expect("in range");
+        assert!(zone.beginning_of(day_at) <= at && at < zone.beginning_of(after), "{at} is on {day_at}");
+        assert!(day_at >= day, "an instant is never on a day before one that has started");
     });
 }
 
 #[test]
-fn every_time_that_the_clocks_leap_over_becomes_the_instant_of_the_leap() {
-    let mut leaps = 0;
+fn due_times_skipped_by_a_clock_change_move_to_the_change() {
+    let mut gaps = 0;
     for zone in zones() {
         let inner = jiff_zone(&zone);
         for at in changes(&inner) {
-            let lands = inner.to_datetime(at);
+            let after = inner.to_datetime(at);
             let before = inner.to_datetime(at - SignedDuration::from_nanos(1));
             let minute = SignedDuration::from_mins(1);
-            for shown in [before + minute, lands - minute] {
-                if matches!(inner.to_ambiguous_timestamp(shown).offset(), AmbiguousOffset::Gap { .. }) {
-                    leaps += 1;
-                    let issued = inner.to_timestamp(shown.checked_sub(jiff::Span::new().days(7)).expect("in range"));
+            for local in [before + minute, after - minute] {
+                if matches!(inner.to_ambiguous_timestamp(local).offset(), AmbiguousOffset::Gap { .. }) {
+                    gaps += 1;
+                    let issued = inner.to_timestamp(local.checked_sub(jiff::Span::new().days(7)).expect("in range"));
                     let issued = issued.expect("in range");
-                    // Unless the clocks leapt over that time a week before as well.
-                    if inner.to_datetime(issued).time() == shown.time() {
+                    // Unless the local time was also skipped a week before.
+                    if inner.to_datetime(issued).time() == local.time() {
                         let due = PaymentTerms::Net7.due(Timestamp::new(issued), &zone);
-                        assert_eq!(due, Timestamp::new(at), "{shown} in {zone}");
+                        assert_eq!(due, Timestamp::new(at), "{local} in {zone}");
                     }
                 }
             }
         }
     }
-    assert!(leaps > 10_000, "only {leaps} leaps were met");
+    assert!(gaps > 10_000, "only {gaps} gaps were found");
 }

@@ -1,8 +1,8 @@
-//! The client against receivers of every sort, on loopback and by the policy that allows it.
+//! The client against various receivers on loopback, with the policy that allows it.
 
 mod hostile;
-mod inward;
 mod ordinary;
+mod private_addresses;
 mod receiver;
 mod tls;
 
@@ -15,45 +15,45 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::{Bytes, Egress, Failure, HeaderMap, Policy, Received, Resolver, Target};
+use super::{Bytes, Egress, Failure, HeaderMap, Policy, Resolver, Target, TruncatedResponse};
 use crate::clock::Clock;
 
-/// What a machine under load needs to answer, and more.
+/// More than a machine under load needs to respond.
 const LONG: Duration = Duration::from_secs(60);
-/// Of a receiver that never answers nothing else can come, so the wait may be short.
+/// For receivers that never respond, where the wait may be short.
 const SHORT: Duration = Duration::from_millis(300);
 
 const LOCAL: Policy = Policy { allow_http: true, allow_loopback: true };
 const TEST: Policy = Policy { allow_http: true, allow_loopback: false };
 
-/// A resolver that knows what its tests tell it, and counts.
+/// A resolver with configured answers, which counts lookups.
 #[derive(Clone)]
 struct Names {
-    answer: Arc<Mutex<Vec<IpAddr>>>,
-    asked: Arc<AtomicUsize>,
+    addresses: Arc<Mutex<Vec<IpAddr>>>,
+    lookups: Arc<AtomicUsize>,
 }
 
 impl Names {
-    fn all_are(answer: &[&str]) -> Self {
-        let names = Self { answer: Arc::default(), asked: Arc::default() };
-        names.now_are(answer);
+    fn resolving_to(addresses: &[&str]) -> Self {
+        let names = Self { addresses: Arc::default(), lookups: Arc::default() };
+        names.set(addresses);
         names
     }
 
-    fn now_are(&self, answer: &[&str]) {
-        *self.answer.lock().unwrap() = answer.iter().map(|address| address.parse().unwrap()).collect();
+    fn set(&self, addresses: &[&str]) {
+        *self.addresses.lock().unwrap() = addresses.iter().map(|address| address.parse().unwrap()).collect();
     }
 
-    fn asked(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
+    fn lookups(&self) -> usize {
+        self.lookups.load(Ordering::SeqCst)
     }
 }
 
 impl Resolver for Names {
     fn resolve(&self, _: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
-        let answer = self.answer.lock().unwrap().clone();
-        std::future::ready(Ok(answer)).boxed()
+        self.lookups.fetch_add(1, Ordering::SeqCst);
+        let addresses = self.addresses.lock().unwrap().clone();
+        std::future::ready(Ok(addresses)).boxed()
     }
 }
 
@@ -61,16 +61,16 @@ fn egress(timeout: Duration, names: &Names) -> Egress {
     Egress::with(timeout, Clock::system(), Arc::new(names.clone()), Vec::new())
 }
 
-/// A client for which every name is this machine.
-fn here(timeout: Duration) -> Egress {
-    egress(timeout, &Names::all_are(&["127.0.0.1"]))
+/// A client for which every name resolves to loopback.
+fn local_egress(timeout: Duration) -> Egress {
+    egress(timeout, &Names::resolving_to(&["127.0.0.1"]))
 }
 
 fn target(url: &str, policy: Policy) -> Target {
     Target::parse(url, policy).unwrap()
 }
 
-async fn post(egress: &Egress, port: u16) -> Result<Received, Failure> {
+async fn post(egress: &Egress, port: u16) -> Result<TruncatedResponse, Failure> {
     let target = target(&format!("http://receiver.test:{port}/hooks?a=1"), LOCAL);
     egress.post(&target, HeaderMap::new(), Bytes::from_static(b"{\"id\":1}")).await
 }

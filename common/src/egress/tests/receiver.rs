@@ -1,4 +1,4 @@
-//! A receiver on loopback that does with each connection what its test says.
+//! A receiver on loopback with configurable behavior per connection.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 pub(super) const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone)]
 pub(super) struct Request {
     pub(super) head: String,
@@ -25,7 +25,7 @@ struct Log {
     end: Notify,
 }
 
-/// The receiver, as long as it is held.
+/// Stops when dropped.
 pub(super) struct Receiver {
     pub(super) port: u16,
     log: Arc<Log>,
@@ -33,7 +33,7 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// Does this with each connection, which closes when it is done.
+    /// Runs `serve` for each connection, which is closed when `serve` returns.
     pub(super) async fn start<F, Done>(serve: F) -> Self
     where
         F: Fn(Peer<TcpStream>) -> Done + Send + 'static,
@@ -62,12 +62,12 @@ impl Receiver {
         Self { port, log, _serving: serving }
     }
 
-    /// Gives every request this answer, and keeps its connections.
-    pub(super) async fn answering(answer: impl Into<Vec<u8>>) -> Self {
-        let answer = Arc::new(answer.into());
+    /// Sends the same response to every request, and keeps connections open.
+    pub(super) async fn responding(response: impl Into<Vec<u8>>) -> Self {
+        let response = Arc::new(response.into());
         Self::start(move |mut peer| {
-            let answer = answer.clone();
-            async move { while peer.read().await && peer.write(&answer).await {} }
+            let response = response.clone();
+            async move { while peer.read().await && peer.write(&response).await {} }
         })
         .await
     }
@@ -80,7 +80,7 @@ impl Receiver {
         self.log.connections.load(Ordering::SeqCst)
     }
 
-    /// Waits until it is done with so many connections.
+    /// Waits until this many connections have ended.
     pub(super) async fn ended(&self, connections: usize) {
         while self.log.ended.load(Ordering::SeqCst) < connections {
             self.log.end.notified().await;
@@ -95,7 +95,7 @@ pub(super) struct Peer<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
-    /// The same connection under this layer.
+    /// Wraps the connection in a layer such as TLS.
     ///
     /// # Errors
     /// The layer's.
@@ -103,7 +103,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
         Ok(Peer { stream: layer(self.stream).await?, log: self.log })
     }
 
-    /// Reads a request and notes it; false if the connection ended before one was whole.
+    /// Reads and records a request; false if the connection ended before it was complete.
     pub(super) async fn read(&mut self) -> bool {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -122,12 +122,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
         true
     }
 
-    /// Writes this; false if the connection has ended.
+    /// False if the connection has ended.
     pub(super) async fn write(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).await.is_ok() && self.stream.flush().await.is_ok()
     }
 
-    /// Waits until the other side has closed the connection.
+    /// Waits until the client has closed the connection.
     pub(super) async fn closed(&mut self) {
         let mut rest = vec![0; 64 * 1024];
         while self.stream.read(&mut rest).await.is_ok_and(|read| read > 0) {}

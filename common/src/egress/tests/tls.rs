@@ -1,6 +1,6 @@
-//! Receivers under TLS: which certificates are believed.
+//! Receivers with TLS: which certificates are accepted.
 //!
-//! The authority beside this file signed one certificate, for receiver.test, and its key was thrown away.
+//! authority.pem signed one certificate, for receiver.test. Its private key was discarded.
 
 use tokio::io::AsyncReadExt;
 use tokio::runtime::Handle;
@@ -31,7 +31,7 @@ fn acceptor() -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
-/// A receiver with the certificate. It notes only what comes through a good handshake.
+/// A receiver with the certificate. It records only requests after a successful handshake.
 async fn receiver() -> Receiver {
     let acceptor = acceptor();
     Receiver::start(move |peer| {
@@ -44,34 +44,34 @@ async fn receiver() -> Receiver {
     .await
 }
 
-fn trusting() -> Egress {
-    Egress::with(LONG, Clock::system(), Arc::new(Names::all_are(&["127.0.0.1"])), vec![authority()])
+fn trusting_egress() -> Egress {
+    Egress::with(LONG, Clock::system(), Arc::new(Names::resolving_to(&["127.0.0.1"])), vec![authority()])
 }
 
-async fn post_to(egress: &Egress, host: &str, port: u16) -> Result<Received, Failure> {
+async fn post_to(egress: &Egress, host: &str, port: u16) -> Result<TruncatedResponse, Failure> {
     let target = target(&format!("https://{host}:{port}/hooks"), LOCAL);
     egress.post(&target, HeaderMap::new(), Bytes::from_static(b"secret")).await
 }
 
 #[tokio::test]
-async fn a_good_certificate_is_believed_and_its_connection_kept() {
+async fn a_valid_certificate_is_accepted_and_the_connection_reused() {
     let receiver = receiver().await;
-    let egress = trusting();
+    let egress = trusting_egress();
     for host in ["receiver.test", "receiver.test.", "RECEIVER.test"] {
-        let received = post_to(&egress, host, receiver.port).await.unwrap();
-        assert_eq!((received.status, received.body.as_slice()), (200, b"ok".as_slice()));
+        let response = post_to(&egress, host, receiver.port).await.unwrap();
+        assert_eq!((response.status, response.body.as_slice()), (200, b"ok".as_slice()));
     }
     assert_eq!((receiver.requests().len(), receiver.connections()), (3, 1));
     assert!(receiver.requests().iter().all(|request| request.body == b"secret"));
 }
 
 #[tokio::test]
-async fn no_other_certificate_is() {
+async fn other_certificates_are_refused() {
     let receiver = receiver().await;
     for (egress, host, why) in [
-        (here(LONG), "receiver.test", "UnknownIssuer"),
-        (trusting(), "other.test", "not valid for name"),
-        (trusting(), "127.0.0.1", "not valid for name"),
+        (local_egress(LONG), "receiver.test", "UnknownIssuer"),
+        (trusting_egress(), "other.test", "not valid for name"),
+        (trusting_egress(), "127.0.0.1", "not valid for name"),
     ] {
         let failure = post_to(&egress, host, receiver.port).await.unwrap_err();
         assert_eq!(failure.kind, FailureKind::Tls, "{host}");
@@ -82,69 +82,69 @@ async fn no_other_certificate_is() {
 }
 
 #[tokio::test]
-async fn what_speaks_no_tls_fails_the_handshake() {
+async fn a_receiver_without_tls_fails_the_handshake() {
     let plain = Receiver::start(|mut peer| async move {
         peer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
         peer.closed().await;
     })
     .await;
-    let rude = Receiver::start(|_| std::future::ready(())).await;
-    for receiver in [plain, rude] {
-        let failure = post_to(&trusting(), "receiver.test", receiver.port).await.unwrap_err();
+    let closing = Receiver::start(|_| std::future::ready(())).await;
+    for receiver in [plain, closing] {
+        let failure = post_to(&trusting_egress(), "receiver.test", receiver.port).await.unwrap_err();
         assert_eq!(failure.kind, FailureKind::Tls, "{}", failure.message);
     }
 }
 
 #[tokio::test]
-async fn a_handshake_without_end_is_given_up_and_hung_up_on() {
+async fn an_endless_handshake_times_out_and_the_connection_is_closed() {
     let receiver = Receiver::start(|mut peer| async move { peer.closed().await }).await;
-    let failure = post_to(&here(SHORT), "receiver.test", receiver.port).await.unwrap_err();
+    let failure = post_to(&local_egress(SHORT), "receiver.test", receiver.port).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Timeout);
     receiver.ended(1).await;
 }
 
-/// Waits until no more than so many tasks are left.
-async fn tasks_left(most: usize) {
-    let left = async {
-        while Handle::current().metrics().num_alive_tasks() > most {
+/// Waits until at most `max` tasks are left.
+async fn wait_for_tasks(max: usize) {
+    let ended = async {
+        while Handle::current().metrics().num_alive_tasks() > max {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(LONG, left).await.expect("connections that were given up have ended");
+    tokio::time::timeout(LONG, ended).await.expect("abandoned connections end");
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_receiver_that_reads_nothing_cannot_keep_its_connection() {
     let body = Bytes::from(vec![b'x'; 64 << 20]);
-    for (scheme, answers) in [("http", false), ("http", true), ("https", false), ("https", true)] {
+    for (scheme, responds) in [("http", false), ("http", true), ("https", false), ("https", true)] {
         let acceptor = acceptor();
         let receiver = Receiver::start(move |mut peer| {
             let acceptor = acceptor.clone();
             async move {
                 if scheme == "http" {
                     peer.stream.read_u8().await.unwrap();
-                    assert!(!answers || peer.write(OK).await);
+                    assert!(!responds || peer.write(OK).await);
                     return std::future::pending().await;
                 }
                 let mut peer = peer.under(async |stream| acceptor.accept(stream).await).await.unwrap();
                 peer.stream.read_u8().await.unwrap();
-                assert!(!answers || peer.write(OK).await);
+                assert!(!responds || peer.write(OK).await);
                 std::future::pending().await
             }
         })
         .await;
         let before = Handle::current().metrics().num_alive_tasks();
-        let egress = Egress::with(SHORT, Clock::system(), Arc::new(Names::all_are(&["127.0.0.1"])), vec![authority()]);
+        let egress = Egress::with(SHORT, Clock::system(), Arc::new(Names::resolving_to(&["127.0.0.1"])), vec![authority()]);
         let target = target(&format!("{scheme}://receiver.test:{}/", receiver.port), LOCAL);
         let outcome = egress.post(&target, HeaderMap::new(), body.clone()).await;
         match outcome {
-            Ok(received) => assert!(answers && received.status == 200),
-            Err(failure) => assert!(!answers && failure.kind == FailureKind::Timeout, "{failure:?}"),
+            Ok(response) => assert!(responds && response.status == 200),
+            Err(failure) => assert!(!responds && failure.kind == FailureKind::Timeout, "{failure:?}"),
         }
-        // The receiver holds on to its side in one task; ours must be gone.
-        tasks_left(before + 1).await;
+        // One task is the receiver's side; ours must have ended.
+        wait_for_tasks(before + 1).await;
         drop((receiver, egress));
-        tasks_left(0).await;
+        wait_for_tasks(0).await;
     }
 }

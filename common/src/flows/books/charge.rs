@@ -1,28 +1,31 @@
-//! One charge with all that followed it, as the provider has it and as our books have it: compared whenever the provider is asked how
-//! the charge stands, for the answer has all of it anyway.
+//! Compares one charge and everything that followed it between the provider and our books. Runs at every inquiry,
+//! because the provider's response contains all of it anyway.
 
 use serde_json::{Value, json};
 use sqlx::PgPool;
 
-use super::{About, Difference, NewDifference, Ours, as_asked, differs, look_up, note, ours as shown, theirs, told_by};
+use super::{
+    Difference, LineMatch, NewDifference, OurBooks, find_difference, listed_in, look_up_missing, our_side, provider_side,
+    record_difference, request_difference,
+};
 use crate::error::Result;
-use crate::operations::books::{self, Whole};
-use crate::operations::{Kind, State};
+use crate::operations::books::{self, PaymentRecord};
+use crate::operations::{OperationKind, State};
 use crate::payments::Inquiry;
 use crate::providers::{Entry, Provider, StatementLine};
 
-/// Operations of one payment that are looked up one by one, at most.
-const LOOK_UPS: usize = 20;
+/// Maximum number of operations of one payment that are looked up individually.
+const MAX_LOOK_UPS: usize = 20;
 
-/// Records how a charge differs. Outcomes that our books lack are left to those who ask for them and to the statement: they are recorded
-/// there.
+/// Records how a charge differs. Outcomes that our books lack are left to the charge protocol and to reconciliation,
+/// which record them.
 pub(in crate::flows) async fn compare_charge(
     db: &PgPool,
     provider: &dyn Provider,
     inquiry: &Inquiry,
     lines: &[StatementLine],
 ) -> Result<()> {
-    let Some(whole) = books::whole(db, inquiry.account_id, inquiry.id, inquiry.asked_at).await? else { return Ok(()) };
+    let Some(payment) = books::payment_record(db, inquiry.account_id, inquiry.id, inquiry.read_at).await? else { return Ok(()) };
     let new = |difference, entry| NewDifference {
         account: inquiry.account_id,
         provider_account: inquiry.provider_account_id,
@@ -30,62 +33,62 @@ pub(in crate::flows) async fn compare_charge(
         difference,
         entry,
         line: None,
-        known: None,
+        recorded: None,
         payment: Some(inquiry.id),
         theirs: Value::Null,
         ours: Value::Null,
     };
-    let mut agree = true;
-    let ours = Ours::of_payment(inquiry.id, whole.operations.clone());
+    let mut equal = true;
+    let our_books = OurBooks::for_payment(inquiry.id, payment.operations.clone());
     for line in lines {
-        let (difference, known) = match ours.of(line) {
-            About::Ours(known) if known.state == State::Succeeded => (differs(known, line), Some(known)),
-            About::Ours(known) => (as_asked(known, line).filter(|_| !known.state.is_final()), Some(known)),
-            About::Nobody { may_be: None, .. } => (Some(Difference::MissingWithUs), None),
-            About::Nobody { may_be: Some(_), .. } => (None, None),
+        let (difference, recorded) = match our_books.match_line(line) {
+            LineMatch::Operation(recorded) if recorded.state == State::Succeeded => (find_difference(recorded, line), Some(recorded)),
+            LineMatch::Operation(recorded) => (request_difference(recorded, line).filter(|_| !recorded.state.is_final()), Some(recorded)),
+            LineMatch::Unmatched { candidate: None, .. } => (Some(Difference::MissingWithUs), None),
+            LineMatch::Unmatched { candidate: Some(_), .. } => (None, None),
         };
         let Some(difference) = difference else { continue };
-        agree = false;
-        let (theirs, ours) = (theirs(line), known.map_or(Value::Null, shown));
-        note(db, &NewDifference { line: Some(line), known, theirs, ours, ..new(difference, line.entry) }).await?;
+        equal = false;
+        let (theirs, ours) = (provider_side(line), recorded.map_or(Value::Null, our_side));
+        record_difference(db, &NewDifference { line: Some(line), recorded, theirs, ours, ..new(difference, line.entry) }).await?;
     }
-    let is_told = told_by(lines);
-    let had_ended = whole.operations.iter().filter(|known| {
-        let here =
-            known.state == State::Succeeded && known.entry().is_some() && known.target_ref_is(&inquiry.provider_ref);
-        here && known.finished_at.is_some_and(|at| at < inquiry.asked_at)
+    let is_listed = listed_in(lines);
+    let had_ended = payment.operations.iter().filter(|recorded| {
+        let succeeded =
+            recorded.state == State::Succeeded && recorded.entry().is_some() && recorded.target_ref_is(&inquiry.provider_ref);
+        succeeded && recorded.finished_at.is_some_and(|at| at < inquiry.read_at)
     });
-    let unseen = had_ended.filter(|known| !is_told(known)).cloned().collect();
-    for (known, difference, line) in look_up(provider, inquiry.provider_account_id, unseen, LOOK_UPS).await.differ {
-        agree = false;
-        let theirs = line.as_ref().map_or(Value::Null, theirs);
-        let entry = known.entry().unwrap_or(Entry::Charge);
+    let missing = had_ended.filter(|recorded| !is_listed(recorded)).cloned().collect();
+    for (recorded, difference, line) in look_up_missing(provider, inquiry.provider_account_id, missing, MAX_LOOK_UPS).await.differ {
+        equal = false;
+        let theirs = line.as_ref().map_or(Value::Null, provider_side);
+        let entry = recorded.entry().unwrap_or(Entry::Charge);
         let found = NewDifference {
             line: line.as_ref(),
-            known: Some(&known),
-            ours: shown(&known),
+            recorded: Some(&recorded),
+            ours: our_side(&recorded),
             theirs,
             ..new(difference, entry)
         };
-        note(db, &found).await?;
+        record_difference(db, &found).await?;
     }
-    if let Some((theirs, ours)) = totals(lines, &whole).filter(|_| agree && whole.is_at_rest) {
+    if let Some((theirs, ours)) = totals(lines, &payment).filter(|_| equal && payment.all_ended) {
         let charge = lines.iter().find(|line| line.entry == Entry::Charge);
         let found = NewDifference { line: charge, theirs, ours, ..new(Difference::Totals, Entry::Charge) };
-        note(db, &found).await?;
+        record_difference(db, &found).await?;
     }
     Ok(())
 }
 
-/// What was captured and refunded in all, where the two sides differ.
-fn totals(lines: &[StatementLine], whole: &Whole) -> Option<(Value, Value)> {
-    let is_sale = whole.operations.iter().any(|known| known.kind == Kind::Sale);
+/// Returns the captured and refunded totals of both sides if they differ.
+fn totals(lines: &[StatementLine], payment: &PaymentRecord) -> Option<(Value, Value)> {
+    let is_sale = payment.operations.iter().any(|recorded| recorded.kind == OperationKind::Sale);
     let sum = |of: &dyn Fn(Entry) -> bool| {
         lines.iter().filter(|line| of(line.entry)).map(|line| line.money.minor).sum::<i64>()
     };
     let captured = sum(&|entry| entry == Entry::Capture || (is_sale && entry == Entry::Charge));
     let refunded = sum(&|entry| entry == Entry::Refund);
-    let shown = |captured, refunded| json!({"captured": captured, "refunded": refunded});
-    ((captured, refunded) != (whole.captured, whole.refunded))
-        .then(|| (shown(captured, refunded), shown(whole.captured, whole.refunded)))
+    let totals = |captured, refunded| json!({"captured": captured, "refunded": refunded});
+    ((captured, refunded) != (payment.captured, payment.refunded))
+        .then(|| (totals(captured, refunded), totals(payment.captured, payment.refunded)))
 }

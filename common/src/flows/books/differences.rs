@@ -1,38 +1,37 @@
-//! Differences between a provider's books and ours: recorded once, shown to operators, and marked as resolved by one of them.
+//! Differences between a provider's books and ours: recorded once, listed for operators, and resolved by an operator.
 
 use serde_json::{Value, json};
 use sqlx::PgPool;
 
 use crate::actor::Actor;
-use crate::audit::{Act, Entry as Record};
+use crate::audit::{AuditedTx, Entry as Record};
 use crate::db::Db;
 use crate::error::{Error, Result};
-use crate::flows::resolve::typed;
+use crate::flows::resolve::operator_text;
 use crate::id::{AccountId, AuditId, DifferenceId, OperationId, PaymentId, ProviderAccountId};
-use crate::operations::books::Known;
+use crate::operations::books::RecordedOperation;
 use crate::providers::{Entry, ProviderKind, StatementLine};
 use crate::time::Timestamp;
 
-/// How the two sides differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Difference {
-    /// The provider has it, and no operation of ours asked for it.
+    /// The provider has it, and none of our operations requested it.
     MissingWithUs,
-    /// We have it as done, and the provider has not.
+    /// Our books have it as succeeded, and the provider does not have it.
     MissingAtProvider,
-    /// Both have it, with different amounts.
+    /// The amounts differ.
     Amount,
-    /// The provider has done it, and we have another end of it or none, or under another name, or asked for something else.
+    /// The provider executed it, and our books have another outcome or none, another provider reference, or another
+    /// request.
     Status,
-    /// What was captured or refunded of a charge in all is another sum with the provider.
+    /// The captured or refunded totals of a charge differ.
     Totals,
 }
 
 impl Difference {
-    /// Every one.
     pub const ALL: [Self; 5] = [Self::MissingWithUs, Self::MissingAtProvider, Self::Amount, Self::Status, Self::Totals];
 
-    /// As it is printed and counted.
+    /// Name in output and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::MissingWithUs => "missing_with_us",
@@ -44,7 +43,7 @@ impl Difference {
     }
 }
 
-/// A difference about to be recorded.
+/// A difference to record.
 pub(in crate::flows) struct NewDifference<'a> {
     pub(in crate::flows) account: AccountId,
     pub(in crate::flows) provider_account: ProviderAccountId,
@@ -52,21 +51,21 @@ pub(in crate::flows) struct NewDifference<'a> {
     pub(in crate::flows) difference: Difference,
     pub(in crate::flows) entry: Entry,
     pub(in crate::flows) line: Option<&'a StatementLine>,
-    pub(in crate::flows) known: Option<&'a Known>,
+    pub(in crate::flows) recorded: Option<&'a RecordedOperation>,
     pub(in crate::flows) payment: Option<PaymentId>,
     pub(in crate::flows) theirs: Value,
     pub(in crate::flows) ours: Value,
 }
 
-/// Records a difference unless it is recorded, resolved or not; whether it was not.
-pub(in crate::flows) async fn note(db: &PgPool, new: &NewDifference<'_>) -> Result<bool> {
-    let named = |text: Option<&String>| text.cloned().unwrap_or_default();
-    // Of two differences about one line the reference and the name are the same.
-    let reference = named(new.line.map(|line| &line.reference).or(new.known.map(|known| &known.reference)));
-    let provider_ref = named(
-        new.line.map(|line| &line.provider_ref).or_else(|| new.known.and_then(|known| known.provider_ref.as_ref())),
+/// Records a difference, unless it was recorded before, resolved or not. Returns whether it is new.
+pub(in crate::flows) async fn record_difference(db: &PgPool, new: &NewDifference<'_>) -> Result<bool> {
+    let or_empty = |text: Option<&String>| text.cloned().unwrap_or_default();
+    // Differences about the same line have the same reference and provider_ref, so the constraint finds duplicates.
+    let reference = or_empty(new.line.map(|line| &line.reference).or(new.recorded.map(|recorded| &recorded.reference)));
+    let provider_ref = or_empty(
+        new.line.map(|line| &line.provider_ref).or_else(|| new.recorded.and_then(|recorded| recorded.provider_ref.as_ref())),
     );
-    let payment = new.payment.or_else(|| new.known.and_then(|known| known.payment_id));
+    let payment = new.payment.or_else(|| new.recorded.and_then(|recorded| recorded.payment_id));
     let done = sqlx::query!(
         "INSERT INTO book_differences (id, account_id, provider_account_id, difference, entry, reference, provider_ref,
              payment_id, operation_id, ours, theirs)
@@ -79,7 +78,7 @@ pub(in crate::flows) async fn note(db: &PgPool, new: &NewDifference<'_>) -> Resu
         reference,
         provider_ref,
         payment.map(PaymentId::uuid),
-        new.known.map(|known| known.id.uuid()),
+        new.recorded.map(|recorded| recorded.id.uuid()),
         new.ours,
         new.theirs,
     )
@@ -90,7 +89,7 @@ pub(in crate::flows) async fn note(db: &PgPool, new: &NewDifference<'_>) -> Resu
         tracing::error!(
             provider_account = %new.provider_account, difference = new.difference.name(), kind = new.entry.name(), reference,
             provider_ref, payment = payment.map(|id| id.to_string()), ours = %new.ours, theirs = %new.theirs,
-            "the provider's books and ours differ: a person must find out which are right (ctl differences list)"
+            "the provider's books and ours differ: an operator must determine which are right (ctl differences list)"
         );
         metrics::counter!("payments_book_differences_total",
             "provider" => new.provider.name(), "difference" => new.difference.name())
@@ -99,53 +98,41 @@ pub(in crate::flows) async fn note(db: &PgPool, new: &NewDifference<'_>) -> Resu
     Ok(is_new)
 }
 
-/// A difference as an operator sees it.
+/// A recorded difference.
 #[derive(Debug)]
 pub struct BookDifference {
-    /// Its id.
     pub id: DifferenceId,
-    /// Whose it is.
     pub account_id: AccountId,
-    /// Where.
     pub provider_account_id: ProviderAccountId,
-    /// Who is there.
     pub provider: ProviderKind,
-    /// How they differ.
+    /// A [`Difference`] by name.
     pub difference: String,
-    /// About what: `charge`, `capture`, `void`, `refund` or `credit`.
+    /// `charge`, `capture`, `void`, `refund` or `credit`.
     pub entry: String,
-    /// The reference that it has; empty if it has none.
+    /// Empty if it has none.
     pub reference: String,
-    /// The provider's name for it; empty if it has none.
+    /// Empty if it has none.
     pub provider_ref: String,
-    /// The payment, where it is known.
     pub payment_id: Option<PaymentId>,
-    /// The operation, where there is one.
     pub operation_id: Option<OperationId>,
-    /// What our books say.
     pub ours: Value,
-    /// What the provider says.
     pub theirs: Value,
-    /// When it was found.
     pub found_at: Timestamp,
-    /// When an operator marked it as resolved.
     pub resolved_at: Option<Timestamp>,
-    /// What that operator said.
+    /// The operator's reason.
     pub resolution: Option<String>,
 }
 
-/// Which differences are wanted.
 #[derive(Clone, Copy, Debug)]
 pub struct DifferenceFilter {
-    /// Those that are resolved too.
+    /// Include resolved ones.
     pub all: bool,
-    /// Of this account alone.
+    /// Only of this account.
     pub account: Option<AccountId>,
-    /// So many at most.
     pub limit: i64,
 }
 
-/// Every reader reads all of a difference, so the columns stand once.
+/// The columns that every query reads.
 macro_rules! differences {
     ($rest:literal, $($arg:expr),* $(,)?) => {
         sqlx::query_as!(
@@ -158,10 +145,10 @@ macro_rules! differences {
     };
 }
 
-/// Differences, newest first.
+/// Lists differences, newest first.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn list_differences(db: &PgPool, filter: DifferenceFilter) -> Result<Vec<BookDifference>> {
     let rows = match (filter.account, filter.all) {
         (Some(account), all) => {
@@ -182,10 +169,10 @@ pub async fn list_differences(db: &PgPool, filter: DifferenceFilter) -> Result<V
     Ok(rows)
 }
 
-/// How many differences of each kind are not resolved; counted up to 10,000 in all.
+/// Counts the unresolved differences by kind, up to 10,000 in total.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn open_differences(db: &PgPool) -> Result<Vec<(Difference, i64)>> {
     let rows = sqlx::query!(
         r#"SELECT difference, count(*) AS "count!"
@@ -196,18 +183,19 @@ pub async fn open_differences(db: &PgPool) -> Result<Vec<(Difference, i64)>> {
     Ok(Difference::ALL.map(|kind| (kind, count(kind))).to_vec())
 }
 
-/// Marks a difference as resolved, for a reason that is kept with the record. Marking it again changes nothing; none then.
+/// Marks a difference as resolved, with a reason that is recorded in the audit log. Resolving it again changes nothing
+/// and returns no audit id.
 ///
 /// # Errors
-/// [`Error::NotFound`]; [`Error::Invalid`] for a reason that cannot be kept.
+/// [`Error::NotFound`]; [`Error::Invalid`] for a reason that [`operator_text`] rejects.
 pub async fn resolve_difference(
     db: &Db,
     actor: &Actor,
     id: DifferenceId,
     reason: &str,
 ) -> Result<(BookDifference, Option<AuditId>)> {
-    let reason = typed("reason", reason)?;
-    let mut act = Act::begin(db, actor).await?;
+    let reason = operator_text("reason", reason)?;
+    let mut act = AuditedTx::begin(db, actor).await?;
     let updated = sqlx::query!(
         "UPDATE book_differences SET resolved_at = clock_timestamp(), resolution = $2
          WHERE id = $1 AND resolved_at IS NULL",

@@ -1,49 +1,51 @@
-//! What our books have as done and a provider's statement does not show: each is looked up by the provider's own name for it before
-//! it is called missing, so that neither a boundary of the statement nor a clock that is off makes a difference of it.
+//! Operations that succeeded in our books and are not in a provider's statement: each is looked up by its provider
+//! reference before it counts as missing, so that neither the boundaries of a statement nor clock skew create false
+//! differences.
 
-use super::{Difference, as_asked};
+use super::{Difference, request_difference};
 use crate::id::ProviderAccountId;
 use crate::operations::PROVIDER_TIMEOUT;
-use crate::operations::books::Known;
+use crate::operations::books::RecordedOperation;
 use crate::providers::{Provider, StatementLine};
 
-/// What has come of looking some operations up.
+/// The result of looking operations up.
 #[derive(Default)]
-pub(in crate::flows) struct Candidates {
-    /// Those that differ, with what the provider has instead, if anything.
-    pub(in crate::flows) differ: Vec<(Known, Difference, Option<StatementLine>)>,
-    /// The first that could not be looked up, or was one too many, and why. All before it were.
-    pub(in crate::flows) stopped: Option<(Known, Option<String>)>,
+pub(in crate::flows) struct LookUpResult {
+    /// Operations that differ, with the provider's line, if it has one.
+    pub(in crate::flows) differ: Vec<(RecordedOperation, Difference, Option<StatementLine>)>,
+    /// The first operation that was not looked up, with the error; `None` as error if the limit was reached. All before
+    /// it were looked up.
+    pub(in crate::flows) stopped: Option<(RecordedOperation, Option<String>)>,
 }
 
-/// Looks up operations that our books have as succeeded, `most` of them at most.
-pub(in crate::flows) async fn look_up(
+/// Looks up at most `limit` operations that succeeded in our books.
+pub(in crate::flows) async fn look_up_missing(
     provider: &dyn Provider,
     account: ProviderAccountId,
-    unseen: Vec<Known>,
-    most: usize,
-) -> Candidates {
-    let mut candidates = Candidates::default();
-    for (n, known) in unseen.into_iter().enumerate() {
-        if n >= most {
-            candidates.stopped = Some((known, None));
-            return candidates;
+    operations: Vec<RecordedOperation>,
+    limit: usize,
+) -> LookUpResult {
+    let mut result = LookUpResult::default();
+    for (n, recorded) in operations.into_iter().enumerate() {
+        if n >= limit {
+            result.stopped = Some((recorded, None));
+            return result;
         }
-        // What succeeded has a name: a constraint of the code that writes it, and not of the table.
-        let Some(name) = known.provider_ref.clone() else { continue };
-        let asked = tokio::time::timeout(PROVIDER_TIMEOUT, provider.booked_line(account, name)).await;
-        match asked.map_err(|_| "no look-up in time".to_owned()).and_then(|said| said.map_err(|why| why.to_string())) {
-            Ok(None) => candidates.differ.push((known, Difference::MissingAtProvider, None)),
+        // Every succeeded operation has a provider_ref: the code guarantees it, not a table constraint.
+        let Some(provider_ref) = recorded.provider_ref.clone() else { continue };
+        let response = tokio::time::timeout(PROVIDER_TIMEOUT, provider.booked_line(account, provider_ref)).await;
+        match response.map_err(|_| "the look-up timed out".to_owned()).and_then(|response| response.map_err(|why| why.to_string())) {
+            Ok(None) => result.differ.push((recorded, Difference::MissingAtProvider, None)),
             Ok(Some(line)) => {
-                if let Some(difference) = as_asked(&known, &line) {
-                    candidates.differ.push((known, difference, Some(line)));
+                if let Some(difference) = request_difference(&recorded, &line) {
+                    result.differ.push((recorded, difference, Some(line)));
                 }
             }
             Err(why) => {
-                candidates.stopped = Some((known, Some(why)));
-                return candidates;
+                result.stopped = Some((recorded, Some(why)));
+                return result;
             }
         }
     }
-    candidates
+    result
 }

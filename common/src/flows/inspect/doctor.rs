@@ -1,47 +1,47 @@
-//! Whether all is well: what an operator looks at first. Each question goes by an index, or looks at so many rows and no more.
+//! Health checks for operators. Each query uses an index or reads a bounded number of rows.
 
 use std::time::Duration;
 
 use sqlx::PgPool;
 
-use super::around::{process_clocks, providers};
+use super::environment::{process_clocks, providers};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::flows::open_differences;
 use crate::id::{AccountId, OperationId, PaymentId, WebhookEndpointId};
 use crate::invoices;
-use crate::operations::Kind;
+use crate::operations::OperationKind;
 use crate::payment_links;
 use crate::recurring_invoices;
 use crate::subscriptions;
 use crate::time::Timestamp;
 use crate::webhooks::{DisabledReason, EndpointStatus, dispatch};
 
-/// Rows of a small table that are looked at, and of findings that are named.
-pub(super) const LOOKED_AT: i64 = 10_000;
-pub(super) const NAMED: usize = 5;
-/// Due work that nobody has taken for so long lags; for ten times as long, it stands still.
-const LAGS: f64 = 30.0;
-/// Statements end four minutes ago as a rule; so old, nobody reads them, or the provider does not tell.
-const STATEMENT_LAGS: f64 = 900.0;
-/// Statements are read once a minute.
-const SCHEDULER_SEEN: f64 = 150.0;
-/// A former secret that ends so soon.
-const ENDS_SOON: Duration = Duration::from_secs(3 * 3600);
+/// Maximum number of rows read from a small table, and of ids listed in a finding.
+pub(super) const MAX_ROWS: i64 = 10_000;
+pub(super) const MAX_NAMED: usize = 5;
+/// Seconds after which unclaimed due work is late; ten times that is an error.
+const LATE_SECONDS: f64 = 30.0;
+/// Statements normally end four minutes ago; at this age, in seconds, they are not being read, or the provider does not
+/// return them.
+const STATEMENT_LATE_SECONDS: f64 = 900.0;
+/// Statements are scheduled once a minute; after this many seconds no scheduler is running.
+const SCHEDULER_LATE_SECONDS: f64 = 150.0;
+/// How soon a previous secret must expire to be reported.
+const EXPIRES_WITHIN: Duration = Duration::from_secs(3 * 3600);
 
-/// How bad it is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Grade {
-    /// All is well.
     Ok,
-    /// Look at it in the morning.
+    /// Check it during working hours.
     Warn,
-    /// Do something now.
+    /// Act now.
     Bad,
 }
 
 impl Grade {
-    /// As it is printed.
+    /// Name in output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -51,42 +51,37 @@ impl Grade {
     }
 }
 
-/// What a check has found.
+/// The result of a check.
 #[derive(Debug)]
 pub struct Finding {
-    /// Which check.
     pub check: &'static str,
-    /// How bad it is.
     pub grade: Grade,
-    /// What it has found.
-    pub says: String,
+    pub message: String,
     /// What to do about it; empty if nothing.
     pub advice: &'static str,
 }
 
 impl Finding {
-    /// A finding that all is well.
-    pub fn ok(check: &'static str, says: impl Into<String>) -> Self {
-        Self { check, grade: Grade::Ok, says: says.into(), advice: "" }
+    pub fn ok(check: &'static str, message: impl Into<String>) -> Self {
+        Self { check, grade: Grade::Ok, message: message.into(), advice: "" }
     }
 
-    /// A finding that something is to be done.
-    pub fn of(check: &'static str, grade: Grade, says: impl Into<String>, advice: &'static str) -> Self {
-        Self { check, grade, says: says.into(), advice }
+    pub fn of(check: &'static str, grade: Grade, message: impl Into<String>, advice: &'static str) -> Self {
+        Self { check, grade, message: message.into(), advice }
     }
 }
 
-/// Asks everything that Postgres can answer.
+/// Runs all checks that need only Postgres.
 ///
 /// # Errors
-/// The database's.
+/// Database errors only.
 pub async fn examine(db: &PgPool, clock: &Clock) -> Result<Vec<Finding>> {
     Ok(vec![
         postgres_clock(db, clock).await?,
         process_clocks(db).await?,
         connections(db).await?,
-        for_a_person(db).await?,
-        unknown(db).await?,
+        manual_review(db).await?,
+        unknown_outcomes(db).await?,
         providers(db).await?,
         due_operations(db).await?,
         schedulers(db).await?,
@@ -104,14 +99,14 @@ pub async fn examine(db: &PgPool, clock: &Clock) -> Result<Vec<Finding>> {
     ])
 }
 
-/// Grades a clock that is off by so many seconds.
+/// Grades a clock by its offset in seconds.
 pub fn clock_off(check: &'static str, seconds: f64) -> Finding {
-    let says = format!("this machine's clock is off by {seconds:+.1} s");
-    let advice = "set both clocks by NTP: a process whose clock is more than 2 s off starts no work that moves money";
+    let message = format!("this machine's clock is off by {seconds:+.1} s");
+    let advice = "synchronize both clocks by NTP; a process whose clock is off by more than 2 s starts no operation that moves money";
     match seconds.abs() {
-        off if off < 2.0 => Finding::ok(check, says),
-        off if off < 30.0 => Finding::of(check, Grade::Warn, says, advice),
-        _ => Finding::of(check, Grade::Bad, says, advice),
+        off if off < 2.0 => Finding::ok(check, message),
+        off if off < 30.0 => Finding::of(check, Grade::Warn, message, advice),
+        _ => Finding::of(check, Grade::Bad, message, advice),
     }
 }
 
@@ -126,27 +121,27 @@ async fn connections(db: &PgPool) -> Result<Finding> {
                   (SELECT sum(numbackends)::bigint FROM pg_stat_database) AS "used!""#
     );
     let row = row.fetch_one(db).await?;
-    let says = format!("{} of {} are in use", row.used, row.most);
+    let message = format!("{} of {} are in use", row.used, row.most);
     let advice = "raise max_connections, or run fewer processes or smaller pools (DATABASE_POOL)";
     Ok(match row.used as f64 / row.most as f64 {
-        share if share < 0.8 => Finding::ok("connections to postgres", says),
-        share if share < 0.95 => Finding::of("connections to postgres", Grade::Warn, says, advice),
-        _ => Finding::of("connections to postgres", Grade::Bad, says, advice),
+        share if share < 0.8 => Finding::ok("connections to postgres", message),
+        share if share < 0.95 => Finding::of("connections to postgres", Grade::Warn, message, advice),
+        _ => Finding::of("connections to postgres", Grade::Bad, message, advice),
     })
 }
 
-async fn for_a_person(db: &PgPool) -> Result<Finding> {
+async fn manual_review(db: &PgPool) -> Result<Finding> {
     let rows = sqlx::query!(
         "SELECT id, kind, account_id FROM operations WHERE state = 'unknown' AND next_push_at IS NULL
          ORDER BY first_sent_at LIMIT $1",
-        LOOKED_AT
+        MAX_ROWS
     );
     let rows = rows.fetch_all(db).await?;
     if rows.is_empty() {
         return Ok(Finding::ok("waiting for a person", "nothing"));
     }
-    let one = |id: OperationId, kind: Kind, account: AccountId| format!("{id} ({} of {account})", kind.name());
-    let named: Vec<_> = rows.iter().take(NAMED).map(|row| one(row.id, row.kind, row.account_id)).collect();
+    let describe = |id: OperationId, kind: OperationKind, account: AccountId| format!("{id} ({} of {account})", kind.name());
+    let named: Vec<_> = rows.iter().take(MAX_NAMED).map(|row| describe(row.id, row.kind, row.account_id)).collect();
     Ok(Finding::of(
         "waiting for a person",
         Grade::Bad,
@@ -155,25 +150,25 @@ async fn for_a_person(db: &PgPool) -> Result<Finding> {
     ))
 }
 
-async fn unknown(db: &PgPool) -> Result<Finding> {
+async fn unknown_outcomes(db: &PgPool) -> Result<Finding> {
     let row = sqlx::query!(
         r#"SELECT count(*) AS "count!", coalesce(max(age), 0)::float8 AS "oldest!" FROM (
                SELECT extract(epoch FROM clock_timestamp() - first_sent_at) AS age FROM operations
                WHERE state = 'unknown' AND next_push_at IS NOT NULL ORDER BY first_sent_at LIMIT $1) AS looked_at"#,
-        LOOKED_AT
+        MAX_ROWS
     );
     let row = row.fetch_one(db).await?;
-    let says = format!("{} are being asked for, the oldest for {:.0} s", row.count, row.oldest);
-    let advice = "look whether the provider answers (payments_operations_total), and whether workers run";
+    let message = format!("{} are being recovered, the oldest for {:.0} s", row.count, row.oldest);
+    let advice = "check that the provider responds (payments_operations_total) and that workers are running";
     Ok(match row.oldest {
-        age if age < 120.0 => Finding::ok("unknown outcomes", says),
-        age if age < 1800.0 => Finding::of("unknown outcomes", Grade::Warn, says, advice),
-        _ => Finding::of("unknown outcomes", Grade::Bad, says, advice),
+        age if age < 120.0 => Finding::ok("unknown outcomes", message),
+        age if age < 1800.0 => Finding::of("unknown outcomes", Grade::Warn, message, advice),
+        _ => Finding::of("unknown outcomes", Grade::Bad, message, advice),
     })
 }
 
-/// What a scheduler does not hand out stays due. What it hands out and no worker takes is never due for long, but grows old.
-/// Those whose outcome is unknown, and refunds that wait behind such a one, have a check of their own.
+/// Work that a scheduler does not hand out stays due; work that is handed out but not claimed is rarely due, but grows
+/// old. Operations with unknown outcome, and refunds waiting behind one, have their own check.
 async fn due_operations(db: &PgPool) -> Result<Finding> {
     let row = sqlx::query!(
         r#"SELECT count(*) FILTER (WHERE due) AS "due!", count(*) FILTER (WHERE due AND lease_until < next_push_at) AS "leases!",
@@ -185,26 +180,26 @@ async fn due_operations(db: &PgPool) -> Result<Finding> {
                             SELECT FROM operations b WHERE b.account_id = o.account_id AND b.payment_id = o.payment_id
                                 AND b.state::text = 'unknown')) AS open
                  FROM operations o WHERE o.next_push_at IS NOT NULL ORDER BY o.next_push_at LIMIT $1) AS looked_at"#,
-        LOOKED_AT
+        MAX_ROWS
     );
     let row = row.fetch_one(db).await?;
-    let says = format!(
-        "{} operations have not ended, the oldest was written {:.0} s ago; {} are due, {} of them left behind by a worker",
+    let message = format!(
+        "{} operations have not ended, the oldest was created {:.0} s ago; {} are due, {} of them with an expired lease",
         row.open, row.oldest, row.due, row.leases
     );
-    let advice = "look whether workers run and take the queue, whether a scheduler runs, and at scheduler_ticks_total";
-    Ok(lag("due operations", row.oldest.max(row.oldest_due), says, advice))
+    let advice = "check that workers are running and consume the queue, that a scheduler is running, and scheduler_ticks_total";
+    Ok(lag("due operations", row.oldest.max(row.oldest_due), message, advice))
 }
 
-fn lag(check: &'static str, seconds: f64, says: String, advice: &'static str) -> Finding {
+fn lag(check: &'static str, seconds: f64, message: String, advice: &'static str) -> Finding {
     match seconds {
-        late if late < LAGS => Finding::ok(check, says),
-        late if late < LAGS * 10.0 => Finding::of(check, Grade::Warn, says, advice),
-        _ => Finding::of(check, Grade::Bad, says, advice),
+        late if late < LATE_SECONDS => Finding::ok(check, message),
+        late if late < LATE_SECONDS * 10.0 => Finding::of(check, Grade::Warn, message, advice),
+        _ => Finding::of(check, Grade::Bad, message, advice),
     }
 }
 
-/// A scheduler moves the turn of each statement on, once a minute.
+/// A scheduler reschedules each statement once a minute.
 async fn schedulers(db: &PgPool) -> Result<Finding> {
     let waited = sqlx::query_scalar!(
         r#"SELECT extract(epoch FROM clock_timestamp() - reconcile_at)::float8 AS "waited!" FROM provider_accounts
@@ -212,33 +207,33 @@ async fn schedulers(db: &PgPool) -> Result<Finding> {
     );
     let check = "schedulers";
     Ok(match waited.fetch_optional(db).await? {
-        None => Finding::ok(check, "there is no account yet by which one would be seen"),
-        Some(waited) if waited < SCHEDULER_SEEN => Finding::ok(check, "due work is handed out"),
+        None => Finding::ok(check, "no account exists yet, so none can be detected"),
+        Some(waited) if waited < SCHEDULER_LATE_SECONDS => Finding::ok(check, "due work is handed out"),
         Some(waited) => Finding::of(
             check,
             Grade::Bad,
-            format!("a statement has been due for {waited:.0} s, and nobody has handed it out"),
-            "start a scheduler, or look at the log of the one that runs",
+            format!("a statement has been due for {waited:.0} s and was not handed out"),
+            "start a scheduler, or check the log of the running one",
         ),
     })
 }
 
-/// A worker moves on up to when each account was compared with its provider's statement. One that was never read has not begun.
+/// A worker advances the time up to which each account has been compared. One never read has not started.
 async fn statements(db: &PgPool) -> Result<Finding> {
     let row = sqlx::query!(
         r#"SELECT count(*) FILTER (WHERE behind >= $2) AS "late!", coalesce(max(behind), 0)::float8 AS "oldest!"
            FROM (SELECT extract(epoch FROM clock_timestamp() - reconciled_until)::float8 AS behind FROM provider_accounts
                  WHERE reconcile_at < clock_timestamp() + interval '1 hour' ORDER BY reconcile_at LIMIT $1) AS looked_at"#,
-        LOOKED_AT,
-        STATEMENT_LAGS,
+        MAX_ROWS,
+        STATEMENT_LATE_SECONDS,
     );
     let row = row.fetch_one(db).await?;
-    let says = format!("the oldest was compared up to {:.0} s ago; {} are late", row.oldest, row.late);
-    let advice = "look whether workers run and the provider tells its statement (docs/runbooks/reconciliation.md)";
+    let message = format!("the oldest was compared up to {:.0} s ago; {} are late", row.oldest, row.late);
+    let advice = "check that workers are running and that the provider returns its statement (docs/runbooks/reconciliation.md)";
     Ok(match row.oldest {
-        behind if behind < STATEMENT_LAGS => Finding::ok("statements", says),
-        behind if behind < STATEMENT_LAGS * 4.0 => Finding::of("statements", Grade::Warn, says, advice),
-        _ => Finding::of("statements", Grade::Bad, says, advice),
+        behind if behind < STATEMENT_LATE_SECONDS => Finding::ok("statements", message),
+        behind if behind < STATEMENT_LATE_SECONDS * 4.0 => Finding::of("statements", Grade::Warn, message, advice),
+        _ => Finding::of("statements", Grade::Bad, message, advice),
     })
 }
 
@@ -251,11 +246,11 @@ async fn billing(db: &PgPool, now: Timestamp) -> Result<Finding> {
         ("collections", invoices::oldest_due_seconds(db, now).await?),
         ("payment links", payment_links::oldest_due_seconds(db, now).await?),
     ];
-    let late: Vec<_> = works.iter().filter(|(_, seconds)| *seconds >= LAGS).collect();
+    let late: Vec<_> = works.iter().filter(|(_, seconds)| *seconds >= LATE_SECONDS).collect();
     let named: Vec<_> = late.iter().map(|(work, seconds)| format!("{work} for {seconds:.0} s")).collect();
-    let says = if named.is_empty() { "nothing is late".to_owned() } else { format!("due: {}", named.join(", ")) };
+    let message = if named.is_empty() { "nothing is late".to_owned() } else { format!("due: {}", named.join(", ")) };
     let oldest = late.iter().map(|(_, seconds)| *seconds).fold(0.0, f64::max);
-    Ok(lag("billing", oldest, says, "look whether a scheduler runs, at its log, and at billing_cycles_failed_total"))
+    Ok(lag("billing", oldest, message, "check that a scheduler is running, its log, and billing_cycles_failed_total"))
 }
 
 async fn test_clocks(db: &PgPool) -> Result<Finding> {
@@ -265,30 +260,30 @@ async fn test_clocks(db: &PgPool) -> Result<Finding> {
     );
     let stuck: Vec<AccountId> = stuck.fetch_all(db).await?;
     Ok(match stuck.first() {
-        None => Finding::ok("test clocks", "none stands still"),
+        None => Finding::ok("test clocks", "none is stuck"),
         Some(first) => Finding::of(
             "test clocks",
             Grade::Warn,
-            format!("{} stand still on their way, such as that of {first}", stuck.len()),
-            "look whether workers run, and at their logs (advance_clock)",
+            format!("{} are stuck while being advanced, such as that of {first}", stuck.len()),
+            "check that workers are running, and their logs (advance_clock)",
         ),
     })
 }
 
-/// Reversals of second charges that the provider would not make. Their rows stay as they are, so old ones wake nobody.
+/// Reversals of second charges that the provider refused. Their rows never change, so old ones only warn.
 async fn unwanted_charges(db: &PgPool) -> Result<Finding> {
     let rows = sqlx::query!(
         r#"SELECT a.payment_id AS "payment_id!: PaymentId",
                   o.finished_at > clock_timestamp() - interval '7 days' AS "is_new!"
            FROM (SELECT payment_id, reversal_operation_id FROM charge_anomalies ORDER BY id DESC LIMIT $1) a
            JOIN operations o ON o.id = a.reversal_operation_id WHERE o.state IN ('failed', 'declined')"#,
-        LOOKED_AT
+        MAX_ROWS
     );
     let rows = rows.fetch_all(db).await?;
     let new: Vec<_> = rows.iter().filter(|row| row.is_new).collect();
     let check = "second charges";
     Ok(match (new.first(), rows.first()) {
-        (None, None) => Finding::ok(check, "none was left standing"),
+        (None, None) => Finding::ok(check, "all were reversed"),
         (Some(first), _) => Finding::of(
             check,
             Grade::Bad,
@@ -307,7 +302,7 @@ async fn unwanted_charges(db: &PgPool) -> Result<Finding> {
                 rows.len(),
                 first.payment_id
             ),
-            "docs/runbooks/double-charge.md lists them; make sure that each was refunded at the provider",
+            "docs/runbooks/double-charge.md shows how to list them; make sure that each was refunded at the provider",
         ),
     })
 }
@@ -320,7 +315,7 @@ async fn differences(db: &PgPool) -> Result<Finding> {
             "book differences",
             Grade::Bad,
             format!("{open} between a provider's books and ours are unresolved"),
-            "ctl differences list; docs/runbooks/reconciliation.md says what to do about each",
+            "ctl differences list; docs/runbooks/reconciliation.md describes what to do about each",
         ),
     })
 }
@@ -329,38 +324,38 @@ async fn orphans(db: &PgPool) -> Result<Finding> {
     let count = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM (SELECT found_at FROM orphans LIMIT $1) AS looked_at
            WHERE found_at > clock_timestamp() - interval '7 days'"#,
-        LOOKED_AT
+        MAX_ROWS
     );
     Ok(match count.fetch_one(db).await? {
         0 => Finding::ok("orphans", "none in seven days"),
         count => Finding::of(
             "orphans",
             Grade::Warn,
-            format!("{count} in seven days: money that moved under references that we do not know"),
-            "SELECT * FROM orphans; ctl reconcile for the account and day; ask the provider whose it is",
+            format!("{count} in seven days: charges under references that match no operation"),
+            "SELECT * FROM orphans; ctl reconcile for the account and day; ask the provider where they come from",
         ),
     })
 }
 
 async fn webhooks(db: &PgPool) -> Result<Finding> {
     let backlog = dispatch::backlog(db).await?;
-    let says = format!(
+    let message = format!(
         "{} are due, the oldest for {:.0} s; {} wait for their next attempt",
         backlog.due, backlog.oldest_due_seconds, backlog.waiting
     );
     let late = lag(
         "webhooks",
         backlog.oldest_due_seconds,
-        says,
-        "look at webhooks_attempts_total: one endpoint that hangs, or too few workers",
+        message,
+        "check webhooks_attempts_total: a slow endpoint, or too few workers",
     );
     if backlog.endpoints_unsigned > 0 {
-        let says = format!("to {} endpoints nothing is sent, for it cannot be signed", backlog.endpoints_unsigned);
+        let message = format!("nothing is sent to {} endpoints, because it cannot be signed", backlog.endpoints_unsigned);
         let advice =
             "docs/runbooks/webhooks.md#webhooksunsigned: the workers' ENCRYPTION_KEY does not decrypt the secret";
-        return Ok(Finding::of("webhooks", Grade::Bad, says, advice));
+        return Ok(Finding::of("webhooks", Grade::Bad, message, advice));
     }
-    // A merchant's endpoint that hangs is no reason to wake anybody.
+    // A merchant's slow endpoint must not page an operator.
     Ok(Finding { grade: late.grade.min(Grade::Warn), ..late })
 }
 
@@ -373,7 +368,7 @@ struct Endpoint {
     ends_soon: bool,
 }
 
-async fn looked_at(db: &PgPool) -> Result<Vec<Endpoint>> {
+async fn read_endpoints(db: &PgPool) -> Result<Vec<Endpoint>> {
     let rows = sqlx::query_as!(
         Endpoint,
         r#"SELECT id, status, disabled_reason, failing_since,
@@ -381,45 +376,45 @@ async fn looked_at(db: &PgPool) -> Result<Vec<Endpoint>> {
                   coalesce(previous_secret_until BETWEEN clock_timestamp() AND clock_timestamp() + make_interval(secs => $2), false)
                       AS "ends_soon!"
            FROM webhook_endpoints WHERE deleted_at IS NULL ORDER BY id DESC LIMIT $1"#,
-        LOOKED_AT,
-        ENDS_SOON.as_secs_f64(),
+        MAX_ROWS,
+        EXPIRES_WITHIN.as_secs_f64(),
     );
     Ok(rows.fetch_all(db).await?)
 }
 
 fn named<'a>(rows: impl Iterator<Item = &'a Endpoint>) -> Option<String> {
     let ids: Vec<_> = rows.map(|row| row.id.to_string()).collect();
-    let shown = ids.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let shown = ids.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
     (!ids.is_empty()).then(|| format!("{}: {shown}", ids.len()))
 }
 
 async fn endpoints(db: &PgPool) -> Result<Finding> {
-    let rows = looked_at(db).await?;
-    let ours = |row: &&Endpoint| {
+    let rows = read_endpoints(db).await?;
+    let disabled_by_system = |row: &&Endpoint| {
         let is_disabled = row.status == EndpointStatus::Disabled && row.ended_lately;
         is_disabled && row.disabled_reason != Some(DisabledReason::Merchant)
     };
-    let disabled = named(rows.iter().filter(ours)).map(|ids| format!("disabled {ids}"));
+    let disabled = named(rows.iter().filter(disabled_by_system)).map(|ids| format!("disabled {ids}"));
     let failing = |row: &&Endpoint| row.status == EndpointStatus::Enabled && row.failing_since.is_some();
     let failing = named(rows.iter().filter(failing)).map(|ids| format!("failing {ids}"));
-    let says: Vec<_> = [disabled, failing].into_iter().flatten().collect();
-    Ok(if says.is_empty() {
-        Finding::ok("webhook endpoints", "none fails")
+    let message: Vec<_> = [disabled, failing].into_iter().flatten().collect();
+    Ok(if message.is_empty() {
+        Finding::ok("webhook endpoints", "none is failing")
     } else {
-        let advice = "ctl webhooks list; tell the merchant; afterwards ctl webhooks replay";
-        Finding::of("webhook endpoints", Grade::Warn, says.join("; "), advice)
+        let advice = "ctl webhooks list; notify the merchant; afterwards ctl webhooks replay";
+        Finding::of("webhook endpoints", Grade::Warn, message.join("; "), advice)
     })
 }
 
 async fn secrets(db: &PgPool) -> Result<Finding> {
-    let ends = looked_at(db).await?;
+    let ends = read_endpoints(db).await?;
     Ok(match named(ends.iter().filter(|row| row.ends_soon)) {
-        None => Finding::ok("former secrets", "none ends within three hours"),
+        None => Finding::ok("former secrets", "none expires within three hours"),
         Some(ids) => Finding::of(
             "former secrets",
             Grade::Warn,
-            format!("stop signing within three hours, of {ids}"),
-            "make sure that the merchant has taken the new one; webhooks that fail later can be replayed",
+            format!("expire within three hours, of {ids}"),
+            "make sure that the merchant uses the new one; webhooks that fail later can be replayed",
         ),
     })
 }
@@ -434,9 +429,9 @@ async fn partitions(db: &PgPool) -> Result<Finding> {
     );
     let missing = missing.fetch_all(db).await?;
     if missing.is_empty() {
-        return Ok(Finding::ok("partitions", "those of this month and the next two are there"));
+        return Ok(Finding::ok("partitions", "those of this month and the next two exist"));
     }
-    let advice = "a scheduler makes them every hour: look whether one runs, and at its log (partitions)";
+    let advice = "a scheduler creates them every hour: check that one is running, and its log (partitions)";
     Ok(Finding::of("partitions", Grade::Bad, format!("missing: {}", missing.join(", ")), advice))
 }
 
@@ -450,9 +445,9 @@ async fn default_partitions(db: &PgPool) -> Result<Finding> {
         return Ok(Finding::ok("default partitions", "empty"));
     }
     let table = if row.events { "events_default" } else { "webhook_deliveries_default" };
-    let says = format!("{table} has rows: the clock of a process was far off, or a month had no partition");
-    let advice = "mend the clock; the rows are served as any other, but a partition of their month cannot be made while they are there";
-    Ok(Finding::of("default partitions", Grade::Warn, says, advice))
+    let message = format!("{table} has rows: a process's clock was far off, or a month had no partition");
+    let advice = "correct the clock; the rows are served normally, but no partition for their month can be created while they exist";
+    Ok(Finding::of("default partitions", Grade::Warn, message, advice))
 }
 
 #[cfg(test)]
@@ -460,7 +455,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_is_graded_by_how_far_it_is_off() {
+    fn clocks_are_graded_by_their_offset() {
         let grade = |seconds| clock_off("clock", seconds).grade;
         assert_eq!([0.0, -1.9, 2.0, -29.0, 30.0, -301.0].map(grade), {
             use Grade::{Bad, Ok, Warn};
@@ -469,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lags_is_looked_at_and_what_stands_still_is_bad() {
+    fn late_work_is_graded_by_its_delay() {
         let grade = |seconds| lag("work", seconds, String::new(), "").grade;
         assert_eq!([0.0, 29.0, 30.0, 299.0, 300.0].map(grade), {
             use Grade::{Bad, Ok, Warn};

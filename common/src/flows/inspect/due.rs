@@ -1,4 +1,4 @@
-//! What is due and has not been done, as the runbooks look at it. Nothing here changes anything.
+//! Lists of due work for the runbooks. All queries are read-only.
 
 use serde::Serialize;
 use sqlx::PgPool;
@@ -10,22 +10,22 @@ use crate::id::{AccountId, InvoiceId, SubscriptionId};
 use crate::money::Currency;
 use crate::time::Timestamp;
 
-/// Counted so far and no further.
-const COUNTED: i64 = 100_000;
+/// Counts stop here.
+const MAX_COUNT: i64 = 100_000;
 
-/// Work of one kind that is due.
+/// Due work of one kind.
 #[derive(Debug, Serialize)]
 pub struct DueWork {
     work: String,
-    /// How much, counted up to 100,000.
+    /// Counted up to 100,000.
     due: i64,
     oldest: Option<Timestamp>,
 }
 
-/// What is due of billing, by kind.
+/// Returns due billing work by kind.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn billing(db: &PgPool) -> Result<Vec<DueWork>> {
     let rows = sqlx::query_as!(
         DueWork,
@@ -42,29 +42,29 @@ pub async fn billing(db: &PgPool) -> Result<Vec<DueWork>> {
            UNION ALL SELECT 'payment_links', count(*), min(at) FROM (
                SELECT expiry_due_at AS at FROM payment_links WHERE expiry_due_at <= (SELECT clock_timestamp())
                ORDER BY expiry_due_at LIMIT $1) d"#,
-        COUNTED,
+        MAX_COUNT,
     );
     Ok(rows.fetch_all(db).await?)
 }
 
-/// Operations in one state that have not ended and do not wait for a person.
+/// Unfinished operations in one state, without those in manual review.
 #[derive(Debug, Serialize)]
 pub struct DueOperations {
     state: String,
-    /// Whether they collect invoices.
+    /// Whether they collect invoices, with no client waiting.
     background: bool,
-    /// How many, of the 100,000 that are due first.
+    /// Number among the 100,000 due first.
     count: i64,
     oldest: Option<Timestamp>,
     next_push: Option<Timestamp>,
-    /// How many of them a worker has.
+    /// Number held by a worker.
     held: i64,
 }
 
-/// What is to be sent or asked about, by state.
+/// Returns the unfinished operations by state.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn operations(db: &PgPool) -> Result<Vec<DueOperations>> {
     let rows = sqlx::query_as!(
         DueOperations,
@@ -73,14 +73,14 @@ pub async fn operations(db: &PgPool) -> Result<Vec<DueOperations>> {
            FROM (SELECT state, background, created_at, next_push_at, lease_until FROM operations
                  WHERE next_push_at IS NOT NULL ORDER BY next_push_at LIMIT $1) o
            GROUP BY state, background ORDER BY 4"#,
-        COUNTED,
+        MAX_COUNT,
     );
     Ok(rows.fetch_all(db).await?)
 }
 
-/// A subscription whose cycle could not be billed, and was put off.
+/// A subscription whose cycle could not be billed and was deferred.
 #[derive(Debug, Serialize)]
-pub struct PutOff {
+pub struct DeferredCycle {
     subscription: SubscriptionId,
     account: AccountId,
     account_name: String,
@@ -90,13 +90,13 @@ pub struct PutOff {
     retry_at: Option<Timestamp>,
 }
 
-/// Cycles that could not be billed and were put off, the next try first.
+/// Lists deferred cycles, the next retry first.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn cycles_put_off(db: &PgPool, limit: i64) -> Result<Vec<PutOff>> {
+/// Database errors only.
+pub async fn deferred_cycles(db: &PgPool, limit: i64) -> Result<Vec<DeferredCycle>> {
     let rows = sqlx::query_as!(
-        PutOff,
+        DeferredCycle,
         r#"SELECT s.id AS subscription, a.id AS account, a.name AS account_name, a.mode, s.timezone, s.next_billing_date, s.retry_at
            FROM subscriptions s JOIN accounts a ON a.id = s.account_id
            WHERE s.next_billing_at IS NOT NULL AND s.retry_at > s.next_billing_at
@@ -108,7 +108,7 @@ pub async fn cycles_put_off(db: &PgPool, limit: i64) -> Result<Vec<PutOff>> {
     Ok(rows.fetch_all(db).await?)
 }
 
-/// An invoice that is collected as soon as collections go on.
+/// An invoice due for collection.
 #[derive(Debug, Serialize)]
 pub struct DueInvoice {
     account: AccountId,
@@ -125,10 +125,10 @@ pub struct DueInvoice {
     next_attempt_at: Option<Timestamp>,
 }
 
-/// Invoices whose next attempt is due, the oldest first, of one account or of all.
+/// Lists invoices whose next attempt is due, of one account or of all, oldest first.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn collections(db: &PgPool, account: Option<AccountId>, limit: i64) -> Result<Vec<DueInvoice>> {
     let rows = sqlx::query_as!(
         DueInvoice,

@@ -1,11 +1,11 @@
-//! What an operator knows of something, and what it is: an id of ours, a provider's name, a `Request-Id`, an e-mail address, or the
-//! last four digits of a card. Every look-up goes by an index or is bounded; none reads a table that grows.
+//! Finds what an identifier refers to: one of our ids, a provider reference, a `Request-Id`, an e-mail address, or the
+//! last four digits of a card. Every look-up uses an index or is bounded; none scans a table that grows.
 
 use serde::Serialize;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use super::payment::who_asked;
+use super::payment::requester;
 use crate::accounts::Mode;
 use crate::error::{Error, Result};
 use crate::id::{
@@ -15,17 +15,15 @@ use crate::id::{
 };
 use crate::time::Timestamp;
 
-/// The newest payments among which a card is looked for: there is no index by its digits.
-const PAYMENTS_LOOKED_AT: i64 = 50_000;
+/// Number of newest payments searched for a card: there is no index on its digits.
+const MAX_PAYMENTS: i64 = 50_000;
 
-/// Something that was found.
+/// A row that was found.
 #[derive(Debug, Serialize)]
 pub struct Found {
-    /// What it is.
+    /// Its kind, such as `payment`.
     pub what: String,
-    /// Its id.
     pub id: String,
-    /// Whose it is.
     pub account: Option<AccountId>,
     account_name: Option<String>,
     mode: Option<Mode>,
@@ -33,31 +31,31 @@ pub struct Found {
     amount: Option<i64>,
     currency: Option<String>,
     created_at: Option<Timestamp>,
-    /// The payment that it is, or is about.
+    /// The payment that it is or belongs to.
     pub payment: Option<PaymentId>,
     requested_by: Option<String>,
     request_id: Option<String>,
 }
 
-/// What was found, and how far was searched where that has an end.
+/// The rows found, and how far the search went if it was bounded.
 #[derive(Debug)]
 pub struct Findings {
-    /// In no order but that of time within a kind.
+    /// Ordered by time only within a kind.
     pub found: Vec<Found>,
-    /// Older payments were not looked at.
+    /// Older payments were not searched.
     pub searched_back_to: Option<Timestamp>,
 }
 
-/// Where a search is to stay.
+/// Limits of a search.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Within {
-    /// In this account.
+    /// Only in this account.
     pub account: Option<AccountId>,
-    /// Of a card, in payments from before this.
+    /// For a card: only payments before this.
     pub before: Option<Timestamp>,
 }
 
-/// A row as any of the statements reads it.
+/// A row as all queries return it.
 struct Row {
     what: String,
     id: Option<Uuid>,
@@ -76,8 +74,8 @@ struct Row {
     request_id: Option<String>,
 }
 
-/// The id of a row of this kind as people write it.
-fn spelt(what: &str, id: Uuid) -> String {
+/// Formats the id of a row of this kind with its prefix.
+fn format_id(what: &str, id: Uuid) -> String {
     match what {
         "merchant" => MerchantId::from_uuid(id).to_string(),
         "account" => AccountId::from_uuid(id).to_string(),
@@ -108,7 +106,7 @@ fn spelt(what: &str, id: Uuid) -> String {
 impl From<Row> for Found {
     fn from(row: Row) -> Self {
         Self {
-            id: row.named.unwrap_or_else(|| row.id.map(|id| spelt(&row.what, id)).unwrap_or_default()),
+            id: row.named.unwrap_or_else(|| row.id.map(|id| format_id(&row.what, id)).unwrap_or_default()),
             what: row.what,
             account: row.account.map(AccountId::from_uuid),
             account_name: row.account_name,
@@ -118,14 +116,13 @@ impl From<Row> for Found {
             currency: row.currency,
             created_at: row.created_at,
             payment: row.payment.map(PaymentId::from_uuid),
-            requested_by: who_asked(row.key.map(KeyId::from_uuid), row.by_system, row.background),
+            requested_by: requester(row.key.map(KeyId::from_uuid), row.by_system, row.background),
             request_id: row.request_id,
         }
     }
 }
 
-/// Every search reads the same of what it finds, so the columns stand once. The payments of a search come with the operation that
-/// charges them, for who asked for it.
+/// The columns that every query returns. A payment is joined with the operation that charges it, for its requester.
 macro_rules! found {
     ($parts:literal $(+ $more:literal)* , $($arg:expr),* $(,)?) => {
         sqlx::query_as!(
@@ -142,10 +139,10 @@ macro_rules! found {
     };
 }
 
-/// Looks for what this text names.
+/// Finds what this text refers to.
 ///
 /// # Errors
-/// [`Error::Invalid`] for what can name nothing; whatever the database says.
+/// [`Error::Invalid`] for text that cannot refer to anything; database errors.
 pub async fn find(db: &PgPool, text: &str, within: Within) -> Result<Findings> {
     let text = text.trim();
     let all = |found| Findings { found, searched_back_to: None };
@@ -164,13 +161,13 @@ pub async fn find(db: &PgPool, text: &str, within: Within) -> Result<Findings> {
     if text.is_empty() || text.len() > 255 || text.contains('\0') {
         return Err(Error::invalid(
             "X",
-            "give an id, a provider's name, a Request-Id, an e-mail address or four digits",
+            "give an id, a provider reference, a Request-Id, an e-mail address or four digits",
         ));
     }
-    by_providers_name(db, text, within.account).await.map(all)
+    by_provider_ref(db, text, within.account).await.map(all)
 }
 
-/// The bits of an id of ours that names a row.
+/// Parses any of our id types to its UUID.
 fn any_id(text: &str) -> Option<Uuid> {
     macro_rules! first_of {
         ($($id:ident),*) => { None$(.or_else(|| text.parse::<$id>().ok().map($id::uuid)))* };
@@ -201,7 +198,8 @@ fn any_id(text: &str) -> Option<Uuid> {
     )
 }
 
-/// One look at the primary key of each table: whose id it is its beginning says, and no two rows share one.
+/// Looks an id up in the primary key of every table. Its prefix identifies the table, and UUIDs are unique across
+/// tables.
 async fn by_id(db: &PgPool, text: &str, id: Uuid) -> Result<Vec<Found>> {
     let rows = found!(
         r#"SELECT 'payment'::text, p.id, NULL::text, p.account_id, p.status::text, p.amount, p.currency, p.created_at, p.id,
@@ -262,7 +260,7 @@ async fn by_id(db: &PgPool, text: &str, id: Uuid) -> Result<Vec<Found>> {
         id,
     );
     let rows = rows.fetch_all(db).await?;
-    // A merchant shows as its accounts. Of anything else that shares the bits under another beginning, nothing was asked.
+    // A merchant is shown as its accounts. A row of another kind with the same UUID was not asked for.
     let is_it = |found: &Found| found.id == text || text.starts_with(MerchantId::PREFIX);
     Ok(rows.into_iter().map(Found::from).filter(is_it).collect())
 }
@@ -290,7 +288,7 @@ async fn by_email(db: &PgPool, email: &str, account: Option<AccountId>) -> Resul
 
 async fn by_card(db: &PgPool, last4: &str, within: Within) -> Result<Findings> {
     let before = within.before;
-    let (found, reached) = match within.account {
+    let (found, searched_back_to) = match within.account {
         Some(account) => {
             let newest = found!(
                 r#"SELECT 'payment'::text, p.id, NULL::text, p.account_id, p.status::text, p.amount, p.currency, p.created_at, p.id,
@@ -303,17 +301,17 @@ async fn by_card(db: &PgPool, last4: &str, within: Within) -> Result<Findings> {
                 last4,
                 account.uuid(),
                 before,
-                PAYMENTS_LOOKED_AT,
+                MAX_PAYMENTS,
             );
-            let reached = sqlx::query_scalar!(
+            let searched_back_to = sqlx::query_scalar!(
                 "SELECT created_at FROM payments
                  WHERE (account_id, id) < ($1, coalesce(ulid_floor($2), 'ffffffff-ffff-ffff-ffff-ffffffffffff')) AND account_id >= $1
                  ORDER BY account_id DESC, id DESC OFFSET $3 LIMIT 1",
                 account.uuid(),
                 before,
-                PAYMENTS_LOOKED_AT - 1,
+                MAX_PAYMENTS - 1,
             );
-            (newest.fetch_all(db).await?, reached.fetch_optional(db).await?)
+            (newest.fetch_all(db).await?, searched_back_to.fetch_optional(db).await?)
         }
         None => {
             let newest = found!(
@@ -324,23 +322,23 @@ async fn by_card(db: &PgPool, last4: &str, within: Within) -> Result<Findings> {
                          ORDER BY id DESC LIMIT $3) p WHERE p.card_last4 = $1"#,
                 last4,
                 before,
-                PAYMENTS_LOOKED_AT,
+                MAX_PAYMENTS,
             );
-            let reached = sqlx::query_scalar!(
+            let searched_back_to = sqlx::query_scalar!(
                 "SELECT created_at FROM payments WHERE id < coalesce(ulid_floor($1), 'ffffffff-ffff-ffff-ffff-ffffffffffff')
                  ORDER BY id DESC OFFSET $2 LIMIT 1",
                 before,
-                PAYMENTS_LOOKED_AT - 1,
+                MAX_PAYMENTS - 1,
             );
-            (newest.fetch_all(db).await?, reached.fetch_optional(db).await?)
+            (newest.fetch_all(db).await?, searched_back_to.fetch_optional(db).await?)
         }
     };
-    Ok(Findings { found: found.into_iter().map(Found::from).collect(), searched_back_to: reached })
+    Ok(Findings { found: found.into_iter().map(Found::from).collect(), searched_back_to })
 }
 
-/// The provider's name for a transaction, or our reference for it there. Both are unique at one provider account, so each of those is
-/// looked at; there are as many as accounts.
-async fn by_providers_name(db: &PgPool, name: &str, account: Option<AccountId>) -> Result<Vec<Found>> {
+/// Finds a provider's reference for a transaction, or our reference there. Both are unique only per provider account,
+/// so each account is searched; the cost follows their number.
+async fn by_provider_ref(db: &PgPool, name: &str, account: Option<AccountId>) -> Result<Vec<Found>> {
     let rows = found!(
         r#"SELECT 'payment'::text, p.id, NULL::text, p.account_id, p.status::text, p.amount, p.currency, p.created_at, p.id,
                   (SELECT c.id FROM operations c WHERE c.account_id = p.account_id AND c.payment_id = p.id

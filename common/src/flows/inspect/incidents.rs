@@ -1,4 +1,4 @@
-//! What the runbooks look at: money that went wrong, and what is late, each as a list. Nothing here changes anything.
+//! Lists for the runbooks: money errors and delays. All queries are read-only.
 
 use serde::Serialize;
 use sqlx::PgPool;
@@ -6,14 +6,14 @@ use sqlx::PgPool;
 use crate::accounts::Mode;
 use crate::error::Result;
 use crate::id::{AccountId, OperationId, PaymentId, ProviderAccountId};
-use crate::operations::{Kind, State};
+use crate::operations::{OperationKind, State};
 use crate::providers::{FailureCode, ProviderKind};
 use crate::time::Timestamp;
 
-/// The newest operations among which failures are looked for.
-const FAILURES_LOOKED_AT: i64 = 2_000;
+/// Number of newest operations searched for failures.
+const MAX_OPERATIONS: i64 = 2_000;
 
-/// Money that moved at a provider under a reference that no operation of ours has.
+/// A provider's transaction whose reference matches no operation.
 #[derive(Debug, Serialize)]
 pub struct Orphan {
     found_at: Timestamp,
@@ -27,10 +27,10 @@ pub struct Orphan {
     reference: String,
 }
 
-/// Orphans, newest first, of one account or of all.
+/// Lists orphans of one account or of all, newest first.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn orphans(db: &PgPool, account: Option<AccountId>, limit: i64) -> Result<Vec<Orphan>> {
     let rows = sqlx::query_as!(
         Orphan,
@@ -44,7 +44,7 @@ pub async fn orphans(db: &PgPool, account: Option<AccountId>, limit: i64) -> Res
     Ok(rows.fetch_all(db).await?)
 }
 
-/// A charge that no payment wants, and what became of its reversal.
+/// A charge that belongs to no payment, and the state of its reversal.
 #[derive(Debug, Serialize)]
 pub struct UnwantedCharge {
     created_at: Timestamp,
@@ -68,10 +68,11 @@ fn named_state<S: serde::Serializer>(state: &State, serializer: S) -> Result<S::
     serializer.serialize_str(state.name())
 }
 
-/// Charges that no payment wants, newest first, of one account or of all; those alone whose reversal was refused, if `refused`.
+/// Lists unwanted charges of one account or of all, newest first. With `refused`, only those whose reversal was
+/// refused.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn unwanted_charges(
     db: &PgPool,
     account: Option<AccountId>,
@@ -94,7 +95,7 @@ pub async fn unwanted_charges(
     Ok(rows.fetch_all(db).await?)
 }
 
-/// A provider account that processes nothing.
+/// A provider account whose circuit breaker is open.
 #[derive(Debug, Serialize)]
 pub struct OpenBreaker {
     since: Timestamp,
@@ -105,15 +106,15 @@ pub struct OpenBreaker {
     failures: i32,
     probes: i32,
     probe_at: Timestamp,
-    /// Operations that wait for it, counted up to 100,000.
+    /// Operations waiting for it, counted up to 100,000.
     waiting: i64,
     reason: String,
 }
 
-/// Provider accounts of which requests are not processed, the first of them first.
+/// Lists provider accounts with an open circuit breaker, oldest first.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn open_breakers(db: &PgPool, limit: i64) -> Result<Vec<OpenBreaker>> {
     let rows = sqlx::query_as!(
         OpenBreaker,
@@ -138,10 +139,10 @@ pub struct StatementProgress {
     behind_seconds: i64,
 }
 
-/// The provider accounts whose statements are read, the one that is furthest behind first.
+/// Lists the provider accounts whose statements are read, the furthest behind first.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn statements_read(db: &PgPool, limit: i64) -> Result<Vec<StatementProgress>> {
     let rows = sqlx::query_as!(
         StatementProgress,
@@ -155,7 +156,7 @@ pub async fn statements_read(db: &PgPool, limit: i64) -> Result<Vec<StatementPro
     Ok(rows.fetch_all(db).await?)
 }
 
-/// Failures of one account with one reason, among the newest operations.
+/// Failures of one account for one reason, among the newest operations.
 #[derive(Debug, Serialize)]
 pub struct Failures {
     latest: Option<Timestamp>,
@@ -165,33 +166,33 @@ pub struct Failures {
     mode: Mode,
     provider: ProviderKind,
     #[serde(serialize_with = "named_kind")]
-    kind: Kind,
+    kind: OperationKind,
     code: Option<FailureCode>,
     failure: Option<String>,
 }
 
-fn named_kind<S: serde::Serializer>(kind: &Kind, serializer: S) -> Result<S::Ok, S::Error> {
+fn named_kind<S: serde::Serializer>(kind: &OperationKind, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(kind.name())
 }
 
-/// Why operations failed of late, the most frequent reason first: of the newest 2,000 operations, or of one account's.
+/// Lists the reasons of recent failures, most frequent first, of the newest 2,000 operations of all accounts or of one.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn failures_of_late(db: &PgPool, account: Option<AccountId>, limit: i64) -> Result<Vec<Failures>> {
+/// Database errors only.
+pub async fn recent_failures(db: &PgPool, account: Option<AccountId>, limit: i64) -> Result<Vec<Failures>> {
     macro_rules! failures {
         ($newest:literal $(, $arg:expr)*) => {
             sqlx::query_as!(
                 Failures,
                 r#"SELECT max(o.finished_at) AS latest, count(*) AS "count!", a.id AS account, a.name AS account_name, a.mode,
-                          p.provider, o.kind AS "kind: Kind", o.failure_code AS "code?: FailureCode", o.failure AS "failure?"
+                          p.provider, o.kind AS "kind: OperationKind", o.failure_code AS "code?: FailureCode", o.failure AS "failure?"
                    FROM (SELECT account_id, provider_account_id, kind, state, failure_code, failure, finished_at
                          FROM operations "# + $newest + r#" LIMIT $2) o
                    JOIN accounts a ON a.id = o.account_id JOIN provider_accounts p ON p.id = o.provider_account_id
                    WHERE o.state = 'failed'
                    GROUP BY a.id, p.provider, o.kind, o.failure_code, o.failure ORDER BY count(*) DESC LIMIT $1"#,
                 limit,
-                FAILURES_LOOKED_AT,
+                MAX_OPERATIONS,
                 $($arg),*
             )
         };

@@ -1,9 +1,9 @@
-//! Why an invoice is not collected.
+//! Explains why an invoice is not collected.
 
 use sqlx::PgPool;
 
 use crate::accounts;
-use crate::capabilities::Operation;
+use crate::capabilities::Permission;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::id::{AccountId, InvoiceId, PaymentId, PaymentMethodId};
@@ -14,16 +14,15 @@ use crate::subscriptions;
 use crate::test_clocks;
 use crate::time::Timestamp;
 
-/// An invoice, and why it is where it is.
+/// An invoice, with an explanation of its state.
 #[derive(Debug)]
 pub struct WhyInvoice {
-    /// It.
     pub invoice: Invoice,
-    /// In plain words, the reason first.
+    /// Sentences, the main reason first.
     pub why: Vec<String>,
 }
 
-/// What an attempt would charge.
+/// The card that an attempt would charge.
 struct Card {
     id: PaymentMethodId,
     brand: Option<String>,
@@ -39,7 +38,7 @@ struct Account {
     connected: bool,
 }
 
-/// Finds out.
+/// Explains the state of an invoice.
 ///
 /// # Errors
 /// [`Error::NotFound`].
@@ -50,17 +49,17 @@ pub async fn why_invoice(db: &PgPool, clock: &Clock, id: InvoiceId) -> Result<Wh
     let now = accounts::now(db, account, clock.now()).await?;
     let mut why = Vec::new();
     match invoice.status {
-        Status::Draft => why.push("It is a draft: nobody owes anything until it is issued.".to_owned()),
+        Status::Draft => why.push("It is a draft: nothing is due until it is issued.".to_owned()),
         Status::Voided => why.push("It was voided.".to_owned()),
         Status::Paid => {
             let by = invoice.payment_id.map(|payment| payment.to_string()).unwrap_or_default();
-            why.push(format!("It is paid, by {by}."));
+            why.push(format!("It was paid by {by}."));
         }
         Status::Open => open(&invoice, &mut why),
         Status::Scheduled => scheduled(db, &invoice, now, &mut why).await?,
     }
     if matches!(invoice.status, Status::Open | Status::Scheduled) {
-        around(db, &invoice, clock.now(), &mut why).await?;
+        add_context(db, &invoice, clock.now(), &mut why).await?;
     }
     Ok(WhyInvoice { invoice, why })
 }
@@ -68,31 +67,31 @@ pub async fn why_invoice(db: &PgPool, clock: &Clock, id: InvoiceId) -> Result<Wh
 fn open(invoice: &Invoice, why: &mut Vec<String>) {
     why.push(if invoice.collection_exhausted {
         format!(
-            "Its last retry has failed, after {} attempts: it collects itself no more until it is scheduled again.",
+            "Its last retry failed, after {} attempts: it is not collected again until it is scheduled again.",
             invoice.attempt_count
         )
     } else {
-        "It is not scheduled: nobody collects it, and its customer may pay it on its page.".to_owned()
+        "It is not scheduled, so it is not collected automatically. Its customer can pay it on its page.".to_owned()
     });
 }
 
 async fn scheduled(db: &PgPool, invoice: &Invoice, now: Timestamp, why: &mut Vec<String>) -> Result<()> {
     if let Some((payment, status)) = live_payment(db, invoice).await? {
-        why.push(format!("It is being paid now, by {payment}, which is {}: ctl payments why {payment}", status.name()));
+        why.push(format!("A payment for it is in progress: {payment}, which is {}: ctl payments why {payment}", status.name()));
     }
     let card = card(db, invoice).await?;
     match invoice.next_attempt_at {
-        Some(at) if at <= now => why.push(format!("An attempt is due since {at}.")),
+        Some(at) if at <= now => why.push(format!("An attempt has been due since {at}.")),
         Some(at) => why.push(format!("The next attempt is made at {at}, by the account's clock.")),
         None if why.is_empty() && card.is_some() => {
-            why.push("The card is dead: it waits until its customer has another default card.".to_owned());
+            why.push("The card can no longer be charged: the invoice waits until its customer has another default card.".to_owned());
         }
         None => {}
     }
     match card {
         None => why.push("There is no card to charge: neither the invoice nor its customer has one.".to_owned()),
         Some(card) => {
-            let whose = if card.is_default { "the customer's default card" } else { "the card named for it" };
+            let whose = if card.is_default { "the customer's default card" } else { "the card given for it" };
             let (brand, last4) = (card.brand.unwrap_or_default(), card.last4.unwrap_or_default());
             let state = if card.is_active { "" } else { ", which is not active" };
             why.push(format!("It would be charged to {whose}, {} ({brand} {last4}){state}.", card.id));
@@ -125,8 +124,9 @@ async fn card(db: &PgPool, invoice: &Invoice) -> Result<Option<Card>> {
     Ok(row.fetch_optional(db).await?)
 }
 
-/// What stands in the way beside the invoice: its last failure, its subscription, its account, and the account's clock.
-async fn around(db: &PgPool, invoice: &Invoice, now: Timestamp, why: &mut Vec<String>) -> Result<()> {
+/// Adds what may prevent collection besides the invoice: its last failure, its subscription, its account, and the
+/// account's clock.
+async fn add_context(db: &PgPool, invoice: &Invoice, now: Timestamp, why: &mut Vec<String>) -> Result<()> {
     let account = invoice.account_id;
     if let Some((number, code, at)) = last_failure(db, invoice).await? {
         why.push(format!("Attempt {number} failed at {at}: {code}."));
@@ -135,24 +135,24 @@ async fn around(db: &PgPool, invoice: &Invoice, now: Timestamp, why: &mut Vec<St
         let subscription = subscriptions::retrieve(db, account, id).await?;
         if let Some(at) = subscription.cancelled_at {
             why.push(format!(
-                "Its subscription {id} was cancelled at {at}: a failed attempt is not followed by another."
+                "Its subscription {id} was cancelled at {at}: a failed attempt is not retried."
             ));
         }
     }
     let clock = test_clocks::retrieve(db, account, now).await?;
     if let Some(target) = clock.target {
-        why.push(format!("The account's test clock is being advanced: it shows {} and goes to {target}.", clock.now));
+        why.push(format!("The account's test clock is being advanced: it is at {} and its target is {target}.", clock.now));
     }
-    let settles = settles(db, account).await?;
-    let can = |operation: Operation| !settles.unsupported.iter().any(|name| name == operation.name());
-    if !can(Operation::PaymentsCreate) {
-        why.push("The account cannot take payments: its provider account has payments.create switched off.".to_owned());
+    let settlement = settlement(db, account).await?;
+    let is_supported = |operation: Permission| !settlement.unsupported.iter().any(|name| name == operation.name());
+    if !is_supported(Permission::PaymentsCreate) {
+        why.push("The account cannot take payments: payments.create is disabled for its provider account.".to_owned());
     }
-    if !settles.provider.takes(invoice.currency, settles.currencies.as_deref()) {
-        let (provider, code) = (settles.provider.name(), invoice.currency.code());
-        why.push(format!("The account's provider, {provider}, is not paid in {code} there."));
+    if !settlement.provider.supports(invoice.currency, settlement.currencies.as_deref()) {
+        let (provider, code) = (settlement.provider.name(), invoice.currency.code());
+        why.push(format!("The account's provider, {provider}, does not support {code} for this account."));
     }
-    if !settles.connected {
+    if !settlement.connected {
         why.push("The account is not connected to the card gateway: ctl accounts connect.".to_owned());
     }
     Ok(())
@@ -169,7 +169,7 @@ async fn last_failure(db: &PgPool, invoice: &Invoice) -> Result<Option<(i32, Str
     Ok(row.fetch_optional(db).await?.map(|row| (row.number, row.decline_code, row.attempted_at)))
 }
 
-async fn settles(db: &PgPool, account: AccountId) -> Result<Account> {
+async fn settlement(db: &PgPool, account: AccountId) -> Result<Account> {
     let row = sqlx::query_as!(
         Account,
         r#"SELECT p.provider, p.unsupported, p.currencies, p.provider = 'mock' OR p.credentials IS NOT NULL AS "connected!"

@@ -1,39 +1,39 @@
-//! Whether the keys of the environment fit what is stored, and whether old ones may go (docs/rotation.md).
+//! Whether the configured keys match the stored data, and whether old ones can be removed (docs/rotation.md).
 
 use sqlx::PgPool;
 
 use super::{Finding, Grade};
-use crate::accounts::hashed_elsewhere;
+use crate::accounts::keys_under_other_peppers;
 use crate::crypto::Peppers;
 use crate::error::Result;
-use crate::flows::key_check::{Keys, misfit};
+use crate::flows::key_check::{Keys, key_mismatch};
 use crate::flows::reencrypt::sealed_secrets;
 use crate::id::KeyId;
 
-/// Ids that are named.
-const NAMED: usize = 5;
-/// A replaced key that ends so soon, in seconds.
-const ENDS_SOON: f64 = 3.0 * 3600.0;
+/// Maximum number of ids listed.
+const MAX_NAMED: usize = 5;
+/// How soon a replaced key must expire to be reported, in seconds.
+const EXPIRES_WITHIN: f64 = 3.0 * 3600.0;
 
-/// Asks everything about keys that can be known. It reads every secret and every key.
+/// Runs all checks of keys. Reads every secret and every key.
 ///
 /// # Errors
-/// The database's.
+/// Database errors only.
 pub async fn examine_keys(db: &PgPool, keys: &Keys) -> Result<Vec<Finding>> {
-    if let Some(wrong) = misfit(db, keys).await? {
+    if let Some(wrong) = key_mismatch(db, keys).await? {
         return Ok(vec![Finding::of(
             "keys",
             Grade::Bad,
             wrong.to_string(),
-            "give ctl the keys that the processes have",
+            "configure ctl with the keys that the processes use",
         )]);
     }
-    let mut found = vec![sealed(db, keys).await?];
+    let mut findings = vec![sealed(db, keys).await?];
     if let Some(peppers) = &keys.peppers {
-        found.push(hashed(db, peppers).await?);
+        findings.push(hashed(db, peppers).await?);
     }
-    found.push(ending(db).await?);
-    Ok(found)
+    findings.push(expiring(db).await?);
+    Ok(findings)
 }
 
 async fn sealed(db: &PgPool, keys: &Keys) -> Result<Finding> {
@@ -41,18 +41,18 @@ async fn sealed(db: &PgPool, keys: &Keys) -> Result<Finding> {
     let secrets = sealed_secrets(db, &keys.encryption).await?;
     let (current, other, lost) = (secrets.current, secrets.other, secrets.unreadable.len());
     if lost > 0 {
-        let named = secrets.unreadable.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-        let advice = "give the key that sealed them in OLD_ENCRYPTION_KEYS; if it is lost: docs/rotation.md";
+        let named = secrets.unreadable.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
+        let advice = "add the key that sealed them to OLD_ENCRYPTION_KEYS; if it is lost: docs/rotation.md";
         return Ok(Finding::of(
             CHECK,
             Grade::Bad,
-            format!("no key given opens the secrets of {lost}: {named}"),
+            format!("no configured key opens {lost} secrets: {named}"),
             advice,
         ));
     }
     if other > 0 {
-        let says = format!("{other} of {} secrets are sealed under an old one, which must stay", current + other);
-        return Ok(Finding::of(CHECK, Grade::Warn, says, "once all processes have the new one: ctl reencrypt"));
+        let message = format!("{other} of {} secrets are sealed under an old key, which must be kept", current + other);
+        return Ok(Finding::of(CHECK, Grade::Warn, message, "once all processes use the new key: ctl reencrypt"));
     }
     let may_go = if keys.encryption.is_rotating() { "; nothing stored needs OLD_ENCRYPTION_KEYS" } else { "" };
     Ok(Finding::ok(CHECK, format!("all {current} secrets are sealed under it{may_go}")))
@@ -60,47 +60,47 @@ async fn sealed(db: &PgPool, keys: &Keys) -> Result<Finding> {
 
 async fn hashed(db: &PgPool, peppers: &Peppers) -> Result<Finding> {
     const CHECK: &str = "key pepper";
-    let elsewhere = hashed_elsewhere(db, peppers).await?;
+    let elsewhere = keys_under_other_peppers(db, peppers).await?;
     let (secret, publishable) = (elsewhere.secret, elsewhere.publishable);
     if !peppers.is_rotating() {
-        // Those of which it is not known are from before it was written down, and that is no fault.
+        // Keys whose pepper is unknown predate its recording, which is no error.
         return Ok(match elsewhere.known {
-            0 => Finding::ok(CHECK, "no key is known to be hashed under another"),
+            0 => Finding::ok(CHECK, "no key is known to be hashed with another pepper"),
             lost => {
-                let says = format!("{lost} keys are refused: they are hashed under one that is not given");
-                let advice = "give it in OLD_KEY_PEPPERS; ctl keys list --not-moved names them; if they are not missed, revoke them";
-                Finding::of(CHECK, Grade::Bad, says, advice)
+                let message = format!("{lost} keys are refused: they are hashed with a pepper that is not configured");
+                let advice = "add it to OLD_KEY_PEPPERS; ctl keys list --not-moved lists the keys; revoke those no longer needed";
+                Finding::of(CHECK, Grade::Bad, message, advice)
             }
         });
     }
     Ok(match (secret, publishable) {
-        (0, 0) => Finding::ok(CHECK, "all keys in use are hashed under it; OLD_KEY_PEPPERS may go"),
+        (0, 0) => Finding::ok(CHECK, "all keys in use are hashed with it; OLD_KEY_PEPPERS can be removed"),
         (_, 1..) => {
-            let says = format!("{publishable} publishable and {secret} secret keys are not under it yet");
-            Finding::of(CHECK, Grade::Warn, says, "once all processes have the new one: ctl keys rehash")
+            let message = format!("{publishable} publishable and {secret} secret keys are not hashed with it yet");
+            Finding::of(CHECK, Grade::Warn, message, "once all processes use the new pepper: ctl keys rehash")
         }
         _ => Finding::ok(
             CHECK,
             format!(
-                "{secret} secret keys were not used since it is there: OLD_KEY_PEPPERS must stay, or they are refused"
+                "{secret} secret keys were not used since it was added: keep OLD_KEY_PEPPERS, or they are refused"
             ),
         ),
     })
 }
 
-async fn ending(db: &PgPool) -> Result<Finding> {
+async fn expiring(db: &PgPool) -> Result<Finding> {
     let ids: Vec<KeyId> = sqlx::query_scalar!(
         "SELECT id FROM api_keys WHERE revoked_at IS NULL
             AND expires_at BETWEEN clock_timestamp() AND clock_timestamp() + make_interval(secs => $1)
          ORDER BY id LIMIT 1000",
-        ENDS_SOON,
+        EXPIRES_WITHIN,
     )
     .fetch_all(db)
     .await?;
     if ids.is_empty() {
-        return Ok(Finding::ok("replaced keys", "none ends within three hours"));
+        return Ok(Finding::ok("replaced keys", "none expires within three hours"));
     }
-    let named = ids.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let advice = "make sure that the merchant has changed over";
-    Ok(Finding::of("replaced keys", Grade::Warn, format!("end within three hours: {}: {named}", ids.len()), advice))
+    let named = ids.iter().take(MAX_NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let advice = "make sure that the merchant uses the new key";
+    Ok(Finding::of("replaced keys", Grade::Warn, format!("expire within three hours: {}: {named}", ids.len()), advice))
 }

@@ -1,9 +1,9 @@
-//! Inspecting: what an operator asks about one payment or invoice, and about the whole. Nothing here changes anything.
+//! Read-only queries for operators, about one payment or invoice or the whole system.
 
-mod around;
 mod books;
 mod doctor;
 pub mod due;
+mod environment;
 pub mod find;
 pub mod incidents;
 mod invoice;
@@ -12,8 +12,8 @@ mod payment;
 mod verdict;
 pub mod volume;
 
-pub use books::{Compared, Disagreement, Total, compare_books};
+pub use books::{AccountComparison, BookMismatch, Total, compare_books};
 pub use doctor::{Finding, Grade, clock_off, examine};
 pub use invoice::{WhyInvoice, why_invoice};
 pub use keys::examine_keys;
-pub use payment::{Moment, Story, story_of_payment};
+pub use payment::{PaymentHistory, TimelineEntry, payment_history};

@@ -1,10 +1,10 @@
-//! The whole story of one payment, in order of time.
+//! The complete history of one payment, in order of time.
 
 use serde_json::{Value, json};
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use super::verdict::payment_stands;
+use super::verdict::describe_payment;
 use crate::audit;
 use crate::error::{Error, Result};
 use crate::id::{
@@ -16,92 +16,90 @@ use crate::payments::{self, Payment, PaymentView};
 use crate::time::Timestamp;
 use crate::webhooks::DeliveryStatus;
 
-/// Rows of an account that are searched for a payment's events, and again for their deliveries. Beyond that the story says that
-/// it may not be whole.
-const SEARCHED: i64 = 50_000;
-/// How far clocks may be apart.
-const SLACK_MS: i64 = 60_000;
+/// Number of rows of an account searched for a payment's events, and again for their deliveries. If there are more, the
+/// history is marked as possibly incomplete.
+const MAX_ROWS: i64 = 50_000;
+/// Allowed clock skew.
+const CLOCK_SKEW_MS: i64 = 60_000;
 
-/// Something that happened.
+/// An entry of the history.
 #[derive(Debug)]
-pub struct Moment {
-    /// When, by the database's clock or the account's.
+pub struct TimelineEntry {
+    /// By the database's clock or the account's.
     pub at: Timestamp,
-    /// What, in a word or two.
-    pub what: &'static str,
-    /// What else there is to say of it.
+    /// Short name of what happened.
+    pub label: &'static str,
     pub detail: Value,
 }
 
-/// A payment, all that happened about it, and where it stands in plain words.
+/// A payment, its history, and a description of its state.
 #[derive(Debug)]
-pub struct Story {
-    /// Whose it is.
+pub struct PaymentHistory {
     pub account: AccountId,
-    /// As the API shows it.
+    /// As returned by the API.
     pub payment: Value,
-    /// Where it stands and what happens next.
+    /// Its state and what happens next, in sentences.
     pub verdict: Vec<String>,
-    /// In order of time.
-    pub moments: Vec<Moment>,
-    /// Whether all its events and deliveries are certainly there.
-    pub whole: bool,
+    pub timeline: Vec<TimelineEntry>,
+    /// Whether all its events and deliveries are certainly included.
+    pub complete: bool,
 }
 
-/// Tells it.
+/// Reads the history of a payment.
 ///
 /// # Errors
 /// [`Error::NotFound`].
-pub async fn story_of_payment(db: &PgPool, id: PaymentId) -> Result<Story> {
+pub async fn payment_history(db: &PgPool, id: PaymentId) -> Result<PaymentHistory> {
     let account = sqlx::query_scalar!("SELECT account_id FROM payments WHERE id = $1", id.uuid());
     let account = account.fetch_optional(db).await?.ok_or_else(|| Error::no_such("payment", id))?;
     let (payment, refunds) = payments::retrieve_with_refunds(db, account, id).await?;
     let operations = operations::of_payment(db, account, id).await?;
-    // Ids carry the clock of the process that made them, or the account's, and rows Postgres': whichever is first, and some slack.
+    // Ids have the time of the process that generated them, or the account's; rows have the time of Postgres. Start at
+    // the earlier one, minus the allowed skew.
     let written = operations.first().map_or(payment.created_at, |operation| operation.created_at);
-    let began = if written < payment.created_at { written } else { payment.created_at };
-    let began = Timestamp::from_millisecond(began.as_millisecond() - SLACK_MS).unwrap_or(began);
-    let mut moments: Vec<_> = operations.iter().flat_map(of_operation).collect();
-    moments.extend(refunds.iter().map(|refund| Moment {
+    let since = if written < payment.created_at { written } else { payment.created_at };
+    let since = Timestamp::from_millisecond(since.as_millisecond() - CLOCK_SKEW_MS).unwrap_or(since);
+    let mut timeline: Vec<_> = operations.iter().flat_map(operation_entries).collect();
+    timeline.extend(refunds.iter().map(|refund| TimelineEntry {
         at: refund.created_at,
-        what: "refund",
+        label: "refund",
         detail: json!({"id": refund.id, "amount": refund.amount, "status": format!("{:?}", refund.status).to_lowercase(),
             "requested_by": refund.requested_by}),
     }));
     let anomalies = anomalies(db, account, id).await?;
-    moments.extend(anomalies.iter().map(of_anomaly));
-    moments.extend(parents(db, &payment).await?);
-    let (told, all_events) = events(db, account, id, began).await?;
-    let (deliveries, all_deliveries) = deliveries(db, account, began, &told).await?;
-    moments.extend(told.iter().map(|event| Moment {
+    timeline.extend(anomalies.iter().map(anomaly_entry));
+    timeline.extend(parents(db, &payment).await?);
+    let (found_events, all_events) = events(db, account, id, since).await?;
+    let (deliveries, all_deliveries) = deliveries(db, account, since, &found_events).await?;
+    timeline.extend(found_events.iter().map(|event| TimelineEntry {
         at: event.created_at,
-        what: "event",
+        label: "event",
         detail: json!({"id": event.id, "type": event.kind}),
     }));
-    moments.extend(deliveries);
-    moments.extend(audited(db, id, &operations).await?);
-    moments.sort_by_key(|moment| moment.at.as_millisecond());
+    timeline.extend(deliveries);
+    timeline.extend(operator_actions(db, id, &operations).await?);
+    timeline.sort_by_key(|entry| entry.at.as_millisecond());
     let view = serde_json::to_value(PaymentView::new(&payment, &refunds));
-    Ok(Story {
+    Ok(PaymentHistory {
         account,
-        verdict: payment_stands(&payment, &operations, &anomalies),
+        verdict: describe_payment(&payment, &operations, &anomalies),
         payment: view.map_err(|error| Error::internal(format!("{id}: {error}")))?,
-        moments,
-        whole: all_events && all_deliveries,
+        timeline,
+        complete: all_events && all_deliveries,
     })
 }
 
-fn of_operation(operation: &OperationRow) -> Vec<Moment> {
-    let named = json!({"id": operation.id, "kind": operation.kind.name()});
-    let moment = |at: Option<Timestamp>, what, detail: Value| {
-        let mut all = named.clone();
+fn operation_entries(operation: &OperationRow) -> Vec<TimelineEntry> {
+    let common = json!({"id": operation.id, "kind": operation.kind.name()});
+    let entry = |at: Option<Timestamp>, label, detail: Value| {
+        let mut all = common.clone();
         for (name, value) in detail.as_object().into_iter().flatten() {
             all[name] = value.clone();
         }
-        at.map(|at| Moment { at, what, detail: all })
+        at.map(|at| TimelineEntry { at, label, detail: all })
     };
     let sent_again = operation.last_sent_at.filter(|at| Some(*at) != operation.first_sent_at);
-    let stands = json!({
+    let state = json!({
         "state": operation.state.name(), "fence": operation.fence, "next_push_at": operation.next_push_at,
         "lease_until": operation.lease_until, "reference": operation.reference,
     });
@@ -109,21 +107,21 @@ fn of_operation(operation: &OperationRow) -> Vec<Moment> {
         "state": operation.state.name(), "provider_ref": operation.provider_ref, "failure": operation.failure,
     });
     let written = json!({
-        "amount": operation.amount, "refund": operation.refund_id, "requested_by": who_asked(operation.requested_by, operation.by_system, operation.background),
+        "amount": operation.amount, "refund": operation.refund_id, "requested_by": requester(operation.requested_by, operation.by_system, operation.background),
         "request_id": operation.request_id,
     });
-    let mut moments = vec![
-        moment(Some(operation.created_at), "operation written", written),
-        moment(operation.first_sent_at, "operation sent", stands),
-        moment(sent_again, "operation sent again", json!({})),
+    let mut timeline = vec![
+        entry(Some(operation.created_at), "operation written", written),
+        entry(operation.first_sent_at, "operation sent", state),
+        entry(sent_again, "operation sent again", json!({})),
     ];
-    moments.push(moment(operation.finished_at, "operation ended", ended));
-    moments.into_iter().flatten().collect()
+    timeline.push(entry(operation.finished_at, "operation ended", ended));
+    timeline.into_iter().flatten().collect()
 }
 
-/// The key that asked for an operation, or who else began it; none of a payer on a page of ours, and of rows from before this was
-/// written down.
-pub(super) fn who_asked(key: Option<KeyId>, by_system: bool, background: bool) -> Option<String> {
+/// Returns the key that requested an operation, or else what started it. `None` for a payer on a hosted page, and for
+/// rows older than this record.
+pub(super) fn requester(key: Option<KeyId>, by_system: bool, background: bool) -> Option<String> {
     match key {
         Some(key) => Some(key.to_string()),
         None if by_system => Some("the system".to_owned()),
@@ -132,22 +130,19 @@ pub(super) fn who_asked(key: Option<KeyId>, by_system: bool, background: bool) -
     }
 }
 
-/// A charge that the payment did not want.
+/// An unwanted charge of the payment.
 pub(super) struct Anomaly {
     operation_id: OperationId,
-    /// What gives it back.
     pub(super) reversal_operation_id: OperationId,
-    /// The provider's name for it.
     pub(super) provider_ref: String,
-    /// How much.
     pub(super) amount: i64,
     created_at: Timestamp,
 }
 
-fn of_anomaly(row: &Anomaly) -> Moment {
+fn anomaly_entry(row: &Anomaly) -> TimelineEntry {
     let detail = json!({"provider_ref": row.provider_ref, "amount": row.amount, "operation": row.operation_id,
         "reversed_by": row.reversal_operation_id});
-    Moment { at: row.created_at, what: "second charge", detail }
+    TimelineEntry { at: row.created_at, label: "second charge", detail }
 }
 
 async fn anomalies(db: &PgPool, account: AccountId, payment: PaymentId) -> Result<Vec<Anomaly>> {
@@ -171,11 +166,11 @@ struct Attempt {
     next_attempt_at: Option<Timestamp>,
 }
 
-/// What it is for: an invoice, by whose attempt, or a link.
-async fn parents(db: &PgPool, payment: &Payment) -> Result<Vec<Moment>> {
-    let mut moments = Vec::new();
+/// Entries for what it pays: an invoice, with the collection attempt, or a link.
+async fn parents(db: &PgPool, payment: &Payment) -> Result<Vec<TimelineEntry>> {
+    let mut timeline = Vec::new();
     if let Some(invoice) = payment.invoice_id {
-        moments.push(Moment { at: payment.created_at, what: "pays invoice", detail: json!({"id": invoice}) });
+        timeline.push(TimelineEntry { at: payment.created_at, label: "pays invoice", detail: json!({"id": invoice}) });
         let attempt = sqlx::query_as!(
             Attempt,
             "SELECT id, invoice_id, number, attempted_at, next_attempt_at FROM collection_attempts
@@ -183,37 +178,42 @@ async fn parents(db: &PgPool, payment: &Payment) -> Result<Vec<Moment>> {
             payment.account_id.uuid(),
             payment.id.uuid(),
         );
-        moments.extend(attempt.fetch_optional(db).await?.map(|row| Moment {
+        timeline.extend(attempt.fetch_optional(db).await?.map(|row| TimelineEntry {
             at: row.attempted_at,
-            what: "collection attempt",
+            label: "collection attempt",
             detail: json!({"id": row.id, "invoice": row.invoice_id, "number": row.number, "next_attempt_at": row.next_attempt_at}),
         }));
     }
     if let Some(link) = payment.payment_link_id {
-        moments.push(Moment { at: payment.created_at, what: "pays link", detail: json!({"id": link}) });
+        timeline.push(TimelineEntry { at: payment.created_at, label: "pays link", detail: json!({"id": link}) });
     }
-    Ok(moments)
+    Ok(timeline)
 }
 
-struct Told {
+struct EventRow {
     id: EventId,
     kind: String,
     created_at: Timestamp,
 }
 
-/// Events about an object, and whether all were found. There is no index by object: the account's are searched, from the payment
-/// on.
-async fn events(db: &PgPool, account: AccountId, payment: PaymentId, began: Timestamp) -> Result<(Vec<Told>, bool)> {
+/// Returns the events about a payment, and whether all were found. There is no index by object, so the account's events
+/// since the payment are searched.
+async fn events(
+    db: &PgPool,
+    account: AccountId,
+    payment: PaymentId,
+    since: Timestamp,
+) -> Result<(Vec<EventRow>, bool)> {
     let rows = sqlx::query_as!(
-        Told,
+        EventRow,
         r#"SELECT e.id AS "id!: EventId", e.type AS "kind!", e.created_at AS "created_at!" FROM (
                SELECT id, type, payload, created_at FROM events
                WHERE (account_id, id) >= ($1, ulid_floor($2)) AND account_id <= $1 AND id >= ulid_floor($2)
                ORDER BY account_id, id LIMIT $3) e
            WHERE strpos(e.payload, $4) > 0"#,
         account.uuid(),
-        began,
-        SEARCHED,
+        since,
+        MAX_ROWS,
         format!("\"{payment}\""),
     );
     let found = rows.fetch_all(db).await?;
@@ -222,10 +222,10 @@ async fn events(db: &PgPool, account: AccountId, payment: PaymentId, began: Time
                SELECT FROM events WHERE (account_id, id) >= ($1, ulid_floor($2)) AND account_id <= $1 AND id >= ulid_floor($2)
                ORDER BY account_id, id LIMIT $3) e"#,
         account.uuid(),
-        began,
-        SEARCHED,
+        since,
+        MAX_ROWS,
     );
-    Ok((found, searched.fetch_one(db).await? < SEARCHED))
+    Ok((found, searched.fetch_one(db).await? < MAX_ROWS))
 }
 
 struct Sent {
@@ -242,8 +242,13 @@ struct Sent {
     is_replay: bool,
 }
 
-async fn deliveries(db: &PgPool, account: AccountId, began: Timestamp, told: &[Told]) -> Result<(Vec<Moment>, bool)> {
-    let events: Vec<Uuid> = told.iter().map(|event| event.id.uuid()).collect();
+async fn deliveries(
+    db: &PgPool,
+    account: AccountId,
+    since: Timestamp,
+    found_events: &[EventRow],
+) -> Result<(Vec<TimelineEntry>, bool)> {
+    let events: Vec<Uuid> = found_events.iter().map(|event| event.id.uuid()).collect();
     if events.is_empty() {
         return Ok((vec![], true));
     }
@@ -264,8 +269,8 @@ async fn deliveries(db: &PgPool, account: AccountId, began: Timestamp, told: &[T
                   FROM webhook_deliveries WHERE account_id = $1 AND id >= ulid_floor($2) ORDER BY account_id, id LIMIT $3)) d
            WHERE d.event_id = ANY ($4)"#,
         account.uuid(),
-        began,
-        SEARCHED,
+        since,
+        MAX_ROWS,
         &events,
     );
     let rows = rows.fetch_all(db).await?;
@@ -275,29 +280,29 @@ async fn deliveries(db: &PgPool, account: AccountId, began: Timestamp, told: &[T
                (SELECT count(*) FROM (SELECT FROM webhook_pending WHERE account_id = $1 AND id >= ulid_floor($2) LIMIT $3) p))
                AS "count!""#,
         account.uuid(),
-        began,
-        SEARCHED,
+        since,
+        MAX_ROWS,
     );
-    let whole = searched.fetch_one(db).await? < SEARCHED;
-    let moment = |row: Sent| Moment {
+    let complete = searched.fetch_one(db).await? < MAX_ROWS;
+    let entry = |row: Sent| TimelineEntry {
         at: row.attempted_at.or(row.next_attempt_at).unwrap_or(row.created_at),
-        what: if row.status == DeliveryStatus::Pending { "delivery due" } else { "delivery" },
+        label: if row.status == DeliveryStatus::Pending { "delivery due" } else { "delivery" },
         detail: json!({
             "id": row.id, "endpoint": row.endpoint_id, "event": row.event_id, "attempt": row.attempt,
             "replay": row.is_replay, "status": row.status.name(), "failure": row.failure,
             "response_status": row.response_status, "next_attempt_at": row.next_attempt_at,
         }),
     };
-    Ok((rows.into_iter().map(moment).collect(), whole))
+    Ok((rows.into_iter().map(entry).collect(), complete))
 }
 
-async fn audited(db: &PgPool, id: PaymentId, operations: &[OperationRow]) -> Result<Vec<Moment>> {
+async fn operator_actions(db: &PgPool, id: PaymentId, operations: &[OperationRow]) -> Result<Vec<TimelineEntry>> {
     let objects: Vec<_> =
         [id.to_string()].into_iter().chain(operations.iter().map(|operation| operation.id.to_string())).collect();
-    let moment = |row: audit::Row| Moment {
+    let entry = |row: audit::Row| TimelineEntry {
         at: row.at,
-        what: "operator",
+        label: "operator",
         detail: json!({"actor": row.actor, "action": row.action, "object": row.object, "detail": row.detail}),
     };
-    Ok(audit::about(db, &objects).await?.into_iter().map(moment).collect())
+    Ok(audit::for_objects(db, &objects).await?.into_iter().map(entry).collect())
 }

@@ -1,77 +1,78 @@
-//! Where a payment stands, and what happens next, in plain words.
+//! Describes a payment's state and what happens next.
 
 use super::payment::Anomaly;
 use crate::operations::State;
 use crate::operations::admin::OperationRow;
 use crate::payments::{Payment, Status};
 
-/// A sentence for the payment, one for each charge that was not given back, and one for each operation that has not ended.
-pub(super) fn payment_stands(payment: &Payment, operations: &[OperationRow], unwanted: &[Anomaly]) -> Vec<String> {
+/// Returns a sentence for the payment, one for each unwanted charge whose reversal has ended, and one for each
+/// operation that has not ended.
+pub(super) fn describe_payment(payment: &Payment, operations: &[OperationRow], unwanted: &[Anomaly]) -> Vec<String> {
     let next = payment.inquiry_at;
-    let asked = next.map(|at| format!("; the provider is asked how it stands at {at}")).unwrap_or_default();
+    let inquiry = next.map(|at| format!("; the provider is asked for its status at {at}")).unwrap_or_default();
     let of_payment = match payment.status {
-        Status::Processing => "The outcome of the charge is awaited.".to_owned(),
-        Status::RequiresAction => "The cardholder is being asked by their bank.".to_owned(),
-        Status::Authorized | Status::PartiallyAuthorized if payment.capture => format!("The money was taken{asked}."),
+        Status::Processing => "The outcome of the charge is pending.".to_owned(),
+        Status::RequiresAction => "The cardholder must complete a challenge at their bank.".to_owned(),
+        Status::Authorized | Status::PartiallyAuthorized if payment.capture => format!("The charge was captured{inquiry}."),
         Status::Authorized | Status::PartiallyAuthorized => {
-            format!("The money is held, until the merchant captures or voids it, or the hold runs out{asked}.")
+            format!("The charge is authorized, until the merchant captures or voids it, or the authorization expires{inquiry}.")
         }
-        Status::PendingSettlement => format!("The money was taken and has not arrived yet{asked}."),
-        Status::Settled => "The money has arrived. Nothing more happens by itself.".to_owned(),
+        Status::PendingSettlement => format!("The charge was captured and has not settled yet{inquiry}."),
+        Status::Settled => "The charge has settled. Nothing more happens automatically.".to_owned(),
         Status::PartiallyRefunded => {
-            let (back, taken) = (payment.amount_refunded, payment.amount_captured);
-            format!("{back} of {taken} has gone back{asked}.")
+            let (refunded, captured) = (payment.amount_refunded, payment.amount_captured);
+            format!("{refunded} of {captured} was refunded{inquiry}.")
         }
-        Status::Refunded => format!("All of it has gone back{asked}."),
+        Status::Refunded => format!("The full amount was refunded{inquiry}."),
         Status::Declined => {
             let code = payment.decline_code.as_deref().unwrap_or_default();
             format!("The card was declined ({code}). Nothing more happens.")
         }
         Status::Failed if !unwanted.is_empty() => {
-            "It has failed; the provider charged for it afterwards, which was not wanted any more.".to_owned()
+            "The payment failed; the provider charged the card afterwards, and that charge belongs to no payment.".to_owned()
         }
-        Status::Failed => "The provider did nothing. Nothing more happens.".to_owned(),
+        Status::Failed => "The payment failed without a charge. Nothing more happens.".to_owned(),
         Status::Cancelled => "The charge was cancelled before it settled. Nothing more happens.".to_owned(),
-        Status::Expired => "The hold ran out before a capture. Nothing more happens.".to_owned(),
+        Status::Expired => "The authorization expired before a capture. Nothing more happens.".to_owned(),
     };
     let open = operations.iter().filter(|operation| !operation.state.is_final());
-    let unwanted = unwanted.iter().filter_map(|charge| charge_stands(charge, operations));
-    [of_payment].into_iter().chain(unwanted).chain(open.map(operation_stands)).collect()
+    let unwanted = unwanted.iter().filter_map(|charge| describe_unwanted_charge(charge, operations));
+    [of_payment].into_iter().chain(unwanted).chain(open.map(describe_operation)).collect()
 }
 
-/// What has become of a charge that the payment did not want, once its reversal has ended.
-fn charge_stands(charge: &Anomaly, operations: &[OperationRow]) -> Option<String> {
+/// Describes an unwanted charge once its reversal has ended.
+fn describe_unwanted_charge(charge: &Anomaly, operations: &[OperationRow]) -> Option<String> {
     let reversal = operations.iter().find(|operation| operation.id == charge.reversal_operation_id)?;
-    let (name, amount) = (&charge.provider_ref, charge.amount);
+    let (provider_ref, amount) = (&charge.provider_ref, charge.amount);
     let code = reversal.currency.map(|currency| format!(" {}", currency.code())).unwrap_or_default();
     match reversal.state {
         State::Failed | State::Declined => Some(format!(
-            "A second charge {name} of {amount}{code} was not given back: {}. The card stands charged; refund it at the provider.",
-            reversal.failure.as_deref().unwrap_or("the provider would not")
+            "A second charge {provider_ref} of {amount}{code} was not reversed: {}. The card remains charged; refund it at the provider.",
+            reversal.failure.as_deref().unwrap_or("the provider refused")
         )),
-        State::Succeeded => Some(format!("A second charge {name} of {amount}{code} was given back.")),
+        State::Succeeded => Some(format!("A second charge {provider_ref} of {amount}{code} was reversed.")),
         State::Ready | State::Claimed | State::Sending | State::Unknown => None,
     }
 }
 
-/// What is to come of an operation that has not ended.
-fn operation_stands(operation: &OperationRow) -> String {
+/// Describes what happens next with an operation that has not ended.
+fn describe_operation(operation: &OperationRow) -> String {
     let (id, kind) = (operation.id, operation.kind.name());
-    let at = |at: Option<_>| at.map_or_else(|| "no known time".to_owned(), |at: crate::time::Timestamp| at.to_string());
+    let at = |at: Option<_>| at.map_or_else(|| "an unknown time".to_owned(), |at: crate::time::Timestamp| at.to_string());
     match operation.state {
-        State::Unknown if operation.waits_for_a_person() => format!(
-            "The {kind} waits for a person: its answer was lost at {}, and the provider can neither look it up nor take it twice. \
-             Ask the provider for the reference {}, then enter it: ctl operations resolve {id} --outcome …",
+        State::Unknown if operation.needs_manual_review() => format!(
+            "The {kind} needs manual review: its response was lost at {}, and the provider supports neither look-ups nor idempotent retries. \
+             Ask the provider for the reference {}, then enter the outcome: ctl operations resolve {id} --outcome …",
             at(operation.last_sent_at),
             operation.reference
         ),
         State::Unknown => format!(
-            "The outcome of the {kind} {id} is unknown since {}; the provider is asked again at {}.",
+            "The outcome of the {kind} {id} has been unknown since {}; the provider is asked again at {}.",
             at(operation.first_sent_at),
             at(operation.next_push_at)
         ),
         State::Sending => format!(
-            "A request for the {kind} {id} is under way since {}; if nobody writes its outcome by {}, a worker takes it over.",
+            "A request for the {kind} {id} has been in progress since {}; if its outcome is not recorded by {}, a worker takes it over.",
             at(operation.last_sent_at),
             at(operation.lease_until)
         ),

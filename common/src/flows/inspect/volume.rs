@@ -1,4 +1,5 @@
-//! What one account took of late, and how much of it was approved. There is no metric of it: accounts are too many.
+//! The recent volume of one account and its approval rate. There is no metric of it, because there are too many
+//! accounts.
 
 use std::time::Duration;
 
@@ -10,10 +11,10 @@ use crate::error::{Error, Result};
 use crate::id::AccountId;
 use crate::money::Currency;
 
-/// The newest payments that are added up.
-const LOOKED_AT: i64 = 200_000;
+/// Maximum number of payments summed, newest first.
+const MAX_PAYMENTS: i64 = 200_000;
 
-/// What was taken in one currency. Amounts are in its smallest unit.
+/// The volume in one currency. Amounts are in minor units.
 #[derive(Debug, Serialize)]
 pub struct Volume {
     currency: Currency,
@@ -21,13 +22,14 @@ pub struct Volume {
     approved: i64,
     declined: i64,
     failed: i64,
-    /// Of what an issuer has decided.
+    /// Share of approvals among approvals and declines.
     approval_rate: Option<f64>,
     captured: i64,
     refunded: i64,
 }
 
-/// What an account took within this time, by its own clock; of its newest 200,000 payments.
+/// Returns an account's volume within this period of its own clock, by currency, limited to its newest 200,000
+/// payments.
 ///
 /// # Errors
 /// [`Error::NotFound`].
@@ -52,7 +54,7 @@ pub async fn volume_of(db: &PgPool, clock: &Clock, account: AccountId, last: Dur
         account.uuid(),
         clock.now(),
         last.as_secs_f64(),
-        LOOKED_AT,
+        MAX_PAYMENTS,
     );
     Ok(rows.fetch_all(db).await?)
 }

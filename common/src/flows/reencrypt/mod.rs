@@ -1,8 +1,8 @@
-//! Re-encryption: everything that is sealed under another key comes under the current one (docs/rotation.md).
+//! Re-encrypts everything that is sealed under another key with the current one (docs/rotation.md).
 //!
-//! It runs beside serving processes. A ciphertext is replaced only if it is still the one that was read, so a secret that is
-//! rotated meanwhile stays as its owner has it. Each batch is a transaction with its record, so a run may be broken off at any
-//! point, begun again, and run twice at once.
+//! It runs beside serving processes. A ciphertext is replaced only if it is still the one that was read, so a secret
+//! rotated concurrently is kept. Each batch is one transaction with its audit record, so a run can be interrupted,
+//! repeated, and run twice concurrently.
 
 mod store;
 
@@ -11,33 +11,33 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use crate::actor::Actor;
-use crate::audit::{Act, Entry};
+use crate::audit::{AuditedTx, Entry};
 use crate::config::ConfigError;
 use crate::crypto::{KeyRing, SealedUnder, hex};
 use crate::db::Db;
 use crate::error::Result;
 use store::{Batch, Column, Sealed};
 
-/// What others changed meanwhile is looked at so often again.
+/// Maximum number of passes, to reach rows that changed concurrently.
 const ROUNDS: u32 = 10;
-/// Ciphertexts that are read at once where nothing is written.
+/// Ciphertexts per page of a read-only pass.
 const PAGE: i64 = 1_000;
 
-/// Under which keys what is stored is sealed.
+/// Which keys the stored secrets are sealed under.
 #[derive(Debug, Default)]
 pub struct SealedSecrets {
-    /// Under the current one.
+    /// Secrets sealed under the current key.
     pub current: u64,
-    /// Under another one that is given.
+    /// Secrets sealed under another configured key.
     pub other: u64,
-    /// The ids of rows in use whose secret no given key opens.
+    /// Ids of rows in use whose secret no configured key opens.
     pub unreadable: Vec<String>,
 }
 
-/// Reads everything that is sealed, and says under which keys it is. What nobody will read again counts only if it can be opened.
+/// Reads all sealed secrets and counts them by key. A secret no longer in use is counted only if it can be opened.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn sealed_secrets(db: &PgPool, ring: &KeyRing) -> Result<SealedSecrets> {
     let mut found = SealedSecrets::default();
     for column in Column::ALL {
@@ -57,33 +57,33 @@ pub async fn sealed_secrets(db: &PgPool, ring: &KeyRing) -> Result<SealedSecrets
     Ok(found)
 }
 
-/// Seals anew whatever another of the keys has sealed, so many rows in a transaction. Answers how many.
+/// Re-encrypts all secrets sealed under another configured key, `batch` rows per transaction. Returns how many.
 ///
 /// # Errors
-/// Only the database's; what was done stays done.
+/// Database errors only; committed batches remain.
 pub async fn reencrypt(db: &Db, actor: &Actor, ring: &KeyRing, batch: i64) -> Result<u64> {
     let mut done = 0;
     for _ in 0..ROUNDS {
-        let (mut replaced, mut wanted) = (0, 0);
+        let (mut replaced, mut expected) = (0, 0);
         for column in Column::ALL {
             let mut after = Uuid::nil();
             while let Some(rows) = next(*column, db, &mut after, batch).await? {
-                let batch = sealed_anew(*column, ring, rows);
+                let batch = reseal(*column, ring, rows);
                 if batch.len() > 0 {
-                    wanted += batch.len();
+                    expected += batch.len();
                     replaced += replace(*column, db, actor, ring, &batch).await?;
                 }
             }
         }
         done += replaced;
-        if replaced == wanted {
+        if replaced == expected {
             break;
         }
     }
     Ok(done)
 }
 
-/// The rows after the last ones; none if there are no more.
+/// Returns the next page of rows; `None` at the end.
 async fn next(column: Column, db: &PgPool, after: &mut Uuid, limit: i64) -> Result<Option<Vec<Sealed>>> {
     let rows = column.page(db, *after, limit).await?;
     let last = rows.last().map(|row| row.id);
@@ -91,7 +91,7 @@ async fn next(column: Column, db: &PgPool, after: &mut Uuid, limit: i64) -> Resu
     Ok(last.map(|_| rows))
 }
 
-fn sealed_anew(column: Column, ring: &KeyRing, rows: Vec<Sealed>) -> Batch {
+fn reseal(column: Column, ring: &KeyRing, rows: Vec<Sealed>) -> Batch {
     let mut batch = Batch::default();
     for row in rows {
         let context = column.context(row.id);
@@ -103,7 +103,7 @@ fn sealed_anew(column: Column, ring: &KeyRing, rows: Vec<Sealed>) -> Batch {
 }
 
 async fn replace(column: Column, db: &Db, actor: &Actor, ring: &KeyRing, batch: &Batch) -> Result<u64> {
-    let mut act = Act::begin(db, actor).await?;
+    let mut act = AuditedTx::begin(db, actor).await?;
     let replaced = column.replace(&mut act, batch).await?;
     if replaced == 0 {
         act.rollback().await?;
@@ -115,16 +115,16 @@ async fn replace(column: Column, db: &Db, actor: &Actor, ring: &KeyRing, batch: 
     Ok(replaced)
 }
 
-/// Whether these are other keys than those that what is stored was sealed under: there is something, and they open nothing of
-/// what is looked at.
+/// Returns an error if the stored secrets were sealed under other keys: there are samples, and these keys open none of
+/// them.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub(super) async fn wrong_keys(db: &PgPool, ring: &KeyRing) -> Result<Option<ConfigError>> {
     let samples = store::samples(db).await?;
     let opens = |(column, id, sealed): &(Column, Uuid, Vec<u8>)| ring.open(sealed, &column.context(*id)).is_some();
     let problem =
-        "opens nothing of what is stored, and neither does OLD_ENCRYPTION_KEYS (docs/rotation.md, Wrong keys)";
+        "opens no stored secret, and neither does OLD_ENCRYPTION_KEYS (docs/rotation.md, Wrong keys)";
     let wrong = !samples.is_empty() && !samples.iter().any(opens);
     Ok(wrong.then_some(ConfigError { name: "ENCRYPTION_KEY", problem }))
 }
@@ -134,15 +134,15 @@ mod tests {
     use super::*;
     use crate::db;
 
-    /// Columns of bytes that hold no ciphertext end so, or are named here.
+    /// `bytea` columns without ciphertext have this suffix, or are listed below.
     const HASH: &str = "_hash";
     const NOT_SEALED: [&str; 2] = ["api_keys.pepper_id", "_sqlx_migrations.checksum"];
 
     #[tokio::test]
-    async fn every_column_of_bytes_is_reencrypted_or_holds_a_hash() {
+    async fn every_bytea_column_is_reencrypted_or_holds_a_hash() {
         let database = testkit::Database::create().await.expect("a database");
         let url = crate::crypto::Secret::new(database.url().to_owned());
-        let db = db::pool(&url, 1, "test").expect("its address");
+        let db = db::pool(&url, 1, "test").expect("a valid URL");
         let columns: Vec<String> = sqlx::query_scalar(
             "SELECT c.table_name || '.' || c.column_name FROM information_schema.columns c
              JOIN information_schema.tables t USING (table_schema, table_name)
@@ -157,7 +157,7 @@ mod tests {
         let mut known: Vec<_> = Column::ALL.iter().map(|column| column.name()).collect();
         found.sort_unstable();
         known.sort_unstable();
-        assert_eq!(found, known, "a column that holds what is sealed must be one of Column::ALL");
-        assert!(columns.len() > found.len() + 3, "the hashes were seen too: {columns:?}");
+        assert_eq!(found, known, "every column with ciphertexts must be in Column::ALL");
+        assert!(columns.len() > found.len() + 3, "the hash columns must be included: {columns:?}");
     }
 }

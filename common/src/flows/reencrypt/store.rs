@@ -1,4 +1,4 @@
-//! The SQL of re-encryption: the same for every column that holds a ciphertext.
+//! The SQL of re-encryption, identical for every column with ciphertexts.
 
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
@@ -6,15 +6,15 @@ use uuid::Uuid;
 use crate::error::Result;
 use crate::id::{CreationKeyId, KeyId, ProviderAccountId, WebhookEndpointId};
 
-/// A ciphertext and its row.
+/// A ciphertext and the id of its row.
 pub(super) struct Sealed {
     pub(super) id: Uuid,
     pub(super) sealed: Vec<u8>,
-    /// Whether anybody will want to read it again.
+    /// Whether it may be needed again.
     pub(super) in_use: bool,
 }
 
-/// Ciphertexts that take each other's place, row by row.
+/// Former and new ciphertexts, row by row.
 #[derive(Default)]
 pub(super) struct Batch {
     ids: Vec<Uuid>,
@@ -36,14 +36,14 @@ impl Batch {
 
 macro_rules! columns {
     ($($(#[doc = $what:literal])+ $column:ident = $table:literal . $sealed:literal, of $id:ident, in_use $in_use:literal;)+) => {
-        /// A column that holds what is sealed under the key of the environment.
+        /// A column with ciphertexts sealed under the configured encryption key.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum Column {
             $($(#[doc = $what])+ $column,)+
         }
 
         impl Column {
-            /// All there are. A test holds it to the catalog.
+            /// All such columns. A test compares them with the catalog.
             pub(super) const ALL: &'static [Self] = &[$(Self::$column,)+];
 
             /// As `table.column`.
@@ -53,14 +53,14 @@ macro_rules! columns {
                 }
             }
 
-            /// The id of a row as people know it, which is also what its ciphertext is bound to.
+            /// The prefixed id of a row, which its ciphertext is bound to as context.
             pub(super) fn context(self, id: Uuid) -> String {
                 match self {
                     $(Self::$column => $id::from_uuid(id).to_string(),)+
                 }
             }
 
-            /// The ciphertexts of rows after this one.
+            /// Returns the ciphertexts of the rows after this one.
             pub(super) async fn page(self, db: &PgPool, after: Uuid, limit: i64) -> Result<Vec<Sealed>> {
                 Ok(match self {
                     $(Self::$column => sqlx::query_as!(
@@ -75,11 +75,11 @@ macro_rules! columns {
                 })
             }
 
-            /// Writes new ciphertexts where the former ones still are. Answers how many.
+            /// Writes the new ciphertexts where the former ones are unchanged. Returns how many.
             pub(super) async fn replace(self, tx: &mut PgConnection, batch: &Batch) -> Result<u64> {
                 let done = match self {
                     $(Self::$column => sqlx::query!(
-                        // A page is in the order of its ids, and so are its locks.
+                        // A page is in id order, so rows are locked in a consistent order.
                         "WITH held AS MATERIALIZED (
                              SELECT n.id, n.former, n.new FROM unnest($1::uuid[], $2::bytea[], $3::bytea[]) AS n (id, former, new)
                              CROSS JOIN LATERAL (SELECT t.id FROM "
@@ -101,21 +101,21 @@ macro_rules! columns {
 }
 
 columns! {
-    /// What live keys sign requests with.
+    /// Secrets with which clients of live keys sign requests.
     SigningSecret = "api_keys"."signing_secret", of KeyId,
         in_use "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())";
-    /// What deliveries are signed with.
+    /// Secrets that sign webhook deliveries.
     WebhookSecret = "webhook_endpoints"."secret", of WebhookEndpointId, in_use "deleted_at IS NULL";
-    /// What signs beside it after a rotation.
+    /// Previous secrets, which sign too for a time after a rotation.
     FormerWebhookSecret = "webhook_endpoints"."previous_secret", of WebhookEndpointId,
         in_use "deleted_at IS NULL AND previous_secret_until > clock_timestamp()";
-    /// Answers that hold a secret, for requests that are sent again.
-    KeptAnswer = "creation_keys"."sealed_answer", of CreationKeyId, in_use "true";
-    /// By what providers know accounts.
+    /// Stored responses with a secret, for replays of a creation.
+    StoredResponse = "creation_keys"."sealed_answer", of CreationKeyId, in_use "true";
+    /// Credentials of accounts at providers.
     Credentials = "provider_accounts"."credentials", of ProviderAccountId, in_use "true";
 }
 
-/// What a process that starts tries its keys on: the newest and the oldest of each that is in use.
+/// Returns the secrets that a starting process tests its keys with: the newest and the oldest of each kind in use.
 pub(super) async fn samples(db: &PgPool) -> Result<Vec<(Column, Uuid, Vec<u8>)>> {
     let keys = sqlx::query!(
         r#"(SELECT id AS "id!: Uuid", signing_secret AS "sealed!" FROM api_keys

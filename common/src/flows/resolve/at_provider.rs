@@ -1,5 +1,5 @@
-//! What the provider has of what an operator enters: both sides are shown, and where they differ it is refused. Asking changes
-//! nothing anywhere.
+//! Compares what an operator enters with the provider's record, displays both, and rejects a mismatch. Asking the
+//! provider changes nothing.
 
 use std::time::Duration;
 
@@ -10,30 +10,31 @@ use super::Resolution;
 use crate::error::{Error, Result};
 use crate::money::{Currency, Money};
 use crate::operations::admin::OperationRow;
-use crate::operations::{self, Claimed, Kind, PROVIDER_TIMEOUT, Subject};
+use crate::operations::{self, Claimed, OperationKind, PROVIDER_TIMEOUT, Subject};
 use crate::providers::{
-    Action, Answer, Booked, BookedKind, BookedState, Fault, Found, Provider, Providers, RecoveryClass,
+    Action, Booked, BookedKind, BookedState, Found, Provider, ProviderError, ProviderResponse, Providers, RecoveryClass,
 };
 
-/// A report may take more than one request.
+/// The provider's report may take several requests.
 const TIMEOUT: Duration = PROVIDER_TIMEOUT.saturating_mul(3);
 
-/// What we asked for, and what the provider has of it.
+/// Our request and the provider's record of it.
 #[derive(Clone, Debug)]
-pub struct Sides {
-    /// Our side.
-    pub asked: Value,
-    /// Theirs; null if it has nothing, or was not asked.
+pub struct Comparison {
+    /// Our request.
+    pub requested: Value,
+    /// The provider's record; null if it has none, or was not asked.
     pub provider_has: Value,
-    /// Why the provider could not be asked, if so: what was entered is unverified.
+    /// Why the outcome could not be verified at the provider; `None` if it was.
     pub unverified: Option<String>,
 }
 
-/// Compares what is entered with what the provider has.
+/// Compares what was entered with the provider's record.
 ///
 /// # Errors
-/// [`Error::Invalid`] naming `provider-ref` for a transaction that the provider does not have, or has otherwise;
-/// [`Error::Conflict`] where it says that something was done and nothing is entered, or cannot be asked, unless `unverified`.
+/// [`Error::Invalid`] naming `provider-ref` if the provider has no such transaction, or a different one;
+/// [`Error::Conflict`], unless `unverified`, if "no effect" is entered and the provider has executed it, or if the
+/// provider cannot be asked.
 pub(super) async fn compare(
     db: &PgPool,
     providers: &Providers,
@@ -41,58 +42,58 @@ pub(super) async fn compare(
     operation: &OperationRow,
     resolution: &Resolution,
     unverified: bool,
-) -> Result<Sides> {
-    let asked = asked(claimed, operation);
-    let answer = match provider(providers, claimed).await {
+) -> Result<Comparison> {
+    let requested = requested(claimed, operation);
+    let response = match provider(providers, claimed).await {
         Ok(provider) => ask(db, provider, claimed, resolution).await?,
         Err(why) => Err(why),
     };
-    let known = match answer {
-        Ok(known) => known,
-        Err(why) if unverified => return Ok(Sides { asked, provider_has: Value::Null, unverified: Some(why) }),
+    let record = match response {
+        Ok(record) => record,
+        Err(why) if unverified => return Ok(Comparison { requested, provider_has: Value::Null, unverified: Some(why) }),
         Err(why) => {
             return Err(Error::conflict(format!(
-                "the provider cannot be asked ({why}); if you have seen there what you enter, give --unverified"
+                "the provider cannot be asked ({why}); if you have verified the outcome at the provider yourself, add --unverified"
             )));
         }
     };
-    let provider_has = known.shown();
-    let sides = || format!("we asked for {asked}; the provider has {provider_has}");
-    match known {
-        Known::Named(None) => {
-            Err(Error::invalid("provider-ref", format!("the provider has no such transaction; {}", sides())))
+    let provider_has = record.to_json();
+    let both = || format!("we requested {requested}; the provider has {provider_has}");
+    match record {
+        ProviderRecord::ByProviderRef(None) => {
+            Err(Error::invalid("provider-ref", format!("the provider has no such transaction; {}", both())))
         }
-        Known::Named(Some(booked)) => {
+        ProviderRecord::ByProviderRef(Some(booked)) => {
             let differences = differences(claimed, operation, resolution, &booked);
             if differences.is_empty() {
-                return Ok(Sides { asked, provider_has, unverified: None });
+                return Ok(Comparison { requested, provider_has, unverified: None });
             }
             let differ = differences.join(", ");
-            Err(Error::invalid("provider-ref", format!("the provider has it otherwise: {differ}; {}", sides())))
+            Err(Error::invalid("provider-ref", format!("the provider's record differs: {differ}; {}", both())))
         }
-        Known::Referred(found) => match contradiction(&found) {
-            None => Ok(Sides { asked, provider_has, unverified: None }),
-            Some(why) if unverified => Ok(Sides { asked, provider_has, unverified: Some(why.to_owned()) }),
+        ProviderRecord::ByReference(found) => match contradiction(&found) {
+            None => Ok(Comparison { requested, provider_has, unverified: None }),
+            Some(why) if unverified => Ok(Comparison { requested, provider_has, unverified: Some(why.to_owned()) }),
             Some(why) => {
-                Err(Error::conflict(format!("{why}; {}; to enter it all the same, give --unverified", sides())))
+                Err(Error::conflict(format!("{why}; {}; to enter it anyway, add --unverified", both())))
             }
         },
     }
 }
 
-/// What the provider has told.
-enum Known {
-    /// Under the name that was entered.
-    Named(Option<Booked>),
-    /// Under our reference, where no name was entered.
-    Referred(Found),
+/// The provider's response.
+enum ProviderRecord {
+    /// The transaction with the entered provider reference.
+    ByProviderRef(Option<Booked>),
+    /// The look-up of our reference, if no provider reference was entered.
+    ByReference(Found),
 }
 
-impl Known {
-    fn shown(&self) -> Value {
+impl ProviderRecord {
+    fn to_json(&self) -> Value {
         match self {
-            Self::Named(None) | Self::Referred(Found::Nothing) => Value::Null,
-            Self::Named(Some(booked)) => json!({
+            Self::ByProviderRef(None) | Self::ByReference(Found::Nothing) => Value::Null,
+            Self::ByProviderRef(Some(booked)) => json!({
                 "kind": booked.kind.name(),
                 "state": booked.state.name(),
                 "amount": booked.money.map(|money| money.minor),
@@ -100,26 +101,28 @@ impl Known {
                 "reference": booked.reference,
                 "charge": booked.charge,
             }),
-            Self::Referred(Found::Pending) => json!({"state": BookedState::Pending.name()}),
-            Self::Referred(Found::Answer(answer)) => match answer {
-                Answer::Charged { provider_ref, amount, .. } => {
+            Self::ByReference(Found::Pending) => json!({"state": BookedState::Pending.name()}),
+            Self::ByReference(Found::Response(response)) => match response {
+                ProviderResponse::Charged { provider_ref, amount, .. } => {
                     json!({"state": BookedState::Approved.name(), "provider_ref": provider_ref, "amount": amount})
                 }
-                Answer::Done { provider_ref } | Answer::Stored { provider_ref, .. } => {
+                ProviderResponse::Done { provider_ref } | ProviderResponse::Stored { provider_ref, .. } => {
                     json!({"state": BookedState::Approved.name(), "provider_ref": provider_ref})
                 }
-                Answer::Declined { decline, .. } => json!({"state": "declined", "code": decline.code}),
-                Answer::Mismatched { provider_ref, total } => {
+                ProviderResponse::Declined { decline, .. } => json!({"state": "declined", "code": decline.code}),
+                ProviderResponse::Mismatched { provider_ref, total } => {
                     json!({"state": BookedState::Approved.name(), "provider_ref": provider_ref, "amount": total})
                 }
-                Answer::Refused { reason, .. } => json!({"state": BookedState::Failed.name(), "reason": reason}),
-                Answer::Challenged { .. } => json!({"state": BookedState::Pending.name()}),
+                ProviderResponse::Refused { reason, .. } => {
+                    json!({"state": BookedState::Failed.name(), "reason": reason})
+                }
+                ProviderResponse::Challenged { .. } => json!({"state": BookedState::Pending.name()}),
             },
         }
     }
 }
 
-fn asked(claimed: &Claimed, operation: &OperationRow) -> Value {
+fn requested(claimed: &Claimed, operation: &OperationRow) -> Value {
     json!({
         "kind": operation.kind.name(),
         "amount": operation.amount,
@@ -129,7 +132,7 @@ fn asked(claimed: &Claimed, operation: &OperationRow) -> Value {
     })
 }
 
-/// The provider's name for the charge that the operation follows.
+/// The provider's reference for the charge that the operation follows.
 fn charge(claimed: &Claimed) -> Option<&str> {
     match &claimed.request.action {
         Action::Capture { charge, .. } | Action::Void { charge } | Action::Refund { charge, .. } => Some(charge),
@@ -137,44 +140,46 @@ fn charge(claimed: &Claimed) -> Option<&str> {
     }
 }
 
-/// The provider, if it can be asked; or why it cannot.
+/// Returns the provider, or why it cannot be asked.
 async fn provider<'a>(providers: &'a Providers, claimed: &Claimed) -> std::result::Result<&'a dyn Provider, String> {
     let provider = providers.get(claimed.provider).ok_or("CARD_GATEWAY_URL is not set")?;
-    match in_time(provider.recovery(claimed.provider_account_id, claimed.kind)).await? {
+    match with_timeout(provider.recovery(claimed.provider_account_id, claimed.kind)).await? {
         RecoveryClass::Idempotent | RecoveryClass::Lookup => Ok(provider),
         RecoveryClass::Neither => Err("its recovery class is C".to_owned()),
     }
 }
 
-/// What the provider says; or why it says nothing.
+/// Returns the provider's response, or why there is none.
 async fn ask(
     db: &PgPool,
     provider: &dyn Provider,
     claimed: &Claimed,
     resolution: &Resolution,
-) -> Result<std::result::Result<Known, String>> {
+) -> Result<std::result::Result<ProviderRecord, String>> {
     match resolution {
         Resolution::Charged { provider_ref, .. } | Resolution::Done { provider_ref } => {
-            Ok(in_time(provider.booked(claimed.provider_account_id, provider_ref)).await.map(Known::Named))
+            Ok(with_timeout(provider.booked(claimed.provider_account_id, provider_ref)).await.map(ProviderRecord::ByProviderRef))
         }
         Resolution::Declined { .. } | Resolution::Failed { .. } => {
             let mut request = claimed.request.clone();
-            if let (Kind::Refund, Subject::Payment(payment)) = (claimed.kind, claimed.subject) {
+            if let (OperationKind::Refund, Subject::Payment(payment)) = (claimed.kind, claimed.subject) {
                 request.recorded = operations::recorded_refunds(db, claimed.account_id, payment).await?;
             }
-            Ok(in_time(provider.look_up(request)).await.map(Known::Referred))
+            Ok(with_timeout(provider.look_up(request)).await.map(ProviderRecord::ByReference))
         }
     }
 }
 
-async fn in_time<T>(asked: impl Future<Output = std::result::Result<T, Fault>>) -> std::result::Result<T, String> {
-    match tokio::time::timeout(TIMEOUT, asked).await {
-        Ok(answer) => answer.map_err(|fault| fault.to_string()),
-        Err(_) => Err("no answer in time".to_owned()),
+async fn with_timeout<T>(
+    request: impl Future<Output = std::result::Result<T, ProviderError>>,
+) -> std::result::Result<T, String> {
+    match tokio::time::timeout(TIMEOUT, request).await {
+        Ok(response) => response.map_err(|error| error.to_string()),
+        Err(_) => Err("the request timed out".to_owned()),
     }
 }
 
-/// How the provider's transaction is another than the one that is entered.
+/// Returns how the provider's transaction differs from the one entered.
 fn differences(claimed: &Claimed, operation: &OperationRow, resolution: &Resolution, booked: &Booked) -> Vec<String> {
     let mut differences = Vec::new();
     let mut differ = |what: &str, ours: &str, theirs: &str| {
@@ -183,13 +188,13 @@ fn differences(claimed: &Claimed, operation: &OperationRow, resolution: &Resolut
         }
     };
     let kind = match operation.kind {
-        Kind::Sale => BookedKind::Sale,
-        Kind::Authorize => BookedKind::Authorize,
-        Kind::Capture => BookedKind::Capture,
-        Kind::Refund => BookedKind::Refund,
-        // What was too late to be voided is given back by a refund.
-        Kind::Reverse if booked.kind == BookedKind::Refund => BookedKind::Refund,
-        Kind::Void | Kind::Reverse | Kind::StoreCard => BookedKind::Void,
+        OperationKind::Sale => BookedKind::Sale,
+        OperationKind::Authorize => BookedKind::Authorize,
+        OperationKind::Capture => BookedKind::Capture,
+        OperationKind::Refund => BookedKind::Refund,
+        // A reversal too late for a void is made by a refund.
+        OperationKind::Reverse if booked.kind == BookedKind::Refund => BookedKind::Refund,
+        OperationKind::Void | OperationKind::Reverse | OperationKind::StoreCard => BookedKind::Void,
     };
     differ("kind", kind.name(), booked.kind.name());
     differ("state", BookedState::Approved.name(), booked.state.name());
@@ -211,13 +216,19 @@ fn differences(claimed: &Claimed, operation: &OperationRow, resolution: &Resolut
     differences
 }
 
-/// Why it cannot be entered that nothing was done.
+/// Returns why "no effect" contradicts the provider's record.
 fn contradiction(found: &Found) -> Option<&'static str> {
     match found {
-        Found::Answer(
-            Answer::Charged { .. } | Answer::Mismatched { .. } | Answer::Done { .. } | Answer::Stored { .. },
-        ) => Some("the provider has done it"),
-        Found::Answer(Answer::Challenged { .. }) | Found::Pending => Some("the provider has not come to an end of it"),
-        Found::Answer(Answer::Declined { .. } | Answer::Refused { .. }) | Found::Nothing => None,
+        Found::Response(
+            ProviderResponse::Charged { .. }
+            | ProviderResponse::Mismatched { .. }
+            | ProviderResponse::Done { .. }
+            | ProviderResponse::Stored { .. },
+        ) => Some("the provider has executed it"),
+        Found::Response(ProviderResponse::Challenged { .. }) | Found::Pending => {
+            Some("the provider has not finished it")
+        }
+        Found::Response(ProviderResponse::Declined { .. } | ProviderResponse::Refused { .. })
+        | Found::Nothing => None,
     }
 }

@@ -1,11 +1,11 @@
-//! A day that was billed is never billed again by the same recurring invoice, whatever becomes of its dates.
+//! A recurring invoice never bills a day twice, however its dates change.
 
 use std::time::Duration;
 
 use proptest::prelude::*;
 use testkit::fuzz::check_cases;
 
-use super::{Books, at, rent};
+use super::{Fixture, at, rent};
 use crate::accounts::{Caller, Scope};
 use crate::calendar::{Date, TimeZone, Unit};
 use crate::error::Error;
@@ -20,7 +20,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 const SEQUENCES: u32 = 60;
 const ZONES: [&str; 4] = ["UTC", "America/New_York", "Pacific/Kiritimati", "Pacific/Pago_Pago"];
 
-/// What a merchant, an operator or the time does.
+/// An action of the merchant or an operator, or the passing of time.
 #[derive(Clone, Debug)]
 enum Step {
     Cadence { unit: Unit, interval: i64, day_of_month: Option<i64>, last_day: bool },
@@ -54,18 +54,18 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..30)
 }
 
-/// A recurring invoice, and what time it is for its account.
+/// A recurring invoice and its account's time.
 struct Billed<'a> {
-    books: &'a Books,
+    fixture: &'a Fixture,
     caller: &'a Caller,
     id: RecurringInvoiceId,
     now: Timestamp,
 }
 
 impl Billed<'_> {
-    async fn take(&mut self, step: &Step) {
+    async fn apply(&mut self, step: &Step) {
         let today = self.zone().await.date_at(self.now);
-        let off = |days: i64| today.plus_days(days);
+        let in_days = |days: i64| today.plus_days(days);
         let change = match step {
             Step::Cadence { unit, interval, day_of_month, last_day } => RecurringInvoiceChange {
                 cadence: Some(SentCadence { unit: *unit, interval: *interval, day_of_month: *day_of_month }),
@@ -73,22 +73,22 @@ impl Billed<'_> {
                 ..RecurringInvoiceChange::default()
             },
             Step::Start { days } => {
-                RecurringInvoiceChange { start_date: off(*days), ..RecurringInvoiceChange::default() }
+                RecurringInvoiceChange { start_date: in_days(*days), ..RecurringInvoiceChange::default() }
             }
-            Step::End { days } => RecurringInvoiceChange { end_date: off(*days), ..RecurringInvoiceChange::default() },
+            Step::End { days } => RecurringInvoiceChange { end_date: in_days(*days), ..RecurringInvoiceChange::default() },
             Step::Zone(zone) => {
                 let write = "UPDATE accounts SET timezone = $2 WHERE id = $1";
                 let write = sqlx::query(write).bind(self.caller.account_id.uuid()).bind(*zone);
-                write.execute(&*self.books.db).await.expect("a zone");
+                write.execute(&*self.fixture.db).await.expect("a zone");
                 return;
             }
             Step::Pause => {
-                let paused = recurring_invoices::pause(&self.books.db, self.caller.account_id, self.id, self.now).await;
-                return refused_at_most(paused);
+                let paused = recurring_invoices::pause(&self.fixture.db, self.caller.account_id, self.id, self.now).await;
+                return assert_ok_or_refused(paused);
             }
             Step::Resume => {
-                let resumed = resume_recurring_invoice(&self.books.db, self.caller, self.id, self.now).await;
-                return refused_at_most(resumed);
+                let resumed = resume_recurring_invoice(&self.fixture.db, self.caller, self.id, self.now).await;
+                return assert_ok_or_refused(resumed);
             }
             Step::Run => return self.run().await,
             Step::Later { days } => {
@@ -96,43 +96,43 @@ impl Billed<'_> {
                 return;
             }
         };
-        refused_at_most(self.change(change).await);
+        assert_ok_or_refused(self.change(change).await);
     }
 
     async fn change(&self, change: RecurringInvoiceChange) -> Result<RecurringInvoice, Error> {
-        update_recurring_invoice(&self.books.db, self.caller, self.id, change, self.now).await
+        update_recurring_invoice(&self.fixture.db, self.caller, self.id, change, self.now).await
     }
 
-    /// Every cycle that is due.
+    /// Runs all due cycles.
     async fn run(&self) {
         let scope = Scope::Account(self.caller.account_id, self.now);
-        while run_due_recurring_invoices(&self.books.db, scope, 10).await.expect("a run") > 0 {}
+        while run_due_recurring_invoices(&self.fixture.db, scope, 10).await.expect("a run") > 0 {}
     }
 
     async fn zone(&self) -> TimeZone {
-        crate::accounts::timezone(&*self.books.db, self.caller.account_id).await.expect("a zone")
+        crate::accounts::timezone(&*self.fixture.db, self.caller.account_id).await.expect("a zone")
     }
 
-    /// The days for which there are invoices, as these were written.
+    /// The billed days, in the order in which the invoices were created.
     async fn days(&self) -> Vec<Date> {
         let query = "SELECT left(billing_period, 10) FROM invoices WHERE recurring_invoice_id = $1 ORDER BY number";
         let days: Vec<String> =
-            sqlx::query_scalar(query).bind(self.id.uuid()).fetch_all(&*self.books.db).await.expect("invoices");
+            sqlx::query_scalar(query).bind(self.id.uuid()).fetch_all(&*self.fixture.db).await.expect("invoices");
         days.iter().map(|day| day.parse().expect("a day")).collect()
     }
 
-    async fn is_right(&self) {
+    async fn assert_consistent(&self) {
         let days = self.days().await;
         assert!(days.is_sorted_by(|one, next| one < next), "{days:?}");
-        let shown = recurring_invoices::retrieve(&self.books.db, self.caller.account_id, self.id).await.expect("there");
+        let shown = recurring_invoices::retrieve(&self.fixture.db, self.caller.account_id, self.id).await.expect("the recurring invoice");
         let next = shown.next.map(|next| next.date);
         assert!(next.is_none_or(|next| days.last().is_none_or(|last| next > *last)), "{next:?} after {days:?}");
         assert_eq!(usize::try_from(shown.occurrence_count), Ok(days.len()));
     }
 }
 
-/// Whether a request may be refused depends on what came before; nothing else may go wrong.
-fn refused_at_most<T>(done: Result<T, Error>) {
+/// Requests may be refused, depending on earlier steps; other errors are failures.
+fn assert_ok_or_refused<T>(done: Result<T, Error>) {
     match done {
         Ok(_) | Err(Error::Conflict(_) | Error::Invalid { .. }) => {}
         Err(error) => panic!("{error}"),
@@ -140,13 +140,13 @@ fn refused_at_most<T>(done: Result<T, Error>) {
 }
 
 #[tokio::test]
-async fn six_cadences_on_one_day_bill_it_once() {
+async fn changing_the_cadence_on_a_day_bills_it_once() {
     let now = at("2027-01-10T09:00:00Z");
-    let books = Books::open().await;
-    let caller = books.account(now).await;
-    let new = rent(books.customer(&caller, now).await, Unit::Day, None);
-    let id = create_recurring_invoice(&books.db, &caller, new, None, now).await.expect("dates").made().id;
-    let billed = Billed { books: &books, caller: &caller, id, now };
+    let fixture = Fixture::open().await;
+    let caller = fixture.account(now).await;
+    let new = rent(fixture.customer(&caller, now).await, Unit::Day, None);
+    let id = create_recurring_invoice(&fixture.db, &caller, new, None, now).await.expect("dates").into_new().id;
+    let billed = Billed { fixture: &fixture, caller: &caller, id, now };
     billed.run().await;
     for (unit, interval) in [(Unit::Week, 1), (Unit::Month, 1), (Unit::Year, 1), (Unit::Day, 2), (Unit::Week, 2)] {
         let cadence = Some(SentCadence { unit, interval, day_of_month: None });
@@ -155,29 +155,29 @@ async fn six_cadences_on_one_day_bill_it_once() {
         billed.run().await;
     }
     assert_eq!(billed.days().await, ["2027-01-10".parse().expect("a day")]);
-    billed.is_right().await;
+    billed.assert_consistent().await;
 }
 
 #[test]
-fn days_of_invoices_only_grow() {
+fn billed_days_are_strictly_increasing() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let made = at("2026-01-20T12:00:00Z");
-    let (books, caller) = runtime.block_on(async {
-        let books = Books::open().await;
-        let caller = books.account(made).await;
-        (books, caller)
+    let created = at("2026-01-20T12:00:00Z");
+    let (fixture, caller) = runtime.block_on(async {
+        let fixture = Fixture::open().await;
+        let caller = fixture.account(created).await;
+        (fixture, caller)
     });
     check_cases(SEQUENCES, steps(), |steps| {
         runtime.block_on(async {
-            let new = rent(books.customer(&caller, made).await, Unit::Day, None);
-            let id = create_recurring_invoice(&books.db, &caller, new, None, made).await.expect("dates").made().id;
-            let mut billed = Billed { books: &books, caller: &caller, id, now: made };
+            let new = rent(fixture.customer(&caller, created).await, Unit::Day, None);
+            let id = create_recurring_invoice(&fixture.db, &caller, new, None, created).await.expect("dates").into_new().id;
+            let mut billed = Billed { fixture: &fixture, caller: &caller, id, now: created };
             for step in &steps {
-                billed.take(step).await;
-                billed.is_right().await;
+                billed.apply(step).await;
+                billed.assert_consistent().await;
             }
-            let over = recurring_invoices::cancel(&books.db, caller.account_id, id, billed.now).await;
-            over.expect("others run without it");
+            let cancelled = recurring_invoices::cancel(&fixture.db, caller.account_id, id, billed.now).await;
+            cancelled.expect("cancelled");
         });
     });
 }

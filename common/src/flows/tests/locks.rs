@@ -1,4 +1,4 @@
-//! Rows that two processes lock at once.
+//! Rows that two processes lock concurrently.
 
 use futures_util::future::join;
 
@@ -27,29 +27,29 @@ fn attempted(claimed: Vec<Claimed>, fails: impl Fn(usize) -> bool) -> Vec<Attemp
     let attempts = claimed.into_iter().enumerate().map(|(number, claimed)| {
         let mut attempt = Attempted::new(claimed, at(NOW));
         match fails(number) {
-            true => attempt.fail(Failure::Connect, "nobody is there".into()),
-            false => attempt.answered(200, b"", None),
+            true => attempt.fail(Failure::Connect, "connection refused".into()),
+            false => attempt.record_response(200, b"", None),
         }
         attempt
     });
     attempts.collect()
 }
 
-/// The lease of the first worker has ended, and both record what has come of the same deliveries: in another order, and one of
-/// them as failed what the other has delivered.
+/// The first worker's lease has expired, and both workers record the same deliveries: in different order, and with
+/// different results.
 #[tokio::test]
-async fn two_workers_that_record_the_same_deliveries_do_not_wait_for_each_other() {
+async fn workers_recording_the_same_deliveries_do_not_deadlock() {
     let shop = Shop::open().await;
     let url = EndpointUrl::parse("http://127.0.0.1:9/".into(), endpoints::policy(Mode::Test, true)).expect("a URL");
     let new = NewEndpoint { url, enabled_events: vec![] };
     let key = KeyRing::new(EncryptionKey::from_hex(&"00".repeat(32)).expect("a key"), vec![]);
-    let made =
-        create_webhook_endpoint(&shop.db, &key, &shop.caller, new, None, at(NOW)).await.expect("an endpoint").made();
-    let endpoint = made.endpoint.id;
+    let created =
+        create_webhook_endpoint(&shop.db, &key, &shop.caller, new, None, at(NOW)).await.expect("an endpoint").into_new();
+    let endpoint = created.endpoint.id;
     for round in 0..ROUNDS {
-        let tell =
+        let emit =
             "SELECT emit_event(new_ulid(now()), $1, 'customer.created', '{}', now()) FROM generate_series(1, 500)";
-        shop.write(tell, shop.caller.account_id.uuid()).await;
+        shop.write(emit, shop.caller.account_id.uuid()).await;
         let first = attempted(shop.take_deliveries(endpoint).await, |number| number % 2 == 0);
         let mut later = shop.take_deliveries(endpoint).await;
         later.reverse();

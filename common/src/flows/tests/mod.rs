@@ -1,10 +1,10 @@
-//! Stories that need another time than now, on a database of their own.
+//! Tests of flows at chosen times, each on its own database.
 
 mod billed_days;
 mod clocks;
 mod locks;
+mod stale_reports;
 mod subscriptions;
-mod told;
 
 use sqlx::AssertSqlSafe;
 
@@ -25,22 +25,22 @@ pub(super) fn at(text: &str) -> Timestamp {
     Timestamp::parse(text).expect("an instant")
 }
 
-/// A database with nobody who does by themselves what is due.
-pub(super) struct Books {
+/// A database without scheduler and worker, so that due work runs only when a test runs it.
+pub(super) struct Fixture {
     pub(super) db: Db,
     _database: testkit::Database,
 }
 
-impl Books {
+impl Fixture {
     pub(super) async fn open() -> Self {
         let database = testkit::Database::create().await.expect("a database");
-        let pool = db::pool(&Secret::new(database.url().to_owned()), 20, "flows").expect("its address");
+        let pool = db::pool(&Secret::new(database.url().to_owned()), 20, "flows").expect("a valid URL");
         let redis = testkit::shared().await.expect("a Redis").redis.url();
-        let db = Db::new(pool, queue::Publisher::connect(&queue::Redis::new(&redis).expect("its address")));
+        let db = Db::new(pool, queue::Publisher::connect(&queue::Redis::new(&redis).expect("a valid URL")));
         Self { db, _database: database }
     }
 
-    /// A new test account.
+    /// Creates a test account.
     pub(super) async fn account(&self, now: Timestamp) -> Caller {
         let settings = AccountSettings {
             name: Some("Shop".into()),
@@ -50,7 +50,7 @@ impl Books {
         let account_id = accounts::create(&*self.db, now, None, Mode::Test, &settings).await.expect("an account");
         let provider_account = "SELECT id FROM provider_accounts WHERE account_id = $1";
         let provider_account = sqlx::query_scalar(provider_account).bind(account_id.uuid());
-        let provider_account = provider_account.fetch_one(&*self.db).await.expect("where it is paid");
+        let provider_account = provider_account.fetch_one(&*self.db).await.expect("its provider account");
         Caller {
             key_id: KeyId::new(now),
             key_kind: KeyKind::Secret,
@@ -58,7 +58,7 @@ impl Books {
             mode: Mode::Test,
             provider_account_id: ProviderAccountId::from_uuid(provider_account),
             provider: ProviderKind::Mock,
-            grants: Grants { entitlements: None, unsupported: vec![], forbidden: vec![], connected: Connected::YES },
+            grants: Grants { entitlements: None, unsupported: vec![], forbidden: vec![], connected: Connected::ALL },
             allowed_origins: vec![],
             rate: Rate::default_of(Mode::Test),
             signing_secret: None,
@@ -67,7 +67,7 @@ impl Books {
         }
     }
 
-    /// A new customer.
+    /// Creates a customer.
     pub(super) async fn customer(&self, caller: &Caller, now: Timestamp) -> CustomerId {
         let new = NewCustomer {
             email: "ada@example.com".into(),
@@ -76,11 +76,11 @@ impl Books {
             external_id: None,
             custom_fields: CustomFields::default(),
         };
-        create_customer(&self.db, caller, new, None, now).await.expect("a customer").made().id
+        create_customer(&self.db, caller, new, None, now).await.expect("a customer").into_new().id
     }
 }
 
-/// Rent that a customer owes on each such day, from a day or from today on.
+/// A recurring invoice for rent, with this cadence, from this day or from today on.
 pub(super) fn rent(customer: CustomerId, unit: Unit, start_date: Option<&str>) -> NewRecurringInvoice {
     let item = Item { description: "Rent".into(), quantity: 1, unit_amount: 500 };
     let cadence = SentCadence { unit, interval: 1, day_of_month: None };
@@ -111,14 +111,14 @@ struct Shop {
 impl Shop {
     async fn open() -> Self {
         let now = at("2020-01-01T00:00:00Z");
-        let books = Books::open().await;
-        let caller = books.account(now).await;
-        let customer = books.customer(&caller, now).await;
-        let Books { db, _database } = books;
+        let fixture = Fixture::open().await;
+        let caller = fixture.account(now).await;
+        let customer = fixture.customer(&caller, now).await;
+        let Fixture { db, _database } = fixture;
         Self { db, caller, customer, _database }
     }
 
-    /// The customer's first card, by hand.
+    /// Inserts the customer's first card directly.
     async fn saved_card(&self) {
         let card = "WITH card AS (
                         INSERT INTO payment_methods (id, account_id, customer_id, provider_account_id, status, provider_ref,
@@ -129,7 +129,7 @@ impl Shop {
         self.write(card, self.customer.uuid()).await;
     }
 
-    /// Runs a statement about one row by hand.
+    /// Executes a statement with one id as its parameter.
     async fn write(&self, statement: &str, id: uuid::Uuid) {
         sqlx::query(AssertSqlSafe(statement.to_owned())).bind(id).execute(&*self.db).await.expect(statement);
     }

@@ -1,11 +1,12 @@
-//! The SQL of attempts. Those that charge a card are written in batches, with their payments (`flows/collect_invoices.rs`).
+//! SQL for attempts. Attempts that charge a card are inserted in batches with their payments
+//! (`flows/collect_invoices.rs`).
 
 use sqlx::{PgConnection, PgPool};
 
 use crate::error::Result;
 use crate::id::{AccountId, CollectionAttemptId, InvoiceId, PaymentId};
 use crate::invoices::Invoice;
-use crate::invoices::attempts::{Attempt, AttemptStatus, InFlight};
+use crate::invoices::attempts::{Attempt, AttemptStatus, PaymentAttempt};
 use crate::invoices::collection::Failure;
 use crate::providers::DeclineType;
 use crate::time::Timestamp;
@@ -14,9 +15,9 @@ pub(in crate::invoices) async fn of_payment(
     tx: &mut PgConnection,
     account: AccountId,
     payment: PaymentId,
-) -> Result<Option<InFlight>> {
+) -> Result<Option<PaymentAttempt>> {
     let row = sqlx::query_as!(
-        InFlight,
+        PaymentAttempt,
         "SELECT id, attempted_at FROM collection_attempts WHERE account_id = $1 AND payment_id = $2",
         account.uuid(),
         payment.uuid(),
@@ -90,7 +91,7 @@ pub(in crate::invoices) async fn insert_failed(
     Ok(())
 }
 
-/// The number of an attempt of this invoice.
+/// Returns the number of an attempt, if it belongs to the invoice.
 pub(in crate::invoices) async fn number(
     db: &PgPool,
     account: AccountId,

@@ -1,4 +1,4 @@
-//! The SQL of what operators see.
+//! SQL of operations for operators.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use sqlx::{PgConnection, PgPool};
 use crate::error::Result;
 use crate::id::{AccountId, OperationId, PaymentId};
 use crate::operations::admin::{Filter, OperationRow};
-use crate::operations::{Kind, PROVIDER_TIMEOUT, REQUEST_LIFETIME, State};
+use crate::operations::{OperationKind, PROVIDER_TIMEOUT, REQUEST_LIFETIME, State};
 
-/// Every reader reads the same of an operation, so the columns stand once.
+/// The columns are shared by all queries.
 macro_rules! select_operations {
     ($rest:literal, $($arg:expr),* $(,)?) => {
         sqlx::query_as!(
@@ -46,21 +46,21 @@ pub(in crate::operations) async fn of_payment(
     Ok(query.fetch_all(db).await?)
 }
 
-/// What is unknown has an index of its own; what else has not ended is due some time.
+/// Unknown operations have their own index; the others that have not ended are found by `next_push_at`.
 pub(in crate::operations) async fn list(db: &PgPool, filter: Filter) -> Result<Vec<OperationRow>> {
     let account = filter.account.map(AccountId::uuid);
     let (kind, state) = (filter.kind, filter.state);
     if filter.most_handed_out {
-        let stubborn = select_operations!(
+        let most_pushed = select_operations!(
             "WHERE o.next_push_at IS NOT NULL AND ($2::uuid IS NULL OR o.account_id = $2)
                AND ($4::operation_kind IS NULL OR o.kind = $4) AND ($5::operation_state IS NULL OR o.state = $5)
              ORDER BY o.pushes DESC LIMIT $3",
             account,
             filter.limit,
-            kind as Option<Kind>,
+            kind as Option<OperationKind>,
             state as Option<State>,
         );
-        return Ok(stubborn.fetch_all(db).await?);
+        return Ok(most_pushed.fetch_all(db).await?);
     }
     let unknown = select_operations!(
         "WHERE o.state = 'unknown' AND ($2::uuid IS NULL OR o.account_id = $2)
@@ -68,7 +68,7 @@ pub(in crate::operations) async fn list(db: &PgPool, filter: Filter) -> Result<V
          ORDER BY o.first_sent_at LIMIT $3",
         account,
         filter.limit,
-        kind as Option<Kind>,
+        kind as Option<OperationKind>,
         state as Option<State>,
     );
     let mut rows = unknown.fetch_all(db).await?;
@@ -79,7 +79,7 @@ pub(in crate::operations) async fn list(db: &PgPool, filter: Filter) -> Result<V
              ORDER BY o.next_push_at LIMIT $3",
             account,
             filter.limit,
-            kind as Option<Kind>,
+            kind as Option<OperationKind>,
             state as Option<State>,
         );
         rows.extend(others.fetch_all(db).await?);
@@ -91,13 +91,13 @@ pub(in crate::operations) async fn list(db: &PgPool, filter: Filter) -> Result<V
 pub(in crate::operations) async fn hold(
     tx: &mut PgConnection,
     id: OperationId,
-    last: Duration,
+    delay: Duration,
 ) -> Result<Option<AccountId>> {
     let account = sqlx::query_scalar!(
         "UPDATE operations SET next_push_at = clock_timestamp() + make_interval(secs => $2)
          WHERE id = $1 AND next_push_at IS NOT NULL RETURNING account_id",
         id.uuid(),
-        last.as_secs_f64(),
+        delay.as_secs_f64(),
     );
     Ok(account.fetch_optional(tx).await?)
 }
@@ -119,7 +119,7 @@ pub(in crate::operations) async fn exists(tx: &mut PgConnection, id: OperationId
     Ok(found.fetch_optional(tx).await?.is_some())
 }
 
-pub(in crate::operations) async fn known_by(
+pub(in crate::operations) async fn owner_of_reference(
     db: &PgPool,
     operation: &OperationRow,
     provider_ref: &str,
@@ -142,7 +142,7 @@ pub(in crate::operations) async fn known_by(
         operation.id.uuid(),
     );
     if let Some(id) = unwanted.fetch_optional(db).await? {
-        return Ok(Some(format!("a second charge of {id}, which is given back")));
+        return Ok(Some(format!("a second charge of {id}, which is being reversed")));
     }
     let others = sqlx::query_scalar!(
         "SELECT id FROM operations WHERE account_id = $1 AND payment_id = $2 AND provider_ref = $3 AND id <> $4 LIMIT 1",

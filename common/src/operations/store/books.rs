@@ -1,4 +1,4 @@
-//! The SQL of what is compared with a provider's books.
+//! SQL of operations for reconciliation.
 
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -6,16 +6,16 @@ use uuid::Uuid;
 use crate::error::Result;
 use crate::id::{AccountId, PaymentId, ProviderAccountId};
 use crate::money::Currency;
-use crate::operations::books::{Known, Whole};
-use crate::operations::{Kind, State};
+use crate::operations::books::{RecordedOperation, PaymentRecord};
+use crate::operations::{OperationKind, State};
 use crate::time::Timestamp;
 
-/// Every reader reads the same of an operation, so the columns stand once. A charge has the money of its payment once it is approved.
-macro_rules! known {
+/// The columns are shared by all queries. An approved charge has the amount of its payment.
+macro_rules! recorded {
     ($from:literal, $($arg:expr),* $(,)?) => {
         sqlx::query_as!(
-            Known,
-            r#"SELECT o.id AS "id!", o.reference AS "reference!", o.kind AS "kind!: Kind", o.state AS "state!: State",
+            RecordedOperation,
+            r#"SELECT o.id AS "id!", o.reference AS "reference!", o.kind AS "kind!: OperationKind", o.state AS "state!: State",
                       o.provider_ref AS "provider_ref?", o.target_ref AS "target_ref?", o.payment_id AS "payment_id?: PaymentId",
                       CASE WHEN o.kind IN ('sale', 'authorize') AND o.state = 'succeeded' THEN p.amount ELSE o.amount END AS amount,
                       o.currency AS "currency?: Currency", o.first_sent_at AS "first_sent_at?",
@@ -32,8 +32,8 @@ pub(in crate::operations) async fn by_reference(
     db: &PgPool,
     at: ProviderAccountId,
     references: &[String],
-) -> Result<Vec<Known>> {
-    let query = known!(
+) -> Result<Vec<RecordedOperation>> {
+    let query = recorded!(
         "operations o LEFT JOIN payments p ON p.id = o.payment_id
          WHERE o.provider_account_id = $1 AND o.reference = ANY ($2)",
         at.uuid(),
@@ -46,8 +46,8 @@ pub(in crate::operations) async fn of_payments(
     db: &PgPool,
     account: AccountId,
     payments: &[Uuid],
-) -> Result<Vec<Known>> {
-    let query = known!(
+) -> Result<Vec<RecordedOperation>> {
+    let query = recorded!(
         "operations o LEFT JOIN payments p ON p.id = o.payment_id
          WHERE o.account_id = $1 AND o.payment_id = ANY ($2)",
         account.uuid(),
@@ -62,8 +62,8 @@ pub(in crate::operations) async fn succeeded(
     from: Timestamp,
     to: Timestamp,
     limit: i64,
-) -> Result<Vec<Known>> {
-    let query = known!(
+) -> Result<Vec<RecordedOperation>> {
+    let query = recorded!(
         "(SELECT * FROM operations
           WHERE provider_account_id = $1 AND state = 'succeeded' AND finished_at >= $2 AND finished_at < $3
           ORDER BY provider_account_id, finished_at LIMIT $4) o
@@ -84,8 +84,8 @@ pub(in crate::operations) async fn page(
     after: &str,
     before: &str,
     limit: i64,
-) -> Result<Vec<Known>> {
-    let query = known!(
+) -> Result<Vec<RecordedOperation>> {
+    let query = recorded!(
         "(SELECT * FROM operations WHERE provider_account_id = $1 AND reference > $2 AND reference < $3
           ORDER BY provider_account_id, reference LIMIT $4) o
          LEFT JOIN payments p ON p.id = o.payment_id",
@@ -99,13 +99,13 @@ pub(in crate::operations) async fn page(
     Ok(rows)
 }
 
-pub(in crate::operations) async fn whole(
+pub(in crate::operations) async fn payment_record(
     db: &PgPool,
     account: AccountId,
     payment: PaymentId,
-    rests_since: Timestamp,
-) -> Result<Option<Whole>> {
-    // The payment before its operations: what has changed it by then has its end among these.
+    ended_before: Timestamp,
+) -> Result<Option<PaymentRecord>> {
+    // Read the payment before its operations: every change of it that is visible by then has its outcome among them.
     let sums = sqlx::query!(
         r#"SELECT amount_captured, amount_refunded, amount_refund_pending = 0 AND pending_operation IS NULL AS "is_at_rest!"
            FROM payments WHERE account_id = $1 AND id = $2"#,
@@ -114,11 +114,11 @@ pub(in crate::operations) async fn whole(
     );
     let Some(sums) = sums.fetch_optional(db).await? else { return Ok(None) };
     let operations = of_payments(db, account, &[payment.uuid()]).await?;
-    let ended = |known: &Known| known.finished_at.is_some_and(|at| at < rests_since);
-    Ok(Some(Whole {
+    let ended = |operation: &RecordedOperation| operation.finished_at.is_some_and(|at| at < ended_before);
+    Ok(Some(PaymentRecord {
         captured: sums.amount_captured,
         refunded: sums.amount_refunded,
-        is_at_rest: sums.is_at_rest && operations.iter().all(ended),
+        all_ended: sums.is_at_rest && operations.iter().all(ended),
         operations,
     }))
 }

@@ -1,4 +1,4 @@
-//! The SQL of circuit breakers.
+//! SQL of circuit breakers.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use crate::id::{OperationId, ProviderAccountId};
 use crate::operations::{Breaker, Claimed};
 use crate::time::Timestamp;
 
-/// A probe that is sent moves the next one on: 1 s, doubled to 30 s.
+/// Sending a probe schedules the next one: after 1 s, doubled up to 30 s.
 pub(in crate::operations) async fn admit(
     db: &PgPool,
     account: ProviderAccountId,
-    awaited: bool,
+    client_waits: bool,
     opens_after: i32,
 ) -> Result<bool> {
     let admitted = sqlx::query_scalar!(
@@ -28,7 +28,7 @@ pub(in crate::operations) async fn admit(
            SELECT EXISTS (SELECT FROM probe)
                OR NOT EXISTS (SELECT FROM provider_breakers WHERE provider_account_id = $1 AND failures >= $3) AS "admitted!""#,
         account.uuid(),
-        awaited,
+        client_waits,
         opens_after,
     );
     Ok(admitted.fetch_one(db).await?)
@@ -51,7 +51,7 @@ pub(in crate::operations) async fn count(db: &PgPool, claimed: &Claimed, reason:
     Ok(())
 }
 
-/// When the next operation that was not sent may be; none if the breaker has been closed meanwhile.
+/// Returns when the next deferred operation may be sent; `None` if the breaker has been closed.
 pub(in crate::operations) async fn next_slot(
     tx: &mut PgConnection,
     account: ProviderAccountId,
@@ -69,7 +69,7 @@ pub(in crate::operations) async fn next_slot(
     Ok(slot.fetch_optional(tx).await?)
 }
 
-pub(in crate::operations) async fn put_back(
+pub(in crate::operations) async fn requeue(
     tx: &mut PgConnection,
     id: OperationId,
     fence: i64,
@@ -97,7 +97,7 @@ pub(in crate::operations) async fn close(db: &PgPool, account: ProviderAccountId
     Ok(closed.rows_affected() > 0)
 }
 
-pub(in crate::operations) async fn open(db: &PgPool, opens_after: i32, most: i64) -> Result<Vec<Breaker>> {
+pub(in crate::operations) async fn open(db: &PgPool, opens_after: i32, limit: i64) -> Result<Vec<Breaker>> {
     let rows = sqlx::query_as!(
         Breaker,
         r#"SELECT b.provider_account_id, b.account_id, p.provider, b.since, b.reason,
@@ -105,7 +105,7 @@ pub(in crate::operations) async fn open(db: &PgPool, opens_after: i32, most: i64
            FROM provider_breakers b JOIN provider_accounts p ON p.id = b.provider_account_id
            WHERE b.failures >= $1 ORDER BY b.since LIMIT $2"#,
         opens_after,
-        most,
+        limit,
     );
     Ok(rows.fetch_all(db).await?)
 }

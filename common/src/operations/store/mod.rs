@@ -1,4 +1,4 @@
-//! The SQL of operations.
+//! SQL of operations.
 
 pub(super) mod admin;
 pub(super) mod books;
@@ -9,8 +9,8 @@ use std::time::Duration;
 use sqlx::{PgConnection, PgPool};
 
 use super::{
-    Backlog, Claimed, Due, FIRST_PUSH_AFTER, Kind, Locked, NewOperation, Origin, Outcome, PROVIDER_TIMEOUT, State,
-    Subject, Unfinished,
+    Backlog, Claimed, Due, FIRST_PUSH_AFTER, Locked, NewOperation, OperationKind, Origin, Outcome, PROVIDER_TIMEOUT,
+    State, Subject, Unfinished,
 };
 use crate::accounts::AccountTime;
 use crate::error::{Error, Result};
@@ -43,7 +43,7 @@ pub(super) async fn insert(tx: &mut PgConnection, new: &NewOperation<'_>) -> Res
         payment_method,
         new.refund_id.map(RefundId::uuid),
         new.provider_account_id.uuid(),
-        new.kind as Kind,
+        new.kind as OperationKind,
         new.id.to_string(),
         new.money.map(|money| money.minor),
         new.money.map(|money| money.currency.code()),
@@ -62,7 +62,7 @@ pub(super) async fn insert(tx: &mut PgConnection, new: &NewOperation<'_>) -> Res
     Ok(())
 }
 
-/// A row as claimed, before it is read as a request.
+/// A claimed row, before it is converted to a request.
 pub(super) struct ClaimedRow {
     id: OperationId,
     account_id: AccountId,
@@ -71,7 +71,7 @@ pub(super) struct ClaimedRow {
     refund_id: Option<RefundId>,
     provider_account_id: ProviderAccountId,
     provider: ProviderKind,
-    kind: Kind,
+    kind: OperationKind,
     reference: String,
     amount: Option<i64>,
     currency: Option<Currency>,
@@ -101,18 +101,18 @@ impl ClaimedRow {
         let subject = match (self.payment_id, self.payment_method_id) {
             (Some(id), None) => Subject::Payment(id),
             (None, Some(id)) => Subject::PaymentMethod(id),
-            _ => return Err(Error::internal(format!("{} is about nothing", self.id))),
+            _ => return Err(Error::internal(format!("{} has no payment and no payment method", self.id))),
         };
         let money = self.amount.zip(self.currency);
         let action = super::action(self.kind, money, self.upstream_token, self.card_ref, self.target_ref)
-            .ok_or_else(|| Error::internal(format!("{} lacks what its kind needs", self.id)))?;
-        let back = |token: &String| public_url::of(format_args!("/pay/a/{token}/return"));
+            .ok_or_else(|| Error::internal(format!("{} lacks a column that its kind requires", self.id)))?;
+        let return_url = |token: &String| public_url::of(format_args!("/pay/a/{token}/return"));
         let request = Request {
             account: self.provider_account_id,
             reference: self.reference,
             action,
             now: self.now,
-            return_url: self.action_token.as_ref().map(back),
+            return_url: self.action_token.as_ref().map(return_url),
             payer: None,
             payer_address: self.payer_address,
             valid_until: self.valid_until,
@@ -143,12 +143,12 @@ impl ClaimedRow {
     }
 }
 
-/// Takes the row unless it is finished, held, or locked by someone who is deciding about it at this moment.
+/// Claims the row unless it is finished, leased, or locked by another transaction.
 pub(super) async fn claim(
     db: &PgPool,
     id: OperationId,
     lease: Duration,
-    dead_after: Duration,
+    expired_after: Duration,
     now: Timestamp,
 ) -> Result<Option<ClaimedRow>> {
     let row = sqlx::query_as!(
@@ -179,7 +179,7 @@ pub(super) async fn claim(
                EXISTS (SELECT 1 FROM provider_breakers b WHERE b.provider_account_id = o.provider_account_id) AS "has_breaker!""#,
         id.uuid(),
         lease.as_secs_f64(),
-        dead_after.as_secs_f64(),
+        expired_after.as_secs_f64(),
         now,
         PROVIDER_TIMEOUT.as_secs_f64(),
     )
@@ -188,7 +188,8 @@ pub(super) async fn claim(
     Ok(row)
 }
 
-/// The token is gone once the operation has ended; what is read here is never sent again.
+/// The single-use token is deleted when the operation ends, so this may return an empty token: the request is never
+/// sent again.
 pub(super) async fn read(db: &PgPool, id: OperationId, now: Timestamp) -> Result<ClaimedRow> {
     let row = sqlx::query_as!(
         ClaimedRow,
@@ -250,8 +251,8 @@ pub(super) async fn next_refund(
     Ok(id)
 }
 
-/// As long as the fence is ours, nobody has claimed it since, and the lease may begin anew. Answers until when the provider may
-/// begin what is sent now.
+/// As long as the fence matches, no other worker has claimed the operation, so the lease may be extended. Returns the
+/// time until which the provider may start processing the request that is about to be sent.
 pub(super) async fn sending_again(
     db: &PgPool,
     id: OperationId,
@@ -333,7 +334,7 @@ pub(super) async fn failure_code(
     Ok(code.fetch_optional(db).await?)
 }
 
-pub(super) async fn why_not_saved(
+pub(super) async fn store_card_failure(
     db: &PgPool,
     account: AccountId,
     card: PaymentMethodId,
@@ -346,8 +347,8 @@ pub(super) async fn why_not_saved(
     Ok(code.fetch_optional(db).await?.flatten())
 }
 
-/// The state is compared as text, as it is wherever one payment is asked about: a plan by the index of everyone's unknown
-/// outcomes, made while there were few, would be kept while a provider is away and there are very many.
+/// Compares the state as text, like every query about a single payment: otherwise a plan that uses the index of all
+/// unknown outcomes, cached while there are few, would still be used in an outage, when there are many.
 pub(super) async fn another_refund_is_unknown(
     tx: &mut PgConnection,
     account: AccountId,
@@ -379,7 +380,7 @@ pub(super) async fn lock(tx: &mut PgConnection, id: OperationId) -> Result<Locke
 }
 
 pub(super) async fn finish(tx: &mut PgConnection, id: OperationId, outcome: &Outcome<'_>) -> Result<()> {
-    // A token is good once, and nobody is asked any more: what has no use is not kept.
+    // The single-use token and the payer's address have no further use.
     sqlx::query!(
         "UPDATE operations SET state = $2, provider_ref = $3, failure = $4, failure_code = $5, finished_at = clock_timestamp(),
                 next_push_at = NULL, lease_until = NULL, upstream_token = NULL, payer_address = NULL
@@ -396,8 +397,8 @@ pub(super) async fn finish(tx: &mut PgConnection, id: OperationId, outcome: &Out
 }
 
 pub(super) async fn take_due(db: &PgPool, batch: i64) -> Result<Vec<Due>> {
-    // The wait doubles from 2 s to 30 s: what nobody takes is not handed out at every tick. The clock is asked in a query of
-    // its own: it is volatile, so that an index could not be bounded by it.
+    // The delay doubles from 2 s to 30 s, so that an operation that no worker claims is not handed out at every tick.
+    // The clock is read in a subquery because it is volatile and could not bound an index scan.
     let rows = sqlx::query_as!(
         Due,
         "UPDATE operations SET pushes = pushes + 1,
@@ -412,7 +413,7 @@ pub(super) async fn take_due(db: &PgPool, batch: i64) -> Result<Vec<Due>> {
     Ok(rows)
 }
 
-pub(super) async fn take_due_of(db: &PgPool, background: bool, late: Duration, most: i64) -> Result<Vec<Due>> {
+pub(super) async fn take_overdue(db: &PgPool, background: bool, overdue_by: Duration, limit: i64) -> Result<Vec<Due>> {
     let rows = sqlx::query_as!(
         Due,
         "UPDATE operations SET pushes = pushes + 1,
@@ -421,21 +422,21 @@ pub(super) async fn take_due_of(db: &PgPool, background: bool, late: Duration, m
                       WHERE next_push_at <= (SELECT clock_timestamp() - make_interval(secs => $3)) AND background = $2
                       ORDER BY next_push_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED)
          RETURNING id, request_id, background",
-        most,
+        limit,
         background,
-        late.as_secs_f64(),
+        overdue_by.as_secs_f64(),
     )
     .fetch_all(db)
     .await?;
     Ok(rows)
 }
 
-pub(super) async fn in_background(db: &PgPool, most: i64) -> Result<i64> {
+pub(super) async fn count_background(db: &PgPool, limit: i64) -> Result<i64> {
     let count = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM (
                SELECT FROM operations WHERE background AND finished_at IS NULL AND state <> 'unknown' AND not_processed = 0
                LIMIT $1) AS counted"#,
-        most
+        limit
     )
     .fetch_one(db)
     .await?;
@@ -445,8 +446,8 @@ pub(super) async fn in_background(db: &PgPool, most: i64) -> Result<i64> {
 pub(super) async fn backlog(db: &PgPool) -> Result<Vec<Backlog>> {
     let rows = sqlx::query_as!(
         Backlog,
-        // A refund that waits behind another of its payment, whose outcome is unknown, is as late as that one. What a provider
-        // does not process is not late: its breaker says since when.
+        // A refund that waits for another refund of its payment with an unknown outcome is not late on its own.
+        // Operations that the provider does not process are not late: the breaker reports them.
         r#"SELECT state, count(*) AS "count!",
                   coalesce(extract(epoch FROM clock_timestamp() - min(created_at) FILTER (
                       WHERE background AND next_push_at IS NOT NULL AND not_processed = 0)), 0)::float8 AS "oldest_in_background_seconds!",

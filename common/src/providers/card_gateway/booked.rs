@@ -1,15 +1,15 @@
-//! A transaction that a person asks about, by the gateway's name for it.
+//! Looks up a transaction for an operator, by the gateway's id.
 
 use super::report::{State, Type};
 use super::wire::Wire;
 use super::{Credentials, report};
-use crate::providers::{Booked, BookedKind, BookedState, Fault};
+use crate::providers::{Booked, BookedKind, BookedState, ProviderError};
 
-/// What the report has under this id; none if it has nothing.
+/// Returns the transaction with this id in the report, if there is one.
 ///
 /// # Errors
-/// [`Fault::Unknown`] for a report that makes no sense.
-pub(super) async fn booked(wire: &Wire, account: &Credentials, id: &str) -> Result<Option<Booked>, Fault> {
+/// [`ProviderError::Unknown`] for an invalid report.
+pub(super) async fn booked(wire: &Wire, account: &Credentials, id: &str) -> Result<Option<Booked>, ProviderError> {
     let Some(record) = report::by_id(wire, account, id).await? else { return Ok(None) };
     let kind = match record.transaction_type {
         Type::Sale => BookedKind::Sale,
@@ -25,7 +25,7 @@ pub(super) async fn booked(wire: &Wire, account: &Credentials, id: &str) -> Resu
         State::Declined(_) | State::NotProcessed => BookedState::Failed,
     };
     let money = if kind == BookedKind::Void { None } else { Some(record.money()?) };
-    // What follows a charge has a reference of its own, unless it came without one.
+    // A follow-up has its own reference, unless it was created without one.
     let is_charge = record.is_charge();
     let own = if is_charge { record.reference_id } else { record.child_reference_id };
     Ok(Some(Booked {

@@ -1,4 +1,4 @@
-//! By what the gateway knows an account of ours. At rest it is encrypted; a process remembers it for a moment.
+//! The credentials of our accounts at the gateway. They are encrypted at rest; a process caches them for a short time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,28 +10,26 @@ use sqlx::{PgExecutor, PgPool};
 use crate::crypto::{KeyRing, Secret};
 use crate::error::{Error, Result};
 use crate::id::ProviderAccountId;
-use crate::providers::Fault;
+use crate::providers::ProviderError;
 use crate::time::Timestamp;
 
-/// How long what was read is believed.
-const BELIEVED_FOR: Duration = Duration::from_secs(5);
-/// How long it does while nothing can be read. What was changed meanwhile would be refused, and that ends a first request.
-const DOES_FOR: Duration = Duration::from_secs(10 * 60);
-/// Accounts remembered at most; at that many the memory is begun anew.
-const MOST: usize = 10_000;
+/// How long a cached entry is used without a query.
+const FRESH_FOR: Duration = Duration::from_secs(5);
+/// How long a cached entry is used while the database is unavailable. Credentials that were changed in the meantime
+/// would be refused, which fails an operation's first request.
+const STALE_FOR: Duration = Duration::from_secs(10 * 60);
+/// Maximum number of cached accounts; the cache is cleared when it is full.
+const MAX_ENTRIES: usize = 10_000;
 
-/// What an operator was given for an account at the gateway.
 #[derive(Clone, Debug)]
 pub struct Credentials {
-    /// Names the account.
     pub username: String,
-    /// Proves that it is ours.
     pub api_key: Secret<String>,
-    /// The 16 characters under which the gateway signs what browsers bring.
+    /// The 16 characters with which the gateway signs the tokens that browsers submit.
     pub secret_key: Secret<String>,
-    /// Those before them: under these it signs for pages that still name the keys of then.
+    /// The previous secret key, with which the gateway signs tokens for pages that still use the previous keys.
     pub former_secret_key: Option<Secret<String>>,
-    /// Until when it does, by its clock.
+    /// Until when it does so, by the gateway's clock.
     pub former_keys_until: Option<Timestamp>,
 }
 
@@ -45,17 +43,17 @@ struct Stored {
 }
 
 impl Credentials {
-    /// From the JSON object `{username, api_key, secret_key}`, with `former_keys_until` after a rotation; none if it is anything
-    /// else.
+    /// Parses the JSON object `{username, api_key, secret_key}`, with `former_keys_until` after a rotation; `None` for
+    /// anything else.
     pub fn parse(json: &str) -> Option<Self> {
         let stored: Stored = serde_json::from_str(json).ok()?;
         let Stored { username, api_key, secret_key, former_secret_key, former_keys_until } = stored;
-        let whole = !username.is_empty() && !api_key.is_empty() && secret_key.len() == 16;
+        let complete = !username.is_empty() && !api_key.is_empty() && secret_key.len() == 16;
         let former_keys_until = match former_keys_until {
             Some(text) => Some(Timestamp::parse(&text)?),
             None => None,
         };
-        whole.then(|| Self {
+        complete.then(|| Self {
             username,
             api_key: Secret::new(api_key),
             secret_key: Secret::new(secret_key),
@@ -64,7 +62,8 @@ impl Credentials {
         })
     }
 
-    /// With what is to be remembered of those that they replace. Connecting the same ones again changes nothing.
+    /// Keeps what is still needed of the credentials that these replace. Connecting the same credentials again changes
+    /// nothing.
     #[must_use]
     pub fn replacing(self, former: Self) -> Self {
         if former.secret_key.expose() == self.secret_key.expose() {
@@ -74,7 +73,7 @@ impl Credentials {
         Self { former_secret_key: Some(former.secret_key), ..self }
     }
 
-    /// Encrypted, in the context of the provider account.
+    /// Encrypts them, bound to the provider account.
     pub fn seal(&self, key: &KeyRing, account: ProviderAccountId) -> Vec<u8> {
         let json = serde_json::json!({
             "username": self.username, "api_key": self.api_key.expose(), "secret_key": self.secret_key.expose(),
@@ -84,7 +83,8 @@ impl Credentials {
         key.seal(&json.to_string(), &account.to_string())
     }
 
-    /// By what the gateway knows the account in a browser: MD5 of its name and its secret, as the contract has it.
+    /// The account's public key in a browser: MD5 of the user name and the secret key, as the gateway's contract
+    /// specifies.
     pub fn field_key(&self) -> String {
         use md5::{Digest as _, Md5};
         let digest = Md5::new().chain_update(&self.username).chain_update(self.secret_key.expose()).finalize();
@@ -92,10 +92,10 @@ impl Credentials {
     }
 }
 
-/// What is stored for an account; none if nothing is.
+/// Reads the stored credentials of an account, if there are any.
 ///
 /// # Errors
-/// The database's; [`Error::Internal`] for what cannot be decrypted.
+/// Database errors; [`Error::Internal`] if they cannot be decrypted.
 pub async fn read(db: impl PgExecutor<'_>, key: &KeyRing, account: ProviderAccountId) -> Result<Option<Credentials>> {
     let sealed = sqlx::query_scalar!("SELECT credentials FROM provider_accounts WHERE id = $1", account.uuid())
         .fetch_optional(db)
@@ -107,42 +107,43 @@ pub async fn read(db: impl PgExecutor<'_>, key: &KeyRing, account: ProviderAccou
     opened.map(Some).ok_or_else(unreadable)
 }
 
-/// Credentials as one process knows them.
-pub(super) struct Remembered {
+/// The credentials that this process has cached.
+pub(super) struct CredentialsCache {
     db: PgPool,
     key: KeyRing,
-    known: Mutex<HashMap<ProviderAccountId, (Instant, Arc<Credentials>)>>,
+    entries: Mutex<HashMap<ProviderAccountId, (Instant, Arc<Credentials>)>>,
 }
 
-impl Remembered {
+impl CredentialsCache {
     pub(super) fn new(db: PgPool, key: KeyRing) -> Self {
-        Self { db, key, known: Mutex::default() }
+        Self { db, key, entries: Mutex::default() }
     }
 
     /// # Errors
-    /// [`Fault::NotProcessed`] without them: nothing can be sent. [`Fault::Unknown`] if our database does not tell: that says
-    /// nothing of the request, which is to be looked up and sent later.
-    pub(super) async fn of(&self, account: ProviderAccountId) -> std::result::Result<Arc<Credentials>, Fault> {
-        let lacking = |why: String| Fault::credentials(format!("the credentials of {account}: {why}"));
-        let remembered = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&account).cloned();
-        let read_within = |time: Duration| remembered.clone().filter(|(read_at, _)| read_at.elapsed() < time);
-        if let Some((_, known)) = read_within(BELIEVED_FOR) {
-            return Ok(known);
+    /// [`ProviderError::NotProcessed`] if there are none: nothing can be sent. [`ProviderError::Unknown`] if our
+    /// database cannot be read: that says nothing about the operation, which is looked up and retried later.
+    pub(super) async fn of(&self, account: ProviderAccountId) -> std::result::Result<Arc<Credentials>, ProviderError> {
+        let missing = |why: String| ProviderError::credentials(format!("the credentials of {account}: {why}"));
+        let cached = self.entries.lock().unwrap_or_else(PoisonError::into_inner).get(&account).cloned();
+        let read_within = |time: Duration| cached.clone().filter(|(read_at, _)| read_at.elapsed() < time);
+        if let Some((_, cached)) = read_within(FRESH_FOR) {
+            return Ok(cached);
         }
         let read_at = Instant::now();
         let read = match read(&self.db, &self.key, account).await {
-            Ok(read) => Arc::new(read.ok_or_else(|| lacking("there are none".to_owned()))?),
+            Ok(read) => Arc::new(read.ok_or_else(|| missing("none are stored".to_owned()))?),
             Err(Error::Database(error)) => {
-                let unread = || Fault::Unknown(format!("the credentials of {account} could not be read: {error}"));
-                return read_within(DOES_FOR).map(|(_, known)| known).ok_or_else(unread);
+                let unavailable =
+                    || ProviderError::Unknown(format!("the credentials of {account} could not be read: {error}"));
+                return read_within(STALE_FOR).map(|(_, cached)| cached).ok_or_else(unavailable);
             }
-            Err(undecipherable) => return Err(lacking(undecipherable.to_string())),
+            Err(undecipherable) => return Err(missing(undecipherable.to_string())),
         };
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST {
-            known.clear();
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if entries.len() >= MAX_ENTRIES {
+            entries.clear();
         }
-        known.insert(account, (read_at, Arc::clone(&read)));
+        entries.insert(account, (read_at, Arc::clone(&read)));
         Ok(read)
     }
 }
@@ -159,8 +160,8 @@ mod tests {
         KeyRing::new(EncryptionKey::from_hex(&byte.repeat(32)).expect("a key"), vec![])
     }
 
-    /// A memory over a database of its own, with what is stored for an account there.
-    async fn remembered(stored: Option<&[u8]>, account: ProviderAccountId) -> (Remembered, testkit::Database) {
+    /// A cache over its own database, which stores these credentials for an account.
+    async fn cache_with(stored: Option<&[u8]>, account: ProviderAccountId) -> (CredentialsCache, testkit::Database) {
         let database = testkit::Database::create().await.expect("a database");
         let pool = db::pool(&Secret::new(database.url().to_owned()), 1, "credentials").expect("its address");
         sqlx::query(
@@ -175,46 +176,46 @@ mod tests {
         .execute(&pool)
         .await
         .expect("written");
-        (Remembered::new(pool, key("00")), database)
+        (CredentialsCache::new(pool, key("00")), database)
     }
 
-    fn whole() -> Credentials {
-        let whole = r#"{"username":"shop","api_key":"k","secret_key":"0123456789abcdef"}"#;
-        Credentials::parse(whole).expect("whole")
+    fn credentials() -> Credentials {
+        let json = r#"{"username":"shop","api_key":"k","secret_key":"0123456789abcdef"}"#;
+        Credentials::parse(json).expect("credentials")
     }
 
     #[tokio::test]
-    async fn a_database_that_does_not_tell_says_nothing_of_a_request() {
+    async fn a_database_outage_uses_the_cache_or_is_unknown() {
         let account = ProviderAccountId::new(Clock::system().now());
-        let (remembered, _database) = remembered(Some(&whole().seal(&key("00"), account)), account).await;
-        assert_eq!(remembered.of(account).await.expect("read").username, "shop");
-        remembered.db.close().await;
+        let (cache, _database) = cache_with(Some(&credentials().seal(&key("00"), account)), account).await;
+        assert_eq!(cache.of(account).await.expect("read").username, "shop");
+        cache.db.close().await;
         let aged = |age: Duration| {
-            let mut known = remembered.known.lock().expect("nobody panicked");
-            let (read_at, _) = known.get_mut(&account).expect("remembered");
+            let mut entries = cache.entries.lock().expect("no panic while locked");
+            let (read_at, _) = entries.get_mut(&account).expect("cached");
             *read_at = Instant::now().checked_sub(age).expect("the machine runs for longer");
         };
-        aged(BELIEVED_FOR);
-        assert_eq!(remembered.of(account).await.expect("remembered").username, "shop");
-        aged(DOES_FOR);
-        assert!(matches!(remembered.of(account).await, Err(Fault::Unknown(_))), "too long ago");
+        aged(FRESH_FOR);
+        assert_eq!(cache.of(account).await.expect("cached").username, "shop");
+        aged(STALE_FOR);
+        assert!(matches!(cache.of(account).await, Err(ProviderError::Unknown(_))), "too long ago");
         let other = ProviderAccountId::new(Clock::system().now());
-        assert!(matches!(remembered.of(other).await, Err(Fault::Unknown(_))), "never read");
+        assert!(matches!(cache.of(other).await, Err(ProviderError::Unknown(_))), "never read");
     }
 
     #[tokio::test]
-    async fn what_is_lacking_or_cannot_be_decrypted_lets_nothing_be_sent() {
+    async fn missing_or_undecryptable_credentials_are_not_processed() {
         let account = ProviderAccountId::new(Clock::system().now());
-        let (lacking, _first) = remembered(None, account).await;
-        assert!(matches!(lacking.of(account).await, Err(Fault::NotProcessed { .. })));
-        let (unreadable, _second) = remembered(Some(&whole().seal(&key("11"), account)), account).await;
-        assert!(matches!(unreadable.of(account).await, Err(Fault::NotProcessed { .. })));
+        let (missing, _first) = cache_with(None, account).await;
+        assert!(matches!(missing.of(account).await, Err(ProviderError::NotProcessed { .. })));
+        let (unreadable, _second) = cache_with(Some(&credentials().seal(&key("11"), account)), account).await;
+        assert!(matches!(unreadable.of(account).await, Err(ProviderError::NotProcessed { .. })));
     }
 
     #[test]
-    fn credentials_are_whole_or_none() {
-        let whole = r#"{"username":"shop","api_key":"k","secret_key":"0123456789abcdef","app_key":"x"}"#;
-        let parsed = Credentials::parse(whole).expect("whole");
+    fn incomplete_credentials_are_rejected() {
+        let json = r#"{"username":"shop","api_key":"k","secret_key":"0123456789abcdef","app_key":"x"}"#;
+        let parsed = Credentials::parse(json).expect("credentials");
         assert_eq!(format!("{parsed:?}").matches("[secret]").count(), 2);
         // printf 'shop0123456789abcdef' | md5sum
         assert_eq!(parsed.field_key(), "d8b95871952c9e2523bf3a1b696f3dbc");
@@ -225,14 +226,14 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_before_this_one_is_remembered_and_no_other() {
+    fn only_the_previous_secret_key_is_kept() {
         let with = |secret: &str, until: &str| {
             let json = serde_json::json!({
                 "username": "shop", "api_key": "k", "secret_key": secret.repeat(16), "former_keys_until": until,
             });
-            Credentials::parse(&json.to_string()).expect("whole")
+            Credentials::parse(&json.to_string()).expect("credentials")
         };
-        let told = |credentials: &Credentials| {
+        let former_keys = |credentials: &Credentials| {
             let former = credentials.former_secret_key.as_ref().map(|secret| secret.expose()[..1].to_owned());
             (former, credentials.former_keys_until.map(|until| until.to_string()))
         };
@@ -240,19 +241,19 @@ mod tests {
         let stored = |credentials: &Credentials| {
             let sealed = credentials.seal(&key("00"), account);
             let json = key("00").open(&sealed, &account.to_string()).expect("its own");
-            Credentials::parse(json.expose()).expect("whole")
+            Credentials::parse(json.expose()).expect("credentials")
         };
         let (one, two) = ("2026-01-01T00:00:00.000Z", "2026-01-02T00:00:00.000Z");
         let second = stored(&with("b", one).replacing(with("a", two)));
-        assert_eq!(told(&second), (Some("a".to_owned()), Some(one.to_owned())));
+        assert_eq!(former_keys(&second), (Some("a".to_owned()), Some(one.to_owned())));
         let again = stored(&with("b", two).replacing(second.clone()));
-        assert_eq!(told(&again), told(&second), "the same ones");
+        assert_eq!(former_keys(&again), former_keys(&second), "the same ones");
         let third = stored(&with("c", two).replacing(second));
-        assert_eq!(told(&third), (Some("b".to_owned()), Some(two.to_owned())));
+        assert_eq!(former_keys(&third), (Some("b".to_owned()), Some(two.to_owned())));
     }
 
     #[test]
-    fn whatever_is_on_standard_input_is_credentials_or_none_and_is_not_shown() {
+    fn any_input_is_valid_or_rejected_and_secrets_are_not_displayed() {
         let valid = serde_json::json!({"username": "shop", "api_key": "canary-api", "secret_key": "0123456789abcdef"});
         check(json(valid), |text| {
             let Ok(text) = String::from_utf8(text.0) else { return };
@@ -260,9 +261,9 @@ mod tests {
             assert!(
                 !read.username.is_empty() && !read.api_key.expose().is_empty() && read.secret_key.expose().len() == 16
             );
-            let shown = format!("{read:?}");
-            assert_eq!(shown.matches("[secret]").count(), 2, "{shown}");
-            assert!(read.username.contains("canary") || !shown.contains("canary"), "{shown}");
+            let debug = format!("{read:?}");
+            assert_eq!(debug.matches("[secret]").count(), 2, "{debug}");
+            assert!(read.username.contains("canary") || !debug.contains("canary"), "{debug}");
         });
     }
 }

@@ -1,9 +1,9 @@
-//! The gateway's reasons in our words, and whether a retry may clear them.
+//! Maps the gateway's reasons to our decline codes and types.
 
 use super::wire::Refusal;
 use crate::providers::{Decline, DeclineType};
 
-/// Why a charge was declined, by the report's `decline_reason` (docs/gateway.md, Report); none for any other word.
+/// The decline for a `decline_reason` of the report (docs/gateway.md, Report); `None` for an unknown reason.
 pub(super) fn of_reason(reason: &str) -> Option<Decline> {
     use DeclineType::{Hard, Soft};
     let (code, kind) = match reason {
@@ -20,20 +20,21 @@ pub(super) fn of_reason(reason: &str) -> Option<Decline> {
     Some(Decline { code: code.to_owned(), kind })
 }
 
-/// What a code other than `00`, `F` and `26` means as a decline; none if it is none. Nothing was entered. Only what this card can
-/// never do is a hard decline: what is wrong with the account or the request must not count against the card.
+/// The decline for a code other than `00`, `F` and `26`; `None` if it is not a decline. The gateway created no
+/// transaction. Only a permanent limitation of this card is a hard decline: a fault of the account or the request must
+/// not count against the card.
 pub(super) fn of_refusal(refusal: &Refusal) -> Option<Decline> {
     use DeclineType::{Hard, Soft};
     let (code, kind) = match refusal.code.as_str() {
-        // Every amount of ours is one; the gateway's forms take fewer digits.
+        // Our amounts are always valid, so code 07 means more digits than the gateway's form accepts.
         "07" | "17" => ("sale_limit_exceeded", Soft),
         "18" => ("monthly_limit_exceeded", Soft),
         "19" => ("transaction_limit_exceeded", Soft),
         "20" => ("ip_limit_exceeded", Soft),
         "03" => ("expired_card", Hard),
-        // No processor takes the brand for this account: another card may do, and this one never will.
+        // No processor accepts the brand for this account: another card may work, this one never will.
         "11" => ("card_not_supported", Hard),
-        // The card's bank wants to ask, and nobody is there to be asked.
+        // The issuer requires a challenge, and no cardholder is present.
         "A1" if refusal.description.contains("3ds_redirect_url") => ("authentication_required", Hard),
         _ => return None,
     };

@@ -1,5 +1,5 @@
-//! What a capture field of the gateway gives a browser: a token that says what the card looks like, signed with the account's
-//! secret, so that it is known for genuine without a request (docs/gateway.md, What browsers use).
+//! The token that the gateway's capture field gives a browser. It contains the displayable details of the card and is
+//! signed with the account's secret key, so it can be verified without a request (docs/gateway.md, What browsers use).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,19 +11,18 @@ use crate::crypto::{Secret, hex, hmac_sha256};
 use crate::providers::Card;
 use crate::time::Timestamp;
 
-/// How every such token begins.
+/// The prefix of every field token.
 pub const PREFIX: &str = "fld_";
-/// Characters of a token at most.
-const LONGEST: usize = 300;
+/// Maximum length of a token.
+const MAX_LENGTH: usize = 300;
 
-/// What a token says.
+/// The contents of a token.
 #[derive(Clone, Debug)]
 pub struct FieldToken {
-    /// When it was made, by the gateway's clock.
+    /// When it was created, by the gateway's clock.
     pub issued_at: Timestamp,
-    /// When the gateway forgets it, by its clock.
+    /// When the gateway deletes it, by its clock.
     pub expires_at: Timestamp,
-    /// What the card looks like.
     pub card: Card,
 }
 
@@ -38,11 +37,11 @@ struct Payload {
 }
 
 impl FieldToken {
-    /// Reads a token that this account's field has given; none for any other text. One under the secret before this one was
-    /// given before that ended. Whoever has learnt a former secret can write any time, and gains nothing: the card is with the
-    /// gateway, which knows what it gave.
+    /// Verifies and reads a token of this account's capture field; `None` for any other text. A token signed with the
+    /// previous secret key must have been created before that key ended. An attacker who knows the previous key can
+    /// forge that time but gains nothing: the gateway has the card and knows the tokens that it created.
     pub fn verify(text: &str, account: &Credentials) -> Option<Self> {
-        let (signed, signature) = text.rsplit_once('.').filter(|_| text.len() <= LONGEST)?;
+        let (signed, signature) = text.rsplit_once('.').filter(|_| text.len() <= MAX_LENGTH)?;
         let is_under = |secret: &Secret<String>| -> bool {
             let expected = hex(&hmac_sha256(secret.expose().as_bytes(), signed.as_bytes()));
             expected.as_bytes().ct_eq(signature.as_bytes()).into()
@@ -59,7 +58,7 @@ impl FieldToken {
         let Payload { i, e, b, l, m, y } = serde_json::from_slice(&json).ok()?;
         let at = |seconds: i64| Timestamp::from_millisecond(seconds.checked_mul(1000)?);
         let card = Card { brand: b, last4: l, exp_month: m, exp_year: y };
-        card.is_shown().then_some(Self { issued_at: at(i)?, expires_at: at(e)?, card })
+        card.is_valid().then_some(Self { issued_at: at(i)?, expires_at: at(e)?, card })
     }
 }
 
@@ -84,7 +83,7 @@ pub(super) mod tests {
     const PAYLOAD: &str = r#"{"n":"00","i":1800000000,"e":1800001800,"b":"visa","l":"4242","m":12,"y":2034}"#;
 
     #[test]
-    fn only_the_accounts_own_are_read() {
+    fn only_tokens_of_the_account_are_accepted() {
         let text = signed(PAYLOAD, SECRET);
         let token = FieldToken::verify(&text, &account(SECRET)).expect("genuine");
         assert_eq!(token.issued_at.as_millisecond(), 1_800_000_000_000);
@@ -99,14 +98,14 @@ pub(super) mod tests {
         let moved = format!("{PREFIX}{}.{}", URL_SAFE_NO_PAD.encode(other), text.rsplit_once('.').expect("signed").1);
         assert!(FieldToken::verify(&moved, &account(SECRET)).is_none());
         let long = signed(&PAYLOAD.replace("00", &"0".repeat(300)), SECRET);
-        assert!(FieldToken::verify(&long, &account(SECRET)).is_none(), "longer than any that it gives");
-        for odd in ["", "fld_", "fld_.", "tok_ok", "\u{e9}.\u{e9}"] {
-            assert!(FieldToken::verify(odd, &account(SECRET)).is_none(), "{odd}");
+        assert!(FieldToken::verify(&long, &account(SECRET)).is_none(), "longer than any genuine token");
+        for invalid in ["", "fld_", "fld_.", "tok_ok", "\u{e9}.\u{e9}"] {
+            assert!(FieldToken::verify(invalid, &account(SECRET)).is_none(), "{invalid}");
         }
     }
 
     #[test]
-    fn what_was_given_under_the_former_secret_before_its_end_is_read() {
+    fn tokens_of_the_previous_key_are_accepted_if_created_before_its_end() {
         let text = signed(PAYLOAD, SECRET);
         let rotated = |former: Option<&str>, until: i64| Credentials {
             former_secret_key: former.map(|secret| Secret::new(secret.to_owned())),
@@ -114,7 +113,7 @@ pub(super) mod tests {
             ..account("another--account")
         };
         assert!(FieldToken::verify(&text, &rotated(Some(SECRET), 1_800_000_000_000)).is_some());
-        assert!(FieldToken::verify(&text, &rotated(Some(SECRET), 1_799_999_999_999)).is_none(), "given after the end");
+        assert!(FieldToken::verify(&text, &rotated(Some(SECRET), 1_799_999_999_999)).is_none(), "created after the end");
         assert!(FieldToken::verify(&text, &rotated(Some("0123456789abcdeg"), 1_800_000_000_000)).is_none());
         assert!(FieldToken::verify(&text, &rotated(None, 1_800_000_000_000)).is_none());
         let ended_at_once = Credentials { former_keys_until: None, ..rotated(Some(SECRET), 0) };
@@ -122,25 +121,25 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn no_token_with_a_changed_character_is_genuine() {
+    fn tokens_with_a_changed_character_are_rejected() {
         let text = signed(PAYLOAD, SECRET);
         check((prop_oneof![changed(text.as_str()), texts()], changed(SECRET)), |(other, secret)| {
             assert!(FieldToken::verify(&other, &account(SECRET)).is_none(), "{other}");
-            // HMAC pads a key with zeros, so those at its end say nothing; a secret of an account has 16 characters.
+            // HMAC pads a key with zeros, so zeros at its end do not matter. An account's secret key has 16 characters.
             let other = secret.trim_end_matches('\0') != SECRET;
             assert!(!other || FieldToken::verify(&text, &account(&secret)).is_none(), "{secret}");
         });
     }
 
-    /// Even what is signed may be anything: another version of the gateway may have signed it.
+    /// Even the payload of a valid signature may be anything: another release of the gateway may have signed it.
     #[test]
-    fn whatever_is_signed_is_a_token_or_none() {
+    fn any_signed_payload_is_valid_or_rejected() {
         let payload: serde_json::Value = serde_json::from_str(PAYLOAD).expect("JSON");
         check(json(payload), |payload| {
             let text = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(&*payload));
             let signature = hex(&hmac_sha256(SECRET.as_bytes(), text.as_bytes()));
             if let Some(token) = FieldToken::verify(&format!("{text}.{signature}"), &account(SECRET)) {
-                assert!(token.card.is_shown(), "{:?}", token.card);
+                assert!(token.card.is_valid(), "{:?}", token.card);
             }
         });
     }

@@ -1,4 +1,5 @@
-//! The adapter against a gateway that answers anything at all. What cannot be read is an unknown outcome and never an end.
+//! The adapter against a gateway that sends arbitrary responses. A response that cannot be parsed is an unknown
+//! outcome, never a final one.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -11,62 +12,62 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 use testkit::fuzz::{Bytes, check, json as mutated};
 
-use super::wire::{Wire, is_name};
-use super::{Credentials, follow, inquiry, sale, statement};
+use super::wire::{Wire, is_id};
+use super::{Credentials, follow_up, inquiry, sale, statement};
 use crate::crypto::Secret;
 use crate::id::ProviderAccountId;
 use crate::money::{MAX_AMOUNT, Money};
-use crate::providers::{Action, Answer, Fault, Found, Inquired, Request, Source};
+use crate::providers::{Action, Found, ChargeInquiry, ProviderError, ProviderResponse, Request, Source};
 use crate::time::Timestamp;
 
 const ID: &str = "01KAJ4M2V8Q0S5T7W9X1Y3Z5A7";
 const CHILD: &str = "01KAJ4M2V8Q0S5T7W9X1Y3Z5A8";
-/// By which the gateway says that it has not looked at a request.
+/// The statuses by which the gateway rejects a request unread.
 const UNREAD: [u16; 6] = [404, 405, 408, 413, 415, 429];
 
 /// Statuses and bodies.
-type Says = VecDeque<(u16, Vec<u8>)>;
+type Responses = VecDeque<(u16, Vec<u8>)>;
 
-/// A gateway that says whatever it is told to, to everyone: one thing after the other, and the last for ever.
-struct Liar {
+/// A gateway that returns scripted responses to every request, in order, and repeats the last one.
+struct FakeGateway {
     runtime: tokio::runtime::Runtime,
-    says: Arc<Mutex<Says>>,
+    responses: Arc<Mutex<Responses>>,
     wire: Wire,
     account: Credentials,
 }
 
-impl Liar {
+impl FakeGateway {
     fn new() -> Self {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-        let says: Arc<Mutex<Says>> = Arc::default();
+        let responses: Arc<Mutex<Responses>> = Arc::default();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).expect("a port");
         let base = format!("http://{}", listener.local_addr().expect("bound"));
-        let told = Arc::clone(&says);
-        let answer = async move || {
-            let mut says = told.lock().expect("nobody panics with it");
-            let (status, body) = if says.len() > 1 { says.pop_front() } else { says.front().cloned() }.expect("told");
+        let scripted = Arc::clone(&responses);
+        let respond = async move || {
+            let mut responses = scripted.lock().expect("no panic while locked");
+            let (status, body) = if responses.len() > 1 { responses.pop_front() } else { responses.front().cloned() }.expect("a response");
             (StatusCode::from_u16(status).expect("a status"), body)
         };
-        runtime.spawn(axum::serve(listener, Router::new().fallback(answer)).into_future());
+        runtime.spawn(axum::serve(listener, Router::new().fallback(respond)).into_future());
         let account =
-            Credentials::parse(r#"{"username":"shop","api_key":"k","secret_key":"0123456789abcdef"}"#).expect("whole");
-        Self { wire: runtime.block_on(async { Wire::new(base) }), runtime, says, account }
+            Credentials::parse(r#"{"username":"shop","api_key":"k","secret_key":"0123456789abcdef"}"#).expect("credentials");
+        Self { wire: runtime.block_on(async { Wire::new(base) }), runtime, responses, account }
     }
 
-    /// What the adapter makes of this answer, before anybody loses patience.
-    fn asked<T>(&self, status: u16, body: &[u8], ask: impl AsyncFnOnce(&Wire, &Credentials) -> T) -> T {
-        self.told([(status, body.to_vec())], ask)
+    /// Runs a call of the adapter against this response, with a timeout.
+    fn with_response<T>(&self, status: u16, body: &[u8], call: impl AsyncFnOnce(&Wire, &Credentials) -> T) -> T {
+        self.with_responses([(status, body.to_vec())], call)
     }
 
-    /// The same of these answers in their order.
-    fn told<T>(
+    /// Runs a call of the adapter against these responses in order.
+    fn with_responses<T>(
         &self,
-        answers: impl IntoIterator<Item = (u16, Vec<u8>)>,
-        ask: impl AsyncFnOnce(&Wire, &Credentials) -> T,
+        responses: impl IntoIterator<Item = (u16, Vec<u8>)>,
+        call: impl AsyncFnOnce(&Wire, &Credentials) -> T,
     ) -> T {
-        *self.says.lock().expect("nobody panics with it") = answers.into_iter().collect();
-        let asked = async { tokio::time::timeout(Duration::from_secs(8), ask(&self.wire, &self.account)).await };
-        self.runtime.block_on(asked).expect("no answer makes the adapter go on asking")
+        *self.responses.lock().expect("no panic while locked") = responses.into_iter().collect();
+        let call = async { tokio::time::timeout(Duration::from_secs(8), call(&self.wire, &self.account)).await };
+        self.runtime.block_on(call).expect("the adapter ends with every response")
     }
 }
 
@@ -102,7 +103,7 @@ fn success(fields: &Value) -> Value {
     json!({"response": response})
 }
 
-/// A page of the report with a charge and what followed it.
+/// A page of the report with a charge and a refund.
 fn report() -> Value {
     page(&json!([record(CHILD, ID, "REFUND", "5.00"), record(ID, "", "SALE", "12.00")]))
 }
@@ -123,7 +124,7 @@ fn record(id: &str, parent: &str, kind: &str, amount: &str) -> Value {
     })
 }
 
-/// Reports whose records stand in all ways, most of which are none.
+/// Reports with records in all states, most of them invalid.
 fn reports() -> impl Strategy<Value = Value> {
     let status = || select(&["SUCCESS", "FAIL", "FAIL", "PENDING", "success", "fail", ""][..]);
     let reason = || select(&["", "", "declined", "not processed", "in progress", "In progress", "lost card", "?"][..]);
@@ -143,29 +144,29 @@ fn reports() -> impl Strategy<Value = Value> {
     )
 }
 
-/// A record of a report. Whatever else is in it is not looked at, as in [`code`].
+/// A record of a report; other fields are ignored, as in [`code`].
 #[derive(serde::Deserialize)]
-struct Shown {
+struct ReportRecord {
     transaction_id: String,
     transaction_type: String,
     transaction_status: String,
     decline_reason: String,
 }
 
-/// The records of a report, none if it is none.
-fn records(body: &[u8]) -> Vec<Shown> {
+/// The records of a report; empty if it cannot be parsed.
+fn records(body: &[u8]) -> Vec<ReportRecord> {
     #[derive(serde::Deserialize)]
     struct Envelope {
         response: Report,
     }
     #[derive(serde::Deserialize)]
     struct Report {
-        transactions: Vec<Shown>,
+        transactions: Vec<ReportRecord>,
     }
     serde_json::from_slice(body).map_or_else(|_| vec![], |read: Envelope| read.response.transactions)
 }
 
-/// Whether there is one of which a report says so.
+/// Whether the report contains a record of this type, status and one of these reasons.
 fn has(body: &[u8], kind: &str, status: &str, reasons: &[&str]) -> bool {
     records(body).iter().any(|record| {
         record.transaction_type == kind
@@ -174,7 +175,7 @@ fn has(body: &[u8], kind: &str, status: &str, reasons: &[&str]) -> bool {
     })
 }
 
-/// What a report may say of what was declined (docs/gateway.md, Report).
+/// The decline reasons of the contract (docs/gateway.md, Report).
 const DECLINED: [&str; 10] = [
     "cardholder authentication refused",
     "cardholder authentication expired",
@@ -188,21 +189,26 @@ const DECLINED: [&str; 10] = [
     "incorrect cvv",
 ];
 
-/// What ends a charge was said of one that is a failure, and nothing is missing where a report shows anything.
+/// A final outcome must come from a record that is final; nothing may be reported missing if the report contains
+/// anything.
 #[track_caller]
-fn is_told(found: &Found, body: &[u8], kind: &str) {
+fn assert_outcome_is_in_report(found: &Found, body: &[u8], kind: &str) {
     match found {
-        Found::Answer(Answer::Declined { .. }) => assert!(has(body, kind, "FAIL", &DECLINED), "{found:?}"),
-        Found::Answer(Answer::Refused { .. }) => assert!(has(body, kind, "FAIL", &["not processed"]), "{found:?}"),
-        Found::Answer(Answer::Charged { amount, .. }) => {
+        Found::Response(ProviderResponse::Declined { .. }) => {
+            assert!(has(body, kind, "FAIL", &DECLINED), "{found:?}")
+        }
+        Found::Response(ProviderResponse::Refused { .. }) => {
+            assert!(has(body, kind, "FAIL", &["not processed"]), "{found:?}")
+        }
+        Found::Response(ProviderResponse::Charged { amount, .. }) => {
             assert!(has(body, kind, "SUCCESS", &[""]) && *amount == 1200, "{found:?}");
         }
-        Found::Answer(_) => assert!(has(body, kind, "SUCCESS", &[""]), "{found:?}"),
+        Found::Response(_) => assert!(has(body, kind, "SUCCESS", &[""]), "{found:?}"),
         Found::Pending => {
             let pending = ["in progress", "pending cardholder authentication"];
             assert!(has(body, kind, "FAIL", &pending), "{found:?}");
         }
-        // It may be sent again: that is not said lightly.
+        // `Nothing` allows a retry, so it must be certain.
         Found::Nothing if kind == "SALE" => assert!(records(body).is_empty(), "{found:?}"),
         Found::Nothing => {
             let records = records(body);
@@ -211,7 +217,7 @@ fn is_told(found: &Found, body: &[u8], kind: &str) {
     }
 }
 
-/// The code of an answer that is one. Whatever else is in it may be nested as deeply as it likes.
+/// The code of a response, if it has one. Other fields may be nested arbitrarily deeply.
 fn code(status: u16, body: &[u8]) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Envelope {
@@ -225,45 +231,47 @@ fn code(status: u16, body: &[u8]) -> Option<String> {
     Some(read.response.code)
 }
 
-/// What is said of money is said by an answer that can be read, and is within bounds.
+/// A response about money must come from a parsed response and be within limits.
 #[track_caller]
-fn is_sound(answer: &Answer, code: Option<&str>) {
-    match answer {
-        Answer::Charged { provider_ref, amount, card } => {
-            assert!(code == Some("00") && is_name(provider_ref) && (0..=MAX_AMOUNT).contains(amount), "{answer:?}");
-            assert!(card.as_ref().is_none_or(|card| card.is_shown()), "{answer:?}");
+fn assert_response_is_valid(response: &ProviderResponse, code: Option<&str>) {
+    match response {
+        ProviderResponse::Charged { provider_ref, amount, card } => {
+            assert!(code == Some("00") && is_id(provider_ref) && (0..=MAX_AMOUNT).contains(amount), "{response:?}");
+            assert!(card.as_ref().is_none_or(|card| card.is_valid()), "{response:?}");
         }
-        Answer::Stored { provider_ref, card } => {
-            assert!(code == Some("00") && is_name(provider_ref) && card.is_shown(), "{answer:?}");
+        ProviderResponse::Stored { provider_ref, card } => {
+            assert!(code == Some("00") && is_id(provider_ref) && card.is_valid(), "{response:?}");
         }
-        Answer::Done { provider_ref } => assert!(code == Some("00") && is_name(provider_ref), "{answer:?}"),
-        Answer::Mismatched { provider_ref, total } => {
-            assert!(code == Some("00") && is_name(provider_ref) && (0..=MAX_AMOUNT).contains(total), "{answer:?}");
+        ProviderResponse::Done { provider_ref } => assert!(code == Some("00") && is_id(provider_ref), "{response:?}"),
+        ProviderResponse::Mismatched { provider_ref, total } => {
+            assert!(code == Some("00") && is_id(provider_ref) && (0..=MAX_AMOUNT).contains(total), "{response:?}");
         }
-        Answer::Challenged { url } => {
-            let url = url::Url::parse(url).expect("an address");
-            assert!(code == Some("00") && matches!(url.scheme(), "http" | "https"), "{answer:?}");
+        ProviderResponse::Challenged { url } => {
+            let url = url::Url::parse(url).expect("a URL");
+            assert!(code == Some("00") && matches!(url.scheme(), "http" | "https"), "{response:?}");
         }
-        Answer::Declined { .. } | Answer::Refused { .. } => assert!(code.is_some(), "{answer:?}"),
+        ProviderResponse::Declined { .. } | ProviderResponse::Refused { .. } => assert!(code.is_some(), "{response:?}"),
     }
 }
 
 #[track_caller]
-fn is_right(said: &Result<Answer, Fault>, status: u16, code: Option<&str>) {
-    match said {
-        Ok(Answer::Declined { .. } | Answer::Refused { .. }) => assert!(code.is_some_and(|code| code != "00")),
-        Ok(answer) => is_sound(answer, code),
-        Err(Fault::NotProcessed { .. }) => {
+fn assert_result_matches_code(result: &Result<ProviderResponse, ProviderError>, status: u16, code: Option<&str>) {
+    match result {
+        Ok(ProviderResponse::Declined { .. } | ProviderResponse::Refused { .. }) => {
+            assert!(code.is_some_and(|code| code != "00"))
+        }
+        Ok(response) => assert_response_is_valid(response, code),
+        Err(ProviderError::NotProcessed { .. }) => {
             assert!(UNREAD.contains(&status) || matches!(code, Some("A1" | "A2" | "01" | "09" | "10")));
         }
-        Err(Fault::Unknown(_)) => assert!(!UNREAD.contains(&status)),
+        Err(ProviderError::Unknown(_)) => assert!(!UNREAD.contains(&status)),
     }
 }
 
 #[test]
-fn an_answer_that_cannot_be_read_is_no_outcome() {
-    let liar = Liar::new();
-    let answers = prop_oneof![
+fn unparsable_responses_are_not_outcomes() {
+    let gateway = FakeGateway::new();
+    let responses = prop_oneof![
         mutated(success(&json!({"total_amount": 12.00}))),
         mutated(success(&json!({"redirect_url": "https://gateway.example/services/3ds/0a1b"}))),
         mutated(success(
@@ -274,25 +282,25 @@ fn an_answer_that_cannot_be_read_is_no_outcome() {
         mutated(json!({"response": {"code": "18", "description": "Monthly limit exceeded"}})),
         mutated(report()),
     ];
-    check((statuses(), answers), |(status, body)| {
+    check((statuses(), responses), |(status, body)| {
         let code = code(status, &body);
         let code = code.as_deref();
-        let charged = liar.asked(status, &body, async |wire, account| sale::charge(wire, account, &request()).await);
-        is_right(&charged, status, code);
-        if let Ok(Answer::Charged { amount, .. }) = charged {
-            assert_eq!(amount, 1200, "what was asked for");
+        let charged = gateway.with_response(status, &body, async |wire, account| sale::charge(wire, account, &request()).await);
+        assert_result_matches_code(&charged, status, code);
+        if let Ok(ProviderResponse::Charged { amount, .. }) = charged {
+            assert_eq!(amount, 1200, "the requested amount");
         }
         let token = Secret::new("fld_1".to_owned());
-        is_right(&liar.asked(status, &body, async |w, a| sale::store_card(w, a, &token).await), status, code);
-        let refund = || follow::Follow { charge: ID, kind: follow::Kind::Refund(usd(500)) };
-        let done = liar.asked(status, &body, async |w, a| follow::execute(w, a, refund(), &request()).await);
-        is_right(&done, status, code);
+        assert_result_matches_code(&gateway.with_response(status, &body, async |w, a| sale::store_card(w, a, &token).await), status, code);
+        let refund = || follow_up::FollowUp { charge: ID, kind: follow_up::FollowUpKind::Refund(usd(500)) };
+        let done = gateway.with_response(status, &body, async |w, a| follow_up::execute(w, a, refund(), &request()).await);
+        assert_result_matches_code(&done, status, code);
     });
 }
 
 #[test]
-fn only_a_report_says_what_became_of_a_request() {
-    let liar = Liar::new();
+fn only_a_valid_report_is_an_outcome() {
+    let gateway = FakeGateway::new();
     let huge = |pages: u64| {
         let mut report = report();
         report["response"]["total_pages"] = pages.into();
@@ -307,33 +315,33 @@ fn only_a_report_says_what_became_of_a_request() {
     check((statuses(), reports), |(status, body)| {
         let code = code(status, &body);
         let code = code.as_deref();
-        let follow = || follow::Follow { charge: ID, kind: follow::Kind::Refund(usd(500)) };
+        let follow = || follow_up::FollowUp { charge: ID, kind: follow_up::FollowUpKind::Refund(usd(500)) };
         let found = [
-            liar.asked(status, &body, async |wire, account| sale::look_up(wire, account, &request()).await),
-            liar.asked(status, &body, async |wire, account| follow::look_up(wire, account, follow(), &request()).await),
+            gateway.with_response(status, &body, async |wire, account| sale::look_up(wire, account, &request()).await),
+            gateway.with_response(status, &body, async |wire, account| follow_up::look_up(wire, account, follow(), &request()).await),
         ];
         for (found, kind) in found.iter().zip(["SALE", "REFUND"]) {
             match found {
                 Ok(found) => {
                     assert_eq!(code, Some("00"));
-                    is_told(found, &body, kind);
-                    if let Found::Answer(answer) = found {
-                        is_sound(answer, code);
+                    assert_outcome_is_in_report(found, &body, kind);
+                    if let Found::Response(response) = found {
+                        assert_response_is_valid(response, code);
                     }
                 }
-                Err(fault) => assert!(matches!(fault, Fault::Unknown(_)), "{fault}"),
+                Err(fault) => assert!(matches!(fault, ProviderError::Unknown(_)), "{fault}"),
             }
         }
         let since = at(1_700_000_000_000);
-        let lines = liar.asked(status, &body, async |wire, account| statement::read(wire, account, since, 50).await);
+        let lines = gateway.with_response(status, &body, async |wire, account| statement::read(wire, account, since, 50).await);
         match lines {
             Ok(lines) => {
                 assert!(lines.len() <= 50 && code == Some("00"));
-                lines.iter().for_each(|line| is_sound(&line.answer, code));
+                lines.iter().for_each(|line| assert_response_is_valid(&line.response, code));
             }
-            Err(fault) => assert!(matches!(fault, Fault::Unknown(_)), "{fault}"),
+            Err(fault) => assert!(matches!(fault, ProviderError::Unknown(_)), "{fault}"),
         }
-        let inquired = Inquired {
+        let inquiry = ChargeInquiry {
             account: ProviderAccountId::new(at(1)),
             charge: ID.into(),
             reference: "op_1".into(),
@@ -341,27 +349,27 @@ fn only_a_report_says_what_became_of_a_request() {
             created_at: since,
             captured_at: Some(since),
         };
-        let standing = liar.asked(status, &body, async |w, a| inquiry::report(w, a, &inquired).await);
-        assert!(standing.is_err() || code == Some("00"));
+        let report = gateway.with_response(status, &body, async |w, a| inquiry::report(w, a, &inquiry).await);
+        assert!(report.is_err() || code == Some("00"));
     });
 }
 
-/// A report that claims to go on for ever would keep a worker busy, and was once added to until it overflowed.
+/// A report that announces endless pages would keep a worker busy and could overflow the page counter.
 #[test]
-fn a_report_of_endless_pages_is_no_report() {
-    let liar = Liar::new();
+fn a_report_with_endless_pages_is_rejected() {
+    let gateway = FakeGateway::new();
     for pages in [u64::from(u32::MAX) + 1, 1 << 62, u64::MAX] {
         let mut report = report();
         report["response"]["total_pages"] = pages.into();
         let body = report.to_string().into_bytes();
-        let read = liar.asked(200, &body, async |w, a| statement::read(w, a, at(0), 50).await);
-        assert!(matches!(read, Err(Fault::Unknown(_))), "{pages}: {read:?}");
-        let found = liar.asked(200, &body, async |wire, account| sale::look_up(wire, account, &request()).await);
-        assert!(matches!(found, Err(Fault::Unknown(_))), "{pages}: {found:?}");
+        let read = gateway.with_response(200, &body, async |w, a| statement::read(w, a, at(0), 50).await);
+        assert!(matches!(read, Err(ProviderError::Unknown(_))), "{pages}: {read:?}");
+        let found = gateway.with_response(200, &body, async |wire, account| sale::look_up(wire, account, &request()).await);
+        assert!(matches!(found, Err(ProviderError::Unknown(_))), "{pages}: {found:?}");
     }
 }
 
-// --- what certainly says no end -----------------------------------------------------------------------------------------
+// --- responses that must not be final outcomes -----------------------------------------------------------------------
 
 fn with(mut record: Value, fields: &[(&str, &str)]) -> Value {
     fields.iter().for_each(|(name, text)| record[*name] = (*text).into());
@@ -376,108 +384,111 @@ fn refund() -> Value {
     record(CHILD, ID, "REFUND", "5.00")
 }
 
-impl Liar {
-    /// What became of the charge, by these pages.
-    fn charge_by(&self, pages: &[Value]) -> Result<Found, Fault> {
+impl FakeGateway {
+    /// Looks up the charge in these pages.
+    fn charge_by(&self, pages: &[Value]) -> Result<Found, ProviderError> {
         let pages = pages.iter().map(|page| (200, page.to_string().into_bytes()));
-        self.told(pages, async |wire, account| sale::look_up(wire, account, &request()).await)
+        self.with_responses(pages, async |wire, account| sale::look_up(wire, account, &request()).await)
     }
 
-    /// What became of a refund of 5.00, where the charge itself is found.
-    fn refund_by(&self, pages: &[Value]) -> Result<Found, Fault> {
+    /// Looks up a refund of 5.00 in these pages; the charge itself is found.
+    fn refund_by(&self, pages: &[Value]) -> Result<Found, ProviderError> {
         let pages = [&[page(&json!([sale()]))], pages].concat();
         let pages = pages.iter().map(|page| (200, page.to_string().into_bytes()));
-        let follow = follow::Follow { charge: ID, kind: follow::Kind::Refund(usd(500)) };
-        self.told(pages, async |wire, account| follow::look_up(wire, account, follow, &request()).await)
+        let follow = follow_up::FollowUp { charge: ID, kind: follow_up::FollowUpKind::Refund(usd(500)) };
+        self.with_responses(pages, async |wire, account| follow_up::look_up(wire, account, follow, &request()).await)
     }
 
-    fn lines_by(&self, page: &Value) -> Result<usize, Fault> {
-        let read = self.asked(200, page.to_string().as_bytes(), async |w, a| statement::read(w, a, at(0), 50).await);
+    fn lines_by(&self, page: &Value) -> Result<usize, ProviderError> {
+        let read = self.with_response(200, page.to_string().as_bytes(), async |w, a| statement::read(w, a, at(0), 50).await);
         Ok(read?.len())
     }
 }
 
 #[track_caller]
-fn is_unknown<T: std::fmt::Debug>(said: &Result<T, Fault>, why: &str) {
-    assert!(matches!(said, Err(Fault::Unknown(_))), "{why}: {said:?}");
+fn assert_unknown<T: std::fmt::Debug>(result: &Result<T, ProviderError>, why: &str) {
+    assert!(matches!(result, Err(ProviderError::Unknown(_))), "{why}: {result:?}");
 }
 
 #[test]
-fn a_status_that_is_none_ends_nothing() {
-    let liar = Liar::new();
+fn unknown_statuses_are_not_outcomes() {
+    let gateway = FakeGateway::new();
     for status in ["PENDING", "success", "fail", "", "SUCCESS "] {
-        let odd = |record| with(record, &[("transaction_status", status)]);
-        is_unknown(&liar.charge_by(&[page(&json!([odd(sale())]))]), status);
-        is_unknown(&liar.refund_by(&[page(&json!([odd(refund()), sale()]))]), status);
-        is_unknown(&liar.lines_by(&page(&json!([odd(sale())]))), status);
+        let changed = |record| with(record, &[("transaction_status", status)]);
+        assert_unknown(&gateway.charge_by(&[page(&json!([changed(sale())]))]), status);
+        assert_unknown(&gateway.refund_by(&[page(&json!([changed(refund()), sale()]))]), status);
+        assert_unknown(&gateway.lines_by(&page(&json!([changed(sale())]))), status);
     }
     for (status, reason) in
         [("FAIL", ""), ("FAIL", "In progress"), ("FAIL", "held for review"), ("SUCCESS", "declined")]
     {
-        let odd = |record| with(record, &[("transaction_status", status), ("decline_reason", reason)]);
-        is_unknown(&liar.charge_by(&[page(&json!([odd(sale())]))]), reason);
-        is_unknown(&liar.refund_by(&[page(&json!([odd(refund()), sale()]))]), reason);
+        let changed = |record| with(record, &[("transaction_status", status), ("decline_reason", reason)]);
+        assert_unknown(&gateway.charge_by(&[page(&json!([changed(sale())]))]), reason);
+        assert_unknown(&gateway.refund_by(&[page(&json!([changed(refund()), sale()]))]), reason);
     }
-    for odd in [("transaction_type", "Refund"), ("amount", "5"), ("currency", "")] {
-        is_unknown(&liar.refund_by(&[page(&json!([with(refund(), &[odd]), sale()]))]), odd.0);
+    for changed in [("transaction_type", "Refund"), ("amount", "5"), ("currency", "")] {
+        assert_unknown(&gateway.refund_by(&[page(&json!([with(refund(), &[changed]), sale()]))]), changed.0);
     }
-    for odd in [("amount", ""), ("gmt_time", "")] {
-        is_unknown(&liar.lines_by(&page(&json!([with(sale(), &[odd])]))), odd.0);
+    for changed in [("amount", ""), ("gmt_time", "")] {
+        assert_unknown(&gateway.lines_by(&page(&json!([with(sale(), &[changed])]))), changed.0);
     }
 }
 
 #[test]
-fn what_the_report_says_of_a_failure_is_its_end() {
-    let liar = Liar::new();
+fn reported_failures_are_final() {
+    let gateway = FakeGateway::new();
     let failed = |record, reason| with(record, &[("transaction_status", "FAIL"), ("decline_reason", reason)]);
     for reason in DECLINED {
-        let found = liar.charge_by(&[page(&json!([failed(sale(), reason)]))]);
-        assert!(matches!(found, Ok(Found::Answer(Answer::Declined { .. }))), "{reason}: {found:?}");
+        let found = gateway.charge_by(&[page(&json!([failed(sale(), reason)]))]);
+        assert!(matches!(found, Ok(Found::Response(ProviderResponse::Declined { .. }))), "{reason}: {found:?}");
     }
-    let found = liar.charge_by(&[page(&json!([failed(sale(), "not processed")]))]);
-    assert!(matches!(found, Ok(Found::Answer(Answer::Refused { .. }))), "{found:?}");
+    let found = gateway.charge_by(&[page(&json!([failed(sale(), "not processed")]))]);
+    assert!(matches!(found, Ok(Found::Response(ProviderResponse::Refused { .. }))), "{found:?}");
     for reason in ["declined", "not processed"] {
-        let found = liar.refund_by(&[page(&json!([failed(refund(), reason), sale()]))]);
+        let found = gateway.refund_by(&[page(&json!([failed(refund(), reason), sale()]))]);
         assert!(matches!(found, Ok(Found::Nothing)), "{reason}: {found:?}");
     }
-    let found = liar.refund_by(&[page(&json!([failed(refund(), "in progress"), refund(), sale()]))]);
+    let found = gateway.refund_by(&[page(&json!([failed(refund(), "in progress"), refund(), sale()]))]);
     assert!(matches!(found, Ok(Found::Pending)), "{found:?}");
-    assert!(matches!(liar.lines_by(&page(&json!([failed(sale(), "declined"), sale()]))), Ok(1)));
+    assert!(matches!(gateway.lines_by(&page(&json!([failed(sale(), "declined"), sale()]))), Ok(1)));
 }
 
 #[test]
-fn a_report_with_something_left_out_says_nothing_of_it() {
-    let liar = Liar::new();
+fn incomplete_reports_are_not_outcomes() {
+    let gateway = FakeGateway::new();
     let paged = |number: &str, pages: u32, records: Value| {
         let mut page = page(&records);
         (page["response"]["current_page"], page["response"]["total_pages"]) = (number.into(), pages.into());
         page
     };
-    let none = || json!([]);
-    let empty = paged("1", 0, none());
-    assert!(matches!(liar.charge_by(std::slice::from_ref(&empty)), Ok(Found::Nothing)), "as it tells of none");
-    is_unknown(&liar.charge_by(&[paged("1", 3, none())]), "three pages, and nothing on the first");
-    is_unknown(&liar.charge_by(&[paged("1", 2, json!([sale()]))]), "the first page twice");
-    is_unknown(&liar.charge_by(&[page(&json!([refund()]))]), "a child without its charge");
-    is_unknown(&liar.charge_by(&[page(&json!([sale(), sale()]))]), "two charges");
-    is_unknown(&liar.charge_by(&[page(&json!([with(sale(), &[("reference_id", "op_2")])]))]), "another's charge");
-    is_unknown(&liar.refund_by(&[empty]), "the charge has gone");
-    is_unknown(&liar.refund_by(&[page(&json!([record(CHILD, ID, "REFUND", "1.00")]))]), "without the charge");
-    is_unknown(&liar.refund_by(&[page(&json!([record(CHILD, "", "REFUND", "5.00"), sale()]))]), "of no charge");
-    is_unknown(&liar.refund_by(&[paged("1", 3, json!([sale()])), paged("2", 3, none())]), "an empty page of three");
-    is_unknown(&liar.lines_by(&paged("1", 1, none())), "a page that is announced and empty");
+    let no_records = || json!([]);
+    let empty = paged("1", 0, no_records());
+    assert!(matches!(gateway.charge_by(std::slice::from_ref(&empty)), Ok(Found::Nothing)), "no pages announced");
+    assert_unknown(&gateway.charge_by(&[paged("1", 3, no_records())]), "three pages, and nothing on the first");
+    assert_unknown(&gateway.charge_by(&[paged("1", 2, json!([sale()]))]), "the first page twice");
+    assert_unknown(&gateway.charge_by(&[page(&json!([refund()]))]), "a child without its charge");
+    assert_unknown(&gateway.charge_by(&[page(&json!([sale(), sale()]))]), "two charges");
+    assert_unknown(&gateway.charge_by(&[page(&json!([with(sale(), &[("reference_id", "op_2")])]))]), "a charge with another reference");
+    assert_unknown(&gateway.refund_by(&[empty]), "no charge in the report");
+    assert_unknown(&gateway.refund_by(&[page(&json!([record(CHILD, ID, "REFUND", "1.00")]))]), "without the charge");
+    assert_unknown(&gateway.refund_by(&[page(&json!([record(CHILD, "", "REFUND", "5.00"), sale()]))]), "without a parent");
+    assert_unknown(&gateway.refund_by(&[paged("1", 3, json!([sale()])), paged("2", 3, no_records())]), "an empty page of three");
+    assert_unknown(&gateway.lines_by(&paged("1", 1, no_records())), "an announced page is empty");
     let two = [paged("1", 2, json!([record("other", ID, "VOID", "12.00")])), paged("2", 2, json!([sale()]))];
-    assert!(matches!(liar.refund_by(&two), Ok(Found::Nothing)), "both pages are there");
+    assert!(matches!(gateway.refund_by(&two), Ok(Found::Nothing)), "both pages were read");
 }
 
 #[test]
-fn a_charge_of_another_amount_is_not_the_one_that_was_asked() {
-    let liar = Liar::new();
-    for odd in [("amount", "1.00"), ("amount", "12.01"), ("currency", "EUR"), ("transaction_type", "AUTHORIZE")] {
-        is_unknown(&liar.charge_by(&[page(&json!([with(sale(), &[odd])]))]), odd.1);
+fn charges_that_differ_from_the_request_are_unknown() {
+    let gateway = FakeGateway::new();
+    for changed in [("amount", "1.00"), ("amount", "12.01"), ("currency", "EUR"), ("transaction_type", "AUTHORIZE")] {
+        assert_unknown(&gateway.charge_by(&[page(&json!([with(sale(), &[changed])]))]), changed.1);
     }
-    // A fee comes on top of what was asked, so this is no charge of ours to book.
+    // A fee is added to the requested amount, so this charge is not booked.
     let fee = with(sale(), &[("surcharge", "0.50"), ("total_amount", "12.50")]);
-    let found = liar.charge_by(&[page(&json!([fee]))]);
-    assert!(matches!(found, Ok(Found::Answer(Answer::Mismatched { total: 1250, .. }))), "{found:?}");
+    let found = gateway.charge_by(&[page(&json!([fee]))]);
+    assert!(
+        matches!(found, Ok(Found::Response(ProviderResponse::Mismatched { total: 1250, .. }))),
+        "{found:?}"
+    );
 }

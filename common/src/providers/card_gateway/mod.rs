@@ -1,14 +1,14 @@
-//! The card gateway as a provider: forms over HTTP, and the report for whoever lost an answer (docs/gateway.md).
+//! The card gateway as a provider: form posts, and the report to recover lost responses (docs/gateway.md).
 //!
-//! Class B. A charge is looked up by its `reference_id`, and a repeated one is refused for ever. So is what follows a charge, by a
-//! reference of its own, which the report shows as `child_reference_id`.
+//! Class B. A charge is looked up by its `reference_id`, and a repeated one is refused forever. The same applies to
+//! follow-ups, which have their own reference: the report shows it as `child_reference_id`.
 
 mod account;
 mod booked;
 mod credentials;
 mod decline;
 mod field_token;
-mod follow;
+mod follow_up;
 #[cfg(test)]
 mod fuzz;
 mod inquiry;
@@ -30,77 +30,85 @@ pub use account::{AccountSettings, Settings, account_settings};
 pub use credentials::{Credentials, read as read_credentials};
 pub use field_token::{FieldToken, PREFIX as FIELD_PREFIX};
 
-use self::credentials::Remembered;
-use self::follow::Follow;
+use self::credentials::CredentialsCache;
+use self::follow_up::FollowUp;
 use self::wire::Wire;
 use super::{
-    Action, Answer, Booked, Card, ChargeReport, Fault, Found, Inquired, Provider, RecoveryClass, Request, StatementLine,
+    Action, Booked, Card, ChargeReport, Found, ChargeInquiry, Provider, ProviderError, ProviderResponse, RecoveryClass,
+    Request, StatementLine,
 };
 use crate::crypto::KeyRing;
 use crate::id::ProviderAccountId;
-use crate::operations::Kind;
+use crate::operations::OperationKind;
 use crate::time::Timestamp;
 
-/// What it takes, of whatever an account of it takes.
+/// The currencies that the gateway supports. An account may support fewer.
 pub(crate) const CURRENCIES: [&str; 11] = ["USD", "EUR", "GBP", "CAD", "AUD", "NZD", "AED", "DKK", "MXN", "SEK", "CHF"];
 
-/// It settles when a day ends in its account's zone, which the report tells: it is asked so long after capture when that is.
+/// Charges settle at the end of the day in the account's time zone, which the report contains. The first inquiry after
+/// this time finds out when that is.
 pub(super) const FIRST_INQUIRY_AFTER: Duration = Duration::from_secs(60 * 60);
 
-/// The adapter.
 #[derive(Clone)]
 pub struct CardGateway {
     wire: Wire,
-    accounts: Arc<Remembered>,
+    accounts: Arc<CredentialsCache>,
 }
 
 impl CardGateway {
-    /// The gateway at this address, `https://…` without a slash at the end. By what it knows our accounts stands in the
-    /// database, under the key.
+    /// Creates the adapter for the gateway at this URL, `https://…` without a trailing slash. The credentials of our
+    /// accounts are in the database, encrypted with the key.
     pub fn new(base: String, db: PgPool, encryption: KeyRing) -> Self {
-        Self { wire: Wire::new(base), accounts: Arc::new(Remembered::new(db, encryption)) }
+        Self { wire: Wire::new(base), accounts: Arc::new(CredentialsCache::new(db, encryption)) }
     }
 
-    async fn credentials(&self, account: ProviderAccountId) -> Result<Arc<Credentials>, Fault> {
+    async fn credentials(&self, account: ProviderAccountId) -> Result<Arc<Credentials>, ProviderError> {
         self.accounts.of(account).await
     }
 }
 
 impl Provider for CardGateway {
-    fn recovery(&self, _: ProviderAccountId, kind: Kind) -> BoxFuture<'_, Result<RecoveryClass, Fault>> {
+    fn recovery(
+        &self,
+        _: ProviderAccountId,
+        kind: OperationKind,
+    ) -> BoxFuture<'_, Result<RecoveryClass, ProviderError>> {
         let class = match kind {
-            // A token of the field is changed for the same token of the vault, however often.
-            Kind::StoreCard => RecoveryClass::Idempotent,
-            Kind::Sale | Kind::Authorize | Kind::Capture | Kind::Void | Kind::Refund | Kind::Reverse => {
-                RecoveryClass::Lookup
-            }
+            // The same field token always yields the same vault token.
+            OperationKind::StoreCard => RecoveryClass::Idempotent,
+            OperationKind::Sale
+            | OperationKind::Authorize
+            | OperationKind::Capture
+            | OperationKind::Void
+            | OperationKind::Refund
+            | OperationKind::Reverse => RecoveryClass::Lookup,
         };
         std::future::ready(Ok(class)).boxed()
     }
 
-    fn execute(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+    fn execute(&self, request: Request) -> BoxFuture<'_, Result<ProviderResponse, ProviderError>> {
         async move {
             let account = self.credentials(request.account).await?;
             match &request.action {
                 Action::Charge { .. } => sale::charge(&self.wire, &account, &request).await,
                 Action::StoreCard { token } => sale::store_card(&self.wire, &account, token).await,
                 Action::Capture { .. } | Action::Void { .. } | Action::Refund { .. } => {
-                    let follow = follow_of(&request.action)?;
-                    follow::execute(&self.wire, &account, follow, &request).await
+                    let follow = follow_up_of(&request.action)?;
+                    follow_up::execute(&self.wire, &account, follow, &request).await
                 }
             }
         }
         .boxed()
     }
 
-    fn look_up(&self, request: Request) -> BoxFuture<'_, Result<Found, Fault>> {
+    fn look_up(&self, request: Request) -> BoxFuture<'_, Result<Found, ProviderError>> {
         async move {
             let account = self.credentials(request.account).await?;
             match &request.action {
                 Action::Charge { .. } => sale::look_up(&self.wire, &account, &request).await,
                 Action::StoreCard { .. } => Ok(Found::Nothing),
                 Action::Capture { .. } | Action::Void { .. } | Action::Refund { .. } => {
-                    follow::look_up(&self.wire, &account, follow_of(&request.action)?, &request).await
+                    follow_up::look_up(&self.wire, &account, follow_up_of(&request.action)?, &request).await
                 }
             }
         }
@@ -111,7 +119,7 @@ impl Provider for CardGateway {
         &'a self,
         account: ProviderAccountId,
         provider_ref: &'a str,
-    ) -> BoxFuture<'a, Result<Option<Booked>, Fault>> {
+    ) -> BoxFuture<'a, Result<Option<Booked>, ProviderError>> {
         async move {
             let account = self.credentials(account).await?;
             booked::booked(&self.wire, &account, provider_ref).await
@@ -124,7 +132,7 @@ impl Provider for CardGateway {
         account: ProviderAccountId,
         since: Timestamp,
         limit: i64,
-    ) -> BoxFuture<'_, Result<Vec<StatementLine>, Fault>> {
+    ) -> BoxFuture<'_, Result<Vec<StatementLine>, ProviderError>> {
         async move {
             let account = self.credentials(account).await?;
             statement::read(&self.wire, &account, since, usize::try_from(limit).unwrap_or(0)).await
@@ -136,7 +144,7 @@ impl Provider for CardGateway {
         &self,
         account: ProviderAccountId,
         provider_ref: String,
-    ) -> BoxFuture<'_, Result<Option<StatementLine>, Fault>> {
+    ) -> BoxFuture<'_, Result<Option<StatementLine>, ProviderError>> {
         async move {
             let account = self.credentials(account).await?;
             statement::booked(&self.wire, &account, &provider_ref).await
@@ -144,29 +152,29 @@ impl Provider for CardGateway {
         .boxed()
     }
 
-    fn inquire(&self, inquired: Inquired) -> BoxFuture<'_, Result<ChargeReport, Fault>> {
+    fn inquire(&self, inquiry: ChargeInquiry) -> BoxFuture<'_, Result<ChargeReport, ProviderError>> {
         async move {
-            let account = self.credentials(inquired.account).await?;
-            inquiry::report(&self.wire, &account, &inquired).await
+            let account = self.credentials(inquiry.account).await?;
+            inquiry::report(&self.wire, &account, &inquiry).await
         }
         .boxed()
     }
 }
 
-/// What follows a charge, as the gateway is asked for it.
-fn follow_of(action: &Action) -> Result<Follow<'_>, Fault> {
+/// Builds the gateway's follow-up request for an action.
+fn follow_up_of(action: &Action) -> Result<FollowUp<'_>, ProviderError> {
     let (charge, kind) = match action {
-        Action::Capture { charge, money } => (charge, follow::Kind::Capture(*money)),
-        Action::Void { charge } => (charge, follow::Kind::Void),
-        Action::Refund { charge, money } => (charge, follow::Kind::Refund(*money)),
+        Action::Capture { charge, money } => (charge, follow_up::FollowUpKind::Capture(*money)),
+        Action::Void { charge } => (charge, follow_up::FollowUpKind::Void),
+        Action::Refund { charge, money } => (charge, follow_up::FollowUpKind::Refund(*money)),
         Action::Charge { .. } | Action::StoreCard { .. } => {
-            return Err(Fault::Unknown("a charge follows nothing".to_owned()));
+            return Err(ProviderError::Unknown("a charge is not a follow-up".to_owned()));
         }
     };
-    Ok(Follow { charge, kind })
+    Ok(FollowUp { charge, kind })
 }
 
-/// What the gateway says a card looks like.
+/// Builds a card from the gateway's fields.
 fn card(brand: &str, masked: &str, month: &str, year: &str) -> Option<Card> {
     let last4 = masked.get(masked.len().checked_sub(4)?..)?;
     let card = Card {
@@ -175,5 +183,5 @@ fn card(brand: &str, masked: &str, month: &str, year: &str) -> Option<Card> {
         exp_month: month.parse().ok()?,
         exp_year: year.parse().ok()?,
     };
-    card.is_shown().then_some(card)
+    card.is_valid().then_some(card)
 }

@@ -1,17 +1,17 @@
-//! The report: what became of a transaction, and of what followed it.
+//! The report: transactions and their follow-ups.
 
 use serde::Deserialize;
 
 use super::wire::{self, Reply, Wire};
 use super::{Credentials, card, decline, sale};
 use crate::money::Money;
-use crate::providers::{Answer, Card, Decline, Fault, Found};
+use crate::providers::{Card, Decline, Found, ProviderError, ProviderResponse};
 use crate::time::Timestamp;
 
-/// All days that there are: a reference or an id narrows enough, and the gateway reads along its index.
+/// All dates: a reference or an id is selective enough, and the gateway reads by index.
 const ALWAYS: [(&str, &str); 2] = [("start_date", "2000-01-01"), ("end_date", "9999-12-31")];
 
-/// What a transaction does. Another word makes the report unreadable: what it means is not known.
+/// The type of a transaction. Any other value makes the report unreadable, because its meaning is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub(super) enum Type {
@@ -23,7 +23,7 @@ pub(super) enum Type {
     Credit,
 }
 
-/// Whether it is a success. So does another word here.
+/// Whether the transaction succeeded. Any other value makes the report unreadable too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub(super) enum Status {
@@ -31,7 +31,7 @@ pub(super) enum Status {
     Fail,
 }
 
-/// How far a transaction is. All but one are ends.
+/// The state of a transaction. All except `Pending` are final.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum State {
     Done,
@@ -40,10 +40,10 @@ pub(super) enum State {
     NotProcessed,
 }
 
-/// A transaction, as far as we look at it.
+/// A transaction, with the fields that we use.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Record {
-    #[serde(deserialize_with = "wire::name")]
+    #[serde(deserialize_with = "wire::id")]
     pub(super) transaction_id: String,
     pub(super) parent_transaction_id: String,
     pub(super) transaction_type: Type,
@@ -56,16 +56,15 @@ pub(super) struct Record {
     pub(super) card_expiry_date: String,
     pub(super) currency: String,
     pub(super) amount: String,
-    /// With a fee of the gateway's, if there is one.
+    /// Including a fee of the gateway, if there is one.
     #[serde(default)]
     pub(super) total_amount: String,
     pub(super) reference_id: String,
-    /// Of a child its own; a release of the gateway from before it had any leaves it out.
+    /// A child's own reference; missing in older releases of the gateway.
     #[serde(default)]
     pub(super) child_reference_id: String,
 }
 
-/// A page of the report.
 #[derive(Debug, Deserialize)]
 pub(super) struct Page {
     pub(super) total_pages: u32,
@@ -78,24 +77,24 @@ impl Record {
         self.parent_transaction_id.is_empty() && matches!(self.transaction_type, Type::Sale | Type::Authorize)
     }
 
-    /// How far it is.
     ///
     /// # Errors
-    /// [`Fault::Unknown`] unless it says so in words of the contract: a failure for a reason that is none may not be an end.
-    pub(super) fn state(&self) -> Result<State, Fault> {
+    /// [`ProviderError::Unknown`] unless it has one of the contract's values: a failure for an unknown reason may not
+    /// be final.
+    pub(super) fn state(&self) -> Result<State, ProviderError> {
         match (self.transaction_status, self.decline_reason.as_str()) {
             (Status::Success, "") => Ok(State::Done),
             (Status::Fail, "in progress" | "pending cardholder authentication") => Ok(State::Pending),
             (Status::Fail, "not processed") => Ok(State::NotProcessed),
             (Status::Fail, reason) => {
-                decline::of_reason(reason).map(State::Declined).ok_or_else(|| self.unknown("a reason that is none"))
+                decline::of_reason(reason).map(State::Declined).ok_or_else(|| self.unknown("unknown decline reason"))
             }
-            (Status::Success, _) => Err(self.unknown("a success with a reason to decline")),
+            (Status::Success, _) => Err(self.unknown("a success with a decline reason")),
         }
     }
 
-    pub(super) fn unknown(&self, why: &str) -> Fault {
-        Fault::Unknown(format!("the report's {}: {why}", self.transaction_id))
+    pub(super) fn unknown(&self, why: &str) -> ProviderError {
+        ProviderError::Unknown(format!("{} in the report: {why}", self.transaction_id))
     }
 
     pub(super) fn card(&self) -> Option<Card> {
@@ -103,97 +102,102 @@ impl Record {
         card(&self.card_type, &self.credit_card_number, month, year)
     }
 
-    /// When it was entered.
+    /// When it was created.
     ///
     /// # Errors
-    /// [`Fault::Unknown`] if that is no time.
-    pub(super) fn at(&self) -> Result<Timestamp, Fault> {
+    /// [`ProviderError::Unknown`] if the time is invalid.
+    pub(super) fn at(&self) -> Result<Timestamp, ProviderError> {
         let at = Timestamp::parse(&format!("{}Z", self.gmt_time.replacen(' ', "T", 1)));
-        at.ok_or_else(|| self.unknown("a time that is none"))
+        at.ok_or_else(|| self.unknown("invalid time"))
     }
 
-    /// What was asked, in minor units; a convenience fee comes on top of it.
+    /// The requested amount, in minor units; a convenience fee is added to it.
     ///
     /// # Errors
-    /// [`Fault::Unknown`] if that is no money.
-    pub(super) fn money(&self) -> Result<Money, Fault> {
+    /// [`ProviderError::Unknown`] if the amount is invalid.
+    pub(super) fn money(&self) -> Result<Money, ProviderError> {
         let money = self.currency.parse().ok().and_then(|currency| Money::from_decimal(&self.amount, currency));
-        money.ok_or_else(|| self.unknown("an amount that is none"))
+        money.ok_or_else(|| self.unknown("invalid amount"))
     }
 
-    /// What moved, in minor units: with a convenience fee, if there is one. Some reports have no total.
+    /// The charged amount, in minor units, including a convenience fee. Some reports have no total.
     ///
     /// # Errors
-    /// [`Fault::Unknown`] if that is no money.
-    pub(super) fn total(&self) -> Result<Money, Fault> {
+    /// [`ProviderError::Unknown`] if the amount is invalid.
+    pub(super) fn total(&self) -> Result<Money, ProviderError> {
         let money = self.money()?;
         match self.total_amount.as_str() {
             "" => Ok(money),
-            total => Money::from_decimal(total, money.currency).ok_or_else(|| self.unknown("a total that is none")),
+            total => Money::from_decimal(total, money.currency).ok_or_else(|| self.unknown("invalid total")),
         }
     }
 
-    /// What became of a charge.
+    /// The outcome of a charge.
     ///
     /// # Errors
-    /// [`Fault::Unknown`] for a record that makes no sense.
-    pub(super) fn found(&self) -> Result<Found, Fault> {
-        Ok(Found::Answer(match self.state()? {
+    /// [`ProviderError::Unknown`] for an invalid record.
+    pub(super) fn found(&self) -> Result<Found, ProviderError> {
+        Ok(Found::Response(match self.state()? {
             State::Done => {
-                // Some reports have no total: then there is nothing beside the amount.
+                // Without a total, the amount is the total.
                 let total = Some(self.total_amount.as_str()).filter(|total| !total.is_empty());
                 sale::approved(self.transaction_id.clone(), self.money()?, total, self.card())?
             }
             State::Pending => return Ok(Found::Pending),
-            State::Declined(decline) => Answer::Declined { decline, card: self.card() },
-            State::NotProcessed => Answer::never_processed(self.decline_reason.clone()),
+            State::Declined(decline) => ProviderResponse::Declined { decline, card: self.card() },
+            State::NotProcessed => ProviderResponse::never_processed(self.decline_reason.clone()),
         }))
     }
 }
 
-/// A transaction and what followed it, newest first: all that there is under the reference, and nothing else.
+/// Returns all transactions under a reference: a charge and its follow-ups, newest first.
 ///
 /// # Errors
-/// [`Fault::Unknown`]: of what was not told nothing is known.
-pub(super) async fn by_reference(wire: &Wire, account: &Credentials, reference: &str) -> Result<Vec<Record>, Fault> {
-    let narrow = [ALWAYS[0], ALWAYS[1], ("reference_id", reference)];
+/// [`ProviderError::Unknown`] if the report is incomplete.
+pub(super) async fn by_reference(
+    wire: &Wire,
+    account: &Credentials,
+    reference: &str,
+) -> Result<Vec<Record>, ProviderError> {
+    let filter = [ALWAYS[0], ALWAYS[1], ("reference_id", reference)];
     let (mut records, mut number, mut pages) = (Vec::new(), 0, 1);
     while number < pages {
         number += 1;
-        let page = page(wire, account, &narrow, number).await?;
+        let page = page(wire, account, &filter, number).await?;
         pages = pages.max(page.total_pages);
         records.extend(page.transactions);
     }
     match records.iter().find(|record| record.reference_id != reference) {
-        Some(other) => Err(other.unknown("it is under another reference")),
+        Some(other) => Err(other.unknown("it has another reference")),
         None => Ok(records),
     }
 }
 
-/// The one transaction; none if the account has none of this id.
-pub(super) async fn by_id(wire: &Wire, account: &Credentials, id: &str) -> Result<Option<Record>, Fault> {
-    let narrow = [ALWAYS[0], ALWAYS[1], ("transaction_id", id)];
-    let read = page(wire, account, &narrow, 1).await?.transactions;
+/// Returns the transaction with this id, if the account has one.
+pub(super) async fn by_id(wire: &Wire, account: &Credentials, id: &str) -> Result<Option<Record>, ProviderError> {
+    let filter = [ALWAYS[0], ALWAYS[1], ("transaction_id", id)];
+    let read = page(wire, account, &filter, 1).await?.transactions;
     Ok(read.into_iter().find(|record| record.transaction_id == id))
 }
 
-/// A page, counted from 1.
+/// Returns a page, numbered from 1.
 ///
 /// # Errors
-/// [`Fault::Unknown`]: nothing is known, of whatever was asked for. So it is if the page is another one, or is announced and empty.
+/// [`ProviderError::Unknown`] for any failure, also if the response is another page, or is an announced page without
+/// transactions.
 pub(super) async fn page(
     wire: &Wire,
     account: &Credentials,
-    narrow: &[(&str, &str)],
+    filter: &[(&str, &str)],
     number: u32,
-) -> Result<Page, Fault> {
-    let asked = number.to_string();
-    let fields = [narrow, &[("page_no", asked.as_str())]].concat();
-    let unknown = |why: &str| Err(Fault::Unknown(format!("the report: {why}")));
+) -> Result<Page, ProviderError> {
+    let requested = number.to_string();
+    let fields = [filter, &[("page_no", requested.as_str())]].concat();
+    let unknown = |why: &str| Err(ProviderError::Unknown(format!("the report: {why}")));
     match wire.post::<Page>("report", account, &fields).await {
-        Ok(Reply::Success(page)) if page.current_page != asked => unknown("another page than was asked for"),
+        Ok(Reply::Success(page)) if page.current_page != requested => unknown("a different page than requested"),
         Ok(Reply::Success(page)) if page.transactions.is_empty() && number <= page.total_pages => {
-            unknown("a page that is announced and empty")
+            unknown("an announced page is empty")
         }
         Ok(Reply::Success(page)) => Ok(page),
         Ok(Reply::Refusal(refusal)) => unknown(&refusal.reason()),

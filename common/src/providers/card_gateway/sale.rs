@@ -1,4 +1,4 @@
-//! Charging a card, and keeping one.
+//! Charging and saving cards.
 
 use serde::Deserialize;
 
@@ -8,34 +8,38 @@ use super::{Credentials, FieldToken, card, decline};
 use crate::crypto::Secret;
 use crate::money::Money;
 use crate::proof::{self, Rule};
-use crate::providers::{Action, Answer, Card, Fault, Found, Payer, Request, Source};
+use crate::providers::{Action, Card, Found, Payer, ProviderError, ProviderResponse, Request, Source};
 
-/// The address of a payer who has none that a form takes (RFC 2606).
-const NOBODY: &str = "unknown@payer.invalid";
+/// The email address of a payer who has no valid one (RFC 2606).
+const PLACEHOLDER_EMAIL: &str = "unknown@payer.invalid";
 
 #[derive(Deserialize)]
 struct Charged {
-    #[serde(deserialize_with = "wire::name")]
+    #[serde(deserialize_with = "wire::id")]
     transaction_id: String,
     redirect_url: Option<String>,
-    /// What was charged, a fee of the gateway's included; a sale alone says so.
+    /// The charged total, including a fee of the gateway. Only sales return it.
     #[serde(default, deserialize_with = "wire::decimal")]
     total_amount: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct Stored {
-    #[serde(deserialize_with = "wire::name")]
+    #[serde(deserialize_with = "wire::id")]
     card_token: String,
     card_type: String,
     credit_card_number: String,
     card_expiry_date: String,
 }
 
-/// A sale or an authorization.
-pub(super) async fn charge(wire: &Wire, account: &Credentials, request: &Request) -> Result<Answer, Fault> {
+/// Executes a sale or an authorization.
+pub(super) async fn charge(
+    wire: &Wire,
+    account: &Credentials,
+    request: &Request,
+) -> Result<ProviderResponse, ProviderError> {
     let Action::Charge { source, money, capture } = &request.action else {
-        return Err(Fault::unavailable("no charge"));
+        return Err(ProviderError::unavailable("no charge"));
     };
     let (token, card) = match source {
         Source::Token(token) => {
@@ -55,29 +59,31 @@ pub(super) async fn charge(wire: &Wire, account: &Credentials, request: &Request
     ];
     fields.extend(request.return_url.as_deref().map(|url| ("3ds_redirect_url", url)));
     fields.extend(request.payer.as_ref().map(|payer| ("email", payer.email.as_str())));
-    // It counts by it who tries many cards.
+    // The gateway limits the number of cards tried per address.
     fields.extend(request.payer_address.as_deref().map(|address| ("client_ip", address)));
     let mut reply = wire.post::<Charged>(script, account, &fields).await?;
-    // Who the cardholder is was asked where the card was entered. If it was not, nothing has happened yet, and our books know;
-    // and instead of an address that the gateway takes for none it is given another. Each is tried once.
-    for lacking in ["04", "06"] {
+    // The name and email address were entered with the card. Codes 04 and 06 mean that they are missing or invalid and
+    // that nothing was processed: retry with the payer's name from our books, or with a placeholder address, once each.
+    for missing in ["04", "06"] {
         let (Reply::Refusal(refusal), Some(payer)) = (&reply, &request.payer) else { break };
-        if refusal.code != lacking {
+        if refusal.code != missing {
             continue;
         }
-        if lacking == "04" {
-            let (first, last) = names(payer);
+        if missing == "04" {
+            let (first, last) = split_name(payer);
             fields.extend([("first_name", first), ("last_name", last)]);
         } else {
             fields.retain(|(name, _)| *name != "email");
-            fields.push(("email", NOBODY));
+            fields.push(("email", PLACEHOLDER_EMAIL));
         }
         reply = wire.post::<Charged>(script, account, &fields).await?;
     }
     match reply {
-        Reply::Success(Charged { redirect_url: Some(url), .. }) if is_address(&url) => Ok(Answer::Challenged { url }),
+        Reply::Success(Charged { redirect_url: Some(url), .. }) if is_http_url(&url) => {
+            Ok(ProviderResponse::Challenged { url })
+        }
         Reply::Success(Charged { redirect_url: Some(_), .. }) => {
-            Err(Fault::Unknown("a challenge without an address".to_owned()))
+            Err(ProviderError::Unknown("a challenge without a valid URL".to_owned()))
         }
         Reply::Success(Charged { transaction_id, redirect_url: None, total_amount }) => {
             approved(transaction_id, *money, total_amount.as_deref(), card)
@@ -86,31 +92,31 @@ pub(super) async fn charge(wire: &Wire, account: &Credentials, request: &Request
     }
 }
 
-/// An approval of the total that was asked, or of another.
+/// The response for an approval: charged if the total is the requested amount, otherwise mismatched.
 ///
 /// # Errors
-/// [`Fault::Unknown`] if the total is no amount: the report is asked for it.
+/// [`ProviderError::Unknown`] if the total is not an amount: it is then read from the report.
 pub(super) fn approved(
     provider_ref: String,
-    asked: Money,
+    requested: Money,
     total: Option<&str>,
     card: Option<Card>,
-) -> Result<Answer, Fault> {
+) -> Result<ProviderResponse, ProviderError> {
     let total = match total {
-        Some(text) => Money::from_decimal(text, asked.currency).map(|money| money.minor),
-        None => Some(asked.minor),
+        Some(text) => Money::from_decimal(text, requested.currency).map(|money| money.minor),
+        None => Some(requested.minor),
     };
     match total {
-        Some(total) if total == asked.minor || !proof::holds(Rule::Total) => {
-            Ok(Answer::Charged { provider_ref, amount: asked.minor, card })
+        Some(total) if total == requested.minor || !proof::holds(Rule::Total) => {
+            Ok(ProviderResponse::Charged { provider_ref, amount: requested.minor, card })
         }
-        Some(total) => Ok(Answer::Mismatched { provider_ref, total }),
-        None => Err(Fault::Unknown("a total that is no amount".to_owned())),
+        Some(total) => Ok(ProviderResponse::Mismatched { provider_ref, total }),
+        None => Err(ProviderError::Unknown("the total is not an amount".to_owned())),
     }
 }
 
-/// Where a browser can go.
-fn is_address(text: &str) -> bool {
+/// Whether a browser can be redirected to it.
+fn is_http_url(text: &str) -> bool {
     url::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
         && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
@@ -120,43 +126,44 @@ async fn refused(
     account: &Credentials,
     request: &Request,
     refusal: &Refusal,
-    shown: Option<Card>,
-) -> Result<Answer, Fault> {
+    card: Option<Card>,
+) -> Result<ProviderResponse, ProviderError> {
     match refusal.code.as_str() {
-        // The report says why, in words of its own.
+        // The report contains the reason.
         "F" => match look_up(wire, account, request).await? {
-            Found::Answer(answer) => Ok(answer),
+            Found::Response(response) => Ok(response),
             Found::Pending | Found::Nothing => {
-                Err(Fault::Unknown("declined, but the report says nothing of it".into()))
+                Err(ProviderError::Unknown("declined, but not in the report".into()))
             }
         },
-        // Our own request, for nobody else uses our references: what became of it is looked up.
-        "26" => Err(Fault::Unknown("the reference was used before".to_owned())),
+        // Only we use our references, so this is a retry of our own request: its outcome is looked up.
+        "26" => Err(ProviderError::Unknown("the reference was used before".to_owned())),
         _ => match decline::of_refusal(refusal) {
-            Some(decline) => Ok(Answer::Declined { decline, card: shown }),
-            None => refusal.answer(),
+            Some(decline) => Ok(ProviderResponse::Declined { decline, card }),
+            None => refusal.response(),
         },
     }
 }
 
-/// What became of a charge. Nobody else uses its reference.
-pub(super) async fn look_up(wire: &Wire, account: &Credentials, request: &Request) -> Result<Found, Fault> {
+/// Looks up a charge by its reference, which only we use.
+pub(super) async fn look_up(wire: &Wire, account: &Credentials, request: &Request) -> Result<Found, ProviderError> {
     let records = report::by_reference(wire, account, &request.reference).await?;
     let charges: Vec<_> = records.iter().filter(|record| record.is_charge()).collect();
     match charges.as_slice() {
         [] if records.is_empty() => Ok(Found::Nothing),
         [charge] => {
-            is_asked(charge, request)?;
+            check_matches(charge, request)?;
             charge.found()
         }
-        some => Err(Fault::Unknown(format!("the report has {} charges under one reference", some.len()))),
+        some => Err(ProviderError::Unknown(format!("the report has {} charges under one reference", some.len()))),
     }
 }
 
-/// Whether a record is about what was asked. Approvals are of the whole amount, so one of another is not ours to book.
-fn is_asked(record: &Record, request: &Request) -> Result<(), Fault> {
+/// Checks that a record is the requested charge. Approvals are always in full, so a record with another amount is not
+/// ours.
+fn check_matches(record: &Record, request: &Request) -> Result<(), ProviderError> {
     let Action::Charge { money, capture, .. } = &request.action else {
-        return Err(record.unknown("no charge was asked"));
+        return Err(record.unknown("no charge was requested"));
     };
     let kind = if *capture { Type::Sale } else { Type::Authorize };
     let reported = record.money()?;
@@ -164,26 +171,30 @@ fn is_asked(record: &Record, request: &Request) -> Result<(), Fault> {
         return Ok(());
     }
     tracing::error!(
-        operation = request.reference, provider_ref = record.transaction_id, kind = ?record.transaction_type, %reported, asked = %money,
-        "the gateway reports another charge than was asked: its outcome stays unknown until a person has looked into it"
+        operation = request.reference, provider_ref = record.transaction_id, kind = ?record.transaction_type, %reported, requested = %money,
+        "the gateway reports a different charge than requested; the outcome stays unknown and needs manual review"
     );
-    Err(record.unknown("another charge than was asked"))
+    Err(record.unknown("a different charge than requested"))
 }
 
-/// Changes a token of the capture field for one of the vault.
-pub(super) async fn store_card(wire: &Wire, account: &Credentials, token: &Secret<String>) -> Result<Answer, Fault> {
+/// Exchanges a token of the capture field for a token of the vault.
+pub(super) async fn store_card(
+    wire: &Wire,
+    account: &Credentials,
+    token: &Secret<String>,
+) -> Result<ProviderResponse, ProviderError> {
     match wire.post::<Stored>("add_card", account, &[("card_token", token.expose())]).await? {
         Reply::Success(stored) => {
             let (month, year) = stored.card_expiry_date.split_once('/').unwrap_or_default();
             let card = card(&stored.card_type, &stored.credit_card_number, month, year);
-            let card = card.ok_or_else(|| Fault::Unknown("a stored card that looks like none".to_owned()))?;
-            Ok(Answer::Stored { provider_ref: stored.card_token, card })
+            let card = card.ok_or_else(|| ProviderError::Unknown("the stored card has invalid details".to_owned()))?;
+            Ok(ProviderResponse::Stored { provider_ref: stored.card_token, card })
         }
-        Reply::Refusal(refusal) => refusal.answer(),
+        Reply::Refusal(refusal) => refusal.response(),
     }
 }
 
-/// The name in two pieces, as the form wants it. A name of one word is both.
-fn names(payer: &Payer) -> (&str, &str) {
+/// Splits the name in two, as the form requires. A single word is used as both.
+fn split_name(payer: &Payer) -> (&str, &str) {
     payer.name.trim().rsplit_once(char::is_whitespace).unwrap_or((&payer.name, &payer.name))
 }

@@ -1,5 +1,5 @@
-//! The adapter keeps the contract of every adapter, against a card gateway that runs, through a wire that can be cut; and what is
-//! this adapter's own.
+//! The adapter passes the adapter contract against a running card gateway, through a proxy that can drop responses, and
+//! has some tests of its own.
 
 mod references;
 
@@ -21,14 +21,14 @@ use crate::accounts::{self, AccountSettings, Mode};
 use crate::clock::Clock;
 use crate::crypto::{EncryptionKey, KeyRing, Secret};
 use crate::db;
-use crate::egress::Trusted;
+use crate::egress::TrustedClient;
 use crate::error::Error;
 use crate::id::ProviderAccountId;
 use crate::money::Money;
-use crate::providers::contract::{Booked, Fixture, Wanted, charged, contract_suite, declined, noon, request};
+use crate::providers::contract::{BookedCharge, Fixture, CardOutcome, charged, contract_suite, declined, noon, request};
 use crate::providers::{
-    Action, Answer, Cause, DeclineType, Fault, Found, Inquired, Payer, Provider, ProviderKind, RecoveryClass, Request,
-    Source, Standing,
+    Action, Cause, ChargeStatus, DeclineType, Found, ChargeInquiry, Payer, Provider, ProviderError, ProviderKind,
+    ProviderResponse, RecoveryClass, Request, Source,
 };
 
 contract_suite!(class_b, GatewayFixture::new(&[]));
@@ -37,42 +37,42 @@ const APPROVES: &str = "4242424242424242";
 const INSUFFICIENT: &str = "4000000000009995";
 const CHALLENGED: &str = "4000002500003155";
 
-/// One gateway for all tests; each has accounts of its own there.
+/// All tests share one gateway; each creates its own accounts.
 async fn cluster() -> &'static Cluster {
     static SHARED: OnceCell<Cluster> = OnceCell::const_new();
     SHARED.get_or_init(|| async { Cluster::builder().gateway(1).start().await.expect("a gateway") }).await
 }
 
-/// Two accounts at the gateway, and the adapter at the other end of the wire.
+/// Two accounts at the gateway, and the adapter, which connects through the proxy.
 struct GatewayFixture {
     adapter: CardGateway,
     gateway_url: String,
-    wire: Wire,
+    proxy: FaultProxy,
     db: PgPool,
-    known: GatewayAccount,
+    gateway_account: GatewayAccount,
     account: ProviderAccountId,
     other_account: ProviderAccountId,
 }
 
 impl GatewayFixture {
-    /// With these options of `gateway account create`.
+    /// Creates the accounts with these options of `gateway account create`.
     async fn new(options: &[&str]) -> Self {
         let cluster = cluster().await;
-        let db = db::pool(&Secret::new(cluster.database_url().to_owned()), 4, "contract").expect("its address");
+        let db = db::pool(&Secret::new(cluster.database_url().to_owned()), 4, "contract").expect("a URL");
         let key = KeyRing::new(EncryptionKey::from_hex(&"00".repeat(32)).expect("a key"), vec![]);
-        let (account, known) = connected(cluster, &db, &key, options).await;
+        let (account, gateway_account) = connected(cluster, &db, &key, options).await;
         let (other_account, _) = connected(cluster, &db, &key, options).await;
-        let wire = Wire::to(&cluster.gateway_url(0)).await;
-        let adapter = CardGateway::new(wire.url.clone(), db.clone(), key);
-        Self { adapter, gateway_url: cluster.gateway_url(0), wire, db, known, account, other_account }
+        let proxy = FaultProxy::new(&cluster.gateway_url(0)).await;
+        let adapter = CardGateway::new(proxy.url.clone(), db.clone(), key);
+        Self { adapter, gateway_url: cluster.gateway_url(0), proxy, db, gateway_account, account, other_account }
     }
 
     async fn token_of(&self, number: &str) -> String {
-        let form = field_form(&self.known, number);
-        let to = format!("{}/services/field_token", self.gateway_url).parse().expect("an address");
-        let said = Trusted::new(Duration::from_secs(5)).post_form(to, form).await.expect("it answers");
-        let said: serde_json::Value = serde_json::from_slice(&said.body).expect("JSON");
-        said["response"]["card_token"].as_str().unwrap_or_else(|| panic!("no token: {said}")).to_owned()
+        let form = field_form(&self.gateway_account, number);
+        let url = format!("{}/services/field_token", self.gateway_url).parse().expect("an address");
+        let response = TrustedClient::new(Duration::from_secs(5)).post_form(url, form).await.expect("a response");
+        let response: serde_json::Value = serde_json::from_slice(&response.body).expect("JSON");
+        response["response"]["card_token"].as_str().unwrap_or_else(|| panic!("no token: {response}")).to_owned()
     }
 
     async fn sale(&self, reference: &str, number: &str, minor: i64) -> Request {
@@ -82,9 +82,9 @@ impl GatewayFixture {
     }
 }
 
-/// What a capture field sends.
-fn field_form(known: &GatewayAccount, number: &str) -> String {
-    let credentials = Credentials::parse(&serde_json::to_string(known).expect("JSON")).expect("whole");
+/// The form that a capture field submits.
+fn field_form(account: &GatewayAccount, number: &str) -> String {
+    let credentials = Credentials::parse(&serde_json::to_string(account).expect("JSON")).expect("credentials");
     url::form_urlencoded::Serializer::new(String::new())
         .append_pair("app_key", &credentials.field_key())
         .append_pair("creditcard_number", number)
@@ -105,11 +105,11 @@ async fn connected(
         provider: Some(ProviderKind::CardGateway),
         ..AccountSettings::default()
     };
-    let account = accounts::create(db, now, None, Mode::Test, &settings).await.expect("made");
+    let account = accounts::create(db, now, None, Mode::Test, &settings).await.expect("created");
     let username = format!("contract-{}", crate::crypto::random_hex(8));
-    let known = cluster.gateway_account(&username, options).await.expect("made");
-    let credentials = Credentials::parse(&serde_json::to_string(&known).expect("JSON")).expect("whole");
-    (accounts::connect(db, key, now, account, credentials, None).await.expect("connected"), known)
+    let gateway_account = cluster.gateway_account(&username, options).await.expect("created");
+    let credentials = Credentials::parse(&serde_json::to_string(&gateway_account).expect("JSON")).expect("credentials");
+    (accounts::connect(db, key, now, account, credentials, None).await.expect("connected"), gateway_account)
 }
 
 impl Fixture for GatewayFixture {
@@ -129,59 +129,59 @@ impl Fixture for GatewayFixture {
         self.other_account
     }
 
-    fn token(&self, wanted: Wanted) -> BoxFuture<'_, Option<String>> {
+    fn token(&self, outcome: CardOutcome) -> BoxFuture<'_, Option<String>> {
         async move {
-            match wanted {
-                Wanted::Approval => Some(self.token_of(APPROVES).await),
-                // It approves all or nothing.
-                Wanted::Part => None,
-                Wanted::Decline => Some(self.token_of(INSUFFICIENT).await),
+            match outcome {
+                CardOutcome::Approval => Some(self.token_of(APPROVES).await),
+                // The gateway does not approve partially.
+                CardOutcome::Part => None,
+                CardOutcome::Decline => Some(self.token_of(INSUFFICIENT).await),
             }
         }
         .boxed()
     }
 
-    fn booked<'a>(&'a self, reference: &'a str) -> BoxFuture<'a, Vec<Booked>> {
+    fn booked<'a>(&'a self, reference: &'a str) -> BoxFuture<'a, Vec<BookedCharge>> {
         async move {
             let rows: Vec<(i64, bool)> = sqlx::query_as(
                 "SELECT t.amount, t.kind = 'sale' OR t.captured > 0 FROM gateway.transactions t
                  JOIN gateway.accounts a ON a.id = t.account_id
                  WHERE a.username = $1 AND t.reference_id = $2 AND t.parent_id IS NULL AND t.state = 'approved'",
             )
-            .bind(&self.known.username)
+            .bind(&self.gateway_account.username)
             .bind(reference)
             .fetch_all(&self.db)
             .await
             .expect("read");
-            rows.into_iter().map(|(amount, captured)| Booked { amount, captured }).collect()
+            rows.into_iter().map(|(amount, captured)| BookedCharge { amount, captured }).collect()
         }
         .boxed()
     }
 
-    fn lose_an_answer(&self) -> BoxFuture<'_, ()> {
-        self.wire.cut.store(true, Ordering::SeqCst);
+    fn drop_next_response(&self) -> BoxFuture<'_, ()> {
+        self.proxy.drop_next.store(true, Ordering::SeqCst);
         std::future::ready(()).boxed()
     }
 
-    fn take(&self, latency: Duration) -> BoxFuture<'_, ()> {
+    fn set_latency(&self, latency: Duration) -> BoxFuture<'_, ()> {
         let ms = u64::try_from(latency.as_millis()).expect("short");
-        self.wire.latency_ms.store(ms, Ordering::SeqCst);
+        self.proxy.latency_ms.store(ms, Ordering::SeqCst);
         std::future::ready(()).boxed()
     }
 
-    /// Charges are; the report stays there.
-    fn refuse(&self) -> BoxFuture<'_, ()> {
-        self.wire.turns_away.store(true, Ordering::SeqCst);
+    /// Rejects charges only; the report remains available.
+    fn reject_requests(&self) -> BoxFuture<'_, ()> {
+        self.proxy.reject.store(true, Ordering::SeqCst);
         std::future::ready(()).boxed()
     }
 
-    /// The rest of that day in UTC.
+    /// The rest of the day in UTC.
     fn settles_after(&self) -> Duration {
         Duration::from_secs(16 * 3600)
     }
 
-    fn pass(&self, time: Duration) -> BoxFuture<'_, ()> {
-        // A day at least, whatever time of the day it is really.
+    fn advance(&self, time: Duration) -> BoxFuture<'_, ()> {
+        // At least a day, so that the result does not depend on the real time of day.
         let seconds = (time + Duration::from_secs(24 * 3600)).as_secs_f64();
         async move {
             sqlx::query(
@@ -189,7 +189,7 @@ impl Fixture for GatewayFixture {
                  WHERE account_id = (SELECT id FROM gateway.accounts WHERE username = $2)",
             )
             .bind(seconds)
-            .bind(&self.known.username)
+            .bind(&self.gateway_account.username)
             .execute(&self.db)
             .await
             .expect("passed");
@@ -198,52 +198,52 @@ impl Fixture for GatewayFixture {
     }
 }
 
-/// A wire that carries one request a connection, to the end whether anybody waits or not, and can be cut.
-struct Wire {
+/// A proxy that forwards one request per connection, even if the client disconnects, and can drop responses.
+struct FaultProxy {
     url: String,
-    /// The next answer is lost.
-    cut: Arc<AtomicBool>,
-    /// How long a request takes, half before it arrives and half after.
+    /// Whether to drop the next response.
+    drop_next: Arc<AtomicBool>,
+    /// The duration of a request, half before it is forwarded and half after.
     latency_ms: Arc<AtomicU64>,
-    /// Whether what takes money is turned away.
-    turns_away: Arc<AtomicBool>,
-    carrier: JoinHandle<()>,
+    /// Whether to reject charges.
+    reject: Arc<AtomicBool>,
+    task: JoinHandle<()>,
 }
 
-impl Wire {
+impl FaultProxy {
     #[expect(clippy::disallowed_methods, reason = "it is the other end of a connection")]
-    async fn to(gateway: &str) -> Self {
+    async fn new(gateway: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("it has one"));
-        let (cut, latency_ms, turns_away) = <(Arc<AtomicBool>, Arc<AtomicU64>, Arc<AtomicBool>)>::default();
+        let (drop_next, latency_ms, reject) = <(Arc<AtomicBool>, Arc<AtomicU64>, Arc<AtomicBool>)>::default();
         let to = gateway.trim_start_matches("http://").to_owned();
-        let settings = (Arc::clone(&cut), Arc::clone(&latency_ms), Arc::clone(&turns_away));
-        let carrier = tokio::spawn(async move {
+        let settings = (Arc::clone(&drop_next), Arc::clone(&latency_ms), Arc::clone(&reject));
+        let task = tokio::spawn(async move {
             loop {
                 let Ok((caller, _)) = listener.accept().await else { return };
-                let (to, (cut, latency_ms, turns_away)) = (to.clone(), settings.clone());
-                tokio::spawn(async move { carry(caller, &to, &cut, &latency_ms, &turns_away).await });
+                let (to, (drop_next, latency_ms, reject)) = (to.clone(), settings.clone());
+                tokio::spawn(async move { forward(caller, &to, &drop_next, &latency_ms, &reject).await });
             }
         });
-        Self { url, cut, latency_ms, turns_away, carrier }
+        Self { url, drop_next, latency_ms, reject, task }
     }
 }
 
-impl Drop for Wire {
+impl Drop for FaultProxy {
     fn drop(&mut self) {
-        self.carrier.abort();
+        self.task.abort();
     }
 }
 
-async fn carry(mut caller: TcpStream, to: &str, cut: &AtomicBool, latency_ms: &AtomicU64, turns_away: &AtomicBool) {
+async fn forward(mut caller: TcpStream, to: &str, drop_next: &AtomicBool, latency_ms: &AtomicU64, reject: &AtomicBool) {
     let mut request = Vec::new();
-    while !is_whole(&request) {
+    while !is_complete(&request) {
         if caller.read_buf(&mut request).await.unwrap_or(0) == 0 {
             return;
         }
     }
     let is_sale = request.starts_with(b"POST /apis/sale.php");
-    if is_sale && turns_away.load(Ordering::SeqCst) {
+    if is_sale && reject.load(Ordering::SeqCst) {
         let _ = caller.write_all(b"HTTP/1.1 429 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").await;
         return;
     }
@@ -252,30 +252,30 @@ async fn carry(mut caller: TcpStream, to: &str, cut: &AtomicBool, latency_ms: &A
     let mut gateway = TcpStream::connect(to).await.expect("the gateway is there");
     let head = String::from_utf8_lossy(&request).replacen("\r\n", "\r\nConnection: close\r\n", 1);
     gateway.write_all(head.as_bytes()).await.expect("sent");
-    let mut answer = Vec::new();
-    gateway.read_to_end(&mut answer).await.expect("answered");
+    let mut response = Vec::new();
+    gateway.read_to_end(&mut response).await.expect("answered");
     tokio::time::sleep(half).await;
-    if !cut.swap(false, Ordering::SeqCst) {
-        let _ = caller.write_all(&answer).await;
+    if !drop_next.swap(false, Ordering::SeqCst) {
+        let _ = caller.write_all(&response).await;
     }
 }
 
-/// Whether the head has ended and the body is as long as it says.
-fn is_whole(request: &[u8]) -> bool {
+/// Whether the headers are complete and the body has the announced length.
+fn is_complete(request: &[u8]) -> bool {
     let text = String::from_utf8_lossy(request);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
     let length = head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
     body.len() >= length.unwrap_or(0)
 }
 
-// --- the adapter's own --------------------------------------------------------------------------------------------------
+// --- tests of this adapter -------------------------------------------------------------------------------------------
 
-async fn execute(fixture: &GatewayFixture, request: &Request) -> Answer {
-    fixture.adapter.execute(request.clone()).await.expect("an answer")
+async fn execute(fixture: &GatewayFixture, request: &Request) -> ProviderResponse {
+    fixture.adapter.execute(request.clone()).await.expect("a response")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_decline_has_our_word_and_type() {
+async fn every_decline_has_our_code_and_type() {
     let fixture = GatewayFixture::new(&[]).await;
     for (number, code, kind) in [
         ("4000000000000002", "declined", DeclineType::Soft),
@@ -285,15 +285,15 @@ async fn every_decline_has_our_word_and_type() {
         ("4000000000000069", "expired_card", DeclineType::Hard),
         ("4000000000000127", "incorrect_cvc", DeclineType::Hard),
     ] {
-        let answer = execute(&fixture, &fixture.sale(code, number, 500).await).await;
-        let Answer::Declined { decline, card } = answer else { panic!("{number}: {answer:?}") };
+        let response = execute(&fixture, &fixture.sale(code, number, 500).await).await;
+        let ProviderResponse::Declined { decline, card } = response else { panic!("{number}: {response:?}") };
         assert_eq!((decline.code.as_str(), decline.kind), (code, kind));
-        assert_eq!(card.expect("the report shows it").last4, number[12..]);
+        assert_eq!(card.expect("a card in the report").last4, number[12..]);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn limits_are_soft_declines_and_enter_nothing() {
+async fn limits_are_soft_declines_without_a_transaction() {
     let limits = ["--sale-limit", "100.00", "--monthly-limit", "150.00", "--daily-transactions", "2"];
     let fixture = GatewayFixture::new(&limits).await;
     let soft = async |reference: &str, minor| {
@@ -310,14 +310,14 @@ async fn limits_are_soft_declines_and_enter_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_currency_that_the_account_lacks_is_no_fault_of_the_card() {
+async fn an_unsupported_currency_is_a_setup_failure() {
     let fixture = GatewayFixture::new(&["--currency", "USD"]).await;
-    let said = fixture.adapter.execute(fixture.sale("op_1", APPROVES, 500).await).await;
-    assert!(matches!(said, Err(Fault::NotProcessed { cause: Cause::Setup, .. })), "{said:?}");
+    let response = fixture.adapter.execute(fixture.sale("op_1", APPROVES, 500).await).await;
+    assert!(matches!(response, Err(ProviderError::NotProcessed { cause: Cause::Setup, .. })), "{response:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_cardholder_a_challenge_is_a_hard_decline() {
+async fn a_challenge_without_a_cardholder_is_a_hard_decline() {
     let fixture = GatewayFixture::new(&[]).await;
     for capture in [true, false] {
         let mut sale = fixture.sale(&format!("op_{capture}"), CHALLENGED, 500).await;
@@ -330,36 +330,41 @@ async fn without_a_cardholder_a_challenge_is_a_hard_decline() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_challenge_is_pending_until_the_report_says_otherwise() {
+async fn a_challenge_is_pending_until_the_report_has_an_outcome() {
     let fixture = GatewayFixture::new(&[]).await;
-    let back = "https://shop.example/back?a=b".to_owned();
-    let sale = Request { return_url: Some(back), ..fixture.sale("op_1", CHALLENGED, 500).await };
-    let Answer::Challenged { url } = execute(&fixture, &sale).await else { panic!("the card asks its cardholder") };
+    let return_url = "https://shop.example/back?a=b".to_owned();
+    let sale = Request { return_url: Some(return_url), ..fixture.sale("op_1", CHALLENGED, 500).await };
+    let ProviderResponse::Challenged { url } = execute(&fixture, &sale).await else {
+        panic!("expected a challenge")
+    };
     assert!(url.starts_with("http"), "{url}");
-    assert_eq!(fixture.adapter.look_up(sale.clone()).await.expect("known"), Found::Pending);
-    assert!(matches!(fixture.adapter.execute(sale.clone()).await, Err(Fault::Unknown(_))), "asked once");
+    assert_eq!(fixture.adapter.look_up(sale.clone()).await.expect("a result"), Found::Pending);
+    assert!(matches!(fixture.adapter.execute(sale.clone()).await, Err(ProviderError::Unknown(_))), "a retry is refused");
     let page = url.parse().expect("an address");
-    let said = Trusted::new(Duration::from_secs(5)).post_form(page, "decision=refuse".to_owned()).await.expect("asked");
-    assert_eq!(said.status, 303, "the browser is sent back");
-    let Found::Answer(answer) = fixture.adapter.look_up(sale).await.expect("known") else { panic!("it has ended") };
-    assert_eq!(declined(answer).code, "authentication_failed");
+    let response = TrustedClient::new(Duration::from_secs(5)).post_form(page, "decision=refuse".to_owned()).await.expect("a response");
+    assert_eq!(response.status, 303, "the browser is redirected back");
+    let Found::Response(response) = fixture.adapter.look_up(sale).await.expect("a result") else {
+        panic!("expected an outcome")
+    };
+    assert_eq!(declined(response).code, "authentication_failed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_refund_is_told_from_those_that_are_known() {
+async fn a_lost_refund_is_distinguished_from_recorded_refunds() {
     let fixture = GatewayFixture::new(&[]).await;
     let (charge, ..) = charged(execute(&fixture, &fixture.sale("op_1", APPROVES, 500).await).await);
     let money = Money { minor: 100, currency: "EUR".parse().expect("a currency") };
     let refund = request(&fixture, "op_2", Action::Refund { charge, money });
-    let Answer::Done { provider_ref: first } = execute(&fixture, &refund).await else { panic!("refunded") };
+    let ProviderResponse::Done { provider_ref: first } = execute(&fixture, &refund).await else { panic!("refunded") };
     let next = Request { reference: "op_3".to_owned(), ..refund };
-    let known = Request { recorded: vec![first.clone()], ..next.clone() };
-    assert_eq!(fixture.adapter.look_up(known.clone()).await.expect("known"), Found::Nothing);
-    fixture.wire.cut.store(true, Ordering::SeqCst);
-    assert!(matches!(fixture.adapter.execute(next).await, Err(Fault::Unknown(_))));
-    let Found::Answer(Answer::Done { provider_ref: second }) = fixture.adapter.look_up(known).await.expect("known")
+    let lookup = Request { recorded: vec![first.clone()], ..next.clone() };
+    assert_eq!(fixture.adapter.look_up(lookup.clone()).await.expect("a result"), Found::Nothing);
+    fixture.proxy.drop_next.store(true, Ordering::SeqCst);
+    assert!(matches!(fixture.adapter.execute(next).await, Err(ProviderError::Unknown(_))));
+    let Found::Response(ProviderResponse::Done { provider_ref: second }) =
+        fixture.adapter.look_up(lookup).await.expect("a result")
     else {
-        panic!("the second is found")
+        panic!("expected the second refund")
     };
     assert_ne!(first, second);
 }
@@ -375,14 +380,14 @@ async fn a_lost_capture_or_void_is_found() {
     for (reference, action) in
         [("op_2", Action::Capture { charge: charge.clone(), money }), ("op_3", Action::Void { charge: charge.clone() })]
     {
-        let asked = request(&fixture, reference, action);
-        assert_eq!(fixture.adapter.look_up(asked.clone()).await.expect("known"), Found::Nothing);
-        fixture.wire.cut.store(true, Ordering::SeqCst);
-        assert!(matches!(fixture.adapter.execute(asked.clone()).await, Err(Fault::Unknown(_))));
-        let found = fixture.adapter.look_up(asked).await.expect("known");
-        assert!(matches!(found, Found::Answer(Answer::Done { .. })), "{found:?}");
+        let request = request(&fixture, reference, action);
+        assert_eq!(fixture.adapter.look_up(request.clone()).await.expect("a result"), Found::Nothing);
+        fixture.proxy.drop_next.store(true, Ordering::SeqCst);
+        assert!(matches!(fixture.adapter.execute(request.clone()).await, Err(ProviderError::Unknown(_))));
+        let found = fixture.adapter.look_up(request).await.expect("a result");
+        assert!(matches!(found, Found::Response(ProviderResponse::Done { .. })), "{found:?}");
     }
-    let asked = Inquired {
+    let request = ChargeInquiry {
         account: fixture.account,
         charge,
         reference: "op_1".to_owned(),
@@ -390,11 +395,11 @@ async fn a_lost_capture_or_void_is_found() {
         captured_at: Some(noon()),
         now: noon(),
     };
-    assert_eq!(fixture.adapter.inquire(asked).await.expect("known").standing, Standing::Voided);
+    assert_eq!(fixture.adapter.inquire(request).await.expect("a result").status, ChargeStatus::Voided);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_statement_is_of_every_page_oldest_first() {
+async fn the_statement_reads_every_page_oldest_first() {
     let fixture = GatewayFixture::new(&["--hourly-per-address", "1000000"]).await;
     let since = Clock::system().now();
     let stored = execute(
@@ -402,7 +407,7 @@ async fn the_statement_is_of_every_page_oldest_first() {
         &request(&fixture, "card", Action::StoreCard { token: Secret::new(fixture.token_of(APPROVES).await) }),
     )
     .await;
-    let Answer::Stored { provider_ref, .. } = stored else { panic!("stored") };
+    let ProviderResponse::Stored { provider_ref, .. } = stored else { panic!("stored") };
     let money = Money { minor: 100, currency: "USD".parse().expect("a currency") };
     let references: Vec<_> = (0..230).map(|n| format!("op_{n:03}")).collect();
     for reference in &references {
@@ -411,39 +416,39 @@ async fn the_statement_is_of_every_page_oldest_first() {
         charged(execute(&fixture, &request(&fixture, reference, action)).await);
     }
     let read = fixture.adapter.statement(fixture.account, since, 1000).await.expect("read");
-    let told: Vec<_> = read.iter().map(|line| line.reference.clone()).collect();
-    assert_eq!(told, references);
+    let read_references: Vec<_> = read.iter().map(|line| line.reference.clone()).collect();
+    assert_eq!(read_references, references);
     let first = fixture.adapter.statement(fixture.account, since, 120).await.expect("read");
     assert_eq!(first.len(), 120);
     assert_eq!(first[119].reference, "op_119");
-    // Times are told in seconds: from there on a second may be read again, and nothing is left out.
+    // Times have a resolution of one second, so records of the first second may be read again, but none is missing.
     let rest = fixture.adapter.statement(fixture.account, first[119].occurred_at, 1000).await.expect("read");
     assert!(rest.iter().any(|line| line.reference == "op_120"));
     assert_eq!(rest.last().map(|line| line.reference.as_str()), Some("op_229"));
 }
 
-/// Whoever was stopped before it sent, and sends when others have given up on it, does nothing.
+/// A worker that was paused before it sends, and continues after others have given up on its request, has no effect.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_sent_too_late_is_not_entered() {
+async fn requests_after_their_deadline_are_not_processed() {
     let fixture = GatewayFixture::new(&[]).await;
     let long_ago = Clock::system().now().plus(Duration::ZERO);
     tokio::time::sleep(Duration::from_millis(5)).await;
     let late = Request { valid_until: long_ago, ..fixture.sale("op_1", APPROVES, 500).await };
     let not_processed = async |request: &Request, code: &str| match fixture.adapter.execute(request.clone()).await {
-        Err(Fault::NotProcessed { reason, .. }) => assert!(reason.starts_with(code), "{reason}"),
-        other => panic!("it is too late: {other:?}"),
+        Err(ProviderError::NotProcessed { reason, .. }) => assert!(reason.starts_with(code), "{reason}"),
+        other => panic!("expected a rejection: {other:?}"),
     };
     not_processed(&late, "A1").await;
     let (charge, ..) = charged(execute(&fixture, &fixture.sale("op_2", APPROVES, 500).await).await);
     let money = Money { minor: 500, currency: "EUR".parse().expect("a currency") };
     let refund = request(&fixture, "op_3", Action::Refund { charge, money });
     not_processed(&Request { valid_until: long_ago, ..refund.clone() }, "A2").await;
-    assert_eq!(fixture.adapter.look_up(refund.clone()).await.expect("known"), Found::Nothing);
-    assert!(matches!(execute(&fixture, &refund).await, Answer::Done { .. }), "in time");
+    assert_eq!(fixture.adapter.look_up(refund.clone()).await.expect("a result"), Found::Nothing);
+    assert!(matches!(execute(&fixture, &refund).await, ProviderResponse::Done { .. }), "in time");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_that_the_gateway_takes_for_none_stops_no_payment() {
+async fn an_email_address_that_the_gateway_rejects_does_not_block_a_payment() {
     let fixture = GatewayFixture::new(&[]).await;
     for (n, email) in ["ada@localhost", "a@b@c.de", "a@b..co"].into_iter().enumerate() {
         let payer = Payer { email: email.to_owned(), name: "Ada".to_owned() };
@@ -453,7 +458,7 @@ async fn an_address_that_the_gateway_takes_for_none_stops_no_payment() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_account_stays_the_one_that_it_is_at_the_gateway() {
+async fn an_account_cannot_be_connected_to_another_gateway_account() {
     let fixture = GatewayFixture::new(&[]).await;
     let (cluster, now) = (cluster().await, Clock::system().now());
     let key = KeyRing::new(EncryptionKey::from_hex(&"00".repeat(32)).expect("a key"), vec![]);
@@ -462,13 +467,13 @@ async fn an_account_stays_the_one_that_it_is_at_the_gateway() {
     let account = crate::id::AccountId::from_uuid(account);
     let username = format!("contract-{}", crate::crypto::random_hex(8));
     let (_, third) = connected(cluster, &fixture.db, &key, &[]).await;
-    let other = cluster.gateway_account(&username, &[]).await.expect("made");
-    for known in [&third, &other] {
-        let credentials = Credentials::parse(&serde_json::to_string(known).expect("JSON")).expect("whole");
+    let other = cluster.gateway_account(&username, &[]).await.expect("created");
+    for other_account in [&third, &other] {
+        let credentials = Credentials::parse(&serde_json::to_string(other_account).expect("JSON")).expect("credentials");
         let refused = accounts::connect(&fixture.db, &key, now, account, credentials, None).await;
         assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
     }
-    let rotated = cluster.gateway_account(&fixture.known.username, &[]).await.expect("rotated");
-    let credentials = Credentials::parse(&serde_json::to_string(&rotated).expect("JSON")).expect("whole");
-    accounts::connect(&fixture.db, &key, now, account, credentials, None).await.expect("its keys may change");
+    let rotated = cluster.gateway_account(&fixture.gateway_account.username, &[]).await.expect("rotated");
+    let credentials = Credentials::parse(&serde_json::to_string(&rotated).expect("JSON")).expect("credentials");
+    accounts::connect(&fixture.db, &key, now, account, credentials, None).await.expect("a rotation of its keys is allowed");
 }

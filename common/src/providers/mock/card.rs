@@ -1,19 +1,18 @@
-//! The test cards of the mock: each has a nature, which it keeps when it is saved.
+//! The mock's test cards. A saved card keeps the behavior of its token.
 
 use crate::providers::{Card, Decline, DeclineType};
 
-/// How a test card behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Nature {
+pub enum CardBehavior {
     /// `tok_ok`: approved in full.
     Approves,
-    /// `tok_partial`: approved for half of what is asked, rounded down.
+    /// `tok_partial`: approved for half of the requested amount, rounded down.
     Partial,
-    /// `tok_declined`: declined without a reason, and a retry may clear it.
+    /// `tok_declined`: declined without a reason; a retry may succeed.
     Declined,
-    /// `tok_insufficient`: declined, and a retry may clear it.
+    /// `tok_insufficient`: declined; a retry may succeed.
     Insufficient,
-    /// `tok_lost`: declined, and no retry will ever clear it.
+    /// `tok_lost`: declined; a retry never succeeds.
     Lost,
     /// `tok_stolen`: likewise.
     Stolen,
@@ -21,12 +20,11 @@ pub enum Nature {
     Expired,
     /// `tok_incorrect_cvc`: likewise.
     IncorrectCvc,
-    /// `tok_authentication`: its bank wants to ask the cardholder, which the mock cannot; so it is declined for ever.
+    /// `tok_authentication`: requires a challenge, which the mock does not support, so it is always declined.
     Authentication,
 }
 
-impl Nature {
-    /// Every one.
+impl CardBehavior {
     pub const ALL: [Self; 9] = [
         Self::Approves,
         Self::Partial,
@@ -39,17 +37,16 @@ impl Nature {
         Self::Authentication,
     ];
 
-    /// The nature of a test token.
     pub fn of_token(token: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|nature| nature.token() == token)
+        Self::ALL.into_iter().find(|behavior| behavior.token() == token)
     }
 
-    /// The test token, which is also how the books name the nature.
+    /// The test token, which also identifies the behavior in the ledger.
     pub const fn token(self) -> &'static str {
         self.traits().0
     }
 
-    /// The token, the last four digits, and how it is declined when it is.
+    /// The token, the last four digits, and the decline code and type, if the card is declined.
     const fn traits(self) -> (&'static str, &'static str, &'static str, DeclineType) {
         use DeclineType::{Hard, Soft};
         match self {
@@ -65,13 +62,13 @@ impl Nature {
         }
     }
 
-    /// What the card looks like.
+    /// The displayable details of the card.
     pub fn card(self) -> Card {
         let (_, last4, ..) = self.traits();
         Card { brand: "visa".into(), last4: last4.into(), exp_month: 12, exp_year: 2034 }
     }
 
-    /// How much of an amount in minor units is approved.
+    /// Returns the approved part of an amount in minor units.
     pub fn authorize(self, amount: i64) -> Result<i64, Decline> {
         match self {
             Self::Approves => Ok(amount),
@@ -87,7 +84,7 @@ impl Nature {
         }
     }
 
-    /// How the card is declined, when it is.
+    /// The decline of a card that is declined.
     pub(super) fn decline(self) -> Decline {
         let (_, _, code, kind) = self.traits();
         Decline { code: code.into(), kind }
@@ -99,30 +96,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_card_has_a_token_and_a_face_of_its_own() {
-        for nature in Nature::ALL {
-            assert_eq!(Nature::of_token(nature.token()), Some(nature));
-            let alike = Nature::ALL.into_iter().filter(|other| other.card() == nature.card()).count();
-            assert_eq!(alike, 1, "{nature:?}");
+    fn test_cards_have_distinct_tokens_and_details() {
+        for behavior in CardBehavior::ALL {
+            assert_eq!(CardBehavior::of_token(behavior.token()), Some(behavior));
+            let alike = CardBehavior::ALL.into_iter().filter(|other| other.card() == behavior.card()).count();
+            assert_eq!(alike, 1, "{behavior:?}");
         }
-        assert_eq!(Nature::of_token("tok_other"), None);
+        assert_eq!(CardBehavior::of_token("tok_other"), None);
     }
 
     #[test]
-    fn a_card_approves_or_says_why_not() {
-        assert_eq!(Nature::Approves.authorize(501), Ok(501));
-        assert_eq!(Nature::Partial.authorize(501), Ok(250));
-        for (nature, amount, code, kind) in [
-            (Nature::Partial, 1, "insufficient_funds", DeclineType::Soft),
-            (Nature::Declined, 500, "declined", DeclineType::Soft),
-            (Nature::Insufficient, 500, "insufficient_funds", DeclineType::Soft),
-            (Nature::Lost, 500, "lost_card", DeclineType::Hard),
-            (Nature::Stolen, 500, "stolen_card", DeclineType::Hard),
-            (Nature::Expired, 500, "expired_card", DeclineType::Hard),
-            (Nature::IncorrectCvc, 500, "incorrect_cvc", DeclineType::Hard),
-            (Nature::Authentication, 500, "authentication_required", DeclineType::Hard),
+    fn test_cards_are_approved_or_declined_with_a_code() {
+        assert_eq!(CardBehavior::Approves.authorize(501), Ok(501));
+        assert_eq!(CardBehavior::Partial.authorize(501), Ok(250));
+        for (behavior, amount, code, kind) in [
+            (CardBehavior::Partial, 1, "insufficient_funds", DeclineType::Soft),
+            (CardBehavior::Declined, 500, "declined", DeclineType::Soft),
+            (CardBehavior::Insufficient, 500, "insufficient_funds", DeclineType::Soft),
+            (CardBehavior::Lost, 500, "lost_card", DeclineType::Hard),
+            (CardBehavior::Stolen, 500, "stolen_card", DeclineType::Hard),
+            (CardBehavior::Expired, 500, "expired_card", DeclineType::Hard),
+            (CardBehavior::IncorrectCvc, 500, "incorrect_cvc", DeclineType::Hard),
+            (CardBehavior::Authentication, 500, "authentication_required", DeclineType::Hard),
         ] {
-            assert_eq!(nature.authorize(amount), Err(Decline { code: code.into(), kind }), "{nature:?}");
+            assert_eq!(behavior.authorize(amount), Err(Decline { code: code.into(), kind }), "{behavior:?}");
         }
     }
 }

@@ -1,31 +1,36 @@
-//! The mock's books: what it charged, captured, voided and refunded, as its own statement would show it.
+//! The mock's ledger of charges, captures, voids and refunds.
 //!
-//! Whatever follows a charge locks the charge first, so that of a capture, a void, an expiry and a settlement one is first.
+//! Follow-ups, expiry and settlement lock the charge first, which serializes them.
 
 use sqlx::{PgConnection, PgPool};
 
-use super::{AUTHORIZATION_LIFETIME, Nature, SETTLES_AFTER};
+use super::{AUTHORIZATION_LIFETIME, CardBehavior, SETTLES_AFTER};
 use crate::crypto::random_hex;
 use crate::db;
 use crate::id::ProviderAccountId;
 use crate::money::{Currency, Money};
 use crate::providers::{
-    Action, Answer, Booked, BookedKind, BookedState, Fault, Found, RecoveryClass, Request, Source, Standing,
+    Action, Booked, BookedKind, BookedState, ChargeStatus, Found, ProviderError, ProviderResponse, RecoveryClass,
+    Request, Source,
 };
 use crate::time::Timestamp;
 
-/// A line about to be written.
+/// A ledger entry to write.
 struct Entry<'a> {
     kind: &'static str,
     parent: Option<&'a str>,
     amount: i64,
     currency: &'a str,
-    nature: Nature,
+    behavior: CardBehavior,
     approved: bool,
 }
 
-/// Writes what a request asks for, or repeats what was answered to its reference before.
-pub(super) async fn record(db: &PgPool, request: &Request, class: RecoveryClass) -> Result<Answer, Fault> {
+/// Executes a request, or repeats the first response to its reference.
+pub(super) async fn record(
+    db: &PgPool,
+    request: &Request,
+    class: RecoveryClass,
+) -> Result<ProviderResponse, ProviderError> {
     let (what, charge) = match &request.action {
         Action::Charge { source, money, capture } => {
             return charge(&mut *db.acquire().await?, request, class, source, *money, *capture).await;
@@ -36,9 +41,9 @@ pub(super) async fn record(db: &PgPool, request: &Request, class: RecoveryClass)
         Action::Void { charge } => (Follow::Void, charge),
     };
     let mut tx = db::begin(db).await?;
-    let answer = follow(&mut tx, request, class, what, charge).await?;
+    let response = follow(&mut tx, request, class, what, charge).await?;
     tx.commit().await?;
-    Ok(answer)
+    Ok(response)
 }
 
 async fn charge(
@@ -48,28 +53,28 @@ async fn charge(
     source: &Source,
     money: Money,
     capture: bool,
-) -> Result<Answer, Fault> {
-    let Some(nature) = nature_of(db, request.account, source).await? else {
+) -> Result<ProviderResponse, ProviderError> {
+    let Some(behavior) = behavior_of(db, request.account, source).await? else {
         return Ok(refused("no such token or card"));
     };
-    let approval = nature.authorize(money.minor);
+    let approval = behavior.authorize(money.minor);
     let entry = Entry {
         kind: if capture { "sale" } else { "authorize" },
         parent: None,
         amount: *approval.as_ref().unwrap_or(&money.minor),
         currency: money.currency.code(),
-        nature,
+        behavior,
         approved: approval.is_ok(),
     };
     write(db, request, class, entry).await
 }
 
-/// A charge by token of an account for which no faults were ordered: one statement, which looks for faults and writes the
-/// books. `None`: nothing was written, and the request goes the long way.
-pub(super) async fn charge_at_once(db: &PgPool, request: &Request) -> Result<Option<Answer>, Fault> {
+/// Executes a charge by token in one statement, if the account has no faults configured. `None` if nothing was written
+/// and the request must take the slow path.
+pub(super) async fn charge_in_one_statement(db: &PgPool, request: &Request) -> Result<Option<ProviderResponse>, ProviderError> {
     let Action::Charge { source: Source::Token(token), money, capture } = &request.action else { return Ok(None) };
-    let Some(nature) = Nature::of_token(token.expose()) else { return Ok(None) };
-    let Ok(amount) = nature.authorize(money.minor) else { return Ok(None) };
+    let Some(behavior) = CardBehavior::of_token(token.expose()) else { return Ok(None) };
+    let Ok(amount) = behavior.authorize(money.minor) else { return Ok(None) };
     let (id, kind) = (format!("mock_{}", random_hex(12)), if *capture { "sale" } else { "authorize" });
     let done = sqlx::query!(
         "INSERT INTO mock.transactions (id, account, kind, reference, approved, amount, currency, nature, occurred_at, unique_reference)
@@ -83,25 +88,25 @@ pub(super) async fn charge_at_once(db: &PgPool, request: &Request) -> Result<Opt
         request.reference,
         amount,
         money.currency.code(),
-        nature.token(),
+        behavior.token(),
         request.now,
     )
     .execute(db)
     .await?;
-    Ok((done.rows_affected() == 1).then(|| answer(id, kind, true, amount, nature)))
+    Ok((done.rows_affected() == 1).then(|| response(id, kind, true, amount, behavior)))
 }
 
-fn refused(reason: &str) -> Answer {
-    Answer::refused(reason)
+fn refused(reason: &str) -> ProviderResponse {
+    ProviderResponse::refused(reason)
 }
 
-async fn nature_of(
+async fn behavior_of(
     tx: &mut PgConnection,
     account: ProviderAccountId,
     source: &Source,
-) -> Result<Option<Nature>, Fault> {
+) -> Result<Option<CardBehavior>, ProviderError> {
     match source {
-        Source::Token(token) => Ok(Nature::of_token(token.expose())),
+        Source::Token(token) => Ok(CardBehavior::of_token(token.expose())),
         Source::Card(card) => {
             let token = sqlx::query_scalar!(
                 "SELECT nature FROM mock.cards WHERE id = $1 AND account = $2",
@@ -110,12 +115,12 @@ async fn nature_of(
             )
             .fetch_optional(tx)
             .await?;
-            Ok(token.and_then(|token| Nature::of_token(&token)))
+            Ok(token.and_then(|token| CardBehavior::of_token(&token)))
         }
     }
 }
 
-/// What may follow a charge, with its amount in minor units.
+/// A follow-up of a charge, with its amount in minor units.
 #[derive(Clone, Copy)]
 enum Follow {
     Capture(i64),
@@ -123,12 +128,12 @@ enum Follow {
     Void,
 }
 
-/// A charge in these books, locked, with what has become of it.
+/// A locked charge with the totals of its follow-ups.
 struct Charge {
     kind: String,
     amount: i64,
     currency: Currency,
-    nature: String,
+    behavior: String,
     occurred_at: Timestamp,
     settled: bool,
     expired: bool,
@@ -138,7 +143,11 @@ struct Charge {
     refunded: i64,
 }
 
-async fn lock(tx: &mut PgConnection, account: ProviderAccountId, charge: &str) -> Result<Option<Charge>, Fault> {
+async fn lock(
+    tx: &mut PgConnection,
+    account: ProviderAccountId,
+    charge: &str,
+) -> Result<Option<Charge>, ProviderError> {
     let row = sqlx::query!(
         r#"SELECT kind, amount, currency, nature, occurred_at, settled_at IS NOT NULL AS "settled!",
                   expired_at IS NOT NULL AS "expired!", voided_at IS NOT NULL AS "voided!"
@@ -150,7 +159,7 @@ async fn lock(tx: &mut PgConnection, account: ProviderAccountId, charge: &str) -
     .fetch_optional(&mut *tx)
     .await?;
     let Some(row) = row else { return Ok(None) };
-    // Read after the lock: what followed the charge is complete and stays so.
+    // Read after the lock is taken, so no further follow-up can be added.
     let follows = sqlx::query!(
         r#"SELECT coalesce(sum(amount) FILTER (WHERE kind = 'capture'), 0)::bigint AS "captured!",
                   min(occurred_at) FILTER (WHERE kind = 'capture') AS captured_at,
@@ -163,8 +172,11 @@ async fn lock(tx: &mut PgConnection, account: ProviderAccountId, charge: &str) -
     let sale = row.kind == "sale";
     Ok(Some(Charge {
         amount: row.amount,
-        currency: row.currency.parse().map_err(|_| Fault::Unknown("the mock's books hold no such currency".into()))?,
-        nature: row.nature,
+        currency: row
+            .currency
+            .parse()
+            .map_err(|_| ProviderError::Unknown("the mock's ledger contains an unknown currency".into()))?,
+        behavior: row.nature,
         occurred_at: row.occurred_at,
         settled: row.settled,
         expired: row.expired,
@@ -176,33 +188,33 @@ async fn lock(tx: &mut PgConnection, account: ProviderAccountId, charge: &str) -
     }))
 }
 
-const OPEN: Standing = Standing::Open { until: None };
+const OPEN: ChargeStatus = ChargeStatus::Open { until: None };
 
 impl Charge {
-    /// How it stands by `now`, whether that is written yet or not.
-    fn standing(&self, now: Timestamp) -> Standing {
+    /// The status at `now`, whether it has been written yet or not.
+    fn status(&self, now: Timestamp) -> ChargeStatus {
         if self.voided {
-            Standing::Voided
+            ChargeStatus::Voided
         } else if self.settled || self.captured_at.is_some_and(|at| at.plus(SETTLES_AFTER) <= now) {
-            Standing::Settled
+            ChargeStatus::Settled
         } else if self.expired || (self.captured == 0 && self.occurred_at.plus(AUTHORIZATION_LIFETIME) <= now) {
-            Standing::Expired
+            ChargeStatus::Expired
         } else {
             OPEN
         }
     }
 
-    /// Whether the mock would do this, and why not.
+    /// Why the mock refuses the follow-up; `None` if it does not.
     fn refuses(&self, follow: Follow, now: Timestamp) -> Option<&'static str> {
-        let standing = self.standing(now);
+        let status = self.status(now);
         match follow {
-            Follow::Capture(_) if self.kind == "sale" || self.captured > 0 => Some("captured before"),
-            Follow::Capture(_) if standing != OPEN => Some("the authorization is over"),
-            Follow::Capture(amount) if amount > self.amount => Some("more than was authorized"),
-            Follow::Void if standing != OPEN => Some("too late to void"),
-            Follow::Void if self.refunded > 0 => Some("refunded"),
-            Follow::Refund(_) if standing == Standing::Voided => Some("voided"),
-            Follow::Refund(amount) if amount > self.captured - self.refunded => Some("more than was captured"),
+            Follow::Capture(_) if self.kind == "sale" || self.captured > 0 => Some("already captured"),
+            Follow::Capture(_) if status != OPEN => Some("the authorization has ended"),
+            Follow::Capture(amount) if amount > self.amount => Some("exceeds the authorized amount"),
+            Follow::Void if status != OPEN => Some("too late to void"),
+            Follow::Void if self.refunded > 0 => Some("already refunded"),
+            Follow::Refund(_) if status == ChargeStatus::Voided => Some("voided"),
+            Follow::Refund(amount) if amount > self.captured - self.refunded => Some("exceeds the captured amount"),
             Follow::Capture(_) | Follow::Void | Follow::Refund(_) => None,
         }
     }
@@ -214,11 +226,11 @@ async fn follow(
     class: RecoveryClass,
     follow: Follow,
     charge_id: &str,
-) -> Result<Answer, Fault> {
+) -> Result<ProviderResponse, ProviderError> {
     let Some(charge) = lock(tx, request.account, charge_id).await? else { return Ok(refused("no such charge")) };
-    // A repeated reference is told what it was told first, before the rules are asked anew.
+    // A repeated reference returns the first response, before the rules are evaluated.
     if class != RecoveryClass::Neither
-        && let Found::Answer(first) = find(tx, request).await?
+        && let Found::Response(first) = find(tx, request).await?
     {
         return repeated(class, first);
     }
@@ -235,9 +247,9 @@ async fn follow(
             .execute(&mut *tx)
             .await?;
     }
-    let nature = Nature::of_token(&charge.nature).unwrap_or(Nature::Approves);
+    let behavior = CardBehavior::of_token(&charge.behavior).unwrap_or(CardBehavior::Approves);
     let entry =
-        Entry { kind, parent: Some(charge_id), amount, currency: charge.currency.code(), nature, approved: true };
+        Entry { kind, parent: Some(charge_id), amount, currency: charge.currency.code(), behavior, approved: true };
     write(tx, request, class, entry).await
 }
 
@@ -246,7 +258,7 @@ async fn write(
     request: &Request,
     class: RecoveryClass,
     entry: Entry<'_>,
-) -> Result<Answer, Fault> {
+) -> Result<ProviderResponse, ProviderError> {
     let id = format!("mock_{}", random_hex(12));
     let unique_reference = (class != RecoveryClass::Neither).then_some(request.reference.as_str());
     let done = sqlx::query!(
@@ -260,43 +272,45 @@ async fn write(
         entry.parent,
         request.reference,
         entry.approved,
-        (!entry.approved).then(|| entry.nature.decline().code),
+        (!entry.approved).then(|| entry.behavior.decline().code),
         entry.amount,
         entry.currency,
-        entry.nature.token(),
+        entry.behavior.token(),
         request.now,
         unique_reference,
     )
     .execute(&mut *tx)
     .await?;
     if done.rows_affected() == 1 {
-        return Ok(answer(id, entry.kind, entry.approved, entry.amount, entry.nature));
+        return Ok(response(id, entry.kind, entry.approved, entry.amount, entry.behavior));
     }
     match find(tx, request).await? {
-        Found::Answer(first) => repeated(class, first),
-        Found::Pending | Found::Nothing => Err(Fault::Unknown("the mock's books are at odds with themselves".into())),
-    }
-}
-
-fn repeated(class: RecoveryClass, first: Answer) -> Result<Answer, Fault> {
-    match class {
-        RecoveryClass::Idempotent => Ok(first),
-        RecoveryClass::Lookup | RecoveryClass::Neither => {
-            Err(Fault::Unknown("the mock has seen this reference before".into()))
+        Found::Response(first) => repeated(class, first),
+        Found::Pending | Found::Nothing => {
+            Err(ProviderError::Unknown("the mock's ledger is inconsistent".into()))
         }
     }
 }
 
-pub(super) fn answer(id: String, kind: &str, approved: bool, amount: i64, nature: Nature) -> Answer {
-    match kind {
-        _ if !approved => Answer::Declined { decline: nature.decline(), card: Some(nature.card()) },
-        "sale" | "authorize" => Answer::Charged { provider_ref: id, amount, card: Some(nature.card()) },
-        _ => Answer::Done { provider_ref: id },
+fn repeated(class: RecoveryClass, first: ProviderResponse) -> Result<ProviderResponse, ProviderError> {
+    match class {
+        RecoveryClass::Idempotent => Ok(first),
+        RecoveryClass::Lookup | RecoveryClass::Neither => {
+            Err(ProviderError::Unknown("the reference was used before".into()))
+        }
     }
 }
 
-/// What the books say of a reference.
-pub(super) async fn find(tx: &mut PgConnection, request: &Request) -> Result<Found, Fault> {
+pub(super) fn response(id: String, kind: &str, approved: bool, amount: i64, behavior: CardBehavior) -> ProviderResponse {
+    match kind {
+        _ if !approved => ProviderResponse::Declined { decline: behavior.decline(), card: Some(behavior.card()) },
+        "sale" | "authorize" => ProviderResponse::Charged { provider_ref: id, amount, card: Some(behavior.card()) },
+        _ => ProviderResponse::Done { provider_ref: id },
+    }
+}
+
+/// Looks up a reference in the ledger.
+pub(super) async fn find(tx: &mut PgConnection, request: &Request) -> Result<Found, ProviderError> {
     if let Action::StoreCard { .. } = request.action {
         let card = sqlx::query!(
             "SELECT id, nature FROM mock.cards WHERE account = $1 AND reference = $2",
@@ -305,7 +319,7 @@ pub(super) async fn find(tx: &mut PgConnection, request: &Request) -> Result<Fou
         )
         .fetch_optional(tx)
         .await?;
-        return Ok(card.map_or(Found::Nothing, |row| Found::Answer(stored(row.id, &row.nature))));
+        return Ok(card.map_or(Found::Nothing, |row| Found::Response(stored(row.id, &row.nature))));
     }
     let row = sqlx::query!(
         "SELECT id, kind, approved, amount, nature FROM mock.transactions WHERE account = $1 AND unique_reference = $2",
@@ -315,19 +329,19 @@ pub(super) async fn find(tx: &mut PgConnection, request: &Request) -> Result<Fou
     .fetch_optional(tx)
     .await?;
     Ok(row.map_or(Found::Nothing, |row| {
-        let nature = Nature::of_token(&row.nature).unwrap_or(Nature::Approves);
-        Found::Answer(answer(row.id, &row.kind, row.approved, row.amount, nature))
+        let behavior = CardBehavior::of_token(&row.nature).unwrap_or(CardBehavior::Approves);
+        Found::Response(response(row.id, &row.kind, row.approved, row.amount, behavior))
     }))
 }
 
-fn stored(id: String, nature: &str) -> Answer {
-    let nature = Nature::of_token(nature).unwrap_or(Nature::Approves);
-    Answer::Stored { provider_ref: id, card: nature.card() }
+fn stored(id: String, behavior: &str) -> ProviderResponse {
+    let behavior = CardBehavior::of_token(behavior).unwrap_or(CardBehavior::Approves);
+    ProviderResponse::Stored { provider_ref: id, card: behavior.card() }
 }
 
-/// Keeps a card. Saving moves no money, so the mock is idempotent here whatever its class.
-async fn store(tx: &mut PgConnection, request: &Request, token: &str) -> Result<Answer, Fault> {
-    let Some(nature) = Nature::of_token(token) else { return Ok(refused("no such token")) };
+/// Saves a card. No money moves, so this is idempotent in every class.
+async fn store(tx: &mut PgConnection, request: &Request, token: &str) -> Result<ProviderResponse, ProviderError> {
+    let Some(behavior) = CardBehavior::of_token(token) else { return Ok(refused("no such token")) };
     let id = format!("mockcard_{}", random_hex(12));
     let row = sqlx::query!(
         "INSERT INTO mock.cards AS c (id, account, reference, nature) VALUES ($1, $2, $3, $4)
@@ -335,26 +349,27 @@ async fn store(tx: &mut PgConnection, request: &Request, token: &str) -> Result<
         id,
         request.account.uuid(),
         request.reference,
-        nature.token(),
+        behavior.token(),
     )
     .fetch_one(tx)
     .await?;
     Ok(stored(row.id, &row.nature))
 }
 
-/// How a charge stands. What has come to pass is written under its lock, so that nothing that follows can undo it.
-pub(super) async fn standing(
+/// Returns the status of a charge. A settlement or expiry is written under the lock of the charge, so no follow-up can
+/// undo it.
+pub(super) async fn status(
     db: &PgPool,
     account: ProviderAccountId,
     charge_id: &str,
     now: Timestamp,
-) -> Result<Standing, Fault> {
+) -> Result<ChargeStatus, ProviderError> {
     let mut tx = db::begin(db).await?;
     let Some(charge) = lock(&mut tx, account, charge_id).await? else {
-        return Err(Fault::Unknown("the mock knows no such charge".into()));
+        return Err(ProviderError::Unknown("the mock has no such charge".into()));
     };
-    let standing = charge.standing(now);
-    let (settled, expired) = (standing == Standing::Settled, standing == Standing::Expired);
+    let status = charge.status(now);
+    let (settled, expired) = (status == ChargeStatus::Settled, status == ChargeStatus::Expired);
     if (settled && !charge.settled) || (expired && !charge.expired) {
         sqlx::query!(
             "UPDATE mock.transactions SET settled_at = CASE WHEN $2 THEN $4::timestamptz END,
@@ -368,15 +383,15 @@ pub(super) async fn standing(
         .await?;
     }
     tx.commit().await?;
-    Ok(standing)
+    Ok(status)
 }
 
-/// What the books have under a name of theirs.
+/// Looks up a transaction by its id.
 pub(super) async fn booked(
     db: &PgPool,
     account: ProviderAccountId,
     provider_ref: &str,
-) -> Result<Option<Booked>, Fault> {
+) -> Result<Option<Booked>, ProviderError> {
     let row = sqlx::query!(
         "SELECT kind, parent, reference, approved, amount, currency FROM mock.transactions WHERE id = $1 AND account = $2",
         provider_ref,
@@ -386,7 +401,7 @@ pub(super) async fn booked(
     .await?;
     let Some(row) = row else { return Ok(None) };
     let currency: Currency =
-        row.currency.parse().map_err(|_| Fault::Unknown("the mock's books hold no such currency".into()))?;
+        row.currency.parse().map_err(|_| ProviderError::Unknown("the mock's ledger contains an unknown currency".into()))?;
     let kind = match row.kind.as_str() {
         "sale" => BookedKind::Sale,
         "authorize" => BookedKind::Authorize,

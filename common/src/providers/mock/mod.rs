@@ -1,6 +1,7 @@
-//! The mock provider: in-process, with books of its own that it commits on its own connections, and faults to order.
+//! The mock provider: in-process, with its own ledger, which it commits on its own connections, and configurable
+//! faults.
 //!
-//! It plays a server at the other end of a wire: a request that has arrived goes on although the caller has given up.
+//! It simulates a remote server: a request that has arrived is executed even if its caller times out.
 
 mod card;
 mod ledger;
@@ -15,55 +16,57 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sqlx::PgPool;
 
-pub use card::Nature;
+pub use card::CardBehavior;
 pub use settings::{Faults, set_faults};
 
 use super::{
-    Action, Answer, Booked, ChargeReport, Fault, Found, Inquired, Provider, RecoveryClass, Request, StatementLine,
+    Action, Booked, ChargeReport, Found, ChargeInquiry, Provider, ProviderError, ProviderResponse, RecoveryClass, Request,
+    StatementLine,
 };
 use crate::id::ProviderAccountId;
-use crate::operations::Kind;
+use crate::operations::OperationKind;
 use crate::time::Timestamp;
 
-/// Captured money settles so long after its capture, on the account's clock.
+/// The time from capture to settlement, on the account's clock.
 pub const SETTLES_AFTER: Duration = Duration::from_secs(60);
-/// An authorization that is not captured expires after so long, on the account's clock.
+/// The lifetime of an authorization that is not captured, on the account's clock.
 pub const AUTHORIZATION_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// The mock, as adapter and provider in one.
+/// The mock: adapter and provider in one.
 #[derive(Clone, Debug)]
 pub struct Mock {
     db: PgPool,
 }
 
 impl Mock {
-    /// A mock whose books are in the schema `mock` of this database. Give it a pool of its own: its commits are none of ours.
+    /// Creates a mock whose ledger is in the schema `mock` of this database. Use a separate pool: its transactions must
+    /// not share connections with ours.
     pub fn new(db: PgPool) -> Self {
         Self { db }
     }
 
-    /// What the provider does with a request once it has arrived.
-    async fn serve(self, request: Request) -> Result<Answer, Fault> {
-        if let Some(answer) = ledger::charge_at_once(&self.db, &request).await? {
-            return Ok(answer);
+    /// Executes a request that has arrived.
+    async fn serve(self, request: Request) -> Result<ProviderResponse, ProviderError> {
+        if let Some(response) = ledger::charge_in_one_statement(&self.db, &request).await? {
+            return Ok(response);
         }
         let faults = settings::read(&self.db, request.account).await?;
         if faults.refuse {
-            return Err(Fault::unavailable("the mock processes nothing (ctl mock set --refuse)"));
+            return Err(ProviderError::unavailable("the mock processes nothing (ctl mock set --refuse)"));
         }
         let follows = matches!(request.action, Action::Capture { .. } | Action::Void { .. } | Action::Refund { .. });
         if faults.reject && follows {
-            return Ok(Answer::refused("the mock refuses what follows a charge (ctl mock set --reject)"));
+            return Ok(ProviderResponse::refused("the mock refuses captures, voids and refunds (ctl mock set --reject)"));
         }
-        // Half before the books are written and half after, so that a fault in the middle meets either side.
+        // Half before the ledger is written and half after, so that an interruption can hit either side.
         let half = Duration::from_millis(u64::from(faults.latency_ms.unsigned_abs())) / 2;
         pause(half).await;
-        let answer = ledger::record(&self.db, &request, faults.recovery).await?;
+        let response = ledger::record(&self.db, &request, faults.recovery).await?;
         pause(half).await;
-        if faults.lose_answers > 0 && settings::lose_one_answer(&self.db, request.account).await? {
-            return Err(Fault::Unknown("the mock was told to lose this answer".into()));
+        if faults.lose_answers > 0 && settings::take_dropped_response(&self.db, request.account).await? {
+            return Err(ProviderError::Unknown("the mock was configured to drop this response".into()));
         }
-        Ok(answer)
+        Ok(response)
     }
 }
 
@@ -73,17 +76,21 @@ async fn pause(duration: Duration) {
     }
 }
 
-impl From<sqlx::Error> for Fault {
+impl From<sqlx::Error> for ProviderError {
     fn from(error: sqlx::Error) -> Self {
-        Self::Unknown(format!("the mock's books: {error}"))
+        Self::Unknown(format!("the mock's ledger: {error}"))
     }
 }
 
 impl Provider for Mock {
-    fn recovery(&self, account: ProviderAccountId, kind: Kind) -> BoxFuture<'_, Result<RecoveryClass, Fault>> {
+    fn recovery(
+        &self,
+        account: ProviderAccountId,
+        kind: OperationKind,
+    ) -> BoxFuture<'_, Result<RecoveryClass, ProviderError>> {
         async move {
-            // Saving moves no money: the books take the same card twice, whatever the class.
-            if kind == Kind::StoreCard {
+            // Saving a card moves no money and is idempotent in every class.
+            if kind == OperationKind::StoreCard {
                 return Ok(RecoveryClass::Idempotent);
             }
             Ok(settings::read(&self.db, account).await?.recovery)
@@ -92,12 +99,12 @@ impl Provider for Mock {
     }
 
     #[expect(clippy::disallowed_methods, reason = "a provider goes on although the caller has hung up")]
-    fn execute(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+    fn execute(&self, request: Request) -> BoxFuture<'_, Result<ProviderResponse, ProviderError>> {
         let served = tokio::spawn(self.clone().serve(request));
-        async move { served.await.unwrap_or_else(|_| Err(Fault::Unknown("the mock broke off".into()))) }.boxed()
+        async move { served.await.unwrap_or_else(|_| Err(ProviderError::Unknown("the task of the mock failed".into()))) }.boxed()
     }
 
-    fn look_up(&self, request: Request) -> BoxFuture<'_, Result<Found, Fault>> {
+    fn look_up(&self, request: Request) -> BoxFuture<'_, Result<Found, ProviderError>> {
         async move { ledger::find(&mut *self.db.acquire().await?, &request).await }.boxed()
     }
 
@@ -105,7 +112,7 @@ impl Provider for Mock {
         &'a self,
         account: ProviderAccountId,
         provider_ref: &'a str,
-    ) -> BoxFuture<'a, Result<Option<Booked>, Fault>> {
+    ) -> BoxFuture<'a, Result<Option<Booked>, ProviderError>> {
         ledger::booked(&self.db, account, provider_ref).boxed()
     }
 
@@ -114,7 +121,7 @@ impl Provider for Mock {
         account: ProviderAccountId,
         since: Timestamp,
         limit: i64,
-    ) -> BoxFuture<'_, Result<Vec<StatementLine>, Fault>> {
+    ) -> BoxFuture<'_, Result<Vec<StatementLine>, ProviderError>> {
         async move { statement::read(&self.db, account, since, limit).await }.boxed()
     }
 
@@ -122,14 +129,14 @@ impl Provider for Mock {
         &self,
         account: ProviderAccountId,
         provider_ref: String,
-    ) -> BoxFuture<'_, Result<Option<StatementLine>, Fault>> {
+    ) -> BoxFuture<'_, Result<Option<StatementLine>, ProviderError>> {
         async move { statement::booked(&self.db, account, &provider_ref).await }.boxed()
     }
 
-    fn inquire(&self, inquired: Inquired) -> BoxFuture<'_, Result<ChargeReport, Fault>> {
+    fn inquire(&self, inquiry: ChargeInquiry) -> BoxFuture<'_, Result<ChargeReport, ProviderError>> {
         async move {
-            let Inquired { account, charge, now, .. } = inquired;
-            let standing = ledger::standing(&self.db, account, &charge, now).await?;
+            let ChargeInquiry { account, charge, now, .. } = inquiry;
+            let status = ledger::status(&self.db, account, &charge, now).await?;
             let class = settings::read(&self.db, account).await?.recovery;
             let lines = match class {
                 RecoveryClass::Idempotent | RecoveryClass::Lookup => {
@@ -137,7 +144,7 @@ impl Provider for Mock {
                 }
                 RecoveryClass::Neither => None,
             };
-            Ok(ChargeReport { standing, lines })
+            Ok(ChargeReport { status, lines })
         }
         .boxed()
     }

@@ -1,13 +1,13 @@
-//! The faults that an operator may order of the mock, by provider account.
+//! Configurable faults of the mock, per provider account.
 
 use sqlx::{PgExecutor, PgPool};
 
 use crate::id::ProviderAccountId;
 use crate::providers::RecoveryClass;
 
-/// Faults in force. An account that none were ordered for has none.
+/// The configured faults of an account; all off by default.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct InForce {
+pub(super) struct ActiveFaults {
     pub(super) latency_ms: i32,
     pub(super) lose_answers: i32,
     pub(super) refuse: bool,
@@ -15,18 +15,18 @@ pub(super) struct InForce {
     pub(super) recovery: RecoveryClass,
 }
 
-/// Faults to order; `None` leaves a fault as it is.
+/// Faults to configure; `None` leaves a setting unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// How long every request takes, half before the books are written and half after.
+    /// The duration of every request, half before the ledger is written and half after.
     pub latency_ms: Option<i32>,
-    /// So many of the next answers are lost after the books were written.
+    /// How many of the next responses are dropped after the ledger was written.
     pub lose_answers: Option<i32>,
     /// Whether no request is processed, as in an outage.
     pub refuse: Option<bool>,
-    /// Whether every capture, void and refund is refused for good.
+    /// Whether every capture, void and refund is refused.
     pub reject: Option<bool>,
-    /// What it offers to whoever lost an answer.
+    /// The recovery class.
     pub recovery: Option<RecoveryClass>,
 }
 
@@ -38,7 +38,7 @@ fn class(letter: &str) -> RecoveryClass {
     }
 }
 
-pub(super) async fn read(db: &PgPool, account: ProviderAccountId) -> Result<InForce, sqlx::Error> {
+pub(super) async fn read(db: &PgPool, account: ProviderAccountId) -> Result<ActiveFaults, sqlx::Error> {
     let row = sqlx::query!(
         "SELECT latency_ms, lose_answers, refuse, reject, recovery_class FROM mock.accounts WHERE id = $1",
         account.uuid()
@@ -46,8 +46,8 @@ pub(super) async fn read(db: &PgPool, account: ProviderAccountId) -> Result<InFo
     .fetch_optional(db)
     .await?;
     Ok(row.map_or(
-        InForce { latency_ms: 0, lose_answers: 0, refuse: false, reject: false, recovery: RecoveryClass::Idempotent },
-        |row| InForce {
+        ActiveFaults { latency_ms: 0, lose_answers: 0, refuse: false, reject: false, recovery: RecoveryClass::Idempotent },
+        |row| ActiveFaults {
             latency_ms: row.latency_ms,
             lose_answers: row.lose_answers,
             refuse: row.refuse,
@@ -57,8 +57,8 @@ pub(super) async fn read(db: &PgPool, account: ProviderAccountId) -> Result<InFo
     ))
 }
 
-/// Takes one lost answer off the number that was ordered; false if another request took the last.
-pub(super) async fn lose_one_answer(db: &PgPool, account: ProviderAccountId) -> Result<bool, sqlx::Error> {
+/// Decrements the number of responses to drop. Returns `false` if it is already zero.
+pub(super) async fn take_dropped_response(db: &PgPool, account: ProviderAccountId) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "UPDATE mock.accounts SET lose_answers = lose_answers - 1 WHERE id = $1 AND lose_answers > 0",
         account.uuid()
@@ -68,10 +68,10 @@ pub(super) async fn lose_one_answer(db: &PgPool, account: ProviderAccountId) -> 
     Ok(done.rows_affected() == 1)
 }
 
-/// Orders faults for one provider account.
+/// Configures the faults of a provider account.
 ///
 /// # Errors
-/// Only the database's; a negative figure is refused by a constraint.
+/// Database errors only; a constraint rejects negative values.
 pub async fn set_faults(
     db: impl PgExecutor<'_>,
     account: ProviderAccountId,

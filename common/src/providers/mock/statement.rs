@@ -1,14 +1,14 @@
-//! What the mock's books show of themselves: their statement, one charge with what followed it, and one entry.
+//! Queries of the mock's ledger: the statement, a charge with its follow-ups, and a single entry.
 
 use sqlx::PgPool;
 
-use super::{Nature, ledger};
+use super::{CardBehavior, ledger};
 use crate::id::ProviderAccountId;
 use crate::money::{Currency, Money};
-use crate::providers::{Entry, Fault, Followed, StatementLine};
+use crate::providers::{Entry, ParentCharge, ProviderError, StatementLine};
 use crate::time::Timestamp;
 
-/// An entry, with the charge that it follows.
+/// A ledger entry and the charge that it follows.
 struct Row {
     id: String,
     kind: String,
@@ -21,7 +21,7 @@ struct Row {
     created_at: Timestamp,
 }
 
-/// Every reader reads the same of an entry, so the columns stand once.
+/// The columns are shared by all queries.
 macro_rules! entries {
     ($rest:literal, $($arg:expr),* $(,)?) => {
         sqlx::query_as!(
@@ -35,36 +35,36 @@ macro_rules! entries {
 }
 
 impl Row {
-    fn line(self) -> Result<StatementLine, Fault> {
+    fn line(self) -> Result<StatementLine, ProviderError> {
         let entry = match self.kind.as_str() {
             "sale" | "authorize" => Entry::Charge,
             "capture" => Entry::Capture,
             "void" => Entry::Void,
             "refund" => Entry::Refund,
-            other => return Err(Fault::Unknown(format!("the mock's books hold a {other}"))),
+            other => return Err(ProviderError::Unknown(format!("the mock's ledger contains a {other}"))),
         };
-        let nature = Nature::of_token(&self.nature).unwrap_or(Nature::Approves);
+        let behavior = CardBehavior::of_token(&self.nature).unwrap_or(CardBehavior::Approves);
         Ok(StatementLine {
             entry,
-            answer: ledger::answer(self.id.clone(), &self.kind, true, self.amount, nature),
+            response: ledger::response(self.id.clone(), &self.kind, true, self.amount, behavior),
             reference: self.reference,
             provider_ref: self.id,
             money: Money { minor: self.amount, currency: self.currency },
             follows: self
                 .parent
-                .map(|provider_ref| Followed { provider_ref, reference: self.parent_reference.unwrap_or_default() }),
+                .map(|provider_ref| ParentCharge { provider_ref, reference: self.parent_reference.unwrap_or_default() }),
             occurred_at: self.created_at,
         })
     }
 }
 
-/// What was approved at `since` or later, by the books' own clock.
+/// Returns the entries approved at `since` or later, by the database's clock.
 pub(super) async fn read(
     db: &PgPool,
     account: ProviderAccountId,
     since: Timestamp,
     limit: i64,
-) -> Result<Vec<StatementLine>, Fault> {
+) -> Result<Vec<StatementLine>, ProviderError> {
     let rows = entries!(
         "WHERE t.account = $1 AND t.approved AND t.unique_reference IS NOT NULL AND t.created_at >= $2
          ORDER BY t.created_at LIMIT $3",
@@ -75,12 +75,12 @@ pub(super) async fn read(
     rows.fetch_all(db).await?.into_iter().map(Row::line).collect()
 }
 
-/// A charge and what followed it.
+/// Returns a charge and its follow-ups.
 pub(super) async fn of_charge(
     db: &PgPool,
     account: ProviderAccountId,
     charge: &str,
-) -> Result<Vec<StatementLine>, Fault> {
+) -> Result<Vec<StatementLine>, ProviderError> {
     let rows = entries!(
         "WHERE t.account = $1 AND t.approved
            AND t.id = ANY (ARRAY (SELECT $2::text UNION ALL SELECT id FROM mock.transactions WHERE parent = $2))",
@@ -90,8 +90,12 @@ pub(super) async fn of_charge(
     rows.fetch_all(db).await?.into_iter().map(Row::line).collect()
 }
 
-/// The entry of this name.
-pub(super) async fn booked(db: &PgPool, account: ProviderAccountId, id: &str) -> Result<Option<StatementLine>, Fault> {
+/// Returns the entry with this id.
+pub(super) async fn booked(
+    db: &PgPool,
+    account: ProviderAccountId,
+    id: &str,
+) -> Result<Option<StatementLine>, ProviderError> {
     let row = entries!("WHERE t.account = $1 AND t.approved AND t.id = $2", account.uuid(), id);
     row.fetch_optional(db).await?.map(Row::line).transpose()
 }

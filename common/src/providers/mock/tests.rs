@@ -1,4 +1,4 @@
-//! The mock keeps the contract of every adapter, in each class; and what is the mock's own.
+//! The mock passes the adapter contract in each recovery class, and has some tests of its own.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sqlx::PgPool;
 
-use super::{Faults, Mock, Nature, SETTLES_AFTER, set_faults};
+use super::{Faults, Mock, CardBehavior, SETTLES_AFTER, set_faults};
 use crate::crypto::Secret;
 use crate::db;
 use crate::id::ProviderAccountId;
 use crate::money::Money;
-use crate::providers::contract::{Booked, Fixture, Wanted, charged, contract_suite, declined, noon, request};
+use crate::providers::contract::{BookedCharge, Fixture, CardOutcome, charged, contract_suite, declined, noon, request};
 use crate::providers::{Action, Decline, DeclineType, Provider, RecoveryClass, Source};
 
 contract_suite!(class_a, MockFixture::new(RecoveryClass::Idempotent));
 contract_suite!(class_b, MockFixture::new(RecoveryClass::Lookup));
 contract_suite!(class_c, MockFixture::new(RecoveryClass::Neither));
 
-/// The mock on a database of its own.
+/// A mock on its own database.
 struct MockFixture {
     mock: Mock,
     db: PgPool,
@@ -47,7 +47,7 @@ impl MockFixture {
         fixture
     }
 
-    async fn order(&self, faults: Faults) {
+    async fn configure(&self, faults: Faults) {
         set_faults(&self.db, self.account, &faults).await.expect("set");
     }
 
@@ -78,16 +78,16 @@ impl Fixture for MockFixture {
         self.other_account
     }
 
-    fn token(&self, wanted: Wanted) -> BoxFuture<'_, Option<String>> {
-        let nature = match wanted {
-            Wanted::Approval => Nature::Approves,
-            Wanted::Part => Nature::Partial,
-            Wanted::Decline => Nature::Insufficient,
+    fn token(&self, outcome: CardOutcome) -> BoxFuture<'_, Option<String>> {
+        let behavior = match outcome {
+            CardOutcome::Approval => CardBehavior::Approves,
+            CardOutcome::Part => CardBehavior::Partial,
+            CardOutcome::Decline => CardBehavior::Insufficient,
         };
-        async move { Some(nature.token().to_owned()) }.boxed()
+        async move { Some(behavior.token().to_owned()) }.boxed()
     }
 
-    fn booked<'a>(&'a self, reference: &'a str) -> BoxFuture<'a, Vec<Booked>> {
+    fn booked<'a>(&'a self, reference: &'a str) -> BoxFuture<'a, Vec<BookedCharge>> {
         async move {
             let rows: Vec<(i64, String)> = sqlx::query_as(
                 "SELECT amount, kind FROM mock.transactions
@@ -97,23 +97,23 @@ impl Fixture for MockFixture {
             .bind(reference)
             .fetch_all(&self.db)
             .await
-            .expect("the books can be read");
-            rows.into_iter().map(|(amount, kind)| Booked { amount, captured: kind == "sale" }).collect()
+            .expect("the ledger can be read");
+            rows.into_iter().map(|(amount, kind)| BookedCharge { amount, captured: kind == "sale" }).collect()
         }
         .boxed()
     }
 
-    fn lose_an_answer(&self) -> BoxFuture<'_, ()> {
-        self.order(Faults { lose_answers: Some(1), ..Faults::default() }).boxed()
+    fn drop_next_response(&self) -> BoxFuture<'_, ()> {
+        self.configure(Faults { lose_answers: Some(1), ..Faults::default() }).boxed()
     }
 
-    fn take(&self, latency: Duration) -> BoxFuture<'_, ()> {
+    fn set_latency(&self, latency: Duration) -> BoxFuture<'_, ()> {
         let latency_ms = i32::try_from(latency.as_millis()).expect("a short time");
-        self.order(Faults { latency_ms: Some(latency_ms), ..Faults::default() }).boxed()
+        self.configure(Faults { latency_ms: Some(latency_ms), ..Faults::default() }).boxed()
     }
 
-    fn refuse(&self) -> BoxFuture<'_, ()> {
-        self.order(Faults { refuse: Some(true), ..Faults::default() }).boxed()
+    fn reject_requests(&self) -> BoxFuture<'_, ()> {
+        self.configure(Faults { refuse: Some(true), ..Faults::default() }).boxed()
     }
 
     fn settles_after(&self) -> Duration {
@@ -122,55 +122,55 @@ impl Fixture for MockFixture {
 }
 
 #[tokio::test]
-async fn half_is_rounded_down_and_half_of_one_is_a_soft_decline() {
+async fn partial_approvals_round_down_and_zero_is_a_soft_decline() {
     let fixture = MockFixture::new(RecoveryClass::Idempotent).await;
-    for (asked, half) in [(1_251, 625), (1_250, 625), (3, 1), (2, 1)] {
-        let sale = request(&fixture, &format!("op_{asked}"), fixture.sale("tok_partial", asked));
-        assert_eq!(charged(fixture.mock.execute(sale).await.expect("known")).1, half, "{asked}");
+    for (requested, half) in [(1_251, 625), (1_250, 625), (3, 1), (2, 1)] {
+        let sale = request(&fixture, &format!("op_{requested}"), fixture.sale("tok_partial", requested));
+        assert_eq!(charged(fixture.mock.execute(sale).await.expect("a response")).1, half, "{requested}");
     }
     let sale = request(&fixture, "op_1", fixture.sale("tok_partial", 1));
     let soft = Decline { code: "insufficient_funds".into(), kind: DeclineType::Soft };
-    assert_eq!(declined(fixture.mock.execute(sale).await.expect("known")), soft);
+    assert_eq!(declined(fixture.mock.execute(sale).await.expect("a response")), soft);
 }
 
 #[tokio::test]
-async fn only_so_many_answers_are_lost_as_were_ordered() {
+async fn exactly_the_configured_number_of_responses_is_dropped() {
     let fixture = MockFixture::new(RecoveryClass::Idempotent).await;
-    fixture.order(Faults { lose_answers: Some(2), ..Faults::default() }).await;
+    fixture.configure(Faults { lose_answers: Some(2), ..Faults::default() }).await;
     let mut lost = Vec::new();
     for n in 0..4 {
         let sale = request(&fixture, &format!("op_{n}"), fixture.sale("tok_ok", 100));
         lost.push(fixture.mock.execute(sale).await.is_err());
     }
     assert_eq!(lost, [true, true, false, false]);
-    assert_eq!(fixture.count().await, 4, "what was lost is booked all the same");
+    assert_eq!(fixture.count().await, 4, "a dropped response is booked too");
 }
 
 #[tokio::test]
-async fn a_refusal_ends_and_the_same_reference_is_free_again() {
+async fn a_rejected_reference_can_be_reused_after_the_outage() {
     let fixture = MockFixture::new(RecoveryClass::Lookup).await;
     let sale = request(&fixture, "op_1", fixture.sale("tok_ok", 100));
-    fixture.refuse().await;
-    fixture.mock.execute(sale.clone()).await.expect_err("turned away");
-    fixture.order(Faults { refuse: Some(false), ..Faults::default() }).await;
-    charged(fixture.mock.execute(sale).await.expect("known"));
+    fixture.reject_requests().await;
+    fixture.mock.execute(sale.clone()).await.expect_err("rejected");
+    fixture.configure(Faults { refuse: Some(false), ..Faults::default() }).await;
+    charged(fixture.mock.execute(sale).await.expect("a response"));
 }
 
 #[tokio::test]
-async fn a_stored_card_is_one_card_however_often_its_reference_comes() {
+async fn storing_a_card_is_idempotent_by_reference() {
     let fixture = MockFixture::new(RecoveryClass::Neither).await;
     let store = || Action::StoreCard { token: Secret::new("tok_ok".to_owned()) };
-    let first = fixture.mock.execute(request(&fixture, "op_1", store())).await.expect("known");
-    let again = fixture.mock.execute(request(&fixture, "op_1", store())).await.expect("known");
+    let first = fixture.mock.execute(request(&fixture, "op_1", store())).await.expect("a response");
+    let again = fixture.mock.execute(request(&fixture, "op_1", store())).await.expect("a response");
     assert_eq!(first, again);
-    assert_ne!(first, fixture.mock.execute(request(&fixture, "op_2", store())).await.expect("known"));
+    assert_ne!(first, fixture.mock.execute(request(&fixture, "op_2", store())).await.expect("a response"));
 }
 
 #[tokio::test]
-async fn what_no_books_say_is_unknown_and_not_a_refusal() {
+async fn a_ledger_failure_is_unknown_and_not_a_refusal() {
     let fixture = MockFixture::new(RecoveryClass::Idempotent).await;
     let sale = request(&fixture, "op_1", fixture.sale("tok_ok", 100));
     sqlx::query("ALTER TABLE mock.transactions RENAME TO gone").execute(&fixture.db).await.expect("renamed");
-    let answer = fixture.mock.execute(sale).await;
-    assert!(matches!(answer, Err(crate::providers::Fault::Unknown(_))), "{answer:?}");
+    let response = fixture.mock.execute(sale).await;
+    assert!(matches!(response, Err(crate::providers::ProviderError::Unknown(_))), "{response:?}");
 }

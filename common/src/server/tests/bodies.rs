@@ -1,4 +1,4 @@
-//! Requests whose body arrives after the answer was made, in part, or never.
+//! Requests whose body arrives after the response is ready, partially, or never.
 
 use std::time::Instant;
 
@@ -8,57 +8,57 @@ use axum::routing::any;
 
 use super::*;
 
-/// Between the head of a request and its body.
+/// The delay between the head of a request and its body.
 const PAUSE: Duration = Duration::from_millis(50);
-/// A stalled body is waited for for one second; the rest is for a busy machine.
+/// `READ_TIMEOUT` is one second; the rest is tolerance for a busy machine.
 const STALLED: Duration = Duration::from_millis(1_500);
 
-/// Answers nobody's body, reads one, breaks on one, and answers in the middle of one.
+/// Routes that read no body, all of it, or a part of it.
 fn router() -> Router {
-    let partly = async |request: axum::extract::Request| {
+    let partial = async |request: axum::extract::Request| {
         let read = axum::body::to_bytes(request.into_body(), 10).await;
         if read.is_ok() { StatusCode::OK } else { StatusCode::PAYLOAD_TOO_LARGE }
     };
     Router::new()
         .route("/refused", any(async || StatusCode::UNAUTHORIZED))
         .route("/read", any(async |body: String| body))
-        .route("/partly", any(partly))
+        .route("/partial", any(partial))
         .route("/late", any(async || StatusCode::REQUEST_TIMEOUT))
         .layer(axum::extract::DefaultBodyLimit::disable())
 }
 
-async fn serving() -> (Served, TcpStream) {
-    let listening = Listening { head_timeout: PATIENCE, take_timeout: PATIENCE, ..hasty(64) };
-    let served = served(listening, router()).await;
-    let stream = connect(&served).await;
-    (served, stream)
+async fn start() -> (TestServer, TcpStream) {
+    let config = ListenerConfig { head_timeout: TIMEOUT, write_timeout: TIMEOUT, ..short_timeouts(64) };
+    let server = start_server(config, router()).await;
+    let stream = connect(&server).await;
+    (server, stream)
 }
 
-pub(super) struct Answer {
+pub(super) struct TestResponse {
     pub(super) status: u16,
     pub(super) head: String,
     pub(super) body: Vec<u8>,
 }
 
-impl Answer {
+impl TestResponse {
     pub(super) fn closes(&self) -> bool {
         self.head.to_ascii_lowercase().contains("\r\nconnection: close\r\n")
     }
 }
 
-/// One whole answer and not a byte more.
-pub(super) async fn answer(stream: &mut TcpStream) -> Answer {
+/// Reads exactly one response.
+pub(super) async fn read_response(stream: &mut TcpStream) -> TestResponse {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        let byte = timeout(PATIENCE, stream.read_u8()).await.expect("in time");
+        let byte = timeout(TIMEOUT, stream.read_u8()).await.expect("in time");
         head.push(byte.unwrap_or_else(|error| panic!("{error} after {:?}", String::from_utf8_lossy(&head))));
     }
     let head = String::from_utf8(head).expect("text");
     let status = head[9..12].parse().expect("a status");
     let length = head.to_ascii_lowercase().lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
     let mut body = vec![0; length.unwrap_or(0)];
-    timeout(PATIENCE, stream.read_exact(&mut body)).await.expect("in time").expect("a body");
-    Answer { status, head, body }
+    timeout(TIMEOUT, stream.read_exact(&mut body)).await.expect("in time").expect("a body");
+    TestResponse { status, head, body }
 }
 
 pub(super) async fn send(stream: &mut TcpStream, bytes: impl AsRef<[u8]>) {
@@ -69,166 +69,165 @@ pub(super) fn post(path: &str, headers: &str) -> String {
     format!("POST {path} HTTP/1.1\r\nHost: here\r\n{headers}\r\n")
 }
 
-/// The connection carries another request.
-async fn goes_on(stream: &mut TcpStream) {
+/// Checks that the connection carries another request.
+async fn assert_reusable(stream: &mut TcpStream) {
     send(stream, post("/read", "Content-Length: 5\r\n") + "again").await;
-    let second = answer(stream).await;
+    let second = read_response(stream).await;
     assert_eq!((second.status, second.body.as_slice()), (200, b"again".as_slice()), "{}", second.head);
 }
 
-/// The client sees the end of the connection, and no reset.
-pub(super) async fn ends(stream: &mut TcpStream) {
-    let mut more = Vec::new();
-    let read = timeout(PATIENCE, stream.read_to_end(&mut more)).await.expect("an end");
+/// Checks that the connection ends without a reset.
+pub(super) async fn assert_closed(stream: &mut TcpStream) {
+    let mut rest = Vec::new();
+    let read = timeout(TIMEOUT, stream.read_to_end(&mut rest)).await.expect("the connection ends");
     assert_eq!(read.expect("no reset"), 0);
 }
 
 #[tokio::test]
-async fn a_body_that_comes_after_the_answer_is_read_and_the_connection_stays() {
+async fn a_body_that_arrives_after_the_response_keeps_the_connection_usable() {
     let chunked = |size: usize| format!("{size:x}\r\n{}\r\n0\r\n\r\n", "x".repeat(size));
-    let (_served, mut stream) = serving().await;
-    for (path, status) in [("/refused", 401), ("/partly", 413), ("/nowhere", 404)] {
+    let (_server, mut stream) = start().await;
+    for (path, status) in [("/refused", 401), ("/partial", 413), ("/nowhere", 404)] {
         for size in [1, 100, 64 * 1024] {
             let length = format!("Content-Length: {size}\r\n");
             for (headers, body) in
                 [(length.as_str(), "x".repeat(size)), ("Transfer-Encoding: chunked\r\n", chunked(size))]
             {
-                if (path, size) == ("/partly", 1) {
+                if (path, size) == ("/partial", 1) {
                     continue;
                 }
                 send(&mut stream, post(path, headers)).await;
                 tokio::time::sleep(PAUSE).await;
                 send(&mut stream, body).await;
-                let refused = answer(&mut stream).await;
+                let refused = read_response(&mut stream).await;
                 assert_eq!((refused.status, refused.closes()), (status, false), "{path} {size}: {}", refused.head);
-                goes_on(&mut stream).await;
+                assert_reusable(&mut stream).await;
             }
         }
     }
 }
 
 #[tokio::test]
-async fn methods_without_a_body_may_send_one() {
-    let (_served, mut stream) = serving().await;
+async fn bodies_of_get_and_delete_requests_are_read() {
+    let (_server, mut stream) = start().await;
     for method in ["GET", "HEAD", "DELETE", "OPTIONS"] {
         send(&mut stream, format!("{method} /refused HTTP/1.1\r\nHost: here\r\nContent-Length: 4\r\n\r\n")).await;
         tokio::time::sleep(PAUSE).await;
         send(&mut stream, "body").await;
-        let refused = answer(&mut stream).await;
+        let refused = read_response(&mut stream).await;
         assert_eq!((refused.status, refused.closes()), (401, false), "{method}: {}", refused.head);
-        goes_on(&mut stream).await;
+        assert_reusable(&mut stream).await;
     }
 }
 
 #[tokio::test]
-async fn a_body_that_stalls_is_waited_for_for_a_second() {
-    for (headers, begun) in [
+async fn a_stalled_body_is_awaited_for_one_second() {
+    for (headers, partial) in [
         ("Content-Length: 10\r\n", ""),
         ("Content-Length: 10\r\n", "half"),
         ("Transfer-Encoding: chunked\r\n", "4\r\nha"),
     ] {
-        let (_served, mut stream) = serving().await;
-        send(&mut stream, post("/refused", headers) + begun).await;
+        let (_server, mut stream) = start().await;
+        send(&mut stream, post("/refused", headers) + partial).await;
         let began = Instant::now();
-        let refused = answer(&mut stream).await;
+        let refused = read_response(&mut stream).await;
         assert!(began.elapsed() < STALLED, "{:?}", began.elapsed());
-        assert!(refused.status == 401 && refused.closes(), "{begun}: {}", refused.head);
-        ends(&mut stream).await;
+        assert!(refused.status == 401 && refused.closes(), "{partial}: {}", refused.head);
+        assert_closed(&mut stream).await;
     }
 }
 
 #[tokio::test]
-async fn a_body_over_the_limit_is_not_waited_for() {
-    let (_served, mut stream) = serving().await;
+async fn a_body_over_the_limit_is_not_awaited() {
+    let (_server, mut stream) = start().await;
     send(&mut stream, post("/refused", "Content-Length: 1000000000\r\n")).await;
     let began = Instant::now();
-    let refused = answer(&mut stream).await;
+    let refused = read_response(&mut stream).await;
     assert!(refused.closes() && began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
 }
 
-/// A client that first sends everything and then reads finds its answer, and no reset before it.
+/// A client that sends everything before it reads gets the response and no reset.
 #[tokio::test]
-async fn whoever_sends_too_much_can_read_the_answer() {
-    const MUCH: usize = 4 * 1024 * 1024;
-    let endless = format!("{MUCH:x}\r\n{}\r\n", "x".repeat(MUCH));
+async fn clients_that_send_too_much_can_read_the_response() {
+    const SIZE: usize = 4 * 1024 * 1024;
+    let endless = format!("{SIZE:x}\r\n{}\r\n", "x".repeat(SIZE));
     for (headers, body) in [
-        (format!("Content-Length: {MUCH}\r\n"), "x".repeat(MUCH)),
+        (format!("Content-Length: {SIZE}\r\n"), "x".repeat(SIZE)),
         ("Transfer-Encoding: chunked\r\n".to_owned(), endless),
     ] {
-        for path in ["/refused", "/partly"] {
-            let (_served, mut stream) = serving().await;
+        for path in ["/refused", "/partial"] {
+            let (_server, mut stream) = start().await;
             send(&mut stream, post(path, &headers)).await;
             for part in body.as_bytes().chunks(256 * 1024) {
                 send(&mut stream, part).await;
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
-            let refused = answer(&mut stream).await;
+            let refused = read_response(&mut stream).await;
             assert!(refused.closes() && [401, 413].contains(&refused.status), "{}", refused.head);
-            ends(&mut stream).await;
+            assert_closed(&mut stream).await;
         }
     }
 }
 
-/// So can one whose head is none.
 #[tokio::test]
-async fn whoever_sends_nonsense_can_read_the_answer() {
-    let (_served, mut stream) = serving().await;
+async fn clients_with_a_malformed_head_can_read_the_response() {
+    let (_server, mut stream) = start().await;
     send(&mut stream, "NONSENSE\r\n\r\n").await;
     tokio::time::sleep(PAUSE).await;
     send(&mut stream, "x".repeat(100_000)).await;
-    assert_eq!(answer(&mut stream).await.status, 400);
-    ends(&mut stream).await;
+    assert_eq!(read_response(&mut stream).await.status, 400);
+    assert_closed(&mut stream).await;
 }
 
 #[tokio::test]
-async fn nobody_is_asked_for_a_body_that_is_not_wanted() {
+async fn no_continue_is_sent_for_an_unwanted_body() {
     let expecting = |path: &str| post(path, "Content-Length: 5\r\nExpect: 100-continue\r\n");
-    // What comes after a final answer may be the body or the next request, so nothing may come after it.
-    let (_served, mut stream) = serving().await;
+    // Bytes after a final response could be the body or the next request, so the connection is closed.
+    let (_server, mut stream) = start().await;
     send(&mut stream, expecting("/refused")).await;
-    let refused = answer(&mut stream).await;
+    let refused = read_response(&mut stream).await;
     assert!(refused.status == 401 && refused.closes(), "{}", refused.head);
-    ends(&mut stream).await;
+    assert_closed(&mut stream).await;
 
-    let (_served, mut stream) = serving().await;
+    let (_server, mut stream) = start().await;
     send(&mut stream, expecting("/read")).await;
-    assert_eq!(answer(&mut stream).await.status, 100);
+    assert_eq!(read_response(&mut stream).await.status, 100);
     send(&mut stream, "hello").await;
-    let read = answer(&mut stream).await;
+    let read = read_response(&mut stream).await;
     assert_eq!((read.status, read.body.as_slice(), read.closes()), (200, b"hello".as_slice(), false));
-    goes_on(&mut stream).await;
+    assert_reusable(&mut stream).await;
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_the_protocol_is_the_last_on_its_connection() {
-    let (_served, mut stream) = serving().await;
+async fn a_malformed_body_closes_the_connection() {
+    let (_server, mut stream) = start().await;
     send(&mut stream, post("/read", "Transfer-Encoding: chunked\r\n") + "nonsense\r\n").await;
-    let refused = answer(&mut stream).await;
+    let refused = read_response(&mut stream).await;
     assert!(refused.status == 400 && refused.closes(), "{}", refused.head);
-    ends(&mut stream).await;
+    assert_closed(&mut stream).await;
 }
 
 #[tokio::test]
-async fn a_body_that_was_too_slow_once_is_not_waited_for_again() {
-    let (_served, mut stream) = serving().await;
+async fn a_body_that_timed_out_is_not_awaited_again() {
+    let (_server, mut stream) = start().await;
     send(&mut stream, post("/late", "Content-Length: 5\r\n")).await;
     let began = Instant::now();
-    let refused = answer(&mut stream).await;
+    let refused = read_response(&mut stream).await;
     assert!(refused.status == 408 && refused.closes(), "{}", refused.head);
     assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
 }
 
 #[tokio::test]
-async fn a_task_that_keeps_the_body_closes_the_connection() {
-    let kept: Arc<std::sync::Mutex<Vec<axum::body::Body>>> = Arc::default();
-    let keeper = Arc::clone(&kept);
-    let keeping = async move |request: axum::extract::Request| {
-        keeper.lock().expect("whole").push(request.into_body());
+async fn the_connection_is_closed_if_a_task_still_holds_the_body() {
+    let bodies: Arc<std::sync::Mutex<Vec<axum::body::Body>>> = Arc::default();
+    let holder = Arc::clone(&bodies);
+    let hold_body = async move |request: axum::extract::Request| {
+        holder.lock().expect("not poisoned").push(request.into_body());
         StatusCode::ACCEPTED.into_response()
     };
-    let served = served(hasty(4), Router::new().route("/", any(keeping))).await;
-    let mut stream = connect(&served).await;
+    let server = start_server(short_timeouts(4), Router::new().route("/", any(hold_body))).await;
+    let mut stream = connect(&server).await;
     send(&mut stream, post("/", "Content-Length: 5\r\n")).await;
-    let accepted = answer(&mut stream).await;
+    let accepted = read_response(&mut stream).await;
     assert!(accepted.status == 202 && accepted.closes(), "{}", accepted.head);
 }

@@ -1,5 +1,5 @@
-//! The SQL of deliveries as they are shown. What is pending and what has been made are two tables, read in one statement:
-//! a row that goes from one to the other is seen once.
+//! Queries for displaying deliveries. Pending and attempted deliveries are in two tables. One statement reads both, so
+//! that a row that moves from one to the other is seen exactly once.
 
 use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
@@ -10,11 +10,11 @@ use crate::time::Timestamp;
 use crate::webhooks::DeliveryStatus;
 use crate::webhooks::deliveries::{Delivery, Filter};
 
-/// Every reader reads all of a delivery, so the columns stand once; what is asked of pending ones, then of those that were
-/// made, is said by each. The account is checked outside, where it takes no part in the choice of an index, and events are
-/// looked up one by one: a plan for an unknown number of rows would read them all.
+/// The common columns, with one condition for pending and one for attempted deliveries. The account is checked in the
+/// outer query, where it does not influence which index is chosen. Events are looked up row by row, because a plan for
+/// an unknown number of rows would read all events.
 macro_rules! select_deliveries {
-    ([$($pending:tt)+], [$($made:tt)+], $($arg:expr),* $(,)?) => {
+    ([$($pending:tt)+], [$($attempted:tt)+], $($arg:expr),* $(,)?) => {
         sqlx::query_as!(
             Delivery,
             r#"SELECT d.id AS "id!: WebhookDeliveryId", d.endpoint_id AS "endpoint_id!: WebhookEndpointId",
@@ -32,7 +32,7 @@ macro_rules! select_deliveries {
                      UNION ALL
                      (SELECT id, account_id, endpoint_id, event_id, attempt, replay_of, status, failure, failure_message,
                              response_status, response_body, duration_ms, attempted_at, next_attempt_at, created_at
-                      FROM webhook_deliveries WHERE "# + $($made)+ + r#")) d
+                      FROM webhook_deliveries WHERE "# + $($attempted)+ + r#")) d
                LEFT JOIN LATERAL (SELECT type, payload FROM events WHERE id = d.event_id AND account_id = $1 LIMIT 1) e
                    ON true
                WHERE d.account_id = $1 ORDER BY d.id DESC"#,
@@ -51,8 +51,8 @@ pub(in crate::webhooks) async fn find(
     Ok(query.fetch_optional(db).await?)
 }
 
-/// The newest deliveries before a cursor. Each set of filters has a statement of its own: one that served all would be
-/// planned for none, and read past what it must not show.
+/// The newest deliveries before a cursor. Each combination of filters has its own statement: a common one would get a
+/// plan that fits none of them and would read rows only to filter them out.
 pub(in crate::webhooks) async fn list(
     db: &PgPool,
     account: AccountId,
@@ -62,8 +62,8 @@ pub(in crate::webhooks) async fn list(
 ) -> Result<Vec<Delivery>> {
     let before = after.map_or(Uuid::max(), WebhookDeliveryId::uuid);
     let endpoint = filter.endpoint.map(WebhookEndpointId::uuid);
-    // A side that the filter leaves out is asked for no rows, and then not read.
-    let (pending, made) = match filter.status {
+    // A table that the filter excludes gets LIMIT 0 and is then not read.
+    let (pending, attempted) = match filter.status {
         None => (limit, limit),
         Some(DeliveryStatus::Pending) => (limit, 0),
         Some(DeliveryStatus::Succeeded | DeliveryStatus::Failed) => (0, limit),
@@ -77,7 +77,7 @@ pub(in crate::webhooks) async fn list(
                 endpoint,
                 before,
                 pending,
-                made,
+                attempted,
             )
             .fetch_all(db)
             .await?
@@ -96,7 +96,7 @@ pub(in crate::webhooks) async fn list(
     Ok(rows)
 }
 
-/// Writes a delivery that is due at once, by the clock that says when it is; answers that instant.
+/// Writes a delivery that is due at once by the database's clock, and returns that time.
 pub(in crate::webhooks) async fn insert_due_now(
     tx: &mut PgConnection,
     account: AccountId,

@@ -1,4 +1,4 @@
-//! The SQL of making attempts.
+//! Queries for delivery attempts.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use uuid::Uuid;
 use crate::error::Result;
 use crate::id::{AccountId, WebhookEndpointId};
 use crate::time::Timestamp;
-use crate::webhooks::dispatch::{Attempted, Backlog, COUNTED, Claimed, FAILING_ANEW_AFTER, Failure, LATE};
+use crate::webhooks::dispatch::{Attempted, Backlog, COUNT_LIMIT, Claimed, Failure, LATE_AFTER, MAX_FAILURE_GAP};
 use crate::webhooks::{DeliveryStatus, DisabledReason};
 
-const NO_LONGER_KEPT: &str = "the event is no longer kept";
+const EXPIRED: &str = "the event is past its retention period";
 
 pub(in crate::webhooks) async fn claim(
     db: &PgPool,
-    wanted: &[(WebhookEndpointId, i64)],
+    capacity: &[(WebhookEndpointId, i64)],
     lease: Duration,
 ) -> Result<Vec<Claimed>> {
-    let (endpoints, free): (Vec<Uuid>, Vec<i64>) = wanted.iter().map(|(id, free)| (id.uuid(), *free)).unzip();
+    let (endpoints, free): (Vec<Uuid>, Vec<i64>) = capacity.iter().map(|(id, free)| (id.uuid(), *free)).unzip();
     let rows = sqlx::query_as!(
         Claimed,
         r#"WITH endpoint AS MATERIALIZED (
@@ -57,7 +57,7 @@ pub(in crate::webhooks) async fn claim(
     Ok(rows)
 }
 
-pub(in crate::webhooks) async fn give_back(db: &PgPool, claimed: &[Claimed]) -> Result<()> {
+pub(in crate::webhooks) async fn release(db: &PgPool, claimed: &[Claimed]) -> Result<()> {
     let mut claimed: Vec<&Claimed> = claimed.iter().collect();
     claimed.sort_by_key(|claimed| claimed.id);
     let accounts: Vec<Uuid> = claimed.iter().map(|claimed| claimed.account_id.uuid()).collect();
@@ -79,14 +79,14 @@ pub(in crate::webhooks) async fn give_back(db: &PgPool, claimed: &[Claimed]) -> 
     Ok(())
 }
 
-/// An endpoint to be disabled.
+/// An endpoint to disable.
 pub(in crate::webhooks) struct Failing {
     pub(in crate::webhooks) id: WebhookEndpointId,
     pub(in crate::webhooks) account_id: AccountId,
     pub(in crate::webhooks) reason: DisabledReason,
 }
 
-/// The attempts as columns: Postgres takes arrays, not rows.
+/// The attempts as columns, because `unnest` takes one array per column.
 #[derive(Default)]
 struct Columns<'a> {
     ids: Vec<Uuid>,
@@ -119,7 +119,7 @@ impl<'a> Columns<'a> {
             columns.attempts.push(claimed.attempt);
             columns.replays_of.push(claimed.replay_of.map(|id| id.uuid()));
             columns.fences.push(claimed.fence);
-            columns.failures.push(attempt.failure.map(|failure| failure.told().name()));
+            columns.failures.push(attempt.failure.map(|failure| failure.visible_to_merchant().name()));
             columns.statuses.push(attempt.response_status.and_then(|status| i16::try_from(status).ok()));
             columns.bodies.push(attempt.response_body.as_deref());
             columns.messages.push(attempt.failure_message.as_deref());
@@ -222,7 +222,7 @@ pub(in crate::webhooks) async fn record(
         &columns.created_at as &[Timestamp],
         disabled_after.as_secs_f64(),
         &columns.messages as &[Option<&str>],
-        FAILING_ANEW_AFTER.as_secs_f64(),
+        MAX_FAILURE_GAP.as_secs_f64(),
     )
     .fetch_all(db)
     .await?;
@@ -234,23 +234,22 @@ pub(in crate::webhooks) async fn record(
     Ok(failing.collect())
 }
 
-/// `backlog` has each endpoint with something pending, found by leaping from one to the next through the index, and NULL at its
-/// end. So a statement that goes on from there costs as much as they are many, however long the backlog of each.
+/// Starts a statement with the CTE `backlog`: the endpoints with pending deliveries, and a final NULL. It is a loose
+/// index scan, so the cost depends on the number of endpoints and not on the length of their backlogs.
 macro_rules! by_endpoint {
-    ($query:ident, $goes_on:tt, $($arg:expr),* $(,)?) => {
+    ($query:ident, $rest:tt, $($arg:expr),* $(,)?) => {
         sqlx::$query!(
             "WITH RECURSIVE backlog AS (
                  (SELECT endpoint_id FROM webhook_pending ORDER BY endpoint_id LIMIT 1)
                  UNION ALL
                  SELECT (SELECT p.endpoint_id FROM webhook_pending p WHERE p.endpoint_id > b.endpoint_id
                          ORDER BY p.endpoint_id LIMIT 1)
-                 FROM backlog b WHERE b.endpoint_id IS NOT NULL)" + $goes_on,
+                 FROM backlog b WHERE b.endpoint_id IS NOT NULL)" + $rest,
             $($arg),*
         )
     };
 }
 
-/// Looks at each endpoint for one delivery that is due.
 pub(in crate::webhooks) async fn endpoints_due(db: &PgPool, late: Duration) -> Result<Vec<WebhookEndpointId>> {
     let rows = by_endpoint!(
         query_scalar,
@@ -269,8 +268,8 @@ pub(in crate::webhooks) async fn endpoints_due(db: &PgPool, late: Duration) -> R
     Ok(rows)
 }
 
-/// What a worker is sending at this moment is left to it.
-pub(in crate::webhooks) async fn close_unwanted(db: &PgPool, batch: i64) -> Result<u64> {
+/// Leaves deliveries that a worker has claimed to that worker.
+pub(in crate::webhooks) async fn close_undeliverable(db: &PgPool, batch: i64) -> Result<u64> {
     let done = by_endpoint!(
         query,
         ", unwanted AS (
@@ -299,8 +298,9 @@ pub(in crate::webhooks) async fn close_unwanted(db: &PgPool, batch: i64) -> Resu
     Ok(done.rows_affected())
 }
 
-/// Where the delivery that is due for the longest tells of an event that is no longer kept, so may those behind it. One that is not
-/// there yet comes there, for what is before it is made, and a claim passes it over until then.
+/// Considers only endpoints whose oldest due delivery has an expired event; others behind it may be expired too. A
+/// delivery with an expired event further back reaches the front once those before it have been made. Claims skip it
+/// until then.
 pub(in crate::webhooks) async fn close_forgotten(db: &PgPool, batch: i64) -> Result<u64> {
     let done = by_endpoint!(
         query,
@@ -328,7 +328,7 @@ pub(in crate::webhooks) async fn close_forgotten(db: &PgPool, batch: i64) -> Res
         batch,
         Failure::EventExpired.name(),
         DeliveryStatus::Failed as DeliveryStatus,
-        NO_LONGER_KEPT,
+        EXPIRED,
     )
     .execute(db)
     .await?;
@@ -348,7 +348,7 @@ pub(in crate::webhooks) async fn backlog(db: &PgPool) -> Result<Backlog> {
                   (SELECT count(*) FROM counted WHERE due_at > clock_timestamp()) AS "waiting!",
                   greatest((SELECT extract(epoch FROM clock_timestamp() - min(due_at)) FROM backlog), 0)::float8
                       AS "oldest_due_seconds!""#,
-        COUNTED,
+        COUNT_LIMIT,
     )
     .fetch_one(db)
     .await?;
@@ -359,7 +359,7 @@ pub(in crate::webhooks) async fn backlog(db: &PgPool) -> Result<Backlog> {
     .fetch_all(db)
     .await?;
     let disabled = disabled.into_iter().map(|row| (row.reason, row.count)).collect();
-    let [endpoints_late, endpoints_failing, endpoints_unsigned] = endpoints_in_trouble(db).await?;
+    let [endpoints_late, endpoints_failing, endpoints_unsigned] = count_unhealthy_endpoints(db).await?;
     Ok(Backlog {
         due: row.due,
         waiting: row.waiting,
@@ -371,9 +371,9 @@ pub(in crate::webhooks) async fn backlog(db: &PgPool) -> Result<Backlog> {
     })
 }
 
-/// How many endpoints with a backlog could take it and are late, how many fail, and to how many nothing can be signed. The cost
-/// follows their number, as above.
-async fn endpoints_in_trouble(db: &PgPool) -> Result<[i64; 3]> {
+/// The number of endpoints with a backlog that are late, failing, or unsigned. The cost depends on the number of
+/// endpoints.
+async fn count_unhealthy_endpoints(db: &PgPool) -> Result<[i64; 3]> {
     let row = by_endpoint!(
         query,
         r#" SELECT count(*) FILTER (WHERE e.failing_since IS NOT NULL) AS "failing!",
@@ -386,7 +386,7 @@ async fn endpoints_in_trouble(db: &PgPool) -> Result<[i64; 3]> {
                             AND (p.lease_until IS NULL OR p.lease_until < clock_timestamp()))) AS "late!"
            FROM backlog b JOIN webhook_endpoints e ON e.id = b.endpoint_id
            WHERE e.deleted_at IS NULL AND e.status = 'enabled'"#,
-        LATE.as_secs_f64(),
+        LATE_AFTER.as_secs_f64(),
     )
     .fetch_one(db)
     .await?;
@@ -400,9 +400,9 @@ mod tests {
     use crate::id::{AccountId, EventId, WebhookDeliveryId};
 
     #[test]
-    fn what_is_kept_for_the_merchant_does_not_tell_a_name_inside_from_none() {
+    fn stored_failures_do_not_reveal_internal_host_names() {
         let at = Timestamp::MAX;
-        let kept = |failure| {
+        let stored = |failure| {
             let claimed = Claimed {
                 id: WebhookDeliveryId::new(at),
                 account_id: AccountId::new(at),
@@ -424,8 +424,8 @@ mod tests {
             attempted.fail(failure, String::new());
             Columns::of(&[(&attempted, None)]).failures[0]
         };
-        assert_eq!(kept(Failure::LeadsInwards), kept(Failure::Dns));
-        assert_ne!(Failure::LeadsInwards.name(), Failure::Dns.name(), "whoever watches us is told");
-        assert_eq!(kept(Failure::AddressRefused), Some("address_refused"), "that is of the URL itself");
+        assert_eq!(stored(Failure::PrivateAddress), stored(Failure::Dns));
+        assert_ne!(Failure::PrivateAddress.name(), Failure::Dns.name(), "the metrics distinguish them");
+        assert_eq!(stored(Failure::AddressRefused), Some("address_refused"), "the merchant wrote this address");
     }
 }

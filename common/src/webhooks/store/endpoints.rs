@@ -1,4 +1,4 @@
-//! The SQL of endpoints. What is deleted is gone for every statement but those that say otherwise.
+//! Queries for endpoints. They ignore deleted endpoints unless stated otherwise.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ pub(in crate::webhooks) async fn insert(
     Ok(())
 }
 
-/// Every reader reads all of an endpoint, so the columns stand once. Deleted ones are none.
+/// The common columns of endpoints that are not deleted.
 macro_rules! select_endpoints {
     ($rest:literal, $($arg:expr),* $(,)?) => {
         sqlx::query_as!(
@@ -64,7 +64,7 @@ pub(in crate::webhooks) async fn find(
     Ok(query.fetch_optional(db).await?)
 }
 
-/// Whether the account has it or had it, deleted ones included.
+/// Whether the endpoint belongs to the account, even if it is deleted.
 pub(in crate::webhooks) async fn has_existed(db: &PgPool, account: AccountId, id: WebhookEndpointId) -> Result<bool> {
     let found = sqlx::query_scalar!(
         r#"SELECT EXISTS (SELECT FROM webhook_endpoints WHERE account_id = $1 AND id = $2) AS "found!""#,
@@ -85,8 +85,8 @@ pub(in crate::webhooks) async fn lock(
     Ok(query.fetch_optional(tx).await?)
 }
 
-/// Keeps an endpoint from being disabled or deleted, and answers its status; none of a deleted one.
-pub(in crate::webhooks) async fn hold(
+/// Locks an endpoint against being disabled or deleted, and returns its status; `None` if it is deleted.
+pub(in crate::webhooks) async fn lock_shared(
     tx: &mut PgConnection,
     account: AccountId,
     id: WebhookEndpointId,
@@ -101,12 +101,12 @@ pub(in crate::webhooks) async fn hold(
     Ok(status)
 }
 
-/// Writes what an update may change. A fresh start forgets failures and pauses.
+/// Writes the fields that an update may change. `resets_failures` clears the failure history and the pause.
 pub(in crate::webhooks) async fn save(
     tx: &mut PgConnection,
     account: AccountId,
     endpoint: &Endpoint,
-    fresh_start: bool,
+    resets_failures: bool,
 ) -> Result<()> {
     sqlx::query!(
         "UPDATE webhook_endpoints SET url = $3, enabled_events = $4, status = $5, disabled_reason = $6,
@@ -120,20 +120,20 @@ pub(in crate::webhooks) async fn save(
         &endpoint.enabled_events,
         endpoint.status as EndpointStatus,
         endpoint.disabled_reason.map(|reason| reason.name()),
-        fresh_start,
+        resets_failures,
     )
     .execute(tx)
     .await?;
     Ok(())
 }
 
-/// Puts a new secret in the place of the present one, which becomes the former one for so long.
+/// Stores a new secret. The one it replaces stays valid for `previous_validity`.
 pub(in crate::webhooks) async fn rotate(
     db: impl PgExecutor<'_>,
     account: AccountId,
     id: WebhookEndpointId,
     sealed: &[u8],
-    former_signs: Duration,
+    previous_validity: Duration,
 ) -> Result<Option<Endpoint>> {
     let row = sqlx::query_as!(
         Endpoint,
@@ -144,14 +144,14 @@ pub(in crate::webhooks) async fn rotate(
         account.uuid(),
         id.uuid(),
         sealed,
-        former_signs.as_secs_f64(),
+        previous_validity.as_secs_f64(),
     )
     .fetch_optional(db)
     .await?;
     Ok(row)
 }
 
-/// Locks an endpoint whole. A weaker lock would let claims through, which hold its key alone.
+/// Locks an endpoint `FOR UPDATE`. A weaker lock would not conflict with claims, which lock `FOR KEY SHARE`.
 pub(in crate::webhooks) async fn lock_against_claims(
     tx: &mut PgConnection,
     account: AccountId,
@@ -184,7 +184,7 @@ pub(in crate::webhooks) async fn delete(
     Ok(())
 }
 
-/// Whether attempts on an endpoint are claimed. Only what is due is claimed, so only that is looked at.
+/// Whether attempts on an endpoint are claimed. Only due deliveries are read, because only those are claimed.
 pub(in crate::webhooks) async fn has_leases(db: &PgPool, account: AccountId, id: WebhookEndpointId) -> Result<bool> {
     let found = sqlx::query_scalar!(
         r#"SELECT EXISTS (SELECT FROM webhook_pending WHERE account_id = $1 AND endpoint_id = $2
@@ -225,7 +225,7 @@ pub(in crate::webhooks) async fn list_all(db: &PgPool, account: Option<AccountId
     Ok(rows)
 }
 
-/// Each endpoint's deliveries have an index of their own.
+/// Reads each endpoint's deliveries through the index by endpoint and due time.
 pub(in crate::webhooks) async fn backlog(
     db: &PgPool,
     account: Option<AccountId>,
@@ -249,7 +249,7 @@ pub(in crate::webhooks) async fn backlog(
     Ok(rows.fetch_all(db).await?)
 }
 
-/// Whose endpoint it is, for an operator.
+/// The account of an endpoint, for operators.
 pub(in crate::webhooks) async fn owner(db: impl PgExecutor<'_>, id: WebhookEndpointId) -> Result<Option<AccountId>> {
     let owner =
         sqlx::query_scalar!("SELECT account_id FROM webhook_endpoints WHERE id = $1 AND deleted_at IS NULL", id.uuid())
@@ -258,13 +258,13 @@ pub(in crate::webhooks) async fn owner(db: impl PgExecutor<'_>, id: WebhookEndpo
     Ok(owner)
 }
 
-/// Whose endpoint it is, and until when its former secret signs, if it still does.
+/// The account of an endpoint, and until when its previous secret signs.
 pub(in crate::webhooks) struct Rotatable {
     pub(in crate::webhooks) account_id: AccountId,
     pub(in crate::webhooks) former_signs_until: Option<Timestamp>,
 }
 
-/// Locks an endpoint, so that of two operators who rotate at once one sees what the other did.
+/// Locks an endpoint, so that concurrent rotations see each other's result.
 pub(in crate::webhooks) async fn lock_to_rotate(
     tx: &mut PgConnection,
     id: WebhookEndpointId,

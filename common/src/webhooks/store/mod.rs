@@ -1,4 +1,4 @@
-//! The SQL of webhooks.
+//! Webhook queries.
 
 pub(super) mod deliveries;
 pub(super) mod dispatch;

@@ -1,4 +1,4 @@
-//! The SQL of replays that an operator orders.
+//! Queries for replays by operators.
 
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -8,8 +8,8 @@ use crate::id::{AccountId, EventId, WebhookDeliveryId, WebhookEndpointId};
 use crate::webhooks::DeliveryStatus;
 use crate::webhooks::replays::Row;
 
-/// One page of the deliveries that were made, by their ids: from this one on, and before that one.
-pub(in crate::webhooks) async fn made(
+/// A page of attempted deliveries with ids in `from..before`.
+pub(in crate::webhooks) async fn attempted(
     db: &PgPool,
     account: AccountId,
     endpoint: WebhookEndpointId,
@@ -35,7 +35,7 @@ pub(in crate::webhooks) async fn made(
     Ok(rows)
 }
 
-/// One page of the deliveries that are still to be made, and their events.
+/// A page of pending deliveries with their events.
 pub(in crate::webhooks) async fn pending(
     db: &PgPool,
     endpoint: WebhookEndpointId,

@@ -1,4 +1,4 @@
-//! The SQL of endpoints whose deliveries cannot be signed.
+//! Queries for endpoints whose deliveries cannot be signed.
 
 use std::time::Duration;
 
@@ -7,11 +7,12 @@ use sqlx::PgPool;
 use crate::error::Result;
 use crate::id::WebhookEndpointId;
 
-/// The delay until a secret is tried again grows with the time for which it could not be decrypted, within these.
-const SHORTEST: Duration = Duration::from_secs(5);
-const LONGEST: Duration = Duration::from_secs(60);
+/// The delay before a secret is tried again is the time for which it could not be decrypted, within these bounds.
+const MIN_DELAY: Duration = Duration::from_secs(5);
+const MAX_DELAY: Duration = Duration::from_secs(60);
 
-/// One of any number of deliveries that find it out together sets the delay, which `chance`, from 0 to 1, changes by up to a tenth.
+/// Of several concurrent deliveries that fail, only the first sets the delay. `chance`, random in 0..=1, varies it by
+/// up to a tenth.
 pub(in crate::webhooks) async fn hold(db: &PgPool, endpoint: WebhookEndpointId, chance: f64) -> Result<()> {
     sqlx::query!(
         "UPDATE webhook_endpoints SET
@@ -20,8 +21,8 @@ pub(in crate::webhooks) async fn hold(db: &PgPool, endpoint: WebhookEndpointId, 
                  greatest($2::float8, extract(epoch FROM clock_timestamp() - signing_failed_since)::float8)))
          WHERE id = $1 AND (signing_retry_at IS NULL OR signing_retry_at <= clock_timestamp())",
         endpoint.uuid(),
-        SHORTEST.as_secs_f64(),
-        LONGEST.as_secs_f64(),
+        MIN_DELAY.as_secs_f64(),
+        MAX_DELAY.as_secs_f64(),
         chance,
     )
     .execute(db)

@@ -1,64 +1,80 @@
-//! How the processes behaved, whatever became of the money.
+//! The behavior of the processes, independent of payments.
 
 use super::Finding;
 use crate::chaos::evidence::Evidence;
 
-/// What a fault has broken may need so long to be whole again, in milliseconds.
-const AFTERWARDS: i64 = 10_000;
-/// Of an answer enough to know it by.
-const ANSWER: usize = 160;
-/// How many requests of an account all workers together may send in a second to a provider that turns everything away: one for
-/// somebody who waits, and now and then a probe.
-const IN_VAIN: f64 = 1.5;
+/// The time to recover after a fault, in milliseconds.
+const RECOVERY_MS: i64 = 10_000;
+/// The number of characters printed of a response.
+const PRINTED_CHARACTERS: usize = 160;
+/// The allowed requests per second of an account, from all workers together, to a provider that rejects everything: one
+/// for a waiting client, and an occasional probe.
+const MAX_REJECTED_PER_SECOND: f64 = 1.5;
 
-/// Whoever was answered 500 asked while something was broken that explains it.
-pub(super) fn explained(evidence: &Evidence) -> Finding {
-    let mut finding = Finding::of("a 500 is explained by a fault");
+/// Every 500 was returned during a fault that explains it, or shortly afterwards.
+pub(super) fn internal_errors_are_explained(evidence: &Evidence) -> Finding {
+    let mut finding = Finding::new("every 500 is explained by a fault");
     for entry in evidence.requests.iter().filter(|entry| entry.status.is_some()) {
         let during = |window: &&crate::chaos::faults::Window| {
-            window.from <= entry.ended && entry.sent <= window.to.saturating_add(AFTERWARDS)
+            window.from <= entry.ended && entry.sent <= window.to.saturating_add(RECOVERY_MS)
         };
         let fault = evidence.windows.iter().find(|window| window.fault.explains_a_500() && during(window));
-        finding.holds(entry.status != Some(500) || fault.is_some(), || {
-            let answer: String = entry.answer.chars().take(ANSWER).collect();
-            format!("{} at {}: {answer}", entry.request, entry.sent)
+        finding.check(entry.status != Some(500) || fault.is_some(), || {
+            let response: String = entry.response.chars().take(PRINTED_CHARACTERS).collect();
+            format!("{} at {}: {response}", entry.request, entry.sent)
         });
     }
     finding
 }
 
-/// Postgres has ended no transaction of ours because two waited for each other.
-pub(super) fn no_deadlock(evidence: &Evidence) -> Finding {
-    let mut finding = Finding::of("Postgres has counted no deadlock");
-    finding.holds(evidence.deadlocks == 0, || format!("{} deadlocks", evidence.deadlocks));
+/// Postgres did not abort any of our transactions because of a deadlock.
+pub(super) fn no_deadlocks(evidence: &Evidence) -> Finding {
+    let mut finding = Finding::new("Postgres reports no deadlock");
+    finding.check(evidence.deadlocks == 0, || format!("{} deadlocks", evidence.deadlocks));
     finding
 }
 
-/// No connection was given back to its pool inside a transaction: what the next one writes there is acknowledged and lost.
-pub(super) fn each_transaction_ends(evidence: &Evidence) -> Finding {
-    let mut finding = Finding::of("no connection goes back to its pool inside a transaction");
-    let count = evidence.begun_twice;
-    finding.holds(count == 0, || format!("{count} transactions were begun inside of another"));
+/// No connection returned to its pool inside a transaction: later writes on it would be acknowledged and lost.
+pub(super) fn no_nested_transactions(evidence: &Evidence) -> Finding {
+    let mut finding = Finding::new("no connection returns to its pool inside a transaction");
+    let count = evidence.nested_transactions;
+    finding.check(count == 0, || format!("{count} transactions were started inside another one"));
     finding
 }
 
-/// A process whose clock is wrong by more than 2 s is not ready, and says why.
-pub(super) fn wrong_clocks_are_noticed(evidence: &Evidence) -> Finding {
-    let mut finding = Finding::of("a process whose clock is wrong says so and is not ready");
-    finding.checked = evidence.asked_for_the_time;
-    finding.violations.clone_from(&evidence.ready_with_a_wrong_clock);
+/// A process whose clock is off by more than 2 s is not ready and reports the reason.
+pub(super) fn wrong_clocks_are_reported(evidence: &Evidence) -> Finding {
+    let mut finding = Finding::new("a process with a wrong clock reports it and is not ready");
+    finding.checked = evidence.clock_checks;
+    finding.violations.clone_from(&evidence.ready_with_wrong_clock);
     finding
 }
 
-/// A provider that turns everything away is asked seldom.
-pub(super) fn seldom_in_vain(evidence: &Evidence) -> Finding {
-    let mut finding = Finding::of("a provider that turns everything away is asked seldom");
-    for sent in &evidence.sent_in_vain {
-        let seconds = sent.milliseconds as f64 / 1000.0;
-        let most = IN_VAIN * seconds.max(1.0);
-        finding.holds(sent.requests as f64 <= most, || {
-            format!("{}: {} requests in {seconds:.1} s", sent.account, sent.requests)
+/// A provider that rejects everything receives few requests.
+pub(super) fn few_rejected_requests(evidence: &Evidence) -> Finding {
+    let mut finding = Finding::new("a provider that rejects everything receives few requests");
+    for rejected in &evidence.rejected_requests {
+        let seconds = rejected.milliseconds as f64 / 1000.0;
+        let limit = MAX_REJECTED_PER_SECOND * seconds.max(1.0);
+        finding.check(rejected.requests as f64 <= limit, || {
+            format!("{}: {} requests in {seconds:.1} s", rejected.account, rejected.requests)
         });
     }
+    finding
+}
+
+/// No secret appears in clear text.
+pub(super) fn no_secrets_leaked(evidence: &Evidence) -> Finding {
+    let mut finding = Finding::new("no card number, security code or key in any log, row, Redis key or response");
+    finding.checked = evidence.searched;
+    finding.violations.clone_from(&evidence.leaks);
+    finding
+}
+
+/// Every process that was not killed is running.
+pub(super) fn no_unexpected_exits(evidence: &Evidence) -> Finding {
+    let mut finding = Finding::new("no process exited by itself");
+    finding.checked = 1;
+    finding.violations.clone_from(&evidence.unexpected_exits);
     finding
 }

@@ -1,4 +1,4 @@
-//! Each invariant catches what it is there for: a run that is right, and hand-made violations of it.
+//! Each invariant detects the violations that it exists for: a valid run passes, and tampered copies of it fail.
 
 mod release;
 
@@ -8,20 +8,20 @@ use serde_json::{Value, json};
 
 use super::check;
 use crate::chaos::{
-    evidence::{Booked, Evidence, Shown},
+    evidence::{ApiState, Evidence, LedgerLine},
     journal::Entry,
     receiver::Received,
 };
 
 const DAY: &str = "2026-11-21T10:00:00.000Z";
 
-fn asked(request: &str, key: Option<&str>, body: Value, status: u16, answer: &Value) -> Entry {
-    let (key, status, answer) = (key.map(str::to_owned), Some(status), answer.to_string());
-    Entry { sent: 100, ended: 200, shop: 0, request: request.to_owned(), key, body, status, answer }
+fn entry(request: &str, key: Option<&str>, body: Value, status: u16, response: &Value) -> Entry {
+    let (key, status, response) = (key.map(str::to_owned), Some(status), response.to_string());
+    Entry { sent: 100, ended: 200, shop: 0, request: request.to_owned(), key, body, status, response }
 }
 
-fn booked(id: &str, kind: &str, parent: Option<&str>, amount: i64) -> Booked {
-    Booked {
+fn ledger_line(id: &str, kind: &str, parent: Option<&str>, amount: i64) -> LedgerLine {
+    LedgerLine {
         shop: 0,
         at_gateway: false,
         id: id.to_owned(),
@@ -47,7 +47,7 @@ fn with(mut object: Value, fields: Value) -> Value {
     object
 }
 
-fn heard(events: &[(&str, &str)]) -> Vec<Received> {
+fn deliveries(events: &[(&str, &str)]) -> Vec<Received> {
     let mut received = Vec::new();
     for (number, (kind, object)) in events.iter().enumerate() {
         let body = json!({"type": kind, "data": {"object": {"id": object}}}).to_string();
@@ -56,7 +56,7 @@ fn heard(events: &[(&str, &str)]) -> Vec<Received> {
                 endpoint,
                 event: format!("evt_{number}"),
                 body: body.clone(),
-                taken: true,
+                accepted: true,
                 at: 150,
             });
         }
@@ -64,13 +64,14 @@ fn heard(events: &[(&str, &str)]) -> Vec<Received> {
     received
 }
 
-/// A sale under a key with a refund, one without a key, a hold that was voided, an invoice, a link, a subscription, a refusal.
-fn right() -> Evidence {
+/// A payment with a key and a refund, one without a key, a voided authorization, an invoice, a link, a subscription,
+/// and a payment answered with 500.
+fn valid_run() -> Evidence {
     let keyed = with(
         payment("pay_1", "partially_refunded", 1000, 1000, 300),
         json!({"refunds": [{"status": "succeeded", "amount": 300}]}),
     );
-    let held = payment("pay_3", "cancelled", 1004, 0, 0);
+    let voided_authorization = payment("pay_3", "cancelled", 1004, 0, 0);
     let of_invoice = with(payment("pay_4", "pending_settlement", 1006, 1006, 0), json!({"invoiceId": "inv_1"}));
     let of_link = with(payment("pay_5", "pending_settlement", 1008, 1008, 0), json!({"paymentLinkId": "plink_1"}));
     let of_cycle = with(payment("pay_6", "pending_settlement", 1010, 1010, 0), json!({"invoiceId": "inv_2"}));
@@ -89,32 +90,32 @@ fn right() -> Evidence {
         json!({"number": 2, "status": "succeeded", "attemptedAt": "2026-11-22T10:00:01.000Z"}),
     ];
     let requests = vec![
-        asked("POST /v1/payments", Some("k"), json!({"amount": 1000}), 201, &first),
-        asked("POST /v1/payments", Some("k"), json!({"amount": 1000}), 201, &first),
-        asked("POST /v1/payments", None, json!({"amount": 1002}), 201, &sale),
-        asked("POST /v1/payments", None, json!({"amount": 1004}), 201, &payment("pay_3", "authorized", 1004, 0, 0)),
-        asked("POST /v1/payments/pay_3/void", None, Value::Null, 200, &held),
-        asked("POST /v1/payments", None, json!({"amount": 1014}), 500, &json!({})),
-        asked("POST /v1/invoices", None, json!({"amount": 1006}), 201, &json!({"id": "inv_1"})),
-        asked("POST /v1/invoices", None, json!({"amount": 1012}), 201, &json!({"id": "inv_4"})),
-        asked("POST /v1/invoices/inv_4/void", None, Value::Null, 200, &voided),
-        asked("POST /v1/payment_links", None, json!({"amount": 1008}), 201, &json!({"id": "plink_1"})),
-        asked("POST /v1/plans", None, json!({"amount": 1010}), 201, &json!({"id": "plan_1"})),
+        entry("POST /v1/payments", Some("k"), json!({"amount": 1000}), 201, &first),
+        entry("POST /v1/payments", Some("k"), json!({"amount": 1000}), 201, &first),
+        entry("POST /v1/payments", None, json!({"amount": 1002}), 201, &sale),
+        entry("POST /v1/payments", None, json!({"amount": 1004}), 201, &payment("pay_3", "authorized", 1004, 0, 0)),
+        entry("POST /v1/payments/pay_3/void", None, Value::Null, 200, &voided_authorization),
+        entry("POST /v1/payments", None, json!({"amount": 1014}), 500, &json!({})),
+        entry("POST /v1/invoices", None, json!({"amount": 1006}), 201, &json!({"id": "inv_1"})),
+        entry("POST /v1/invoices", None, json!({"amount": 1012}), 201, &json!({"id": "inv_4"})),
+        entry("POST /v1/invoices/inv_4/void", None, Value::Null, 200, &voided),
+        entry("POST /v1/payment_links", None, json!({"amount": 1008}), 201, &json!({"id": "plink_1"})),
+        entry("POST /v1/plans", None, json!({"amount": 1010}), 201, &json!({"id": "plan_1"})),
     ];
-    let mut cancelled = booked("c3", "authorize", None, 1004);
+    let mut cancelled = ledger_line("c3", "authorize", None, 1004);
     cancelled.voided = true;
     let ledger = vec![
-        booked("c1", "sale", None, 1000),
-        booked("r1", "refund", Some("c1"), 300),
-        booked("c2", "sale", None, 1002),
+        ledger_line("c1", "sale", None, 1000),
+        ledger_line("r1", "refund", Some("c1"), 300),
+        ledger_line("c2", "sale", None, 1002),
         cancelled,
-        booked("v3", "void", Some("c3"), 1004),
-        booked("c4", "sale", None, 1006),
-        booked("c5", "sale", None, 1008),
-        booked("c6", "sale", None, 1010),
+        ledger_line("v3", "void", Some("c3"), 1004),
+        ledger_line("c4", "sale", None, 1006),
+        ledger_line("c5", "sale", None, 1008),
+        ledger_line("c6", "sale", None, 1010),
     ];
-    let shown = Shown {
-        payments: vec![keyed, sale, held, of_invoice, of_link, of_cycle],
+    let api_state = ApiState {
+        payments: vec![keyed, sale, voided_authorization, of_invoice, of_link, of_cycle],
         invoices: vec![
             invoice("inv_1", 1006, "pay_4"),
             period("inv_2", "2026-11-21/2026-11-21", "pay_6"),
@@ -124,9 +125,9 @@ fn right() -> Evidence {
         attempts: BTreeMap::from([("inv_1".to_owned(), attempts)]),
         links: vec![link],
         subscriptions: vec![json!({"id": "sub_1", "nextBillingAt": "2026-11-23T00:00:00.000Z"})],
-        ..Shown::default()
+        ..ApiState::default()
     };
-    let received = heard(&[
+    let received = deliveries(&[
         ("payment.captured", "pay_1"),
         ("payment.captured", "pay_2"),
         ("payment.captured", "pay_4"),
@@ -144,31 +145,31 @@ fn right() -> Evidence {
         ("payment_link.paid", "plink_1"),
         ("subscription.created", "sub_1"),
     ]);
-    let left = BTreeMap::from([("operations".to_owned(), 0)]);
-    Evidence { ledger, requests, shown: vec![shown], received, left, searched: 1, ..Evidence::default() }
+    let unfinished = BTreeMap::from([("operations".to_owned(), 0)]);
+    Evidence { ledger, requests, api_states: vec![api_state], received, unfinished, searched: 1, ..Evidence::default() }
 }
 
 /// The invariants that a tampered copy violates.
-fn caught(tamper: impl FnOnce(&mut Evidence)) -> Vec<&'static str> {
-    let mut evidence = right();
+fn violated_invariants(tamper: impl FnOnce(&mut Evidence)) -> Vec<&'static str> {
+    let mut evidence = valid_run();
     tamper(&mut evidence);
     check(&evidence).into_iter().filter(|f| !f.violations.is_empty()).map(|f| f.invariant).collect()
 }
 
 #[track_caller]
-fn catches(invariant: &str, tamper: impl FnOnce(&mut Evidence)) {
-    let caught = caught(tamper);
-    assert!(caught.contains(&invariant), "{invariant} is not among {caught:?}");
+fn assert_detected(invariant: &str, tamper: impl FnOnce(&mut Evidence)) {
+    let violated_invariants = violated_invariants(tamper);
+    assert!(violated_invariants.contains(&invariant), "{invariant} is not among {violated_invariants:?}");
 }
 
-fn doubled(evidence: &mut Evidence, charge: &str) {
-    let line = evidence.ledger.iter().find(|line| line.id == charge).expect("it is booked").clone();
-    evidence.ledger.push(Booked { id: "again".to_owned(), reference: "op_other".to_owned(), ..line });
+fn duplicate_charge(evidence: &mut Evidence, charge: &str) {
+    let line = evidence.ledger.iter().find(|line| line.id == charge).expect("the ledger has it").clone();
+    evidence.ledger.push(LedgerLine { id: "again".to_owned(), reference: "op_other".to_owned(), ..line });
 }
 
 #[test]
-fn a_run_that_is_right_violates_nothing_and_every_invariant_is_asked() {
-    let findings = check(&right());
+fn a_valid_run_passes_and_checks_every_invariant() {
+    let findings = check(&valid_run());
     for finding in &findings {
         assert!(finding.violations.is_empty(), "{finding:?}");
         assert!(finding.checked > 0, "{finding:?}");
@@ -177,132 +178,132 @@ fn a_run_that_is_right_violates_nothing_and_every_invariant_is_asked() {
 }
 
 #[test]
-fn second_charges_are_caught() {
-    catches("one charge for each idempotency key", |e| doubled(e, "c1"));
-    catches("one charge for each payment without a key", |e| doubled(e, "c2"));
-    catches("one charge for each invoice", |e| doubled(e, "c4"));
-    catches("one charge for each link", |e| doubled(e, "c5"));
-    catches("one charge for each cycle", |e| {
-        doubled(e, "c6");
-        doubled(e, "c6");
+fn duplicate_charges_are_detected() {
+    assert_detected("one charge for each idempotency key", |e| duplicate_charge(e, "c1"));
+    assert_detected("one charge for each payment without a key", |e| duplicate_charge(e, "c2"));
+    assert_detected("one charge for each invoice", |e| duplicate_charge(e, "c4"));
+    assert_detected("one charge for each link", |e| duplicate_charge(e, "c5"));
+    assert_detected("one charge for each cycle", |e| {
+        duplicate_charge(e, "c6");
+        duplicate_charge(e, "c6");
     });
-    catches("one charge for each reference at a provider", |e| e.ledger[2].reference = e.ledger[0].reference.clone());
+    assert_detected("one charge for each reference at a provider", |e| e.ledger[2].reference = e.ledger[0].reference.clone());
 }
 
 #[test]
-fn charges_without_payments_and_payments_without_charges_are_caught() {
-    let invariant = "each charge is one payment, and each payment one charge";
-    catches(invariant, |e| doubled(e, "c2"));
-    catches(invariant, |e| drop(e.ledger.remove(2)));
-    catches(invariant, |e| e.ledger[2].amount += 1);
-    catches(invariant, |e| e.ledger[2].currency = "EUR".to_owned());
-    catches(invariant, |e| e.ledger[2].voided = true);
-    catches(invariant, |e| e.ledger[3].voided = false);
-    catches(invariant, |e| e.shown[0].payments[1]["status"] = "failed".into());
-    catches("a payment that was refused charged nothing", |e| e.ledger.push(booked("c9", "sale", None, 1014)));
+fn unmatched_charges_and_payments_are_detected() {
+    let invariant = "each charge belongs to one payment, and each payment has one charge";
+    assert_detected(invariant, |e| duplicate_charge(e, "c2"));
+    assert_detected(invariant, |e| drop(e.ledger.remove(2)));
+    assert_detected(invariant, |e| e.ledger[2].amount += 1);
+    assert_detected(invariant, |e| e.ledger[2].currency = "EUR".to_owned());
+    assert_detected(invariant, |e| e.ledger[2].voided = true);
+    assert_detected(invariant, |e| e.ledger[3].voided = false);
+    assert_detected(invariant, |e| e.api_states[0].payments[1]["status"] = "failed".into());
+    assert_detected("rejected payments charge nothing", |e| e.ledger.push(ledger_line("c9", "sale", None, 1014)));
 }
 
 #[test]
-fn lost_and_unfinished_payments_are_caught() {
-    let invariant = "every accepted payment is there and has ended";
-    catches(invariant, |e| drop(e.shown[0].payments.remove(1)));
-    catches(invariant, |e| e.shown[0].payments[1]["status"] = "processing".into());
-    catches(invariant, |e| e.shown[0].payments[1]["pendingOperation"] = "capture".into());
+fn missing_and_unfinished_payments_are_detected() {
+    let invariant = "every accepted payment exists and is final";
+    assert_detected(invariant, |e| drop(e.api_states[0].payments.remove(1)));
+    assert_detected(invariant, |e| e.api_states[0].payments[1]["status"] = "processing".into());
+    assert_detected(invariant, |e| e.api_states[0].payments[1]["pendingOperation"] = "capture".into());
 }
 
 #[test]
-fn what_was_acknowledged_and_is_gone_is_caught() {
-    let invariant = "whatever was acknowledged is there";
-    catches(invariant, |e| drop(e.shown[0].links.remove(0)));
-    catches(invariant, |e| drop(e.shown[0].invoices.remove(0)));
-    catches(invariant, |e| e.shown[0].payments[2]["status"] = "pending_settlement".into());
+fn missing_acknowledged_objects_are_detected() {
+    let invariant = "every acknowledged object exists";
+    assert_detected(invariant, |e| drop(e.api_states[0].links.remove(0)));
+    assert_detected(invariant, |e| drop(e.api_states[0].invoices.remove(0)));
+    assert_detected(invariant, |e| e.api_states[0].payments[2]["status"] = "pending_settlement".into());
 }
 
 #[test]
-fn sums_that_differ_are_caught() {
+fn wrong_amounts_are_detected() {
     let invariant = "refunded + reserved ≤ captured ≤ authorized, as in the ledger";
-    catches(invariant, |e| e.shown[0].payments[0]["amountRefunded"] = 1001.into());
-    catches(invariant, |e| e.shown[0].payments[0]["amountRefunded"] = 200.into());
-    catches(invariant, |e| e.ledger[1].amount = 301);
-    catches(invariant, |e| e.ledger.push(booked("r2", "refund", Some("c1"), 800)));
-    catches(invariant, |e| e.shown[0].payments[1]["amountCaptured"] = 1.into());
+    assert_detected(invariant, |e| e.api_states[0].payments[0]["amountRefunded"] = 1001.into());
+    assert_detected(invariant, |e| e.api_states[0].payments[0]["amountRefunded"] = 200.into());
+    assert_detected(invariant, |e| e.ledger[1].amount = 301);
+    assert_detected(invariant, |e| e.ledger.push(ledger_line("r2", "refund", Some("c1"), 800)));
+    assert_detected(invariant, |e| e.api_states[0].payments[1]["amountCaptured"] = 1.into());
 }
 
 #[test]
-fn answers_that_change_are_caught() {
-    let invariant = "one key, one payment, one final answer";
-    catches(invariant, |e| e.requests[1].answer = payment("pay_9", "pending_settlement", 1000, 1000, 0).to_string());
-    catches(invariant, |e| e.requests[1].answer.push(' '));
+fn changed_responses_are_detected() {
+    let invariant = "one key, one payment, one final response";
+    assert_detected(invariant, |e| e.requests[1].response = payment("pay_9", "pending_settlement", 1000, 1000, 0).to_string());
+    assert_detected(invariant, |e| e.requests[1].response.push(' '));
 }
 
 #[test]
-fn what_comes_after_the_end_is_caught() {
-    let invariant = "nothing is sent after a void or cancel was acknowledged";
-    catches(invariant, |e| e.ledger.push(Booked { at: 900, ..booked("c9", "sale", None, 1012) }));
-    catches(invariant, |e| e.ledger.push(Booked { at: 900, ..booked("p9", "capture", Some("c3"), 1004) }));
+fn operations_after_a_void_are_detected() {
+    let invariant = "nothing is sent after an acknowledged void or cancellation";
+    assert_detected(invariant, |e| e.ledger.push(LedgerLine { at: 900, ..ledger_line("c9", "sale", None, 1012) }));
+    assert_detected(invariant, |e| e.ledger.push(LedgerLine { at: 900, ..ledger_line("p9", "capture", Some("c3"), 1004) }));
 }
 
 #[test]
-fn what_is_paid_without_a_charge_is_caught() {
-    let invariant = "paid means one approved charge, and the other way round";
-    catches(invariant, |e| e.ledger.retain(|line| line.id != "c4"));
-    catches(invariant, |e| drop(e.shown[0].links[0].as_object_mut().map(|link| link.remove("paidAt"))));
-    catches(invariant, |e| e.shown[0].payments[3]["status"] = "declined".into());
-    catches(invariant, |e| e.shown[0].payments[1]["invoiceId"] = "inv_1".into());
+fn paid_objects_without_a_charge_are_detected() {
+    let invariant = "paid if and only if there is exactly one approved charge";
+    assert_detected(invariant, |e| e.ledger.retain(|line| line.id != "c4"));
+    assert_detected(invariant, |e| drop(e.api_states[0].links[0].as_object_mut().map(|link| link.remove("paidAt"))));
+    assert_detected(invariant, |e| e.api_states[0].payments[3]["status"] = "declined".into());
+    assert_detected(invariant, |e| e.api_states[0].payments[1]["invoiceId"] = "inv_1".into());
 }
 
 #[test]
-fn attempts_out_of_order_are_caught() {
-    let invariant = "attempts 1 to n, with their backoff";
-    let of = |e: &mut Evidence, place: usize, field: &str, value: Value| {
-        e.shown[0].attempts.get_mut("inv_1").expect("attempts")[place][field] = value;
+fn invalid_attempts_are_detected() {
+    let invariant = "attempts are numbered from 1 and follow the backoff";
+    let set = |e: &mut Evidence, index: usize, field: &str, value: Value| {
+        e.api_states[0].attempts.get_mut("inv_1").expect("attempts")[index][field] = value;
     };
-    catches(invariant, |e| of(e, 1, "number", 3.into()));
-    catches(invariant, |e| of(e, 1, "attemptedAt", "2026-11-22T09:59:00.000Z".into()));
-    catches(invariant, |e| of(e, 0, "nextAttemptAt", "2026-11-21T12:00:00.000Z".into()));
-    catches(invariant, |e| {
-        of(e, 0, "nextAttemptAt", "2026-11-24T10:00:00.000Z".into());
-        of(e, 1, "attemptedAt", "2026-11-24T10:00:00.000Z".into());
+    assert_detected(invariant, |e| set(e, 1, "number", 3.into()));
+    assert_detected(invariant, |e| set(e, 1, "attemptedAt", "2026-11-22T09:59:00.000Z".into()));
+    assert_detected(invariant, |e| set(e, 0, "nextAttemptAt", "2026-11-21T12:00:00.000Z".into()));
+    assert_detected(invariant, |e| {
+        set(e, 0, "nextAttemptAt", "2026-11-24T10:00:00.000Z".into());
+        set(e, 1, "attemptedAt", "2026-11-24T10:00:00.000Z".into());
     });
-    catches(invariant, |e| of(e, 0, "status", "succeeded".into()));
+    assert_detected(invariant, |e| set(e, 0, "status", "succeeded".into()));
 }
 
 #[test]
-fn gaps_and_repeated_periods_are_caught() {
+fn gaps_and_repeated_periods_are_detected() {
     let invariant = "one invoice for each period, without gaps";
-    catches(invariant, |e| e.shown[0].invoices[2]["billingPeriod"] = "2026-11-23/2026-11-23".into());
-    catches(invariant, |e| e.shown[0].invoices[2]["billingPeriod"] = "2026-11-21/2026-11-21".into());
-    catches(invariant, |e| e.shown[0].subscriptions[0]["nextBillingAt"] = "2026-11-24T00:00:00.000Z".into());
+    assert_detected(invariant, |e| e.api_states[0].invoices[2]["billingPeriod"] = "2026-11-23/2026-11-23".into());
+    assert_detected(invariant, |e| e.api_states[0].invoices[2]["billingPeriod"] = "2026-11-21/2026-11-21".into());
+    assert_detected(invariant, |e| e.api_states[0].subscriptions[0]["nextBillingAt"] = "2026-11-24T00:00:00.000Z".into());
 }
 
 #[test]
-fn events_that_are_missing_or_differ_are_caught() {
-    let invariant = "each event reached each endpoint";
-    catches(invariant, |e| drop(e.received.remove(0)));
-    catches(invariant, |e| e.received[1].taken = false);
-    catches(invariant, |e| {
+fn missing_and_changed_events_are_detected() {
+    let invariant = "each event reached every endpoint";
+    assert_detected(invariant, |e| drop(e.received.remove(0)));
+    assert_detected(invariant, |e| e.received[1].accepted = false);
+    assert_detected(invariant, |e| {
         let twice = Received { event: "evt_other".to_owned(), ..e.received[0].clone() };
         e.received.push(twice);
     });
-    catches("an event is the same bytes each time", |e| e.received[1].body.push(' '));
+    assert_detected("repeated deliveries of an event are identical", |e| e.received[1].body.push(' '));
 }
 
 #[test]
-fn what_is_left_leaks_or_dies_is_caught() {
-    catches("nothing is left to be done after the quiet time", |e| {
-        *e.left.entry("operations".to_owned()).or_default() = 1
+fn unfinished_work_leaks_and_exits_are_detected() {
+    assert_detected("no work is left after the quiet period", |e| {
+        *e.unfinished.entry("operations".to_owned()).or_default() = 1
     });
-    let canary = "no card number, security code or key in any log, row, Redis key or answer";
+    let canary = "no card number, security code or key in any log, row, Redis key or response";
     let words = super::canary::words(&["svc_sk_test_secret".to_owned()]);
-    assert_eq!(super::canary::found("number=4242424242424242&x", &words), ["4242424242424242"]);
-    assert_eq!(super::canary::found("Bearer svc_sk_test_secret", &words), ["svc_sk_test_secret"]);
-    assert!(super::canary::found("card 4242, amount 739", &words).is_empty());
-    for told in ["cvv=739", "Some(cvv: \"739\")", "\\\"security_code\\\": \\\"739\\\"", "cvc: Some(\"739\")"] {
-        assert!(super::canary::tells_the_code(told), "{told}");
+    assert_eq!(super::canary::contained_words("number=4242424242424242&x", &words), ["4242424242424242"]);
+    assert_eq!(super::canary::contained_words("Bearer svc_sk_test_secret", &words), ["svc_sk_test_secret"]);
+    assert!(super::canary::contained_words("card 4242, amount 739", &words).is_empty());
+    for text in ["cvv=739", "Some(cvv: \"739\")", "\\\"security_code\\\": \\\"739\\\"", "cvc: Some(\"739\")"] {
+        assert!(super::canary::contains_security_code(text), "{text}");
     }
     for other in ["cvv=7391", "cvv: \"***\", amount: 739", "a739", "cvv"] {
-        assert!(!super::canary::tells_the_code(other), "{other}");
+        assert!(!super::canary::contains_security_code(other), "{other}");
     }
-    catches(canary, |e| e.leaks.push("a log".to_owned()));
-    catches("no process ended by itself", |e| e.died.push("api-0".to_owned()));
+    assert_detected(canary, |e| e.leaks.push("a log".to_owned()));
+    assert_detected("no process exited by itself", |e| e.unexpected_exits.push("api-0".to_owned()));
 }

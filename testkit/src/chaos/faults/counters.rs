@@ -1,42 +1,42 @@
-//! What Postgres counts by itself.
+//! Counters of Postgres.
 
 use std::time::{Duration, Instant};
 
 use sqlx::PgPool;
 use tokio::time::timeout;
 
-/// How often it is asked.
-const EVERY: Duration = Duration::from_secs(2);
+/// How often they are read.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Deadlocks, over all restarts of Postgres: a crash of it begins its counters anew.
+/// The number of deadlocks. A crash of Postgres resets its counter, so the values before each crash are added up.
 #[derive(Debug, Default)]
 pub(super) struct Deadlocks {
-    former: i64,
+    previous: i64,
     last: i64,
-    asked: Option<Instant>,
+    polled_at: Option<Instant>,
 }
 
 impl Deadlocks {
-    pub(super) async fn look(&mut self, db: &PgPool) {
-        if self.asked.is_some_and(|asked| asked.elapsed() < EVERY) {
+    pub(super) async fn poll(&mut self, db: &PgPool) {
+        if self.polled_at.is_some_and(|polled_at| polled_at.elapsed() < POLL_INTERVAL) {
             return;
         }
-        self.asked = Some(Instant::now());
+        self.polled_at = Some(Instant::now());
         let count = sqlx::query_scalar("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()");
         if let Ok(Ok(count)) = timeout(Duration::from_secs(1), count.fetch_one(db)).await {
-            self.note(count);
+            self.record(count);
         }
     }
 
-    fn note(&mut self, count: i64) {
+    fn record(&mut self, count: i64) {
         if count < self.last {
-            self.former += self.last;
+            self.previous += self.last;
         }
         self.last = count;
     }
 
-    pub(super) fn counted(&self) -> i64 {
-        self.former + self.last
+    pub(super) fn total(&self) -> i64 {
+        self.previous + self.last
     }
 }
 
@@ -45,11 +45,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_that_begin_anew_are_added_up() {
+    fn counts_before_a_reset_are_added_up() {
         let mut deadlocks = Deadlocks::default();
         for (count, total) in [(0, 0), (2, 2), (2, 2), (0, 2), (1, 3)] {
-            deadlocks.note(count);
-            assert_eq!(deadlocks.counted(), total);
+            deadlocks.record(count);
+            assert_eq!(deadlocks.total(), total);
         }
     }
 }

@@ -1,12 +1,11 @@
-//! Does what the schedule says, undoes it when its time is up, and counts what really happened.
+//! Injects the scheduled faults, ends them in time, and records what happened.
 
 mod clocks;
 mod counters;
 mod providers;
-mod timetable;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     fs::OpenOptions,
     io::Write,
     time::{Duration, Instant},
@@ -17,44 +16,53 @@ use sqlx::{Connection, PgConnection};
 use tokio::time::sleep;
 
 pub(super) use self::clocks::{CLOCK_OFFSET_FILE, Clocks};
-use self::{clocks::Watch, counters::Deadlocks, providers::Order, timetable::Timetable};
+use self::{clocks::ClockWatch, counters::Deadlocks, providers::OperatorTask};
 use super::{
+    config::Size,
     evidence,
     proxy::Mode,
-    report::Least,
-    schedule::{Fault, KINDS_OF_PROCESSES, Step, again},
-    setting::Size,
-    world::{Stage, World},
+    report::Minimums,
+    schedule::{Fault, PROCESS_KINDS, Step, extra_steps},
+    world::{System, World},
 };
-use crate::{Kind, process::Programs};
+use crate::{ProcessKind, process::Programs};
 
-/// So long after it goes on after a stop, what a worker sends is what it was about to send when it was stopped.
-const WAKING: Duration = Duration::from_millis(1500);
-/// What a run must have seen is tried so often more, by itself, after the load's time.
-const SEEN_WITHIN: usize = 3;
-/// How soon something that could not be done is tried again.
-const AGAIN: Duration = Duration::from_millis(700);
-/// More than any Postgres of a test has.
-const CONNECTIONS: usize = 2000;
-/// What Postgres says when it has no connection left (SQLSTATE, `too_many_connections`).
-const NO_CONNECTION_LEFT: &str = "53300";
+use Fault::{
+    ClockHours, ClockMonths, ClockRestart, ClockSeconds, ClockSlight, GatewayCut, GatewayDelay, GatewayDrip,
+    GatewayFail, GatewayLose, GatewayRefuse, GatewayTooManyRequests, KillApi, KillGateway, KillScheduler, KillWorker,
+    MockDelay, MockLose, MockOutage, MockRefuse, MoveAccount, PostgresConnections, PostgresCut, PostgresDelay,
+    PostgresFull, PostgresRestart, RedisCut, RedisDelay, RedisFlush, RedisRestart, RotateKeys, StopApi, StopGateway,
+    StopScheduler, StopWorker,
+};
 
-/// What came of the schedule.
+/// What a worker sends this soon after it is resumed, it was about to send when it was stopped.
+const LATE_SEND_WINDOW: Duration = Duration::from_millis(1500);
+/// Extra rounds after the load for required events that have not occurred.
+const EXTRA_ROUNDS: usize = 3;
+/// The delay before a failed step is retried.
+const RETRY_DELAY: Duration = Duration::from_millis(700);
+/// More than `max_connections` of any test Postgres.
+const MAX_CONNECTIONS: usize = 2000;
+/// The SQLSTATE `too_many_connections`.
+const TOO_MANY_CONNECTIONS: &str = "53300";
+
+/// The record of the injected faults.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Fired {
+pub(super) struct FaultLog {
     pub(super) counts: BTreeMap<Fault, u64>,
-    /// References that a worker sent after it had been stopped beyond its lease.
-    pub(super) late: BTreeSet<String>,
-    /// Processes that ended although nobody had killed them.
-    pub(super) died: Vec<String>,
-    pub(super) told: Vec<String>,
-    /// When which fault was in force, in milliseconds of the run's clock.
+    /// References that a worker sent after it was stopped for longer than its lease.
+    pub(super) late_references: BTreeSet<String>,
+    /// Processes that exited without having been killed.
+    pub(super) unexpected_exits: Vec<String>,
+    /// What was injected, and when.
+    pub(super) timeline: Vec<String>,
+    /// When each fault was in force, by the run's clock in milliseconds.
     pub(super) windows: Vec<Window>,
-    /// Processes with a wrong clock that were asked whether they are ready, and those that said yes.
-    pub(super) asked_for_the_time: u64,
-    pub(super) ready_with_a_wrong_clock: Vec<String>,
-    /// How often accounts were sent to a provider that turned everything away.
-    pub(super) sent_in_vain: Vec<SentInVain>,
+    /// The number of processes with a wrong clock that reported their readiness, and those that reported to be ready.
+    pub(super) clock_checks: u64,
+    pub(super) ready_with_wrong_clock: Vec<String>,
+    /// The requests of each account to a provider that rejected everything.
+    pub(super) rejected_requests: Vec<RejectedRequests>,
     pub(super) deadlocks: i64,
 }
 
@@ -66,132 +74,144 @@ pub(super) struct Window {
     pub(super) to: i64,
 }
 
-/// Requests of one account, while its provider turned everything away.
+/// The requests of one account while its provider rejected everything.
 #[derive(Clone, Debug)]
-pub(super) struct SentInVain {
+pub(super) struct RejectedRequests {
     pub(super) account: String,
     pub(super) requests: usize,
     pub(super) milliseconds: u128,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Act {
+enum Phase {
     Begin,
     End,
-    Heard,
+    CollectLateSends,
 }
 
-/// Whoever makes things happen.
-pub(super) struct Hand<'a> {
-    stage: &'a mut Stage,
+/// Injects faults.
+pub(super) struct FaultInjector<'a> {
+    system: &'a mut System,
     world: &'a World,
     began: Instant,
-    fired: Fired,
-    down: BTreeSet<(usize, usize)>,
-    waiting: BTreeMap<usize, Vec<String>>,
-    crowd: Vec<PgConnection>,
-    /// The mock is to be as quick as it was.
-    slow: bool,
-    /// The mock turns everything away.
+    fault_log: FaultLog,
+    killed: BTreeSet<(usize, usize)>,
+    in_progress_at_stop: BTreeMap<usize, Vec<String>>,
+    held_connections: Vec<PgConnection>,
+    /// The mock's latency must be reset.
+    reset_latency: bool,
+    /// The mock rejects everything.
     mock_is_out: bool,
-    /// What an operator has begun and could not finish yet.
-    orders: Vec<Order>,
-    watches: Vec<Watch>,
+    /// Operator commands that could not be completed yet.
+    operator_tasks: Vec<OperatorTask>,
+    clock_watches: Vec<ClockWatch>,
     deadlocks: Deadlocks,
-    /// From when on requests in vain are counted.
-    turning_away: Option<Instant>,
-    /// Where the window of a step that is in force stands, by the step's place.
-    open: BTreeMap<usize, usize>,
-    /// What a killed process comes back as, if not as what it was.
+    /// From when on rejected requests are counted.
+    count_rejected_from: Option<Instant>,
+    /// The index of the open window of a step, by the index of the step.
+    open_windows: BTreeMap<usize, usize>,
+    /// The release as which killed processes restart, if not their own.
     release: Option<Programs>,
 }
 
-impl<'a> Hand<'a> {
-    pub(super) fn new(stage: &'a mut Stage, world: &'a World, release: Option<Programs>) -> Self {
+impl<'a> FaultInjector<'a> {
+    pub(super) fn new(system: &'a mut System, world: &'a World, release: Option<Programs>) -> Self {
         Self {
-            stage,
+            system,
             world,
             began: Instant::now(),
-            fired: Fired::default(),
-            down: BTreeSet::new(),
-            waiting: BTreeMap::new(),
-            crowd: Vec::new(),
-            slow: false,
+            fault_log: FaultLog::default(),
+            killed: BTreeSet::new(),
+            in_progress_at_stop: BTreeMap::new(),
+            held_connections: Vec::new(),
+            reset_latency: false,
             mock_is_out: false,
-            orders: Vec::new(),
-            watches: Vec::new(),
+            operator_tasks: Vec::new(),
+            clock_watches: Vec::new(),
             deadlocks: Deadlocks::default(),
-            turning_away: None,
-            open: BTreeMap::new(),
+            count_rejected_from: None,
+            open_windows: BTreeMap::new(),
             release,
         }
     }
 
-    /// All steps, then what the run must have seen and has not by chance, and then everything as it was.
-    pub(super) async fn run(mut self, steps: &[Step], load: Duration, least: Least) -> Result<Fired> {
-        self.play(steps).await?;
-        self.until(load).await?;
-        for _ in 0..SEEN_WITHIN {
-            let (lost, late) = (self.lost().await >= least.lost, self.fired.late.len() >= least.late);
-            let failed = least.late == 0 || self.has_failed_payments().await;
-            let more = again(self.began.elapsed(), lost, late, failed);
+    /// Runs all steps, then those for required events that have not occurred, and then undoes everything.
+    pub(super) async fn run(mut self, steps: &[Step], load: Duration, minimums: Minimums) -> Result<FaultLog> {
+        self.run_steps(steps).await?;
+        self.wait_until(load).await?;
+        for _ in 0..EXTRA_ROUNDS {
+            let lost = self.lost().await >= minimums.lost_responses;
+            let late = self.fault_log.late_references.len() >= minimums.late_sends;
+            let failed = minimums.late_sends == 0 || self.has_failed_payments().await;
+            let more = extra_steps(self.began.elapsed(), lost, late, failed);
             if more.is_empty() {
                 break;
             }
-            self.play(&more).await?;
+            self.run_steps(&more).await?;
         }
-        self.finish_orders().await?;
-        self.deadlocks.look(&self.stage.db).await;
-        self.fired.deadlocks = self.deadlocks.counted();
-        Ok(self.fired)
+        self.finish_operator_tasks().await?;
+        self.deadlocks.poll(&self.system.db).await;
+        self.fault_log.deadlocks = self.deadlocks.total();
+        Ok(self.fault_log)
     }
 
-    /// Charges whose answers were lost until now; none if nobody can say.
+    /// The number of charges whose response was lost so far; 0 if it cannot be determined.
     async fn lost(&self) -> usize {
-        evidence::charged_and_lost(self.stage, self.world).await.unwrap_or(0)
+        evidence::charges_with_lost_response(self.system, self.world).await.unwrap_or(0)
     }
 
-    /// Whether a payment has failed, so that it can be seen whether that was announced; not if nobody can say.
+    /// Whether a payment has failed, whose announcement can be checked; false if it cannot be determined.
     async fn has_failed_payments(&self) -> bool {
         let query = "SELECT EXISTS (SELECT FROM payments WHERE status = 'failed')";
-        sqlx::query_scalar(query).fetch_one(&self.stage.db).await.unwrap_or(false)
+        sqlx::query_scalar(query).fetch_one(&self.system.db).await.unwrap_or(false)
     }
 
-    async fn play(&mut self, steps: &[Step]) -> Result<()> {
-        let mut timetable = Timetable::new(steps);
-        while let Some((at, index, act)) = timetable.next() {
-            self.until(at).await?;
+    async fn run_steps(&mut self, steps: &[Step]) -> Result<()> {
+        let mut queue: Vec<(Duration, usize, Phase)> = Vec::new();
+        for (index, step) in steps.iter().enumerate() {
+            queue.extend([(step.at, index, Phase::Begin), (step.at + step.duration, index, Phase::End)]);
+            if step.fault == StopWorker {
+                queue.push((step.at + step.duration + LATE_SEND_WINDOW, index, Phase::CollectLateSends));
+            }
+        }
+        queue.sort();
+        let mut queue = VecDeque::from(queue);
+        while let Some((at, index, phase)) = queue.pop_front() {
+            self.wait_until(at).await?;
             let step = &steps[index];
-            if act == Act::End {
+            if phase == Phase::End {
                 self.close(index);
             }
             let from = self.world.clock.now();
-            if !self.act(step, act).await.with_context(|| format!("{act:?} {step:?}"))? {
-                // It cannot be done until another step has ended.
-                timetable.postpone((at, index, act), self.began.elapsed() + AGAIN);
-            } else if act == Act::Begin {
-                self.open.insert(index, self.fired.windows.len());
-                self.fired.windows.push(Window { fault: step.fault, from, to: i64::MAX });
+            if !self.run_phase(step, phase).await.with_context(|| format!("{phase:?} {step:?}"))? {
+                // Another fault prevents this step for now.
+                let later = self.began.elapsed() + RETRY_DELAY;
+                let position = queue.partition_point(|next| next.0 <= later);
+                queue.insert(position, (later, index, phase));
+            } else if phase == Phase::Begin {
+                self.open_windows.insert(index, self.fault_log.windows.len());
+                self.fault_log.windows.push(Window { fault: step.fault, from, to: i64::MAX });
             }
         }
         Ok(())
     }
 
     fn close(&mut self, index: usize) {
-        if let Some(window) = self.open.remove(&index).and_then(|place| self.fired.windows.get_mut(place)) {
+        let window = self.open_windows.remove(&index);
+        if let Some(window) = window.and_then(|window| self.fault_log.windows.get_mut(window)) {
             window.to = self.world.clock.now();
         }
     }
 
-    /// Waits, and sees meanwhile that nobody ends by himself.
-    async fn until(&mut self, at: Duration) -> Result<()> {
+    /// Waits, restarts processes that have exited by themselves, and performs deferred work.
+    async fn wait_until(&mut self, at: Duration) -> Result<()> {
         loop {
-            self.look_after()?;
-            self.ask_for_the_time().await?;
-            self.carry_out().await;
-            self.deadlocks.look(&self.stage.db).await;
-            if self.slow && self.latency(self.stage.setting.latency).await {
-                self.slow = false;
+            self.restart_exited_processes()?;
+            self.check_wrong_clocks().await?;
+            self.run_operator_tasks().await;
+            self.deadlocks.poll(&self.system.db).await;
+            if self.reset_latency && self.set_mock_latency(self.system.config.latency).await {
+                self.reset_latency = false;
             }
             let left = at.saturating_sub(self.began.elapsed());
             if left.is_zero() {
@@ -201,81 +221,74 @@ impl<'a> Hand<'a> {
         }
     }
 
-    fn look_after(&mut self) -> Result<()> {
-        for process in self.stage.cluster.processes() {
-            let here = (process.kind() as usize, process.place());
-            if !self.down.contains(&here) && process.ended()?.is_some() {
+    fn restart_exited_processes(&mut self) -> Result<()> {
+        for process in self.system.cluster.processes() {
+            let process_id = (process.kind() as usize, process.index());
+            if !self.killed.contains(&process_id) && process.exit_status()?.is_some() {
                 let at = self.began.elapsed().as_secs_f64();
-                self.fired.died.push(format!("{} at {at:.1} s", process.name()));
+                self.fault_log.unexpected_exits.push(format!("{} at {at:.1} s", process.name()));
                 process.relaunch()?;
             }
         }
         Ok(())
     }
 
-    /// Whether it could be done.
-    async fn act(&mut self, step: &Step, act: Act) -> Result<bool> {
-        match act {
-            Act::Begin => {
+    /// Performs a phase of a step. Returns false if it must be retried.
+    async fn run_phase(&mut self, step: &Step, phase: Phase) -> Result<bool> {
+        match phase {
+            Phase::Begin => {
                 let line =
                     format!("{:7.1} s  {} #{}", self.began.elapsed().as_secs_f64(), step.fault.name(), step.target);
                 if !self.begin(step).await? {
                     return Ok(false);
                 }
                 println!("{line}");
-                self.fired.told.push(line);
-                *self.fired.counts.entry(step.fault).or_default() += 1;
+                self.fault_log.timeline.push(line);
+                *self.fault_log.counts.entry(step.fault).or_default() += 1;
             }
-            Act::End => self.end(step).await?,
-            Act::Heard => {
-                let wire = &self.stage.wires.postgres[step.target % self.stage.setting.size.workers];
-                let seen = wire.seen();
-                println!("           {} sent late by the worker that was stopped", seen.len());
-                self.fired.late.extend(seen);
-                wire.watch(Vec::new());
+            Phase::End => self.end(step).await?,
+            Phase::CollectLateSends => {
+                let proxy = &self.system.proxies.postgres[step.target % self.system.config.size.workers];
+                let sent = proxy.sent();
+                println!("           the stopped worker sent {} requests late", sent.len());
+                self.fault_log.late_references.extend(sent);
+                proxy.watch(Vec::new());
             }
         }
         Ok(true)
     }
 
-    /// Whether it happened; if not, it is tried again.
+    /// Starts a fault. Returns false if it must be retried.
     async fn begin(&mut self, step: &Step) -> Result<bool> {
-        use Fault::{
-            ClockHours, ClockMonths, ClockRestart, ClockSeconds, ClockSlight, GatewayCut, GatewayDelay, GatewayDrip,
-            GatewayFail, GatewayLose, GatewayRefuse, GatewayTurnAway, KillApi, KillGateway, KillScheduler, KillWorker,
-            MockDelay, MockLose, MockOutage, MockRefuse, MoveAccount, PostgresConnections, PostgresCut, PostgresDelay,
-            PostgresFull, PostgresRestart, RedisCut, RedisDelay, RedisFlush, RedisRestart, RotateKeys, StopApi,
-            StopGateway, StopScheduler, StopWorker,
-        };
         match step.fault {
             KillApi | KillWorker | KillScheduler | KillGateway => return self.kill(step),
-            StopWorker => return self.stop_in_the_middle(step).await,
+            StopWorker => return self.stop_during_charge(step).await,
             StopApi | StopScheduler | StopGateway => return self.stop(step),
-            RedisFlush => self.stage.cluster.redis.flush_all().await?,
-            RedisRestart => self.stage.cluster.redis.kill9()?,
-            RedisCut => self.stage.wires.redis.set(Mode::Cut),
-            RedisDelay => self.stage.wires.redis.set(Mode::Delay(Duration::from_millis(800))),
-            PostgresRestart => self.stage.cluster.postgres.as_mut().context("its own")?.kill_immediate()?,
-            PostgresConnections => return self.crowd().await,
-            // What is down cannot start on a full disk.
-            PostgresFull => return Ok(self.postgres_runs()? && self.fill()?),
-            PostgresCut => self.postgres(Mode::Cut),
-            PostgresDelay => self.postgres(Mode::Delay(Duration::from_millis(400))),
-            GatewayCut => self.gateway(Mode::Cut),
-            GatewayLose => self.gateway(Mode::Lose),
-            GatewayDelay => self.gateway(Mode::Delay(Duration::from_secs(12))),
-            GatewayFail => self.gateway(Mode::Fail),
-            GatewayDrip => self.gateway(Mode::Drip),
-            MockLose => return Ok(self.mock(step.target, &["--lose-answer", "8"]).await),
-            // It writes its books after half of it: after the worker has given up and asked, and before it believes that it
-            // is not there.
-            MockDelay => return Ok(self.mock(step.target, &["--latency-ms", "36000"]).await),
-            MockRefuse => return Ok(self.mock(step.target, &["--refuse"]).await),
+            RedisFlush => self.system.cluster.redis.flush_all().await?,
+            RedisRestart => self.system.cluster.redis.kill9()?,
+            RedisCut => self.system.proxies.redis.set_mode(Mode::Cut),
+            RedisDelay => self.system.proxies.redis.set_mode(Mode::Delay(Duration::from_millis(800))),
+            PostgresRestart => self.private_postgres()?.kill_immediate()?,
+            PostgresConnections => return self.exhaust_connections().await,
+            // Postgres cannot start on a full disk, so it must be running.
+            PostgresFull => return Ok(self.postgres_runs()? && self.fill_disk()?),
+            PostgresCut => self.set_postgres_mode(Mode::Cut),
+            PostgresDelay => self.set_postgres_mode(Mode::Delay(Duration::from_millis(400))),
+            GatewayCut => self.set_gateway_mode(Mode::Cut),
+            GatewayLose => self.set_gateway_mode(Mode::Lose),
+            GatewayDelay => self.set_gateway_mode(Mode::Delay(Duration::from_secs(12))),
+            GatewayFail => self.set_gateway_mode(Mode::Fail),
+            GatewayDrip => self.set_gateway_mode(Mode::Drip),
+            MockLose => return Ok(self.configure_mock(step.target, &["--lose-answer", "8"]).await),
+            // The mock records a charge after half of its latency: the worker has timed out and inquired by then, but
+            // does not yet treat the charge as not found.
+            MockDelay => return Ok(self.configure_mock(step.target, &["--latency-ms", "36000"]).await),
+            MockRefuse => return Ok(self.configure_mock(step.target, &["--refuse"]).await),
             ClockSlight | ClockSeconds | ClockHours | ClockMonths => self.shift_clock(step, false)?,
             ClockRestart => self.shift_clock(step, true)?,
-            GatewayRefuse => self.gateway(Mode::Refuse),
-            GatewayTurnAway => self.begin_to_turn_away(),
-            MockOutage => return Ok(self.mock_goes_out().await),
+            GatewayRefuse => self.set_gateway_mode(Mode::Refuse),
+            GatewayTooManyRequests => self.start_rejecting(),
+            MockOutage => return Ok(self.start_mock_outage().await),
             RotateKeys => return self.rotate_keys(step).await,
             MoveAccount => return Ok(self.move_account(step).await),
         }
@@ -283,181 +296,174 @@ impl<'a> Hand<'a> {
     }
 
     async fn end(&mut self, step: &Step) -> Result<()> {
-        use Fault::{
-            ClockHours, ClockMonths, ClockRestart, ClockSeconds, ClockSlight, GatewayCut, GatewayDelay, GatewayDrip,
-            GatewayFail, GatewayLose, GatewayRefuse, GatewayTurnAway, KillApi, KillGateway, KillScheduler, KillWorker,
-            MockDelay, MockLose, MockOutage, MockRefuse, MoveAccount, PostgresConnections, PostgresCut, PostgresDelay,
-            PostgresFull, PostgresRestart, RedisCut, RedisDelay, RedisFlush, RedisRestart, RotateKeys, StopApi,
-            StopGateway, StopScheduler, StopWorker,
-        };
         match step.fault {
             KillApi | KillWorker | KillScheduler | KillGateway => self.restart(step)?,
             StopApi | StopWorker | StopScheduler | StopGateway => self.resume(step).await?,
             RedisFlush | MockLose => {}
-            RedisRestart => self.stage.cluster.redis.restart().await?,
-            RedisCut | RedisDelay => self.stage.wires.redis.set(Mode::Pass),
-            // It starts when there is room again.
-            PostgresRestart if self.is_full() => {}
-            PostgresRestart => self.revive().await?,
-            PostgresConnections => self.crowd.clear(),
-            PostgresFull => self.empty().await?,
-            PostgresCut | PostgresDelay => self.postgres(Mode::Pass),
+            RedisRestart => self.system.cluster.redis.restart().await?,
+            RedisCut | RedisDelay => self.system.proxies.redis.set_mode(Mode::Pass),
+            // It restarts when the disk has space again.
+            PostgresRestart if self.disk_is_full() => {}
+            PostgresRestart => self.restart_postgres().await?,
+            PostgresConnections => self.held_connections.clear(),
+            PostgresFull => self.free_disk().await?,
+            PostgresCut | PostgresDelay => self.set_postgres_mode(Mode::Pass),
             GatewayCut | GatewayLose | GatewayDelay | GatewayFail | GatewayDrip | GatewayRefuse => {
-                self.gateway(Mode::Pass);
+                self.set_gateway_mode(Mode::Pass);
             }
-            MockDelay | MockRefuse => self.slow = true,
-            ClockSlight | ClockSeconds | ClockHours | ClockMonths | ClockRestart => self.set_clock_right(step)?,
-            GatewayTurnAway => self.end_turning_away(),
-            MockOutage => (self.mock_is_out, self.slow) = (false, true),
+            MockDelay | MockRefuse => self.reset_latency = true,
+            ClockSlight | ClockSeconds | ClockHours | ClockMonths | ClockRestart => self.reset_clock(step)?,
+            GatewayTooManyRequests => self.stop_rejecting(),
+            MockOutage => (self.mock_is_out, self.reset_latency) = (false, true),
             RotateKeys => {}
             MoveAccount => self.move_back(step),
         }
         Ok(())
     }
 
-    fn place(&self, step: &Step) -> (Kind, usize) {
-        let Size { apis, workers, schedulers, gateways } = self.stage.setting.size;
-        let of = |faults: [Fault; 2]| faults.contains(&step.fault);
-        if step.fault.is_of_a_clock() {
-            let place = step.target / KINDS_OF_PROCESSES;
-            return match step.target % KINDS_OF_PROCESSES {
-                0 => (Kind::Api, place % apis),
-                super::schedule::WORKER => (Kind::Worker, place % workers),
-                2 => (Kind::Scheduler, place % schedulers),
-                _ => (Kind::Gateway, place % gateways),
+    fn target_process(&self, step: &Step) -> (ProcessKind, usize) {
+        let Size { apis, workers, schedulers, gateways } = self.system.config.size;
+        let is_one_of = |faults: [Fault; 2]| faults.contains(&step.fault);
+        if step.fault.sets_clock() {
+            let index = step.target / PROCESS_KINDS;
+            return match step.target % PROCESS_KINDS {
+                0 => (ProcessKind::Api, index % apis),
+                super::schedule::WORKER_KIND => (ProcessKind::Worker, index % workers),
+                2 => (ProcessKind::Scheduler, index % schedulers),
+                _ => (ProcessKind::Gateway, index % gateways),
             };
         }
-        if of([Fault::KillApi, Fault::StopApi]) {
-            (Kind::Api, step.target % apis)
-        } else if of([Fault::KillScheduler, Fault::StopScheduler]) {
-            (Kind::Scheduler, step.target % schedulers)
-        } else if of([Fault::KillGateway, Fault::StopGateway]) {
-            (Kind::Gateway, step.target % gateways)
+        if is_one_of([KillApi, StopApi]) {
+            (ProcessKind::Api, step.target % apis)
+        } else if is_one_of([KillScheduler, StopScheduler]) {
+            (ProcessKind::Scheduler, step.target % schedulers)
+        } else if is_one_of([KillGateway, StopGateway]) {
+            (ProcessKind::Gateway, step.target % gateways)
         } else {
-            (Kind::Worker, step.target % workers)
+            (ProcessKind::Worker, step.target % workers)
         }
     }
 
-    fn process(&mut self, (kind, index): (Kind, usize)) -> &mut crate::Process {
+    fn process(&mut self, (kind, index): (ProcessKind, usize)) -> &mut crate::Process {
         match kind {
-            Kind::Api => self.stage.cluster.api(index),
-            Kind::Worker => self.stage.cluster.worker(index),
-            Kind::Scheduler => self.stage.cluster.scheduler(index),
-            Kind::Gateway => self.stage.cluster.gateway(index),
+            ProcessKind::Api => self.system.cluster.api(index),
+            ProcessKind::Worker => self.system.cluster.worker(index),
+            ProcessKind::Scheduler => self.system.cluster.scheduler(index),
+            ProcessKind::Gateway => self.system.cluster.gateway(index),
         }
     }
 
     fn kill(&mut self, step: &Step) -> Result<bool> {
-        let place = self.place(step);
-        self.down.insert((place.0 as usize, place.1));
-        self.process(place).kill9()?;
+        let target = self.target_process(step);
+        self.killed.insert((target.0 as usize, target.1));
+        self.process(target).kill9()?;
         Ok(true)
     }
 
     fn restart(&mut self, step: &Step) -> Result<()> {
-        let place = self.place(step);
-        self.down.remove(&(place.0 as usize, place.1));
+        let target = self.target_process(step);
+        self.killed.remove(&(target.0 as usize, target.1));
         if let Some(release) = self.release.clone() {
-            self.process(place).take_release(&release)?;
+            self.process(target).set_release(&release)?;
         }
-        self.process(place).relaunch()
+        self.process(target).relaunch()
     }
 
     fn stop(&mut self, step: &Step) -> Result<bool> {
-        let place = self.place(step);
-        self.process(place).pause()?;
+        let target = self.target_process(step);
+        self.process(target).pause()?;
         Ok(true)
     }
 
-    /// While the mock takes its time before it books, so that the worker is met between gate and books.
-    async fn stop_in_the_middle(&mut self, step: &Step) -> Result<bool> {
-        self.slow = true;
-        if !self.latency("6000").await {
+    /// Stops a worker between the gate and the mock's ledger, where a high latency of the mock keeps it.
+    async fn stop_during_charge(&mut self, step: &Step) -> Result<bool> {
+        self.reset_latency = true;
+        if !self.set_mock_latency("6000").await {
             return Ok(false);
         }
         sleep(Duration::from_millis(1800)).await;
         let stopped = self.stop(step)?;
-        let begun = self.under_way().await.unwrap_or_default();
-        let place = self.place(step);
-        self.waiting.insert(place.1, begun);
-        self.slow = !self.latency(self.stage.setting.latency).await;
+        let in_progress = self.charges_in_progress().await.unwrap_or_default();
+        let target = self.target_process(step);
+        self.in_progress_at_stop.insert(target.1, in_progress);
+        self.reset_latency = !self.set_mock_latency(self.system.config.latency).await;
         Ok(stopped)
     }
 
-    async fn latency(&self, milliseconds: &str) -> bool {
-        for target in 0..self.on_mock().len() {
-            if !self.mock(target, &["--latency-ms", milliseconds]).await {
+    async fn set_mock_latency(&self, milliseconds: &str) -> bool {
+        for target in 0..self.mock_accounts().len() {
+            if !self.configure_mock(target, &["--latency-ms", milliseconds]).await {
                 return false;
             }
         }
         true
     }
 
-    /// What is under way to the mock and not booked yet; some of it is in the hands of the worker that was stopped just now.
-    async fn under_way(&self) -> Result<Vec<String>> {
-        let unbooked = sqlx::query_scalar(
+    /// Charges in progress at the mock that are not in its ledger yet. Some belong to the worker just stopped.
+    async fn charges_in_progress(&self) -> Result<Vec<String>> {
+        let in_progress = sqlx::query_scalar(
             "SELECT o.reference FROM operations o JOIN provider_accounts p ON p.id = o.provider_account_id
              WHERE o.state = 'sending' AND p.provider = 'mock' AND o.kind IN ('sale', 'authorize')
                AND NOT EXISTS (SELECT FROM mock.transactions t WHERE t.account = p.id AND t.reference = o.reference)",
         );
-        Ok(unbooked.fetch_all(&self.stage.db).await?)
+        Ok(in_progress.fetch_all(&self.system.db).await?)
     }
 
-    /// Of these, what others have ended meanwhile, or given up on: whoever claims work now has no reason to send it.
-    async fn settled(&self, references: Vec<String>) -> Result<Vec<String>> {
-        let settled = sqlx::query_scalar(
+    /// Those of the references that other workers have finished or given up: no worker has a reason to send them now.
+    async fn finished_elsewhere(&self, references: Vec<String>) -> Result<Vec<String>> {
+        let finished = sqlx::query_scalar(
             "SELECT reference FROM operations
              WHERE reference = ANY ($1) AND (finished_at IS NOT NULL OR (state = 'unknown' AND next_push_at IS NULL))",
         );
-        Ok(settled.bind(references).fetch_all(&self.stage.db).await?)
+        Ok(finished.bind(references).fetch_all(&self.system.db).await?)
     }
 
-    /// What passes now from the worker to the books was about to be sent when it was stopped.
+    /// Records what the worker sends right after it is resumed: it was about to send it when it was stopped.
     async fn resume(&mut self, step: &Step) -> Result<()> {
-        let place = self.place(step);
-        if place.0 == Kind::Worker {
-            let begun = self.waiting.remove(&place.1).unwrap_or_default();
-            // Postgres may be away: then this worker's late sends are not counted.
-            let watched = self.settled(begun).await.unwrap_or_default();
-            self.stage.wires.postgres[place.1].watch(watched);
+        let target = self.target_process(step);
+        if target.0 == ProcessKind::Worker {
+            let in_progress = self.in_progress_at_stop.remove(&target.1).unwrap_or_default();
+            // If Postgres is unavailable, this worker's late sends are not counted.
+            let watched = self.finished_elsewhere(in_progress).await.unwrap_or_default();
+            self.system.proxies.postgres[target.1].watch(watched);
         }
-        self.process(place).resume()
+        self.process(target).resume()
     }
 
-    fn postgres(&self, mode: Mode) {
-        self.stage.wires.postgres.iter().for_each(|proxy| proxy.set(mode));
+    fn set_postgres_mode(&self, mode: Mode) {
+        self.system.proxies.postgres.iter().for_each(|proxy| proxy.set_mode(mode));
     }
 
-    fn gateway(&self, mode: Mode) {
-        self.stage.wires.gateway.iter().for_each(|proxy| proxy.set(mode));
+    fn set_gateway_mode(&self, mode: Mode) {
+        self.system.proxies.gateway.iter().for_each(|proxy| proxy.set_mode(mode));
     }
 
-    /// Takes every connection there is, and has the others make theirs anew.
-    async fn crowd(&mut self) -> Result<bool> {
-        let url = self.stage.cluster.database_url().to_owned();
-        self.postgres(Mode::Cut);
+    /// Takes all connections and makes the processes reconnect.
+    async fn exhaust_connections(&mut self) -> Result<bool> {
+        let url = self.system.cluster.database_url().to_owned();
+        self.set_postgres_mode(Mode::Cut);
         let mut refused = false;
-        while self.crowd.len() < CONNECTIONS {
+        while self.held_connections.len() < MAX_CONNECTIONS {
             match PgConnection::connect(&url).await {
-                Ok(connection) => self.crowd.push(connection),
+                Ok(connection) => self.held_connections.push(connection),
                 Err(error) => {
-                    refused =
-                        error.as_database_error().and_then(|said| said.code()).as_deref() == Some(NO_CONNECTION_LEFT);
+                    let code = error.as_database_error().and_then(|error| error.code());
+                    refused = code.as_deref() == Some(TOO_MANY_CONNECTIONS);
                     break;
                 }
             }
         }
-        self.postgres(Mode::Pass);
+        self.set_postgres_mode(Mode::Pass);
         if !refused {
-            // It was away: then this is not what it is called.
-            self.crowd.clear();
+            // Postgres was unavailable for another reason, which is not this fault.
+            self.held_connections.clear();
         }
         Ok(refused)
     }
 
-    /// A file that takes all the room.
-    fn fill(&mut self) -> Result<bool> {
-        let Some(disk) = &self.stage.disk else { return Ok(false) };
+    /// Fills the disk with a file.
+    fn fill_disk(&mut self) -> Result<bool> {
+        let Some(disk) = &self.system.disk else { return Ok(false) };
         let mut file = OpenOptions::new().create(true).append(true).open(disk.0.join("balloon"))?;
         let block = vec![0u8; 1 << 20];
         while file.write_all(&block).is_ok() {}
@@ -465,23 +471,26 @@ impl<'a> Hand<'a> {
         Ok(true)
     }
 
-    async fn empty(&mut self) -> Result<()> {
-        if let Some(disk) = &self.stage.disk {
+    async fn free_disk(&mut self) -> Result<()> {
+        if let Some(disk) = &self.system.disk {
             std::fs::remove_file(disk.0.join("balloon"))?;
         }
-        if self.postgres_runs()? { Ok(()) } else { self.revive().await }
+        if self.postgres_runs()? { Ok(()) } else { self.restart_postgres().await }
     }
 
-    fn is_full(&self) -> bool {
-        self.stage.disk.as_ref().is_some_and(|disk| disk.0.join("balloon").exists())
+    fn disk_is_full(&self) -> bool {
+        self.system.disk.as_ref().is_some_and(|disk| disk.0.join("balloon").exists())
+    }
+
+    fn private_postgres(&mut self) -> Result<&mut crate::Postgres> {
+        self.system.cluster.postgres.as_mut().context("the system has no Postgres of its own")
     }
 
     fn postgres_runs(&mut self) -> Result<bool> {
-        self.stage.cluster.postgres.as_mut().context("its own")?.is_running()
+        self.private_postgres()?.is_running()
     }
 
-    async fn revive(&mut self) -> Result<()> {
-        let postgres = self.stage.cluster.postgres.as_mut().context("its own")?;
-        postgres.restart().await
+    async fn restart_postgres(&mut self) -> Result<()> {
+        self.private_postgres()?.restart().await
     }
 }

@@ -1,10 +1,10 @@
-//! Customers, their saved cards, and tokens of cards.
+//! Customers, their saved cards, and card tokens.
 
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::super::{caller::Caller, check::canary, journal::Entry, world::Line};
+use super::super::{caller::Caller, check::canary, journal::Entry, world::ShopKind};
 use crate::Client;
 
 /// A customer with a saved card.
@@ -12,12 +12,12 @@ use crate::Client;
 pub(super) struct Customer {
     pub(super) id: String,
     pub(super) card: String,
-    pub(super) nature: Nature,
+    pub(super) behavior: CardBehavior,
 }
 
-/// How a card behaves, whoever the provider is.
+/// The behavior of a card, at any provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Nature {
+pub(super) enum CardBehavior {
     Approves,
     Partial,
     Soft,
@@ -25,84 +25,84 @@ pub(super) enum Nature {
     Challenged,
 }
 
-/// A few customers: one whose card approves, and others whose cards do not. Whoever cannot be made is not there.
+/// One customer per card behavior. Those that cannot be created are left out.
 pub(super) async fn customers(caller: &mut Caller) -> Vec<Customer> {
-    let mut made = Vec::new();
-    // Whoever hears nothing of a part in class C cannot tell its half from another charge.
-    let parts = matches!(caller.shop().line, Line::Mock('A' | 'B')).then_some(Nature::Partial);
-    for nature in [Nature::Approves, Nature::Soft, Nature::Hard].into_iter().chain(parts) {
-        if let Some(customer) = customer(caller, nature).await {
-            made.push(customer);
+    let mut customers = Vec::new();
+    // In class C a lost response hides a partial approval, whose amount could be mistaken for another charge.
+    let partial = matches!(caller.shop().kind, ShopKind::Mock('A' | 'B')).then_some(CardBehavior::Partial);
+    for behavior in [CardBehavior::Approves, CardBehavior::Soft, CardBehavior::Hard].into_iter().chain(partial) {
+        if let Some(customer) = customer(caller, behavior).await {
+            customers.push(customer);
         }
     }
-    made
+    customers
 }
 
-/// A new customer with this card.
-pub(super) async fn customer(caller: &mut Caller, nature: Nature) -> Option<Customer> {
+/// A new customer with a saved card.
+pub(super) async fn customer(caller: &mut Caller, behavior: CardBehavior) -> Option<Customer> {
     let email = format!("ada-{}@example.com", Uuid::from_u128(u128::from(caller.random.below(u64::MAX))).simple());
-    let id = caller.make("/v1/customers", json!({"email": email})).await?;
+    let id = caller.create("/v1/customers", json!({"email": email})).await?;
     for _ in 0..4 {
-        let token = token(caller, nature).await?;
+        let token = token(caller, behavior).await?;
         let body = json!({"customerId": id, "paymentToken": token});
-        let told = caller.post("/v1/payment_methods", body).await;
+        let response = caller.post("/v1/payment_methods", body).await;
         if let Some(card) =
-            told.and_then(|told| (told.status == 201).then(|| told.body["id"].as_str().map(str::to_owned))?)
+            response.and_then(|response| (response.status == 201).then(|| response.body["id"].as_str().map(str::to_owned))?)
         {
-            return Some(Customer { id, card, nature });
+            return Some(Customer { id, card, behavior });
         }
-        // It may have been saved all the same.
+        // The card may have been saved although the response was lost.
         let list = caller.get(&format!("/v1/payment_methods?customerId={id}")).await?;
         if let Some(card) = list["data"][0]["id"].as_str() {
-            return Some(Customer { card: card.to_owned(), id, nature });
+            return Some(Customer { card: card.to_owned(), id, behavior });
         }
     }
     None
 }
 
-/// Whether the next card comes from the gateway's field. Who moves now and then has cards of both kinds, and is refused those
-/// that do not fit.
-fn is_of_the_gateway(caller: &mut Caller) -> bool {
-    match caller.shop().line {
-        Line::Gateway | Line::Fee => true,
-        Line::Moved => caller.random.percent(60),
-        Line::Mock(_) | Line::Clock(_) => false,
+/// Whether the next card is entered in the gateway's field. A moved shop gets cards of both kinds, of which the
+/// provider rejects those that do not fit.
+fn uses_gateway_field(caller: &mut Caller) -> bool {
+    match caller.shop().kind {
+        ShopKind::Gateway | ShopKind::Fee => true,
+        ShopKind::Moved => caller.random.percent(60),
+        ShopKind::Mock(_) | ShopKind::Clock(_) => false,
     }
 }
 
-/// What stands for a card in a request.
-pub(super) async fn token(caller: &mut Caller, nature: Nature) -> Option<String> {
-    if is_of_the_gateway(caller) {
-        return field_token(caller, nature).await;
+/// A payment token for a card.
+pub(super) async fn token(caller: &mut Caller, behavior: CardBehavior) -> Option<String> {
+    if uses_gateway_field(caller) {
+        return field_token(caller, behavior).await;
     }
-    let token = match nature {
-        Nature::Approves => "tok_ok",
-        Nature::Partial => "tok_partial",
-        Nature::Soft => "tok_insufficient",
-        Nature::Hard => "tok_lost",
-        Nature::Challenged => "tok_authentication",
+    let token = match behavior {
+        CardBehavior::Approves => "tok_ok",
+        CardBehavior::Partial => "tok_partial",
+        CardBehavior::Soft => "tok_insufficient",
+        CardBehavior::Hard => "tok_lost",
+        CardBehavior::Challenged => "tok_authentication",
     };
     Some(token.to_owned())
 }
 
-/// A token of a card that approves, and that is good once: what a page of the merchant gets for what the card field gave it.
-pub(super) async fn once(caller: &mut Caller) -> Option<String> {
-    if is_of_the_gateway(caller) {
-        return field_token(caller, Nature::Approves).await;
+/// A single-use token for a card that approves, as a merchant's page gets it.
+pub(super) async fn single_use_token(caller: &mut Caller) -> Option<String> {
+    if uses_gateway_field(caller) {
+        return field_token(caller, CardBehavior::Approves).await;
     }
-    let session = caller.browse("/v1/checkout_sessions", json!({})).await?;
-    let told =
-        caller.browse("/v1/tokens", json!({"sessionId": session["sessionId"], "upstreamToken": "tok_ok"})).await?;
-    told["paymentToken"].as_str().map(str::to_owned)
+    let session = caller.post_from_page("/v1/checkout_sessions", json!({})).await?;
+    let response =
+        caller.post_from_page("/v1/tokens", json!({"sessionId": session["sessionId"], "upstreamToken": "tok_ok"})).await?;
+    response["paymentToken"].as_str().map(str::to_owned)
 }
 
-/// What a capture field gets for a card at the gateway.
-async fn field_token(caller: &mut Caller, nature: Nature) -> Option<String> {
-    let number = match nature {
-        Nature::Approves | Nature::Partial => canary::APPROVES,
-        Nature::Soft => canary::INSUFFICIENT,
-        Nature::Hard => canary::LOST,
-        Nature::Challenged => canary::CHALLENGED,
+/// The token of a card entered in the gateway's capture field.
+async fn field_token(caller: &mut Caller, behavior: CardBehavior) -> Option<String> {
+    let number = match behavior {
+        CardBehavior::Approves | CardBehavior::Partial => canary::APPROVES,
+        CardBehavior::Soft => canary::INSUFFICIENT,
+        CardBehavior::Hard => canary::LOST,
+        CardBehavior::Challenged => canary::CHALLENGED,
     };
     let app_key = caller.shop().app_key()?;
     let form = format!(
@@ -114,21 +114,21 @@ async fn field_token(caller: &mut Caller, nature: Nature) -> Option<String> {
         let gateway = caller.gateway();
         let client = Client::new(&gateway).and_then(|c| c.header("content-type", "application/x-www-form-urlencoded"));
         let (client, sent) = (client.ok()?, caller.world.clock.now());
-        let asking = client.send(Method::POST, "/services/field_token", Some(form.clone().into_bytes()));
-        let answer = tokio::time::timeout(std::time::Duration::from_secs(5), asking).await.ok().and_then(Result::ok);
-        let text = answer.as_ref().map(|answer| String::from_utf8_lossy(&answer.bytes).into_owned());
-        // Without what was asked for, which is a card.
+        let request = client.send(Method::POST, "/services/field_token", Some(form.clone().into_bytes()));
+        let response = tokio::time::timeout(std::time::Duration::from_secs(5), request).await.ok().and_then(Result::ok);
+        let text = response.as_ref().map(|response| String::from_utf8_lossy(&response.bytes).into_owned());
+        // Without the request body, which contains a card number.
         caller.world.journal.add(Entry {
             sent,
             ended: caller.world.clock.now(),
             shop: caller.shop,
             request: "POST /services/field_token".to_owned(),
-            status: answer.as_ref().map(|answer| answer.status),
-            answer: text.unwrap_or_default(),
+            status: response.as_ref().map(|response| response.status),
+            response: text.unwrap_or_default(),
             ..Entry::default()
         });
-        if let Some(answer) = answer
-            && let Value::String(token) = &answer.body["response"]["card_token"]
+        if let Some(response) = response
+            && let Value::String(token) = &response.body["response"]["card_token"]
         {
             return Some(token.clone());
         }

@@ -1,4 +1,4 @@
-//! Payments with and without keys, and what follows them: captures, voids, refunds.
+//! Payments with and without keys, and their captures, voids and refunds.
 
 use std::time::Duration;
 
@@ -7,58 +7,58 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::{
-    super::caller::{Caller, Told},
-    cards::{self, Customer, Nature},
+    super::caller::{Caller, Response},
+    cards::{self, CardBehavior, Customer},
 };
 
-/// A card that no account has.
-const NOBODYS_CARD: &str = "pm_01ARZ3NDEKTSV4RRFFQ69G5FAV";
+/// The id of a card that does not exist.
+const UNKNOWN_CARD: &str = "pm_01ARZ3NDEKTSV4RRFFQ69G5FAV";
 
-/// One payment, and perhaps what follows.
+/// One payment, sometimes with follow-up operations.
 pub(super) async fn pay(caller: &mut Caller, customers: &[Customer]) {
-    let Some(body) = body(caller, customers).await else { return };
-    let told = if caller.random.percent(60) { with_key(caller, body).await } else { without_key(caller, body).await };
-    let Some(told) = told.filter(|told| told.status == 201) else { return };
-    let Some(id) = told.body["id"].as_str().map(str::to_owned) else { return };
+    let Some(body) = payment_body(caller, customers).await else { return };
+    let response = if caller.random.percent(60) { pay_with_key(caller, body).await } else { pay_without_key(caller, body).await };
+    let Some(response) = response.filter(|response| response.status == 201) else { return };
+    let Some(id) = response.body["id"].as_str().map(str::to_owned) else { return };
     if caller.random.percent(50) {
-        follow(caller, &id, &told.body).await;
+        follow_up(caller, &id, &response.body).await;
     }
 }
 
-/// One of those that the shop is paid in.
+/// A currency of the shop.
 pub(super) fn currency(caller: &mut Caller) -> &'static str {
-    let currencies = caller.shop().line.currencies();
+    let currencies = caller.shop().kind.currencies();
     caller.random.of(currencies)
 }
 
-async fn body(caller: &mut Caller, customers: &[Customer]) -> Option<Value> {
+async fn payment_body(caller: &mut Caller, customers: &[Customer]) -> Option<Value> {
     let capture = caller.random.percent(70);
     let mut body = json!({"amount": caller.world.amount(), "currency": currency(caller), "capture": capture});
-    let customers: Vec<&Customer> = customers.iter().filter(|customer| customer.nature != Nature::Partial).collect();
+    let customers: Vec<&Customer> = customers.iter().filter(|customer| customer.behavior != CardBehavior::Partial).collect();
     if caller.random.percent(3) {
-        body["paymentMethodId"] = NOBODYS_CARD.into();
+        body["paymentMethodId"] = UNKNOWN_CARD.into();
     } else if !customers.is_empty() && caller.random.percent(25) {
         let customer = customers[caller.random.index(customers.len())];
         body["paymentMethodId"] = customer.card.clone().into();
     } else {
-        let nature = match caller.random.below(20) {
-            0 | 1 => Nature::Soft,
-            2 => Nature::Hard,
-            3 | 4 => Nature::Partial,
-            _ => Nature::Approves,
+        let behavior = match caller.random.below(20) {
+            0 | 1 => CardBehavior::Soft,
+            2 => CardBehavior::Hard,
+            3 | 4 => CardBehavior::Partial,
+            _ => CardBehavior::Approves,
         };
-        let token = if nature == Nature::Approves && caller.random.percent(25) {
-            cards::once(caller).await?
+        let token = if behavior == CardBehavior::Approves && caller.random.percent(25) {
+            cards::single_use_token(caller).await?
         } else {
-            cards::token(caller, nature).await?
+            cards::token(caller, behavior).await?
         };
         body["paymentToken"] = token.into();
     }
     Some(body)
 }
 
-/// Under a key of its own, again and again until it is known; sometimes by five at once.
-async fn with_key(caller: &mut Caller, body: Value) -> Option<Told> {
+/// A payment with an idempotency key, retried until its outcome is known; sometimes sent five times at once.
+async fn pay_with_key(caller: &mut Caller, body: Value) -> Option<Response> {
     let key = format!("order-{}", body["amount"]);
     if caller.random.percent(15) {
         let mut others: Vec<Caller> = Vec::new();
@@ -68,53 +68,53 @@ async fn with_key(caller: &mut Caller, body: Value) -> Option<Told> {
             others.push(other);
         }
         let [a, b, c, d, e] = others.get_disjoint_mut([0, 1, 2, 3, 4]).ok()?;
-        let ask = |one: &mut Caller| {
-            let (mut one, key, body) = (one.clone(), key.clone(), body.clone());
-            async move { one.call(Method::POST, "/v1/payments", Some(&key), body).await }
+        let send = |other: &mut Caller| {
+            let (mut other, key, body) = (other.clone(), key.clone(), body.clone());
+            async move { other.call(Method::POST, "/v1/payments", Some(&key), body).await }
         };
-        let _ = tokio::join!(ask(a), ask(b), ask(c), ask(d), ask(e));
+        let _ = tokio::join!(send(a), send(b), send(c), send(d), send(e));
     }
-    let told = caller.insist(Method::POST, "/v1/payments", Some(&key), body.clone()).await;
+    let response = caller.call_with_retries(Method::POST, "/v1/payments", Some(&key), body.clone()).await;
     if caller.random.percent(25) {
-        caller.insist(Method::POST, "/v1/payments", Some(&key), body).await;
+        caller.call_with_retries(Method::POST, "/v1/payments", Some(&key), body).await;
     }
-    told
+    response
 }
 
-/// Who repeats himself without a key is kept from paying twice by his token, where that is good once.
-async fn without_key(caller: &mut Caller, body: Value) -> Option<Told> {
-    let is_good_once = body["paymentToken"].as_str().is_some_and(|token| !token.starts_with("tok_"));
+/// A payment without a key. A single-use token prevents a second charge, so only such requests are repeated.
+async fn pay_without_key(caller: &mut Caller, body: Value) -> Option<Response> {
+    let is_single_use = body["paymentToken"].as_str().is_some_and(|token| !token.starts_with("tok_"));
     match caller.random.below(3) {
-        0 if is_good_once => {
+        0 if is_single_use => {
             let mut other = caller.clone();
-            let (one, two) =
+            let (first, second) =
                 tokio::join!(caller.post("/v1/payments", body.clone()), other.post("/v1/payments", body.clone()));
-            one.filter(|told| told.status == 201).or(two)
+            first.filter(|response| response.status == 201).or(second)
         }
-        1 if is_good_once => {
-            let told = caller.post("/v1/payments", body.clone()).await;
-            let again = caller.post("/v1/payments", body).await;
-            told.filter(|told| told.status == 201).or(again)
+        1 if is_single_use => {
+            let first = caller.post("/v1/payments", body.clone()).await;
+            let second = caller.post("/v1/payments", body).await;
+            first.filter(|response| response.status == 201).or(second)
         }
         _ => caller.post("/v1/payments", body).await,
     }
 }
 
-async fn follow(caller: &mut Caller, id: &str, payment: &Value) {
+async fn follow_up(caller: &mut Caller, id: &str, payment: &Value) {
     let amount = payment["amount"].as_i64().unwrap_or(0);
     if ["authorized", "partially_authorized"].contains(&payment["status"].as_str().unwrap_or_default())
         && payment["amountCaptured"] == 0
     {
         match caller.random.below(4) {
             0 => void(caller, id).await,
-            1 => both(caller, id).await,
+            1 => capture_and_void(caller, id).await,
             _ => capture(caller, id, amount).await,
         }
         caller.pause(50, 500).await;
     }
     match caller.random.below(6) {
         0 => void(caller, id).await,
-        1 | 2 => refunds(caller, id, amount).await,
+        1 | 2 => refund(caller, id, amount).await,
         _ => {}
     }
 }
@@ -128,16 +128,16 @@ async fn capture(caller: &mut Caller, id: &str, amount: i64) {
     caller.post(&format!("/v1/payments/{id}/capture"), body).await;
 }
 
-/// A capture and a void at once: one of them is first.
-async fn both(caller: &mut Caller, id: &str) {
-    let (mut one, mut other) = (caller.clone(), caller.clone());
-    let (captured, voided) = (format!("/v1/payments/{id}/capture"), format!("/v1/payments/{id}/void"));
-    tokio::join!(one.post(&captured, json!({})), other.post(&voided, Value::Null));
+/// A capture and a void at the same time: only one can succeed.
+async fn capture_and_void(caller: &mut Caller, id: &str) {
+    let (mut capturing, mut voiding) = (caller.clone(), caller.clone());
+    let (capture, void) = (format!("/v1/payments/{id}/capture"), format!("/v1/payments/{id}/void"));
+    tokio::join!(capturing.post(&capture, json!({})), voiding.post(&void, Value::Null));
     caller.pause(1, 2).await;
 }
 
-/// Three at once that together are more than was taken.
-async fn refunds(caller: &mut Caller, id: &str, amount: i64) {
+/// Three refunds at once that together exceed the captured amount.
+async fn refund(caller: &mut Caller, id: &str, amount: i64) {
     let path = format!("/v1/payments/{id}/refund");
     if caller.random.percent(40) {
         caller.post(&path, json!({})).await;
@@ -149,25 +149,25 @@ async fn refunds(caller: &mut Caller, id: &str, amount: i64) {
     caller.get(&format!("/v1/payments/{id}")).await;
 }
 
-/// A payment whose bank asks its holder, who confirms, refuses, or goes away.
+/// A payment with a challenge, which the cardholder confirms, refuses or abandons.
 pub(super) async fn challenged(caller: &mut Caller) {
-    let Some(token) = cards::token(caller, Nature::Challenged).await else { return };
+    let Some(token) = cards::token(caller, CardBehavior::Challenged).await else { return };
     let capture = caller.random.percent(70);
     let body = json!({"amount": caller.world.amount(), "currency": "USD", "paymentToken": token, "capture": capture});
-    let Some(told) = with_key(caller, body).await else { return };
-    let Some(url) = told.body["nextAction"]["url"].as_str().map(str::to_owned) else { return };
+    let Some(response) = pay_with_key(caller, body).await else { return };
+    let Some(url) = response.body["nextAction"]["url"].as_str().map(str::to_owned) else { return };
     let decision = caller.random.of(&["confirm", "confirm", "refuse", ""]);
     if decision.is_empty() {
         return;
     }
-    // Whatever breaks on the way is for the service to find out.
+    // Failures here are for the service to handle.
     let _ = timeout(Duration::from_secs(20), decide(&url, decision)).await;
 }
 
 async fn decide(url: &str, decision: &str) -> anyhow::Result<()> {
     let browser = reqwest::Client::builder().redirect(Policy::none()).build()?;
-    let to = |answer: &reqwest::Response| {
-        answer.headers().get("location").and_then(|to| to.to_str().ok()).unwrap_or_default().to_owned()
+    let to = |response: &reqwest::Response| {
+        response.headers().get("location").and_then(|to| to.to_str().ok()).unwrap_or_default().to_owned()
     };
     let bank = to(&browser.get(url).send().await?);
     let form = format!("decision={decision}");

@@ -1,30 +1,30 @@
-//! `/elements/v1.js` in a page of the merchant's.
+//! `/elements/v1.js` in a merchant's page.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::{script, site_of};
+use super::{script_url, site_of};
 use crate::support::{Provider, Shop, at_each_provider, card, cluster};
 
-at_each_provider! { a_card_in_a_merchants_page_is_charged what_is_wrong_is_told_to_the_page }
+at_each_provider! { a_card_in_a_merchants_page_is_charged an_invalid_card_is_reported_to_the_page }
 
-/// A checkout as a merchant writes one.
+/// A checkout page of a merchant.
 fn checkout(script: &str, key: &str) -> String {
     format!(
         r##"<!doctype html><html lang="en"><title>Checkout</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><script src="{script}"></script>
-<h1>Two tins of tea</h1><div id="card"></div><button id="buy">Buy</button><p id="said" role="status" style="overflow-wrap: anywhere"></p>
+<h1>Two tins of tea</h1><div id="card"></div><button id="buy">Buy</button><p id="result" role="status" style="overflow-wrap: anywhere"></p>
 <script>
     const card = UnifiedPayments("{key}").mount("#card");
     buy.onclick = async () => {{
-        said.textContent = "";
+        result.textContent = "";
         try {{
             const {{ paymentToken }} = await card.submit();
-            said.textContent = paymentToken;
+            result.textContent = paymentToken;
         }} catch (error) {{
-            said.textContent = "error: " + error.message;
+            result.textContent = "error: " + error.message;
         }}
     }};
 </script></html>"##
@@ -33,40 +33,41 @@ fn checkout(script: &str, key: &str) -> String {
 
 async fn a_card_in_a_merchants_page_is_charged(provider: Provider) -> Result<()> {
     let shop = Shop::new(provider).await?;
-    let site = site_of(&shop).await?.page("/", &checkout(&script().await?, &shop.account.publishable_key));
+    let site = site_of(&shop).await?.page("/", &checkout(&script_url().await?, &shop.account.publishable_key));
     let mut tokens = Vec::new();
     shop.visit(async |browser| {
         let tab = browser.tab().await?;
-        tab.open(&site.named_origin()).await?;
+        tab.open(&site.localhost_origin()).await?;
         let (page, field) = (tab.top(), tab.frame("#card iframe"));
-        // Twice: the field can be used again for the next card.
+        // Twice, because the field can be reused for another card.
         for number in ["4000000000009995", "4242424242424242"] {
             card(number).enter(browser, &field).await?;
             page.click("#buy").await?;
-            page.shows("#said", "mtok_").await?;
-            tokens.push(page.text("#said").await?);
+            page.shows("#result", "mtok_").await?;
+            tokens.push(page.text("#result").await?);
         }
-        tab.picture("token").await
+        tab.screenshot("token").await
     })
     .await?;
     for (token, status) in tokens.iter().zip(["declined", "pending_settlement"]) {
         let body = json!({"amount": 2700, "currency": "USD", "paymentToken": token});
-        let payment = shop.make("/v1/payments", body).await?;
+        let payment = shop.create("/v1/payments", body).await?;
         ensure!(payment["status"] == status, "{payment}");
     }
-    let shown: Vec<Value> = shop.payments().await?.iter().map(|payment| payment["card"]["last4"].clone()).collect();
-    assert_eq!(shown, ["4242", "9995"]);
+    let last4: Vec<Value> = shop.payments().await?.iter().map(|payment| payment["card"]["last4"].clone()).collect();
+    assert_eq!(last4, ["4242", "9995"]);
     Ok(())
 }
 
-/// The documented snippet (docs/elements.md) with the address of the API that runs; and another hash, which a browser refuses.
+/// The documented snippet (docs/elements.md) with the URL of the running API; and a wrong hash, which the browser
+/// rejects.
 #[tokio::test]
-async fn a_page_may_name_the_hash_of_the_script() -> Result<()> {
+async fn the_documented_integrity_hash_is_enforced() -> Result<()> {
     let shop = Shop::new(Provider::Mock).await?;
     let site = site_of(&shop).await?;
     let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/elements.md"))?;
     let (_, snippet) = page.split_once("<script src=\"").context("a snippet")?;
-    let (snippet, _) = snippet.split_once("></script>").context("its end")?;
+    let (snippet, _) = snippet.split_once("></script>").context("the end of the snippet")?;
     let api = cluster().await?.api_url(0);
     let tag = snippet.replace("https://api.example", &api);
     let html = checkout("SCRIPT", &shop.account.publishable_key);
@@ -74,48 +75,48 @@ async fn a_page_may_name_the_hash_of_the_script() -> Result<()> {
     site.put("/", &html);
     site.put("/other", &html.replace("integrity=\"sha384-", "integrity=\"sha384-AAAA"));
     shop.visit(async |browser| {
-        browser.expect_complaint("integrity");
-        browser.expect_complaint("UnifiedPayments is not defined");
+        browser.expect_console_error("integrity");
+        browser.expect_console_error("UnifiedPayments is not defined");
         let tab = browser.tab().await?;
-        tab.open(&site.named_origin()).await?;
+        tab.open(&site.localhost_origin()).await?;
         tab.frame("#card iframe").text("label").await?;
-        tab.open(&format!("{}/other", site.named_origin())).await?;
+        tab.open(&format!("{}/other", site.localhost_origin())).await?;
         ensure!(tab.top().value("typeof UnifiedPayments").await? == "undefined");
         Ok(())
     })
     .await
 }
 
-async fn what_is_wrong_is_told_to_the_page(provider: Provider) -> Result<()> {
+async fn an_invalid_card_is_reported_to_the_page(provider: Provider) -> Result<()> {
     let shop = Shop::new(provider).await?;
-    let site = site_of(&shop).await?.page("/", &checkout(&script().await?, &shop.account.publishable_key));
+    let site = site_of(&shop).await?.page("/", &checkout(&script_url().await?, &shop.account.publishable_key));
     shop.visit(async |browser| {
         let tab = browser.tab().await?;
-        tab.open(&site.named_origin()).await?;
+        tab.open(&site.localhost_origin()).await?;
         let (page, field) = (tab.top(), tab.frame("#card iframe"));
         card("4242424242424241").enter(browser, &field).await?;
         page.click("#buy").await?;
-        page.shows("#said", "error: The card number").await?;
+        page.shows("#result", "error: The card number").await?;
         field.shows("#card-number-error", "card number").await?;
-        ensure!(field.spoken("#card-number").await?.invalid);
-        tab.picture("fault").await?;
+        ensure!(field.accessibility("#card-number").await?.invalid);
+        tab.screenshot("invalid").await?;
         card("4242424242424242").enter(browser, &field).await?;
         page.click("#buy").await?;
-        page.shows("#said", "mtok_").await
+        page.shows("#result", "mtok_").await
     })
     .await
 }
 
-/// Tab goes from the page into the field, through it, and on to the page's own button.
+/// Tab moves the focus from the page into the field, through it, and on to the button of the page.
 #[tokio::test]
-async fn keys_lead_through_the_field() -> Result<()> {
+async fn the_field_is_filled_in_by_keyboard() -> Result<()> {
     let shop = Shop::new(Provider::Gateway).await?;
-    let site = site_of(&shop).await?.page("/", &checkout(&script().await?, &shop.account.publishable_key));
+    let site = site_of(&shop).await?.page("/", &checkout(&script_url().await?, &shop.account.publishable_key));
     let card = card("4242424242424242");
     shop.visit(async |browser| {
-        card.keep(browser);
+        card.register(browser);
         let tab = browser.tab().await?;
-        tab.open(&site.named_origin()).await?;
+        tab.open(&site.localhost_origin()).await?;
         let (page, field) = (tab.top(), tab.frame("#card iframe"));
         field.text("label").await?;
         ensure!(page.attribute("#card iframe", "title").await?.as_deref() == Some("Card details"));
@@ -129,27 +130,27 @@ async fn keys_lead_through_the_field() -> Result<()> {
             ("#card-postal-code", "10001"),
         ] {
             field.wait(&format!("document.activeElement.matches('{input}')")).await?;
-            tab.keys(keys).await?;
+            tab.type_text(keys).await?;
             tab.press("Tab").await?;
         }
         page.wait("document.activeElement === buy").await?;
         tab.press("Enter").await?;
-        page.shows("#said", "mtok_").await
+        page.shows("#result", "mtok_").await
     })
     .await
 }
 
 #[tokio::test]
-async fn a_secret_key_is_refused_before_anything_is_sent() -> Result<()> {
+async fn a_secret_key_is_rejected_before_any_request() -> Result<()> {
     let shop = Shop::new(Provider::Mock).await?;
     let html = format!(
         r#"<!doctype html><title>Page</title><div id="card"></div><script src="{}"></script>"#,
-        script().await?
+        script_url().await?
     );
     let site = site_of(&shop).await?.page("/", &html);
     shop.visit(async |browser| {
         let tab = browser.tab().await?;
-        tab.open(&site.named_origin()).await?;
+        tab.open(&site.localhost_origin()).await?;
         let page = tab.top();
         page.wait("typeof UnifiedPayments === 'function'").await?;
         let before = browser.requests().len();
@@ -167,43 +168,43 @@ async fn a_secret_key_is_refused_before_anything_is_sent() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_origin_that_is_not_on_the_list_gets_no_field() -> Result<()> {
+async fn an_origin_that_is_not_allowed_gets_no_field() -> Result<()> {
     let shop = Shop::new(Provider::Mock).await?;
-    let site = site_of(&shop).await?.page("/", &checkout(&script().await?, &shop.account.publishable_key));
+    let site = site_of(&shop).await?.page("/", &checkout(&script_url().await?, &shop.account.publishable_key));
     shop.visit(async |browser| {
-        browser.expect_complaint("401");
+        browser.expect_console_error("401");
         let tab = browser.tab().await?;
-        // The same pages by another name are another origin.
+        // The same page under another host name has another origin.
         tab.open(&site.origin()).await?;
         tab.top().click("#buy").await?;
-        tab.top().shows("#said", "error: Paying by card is not available").await?;
+        tab.top().shows("#result", "error: Paying by card is not available").await?;
         ensure!(tab.top().count("iframe").await? == 0);
         Ok(())
     })
     .await
 }
 
-/// A payment that its cardholder must confirm is taken on to the bank and comes back to the merchant.
+/// The cardholder confirms a payment at the bank and returns to the merchant.
 #[tokio::test]
 async fn a_merchants_payment_is_confirmed_at_the_bank() -> Result<()> {
     let shop = Shop::new(Provider::Gateway).await?;
-    let site = site_of(&shop).await?.page("/", &checkout(&script().await?, &shop.account.publishable_key));
+    let site = site_of(&shop).await?.page("/", &checkout(&script_url().await?, &shop.account.publishable_key));
     site.put("/done", "<!doctype html><title>Done</title><h1>Thank you</h1>");
     let mut id = String::new();
     shop.visit(async |browser| {
         let tab = browser.tab().await?;
-        tab.open(&site.named_origin()).await?;
+        tab.open(&site.localhost_origin()).await?;
         let page = tab.top();
         card("4000002500003155").enter(browser, &tab.frame("#card iframe")).await?;
         page.click("#buy").await?;
-        page.shows("#said", "mtok_").await?;
-        let (token, back) = (page.text("#said").await?, format!("{}/done", site.named_origin()));
-        let body = json!({"amount": 2800, "currency": "USD", "paymentToken": token, "returnUrl": back});
-        let payment = shop.make("/v1/payments", body).await?;
+        page.shows("#result", "mtok_").await?;
+        let (token, return_url) = (page.text("#result").await?, format!("{}/done", site.localhost_origin()));
+        let body = json!({"amount": 2800, "currency": "USD", "paymentToken": token, "returnUrl": return_url});
+        let payment = shop.create("/v1/payments", body).await?;
         ensure!(payment["status"] == "requires_action", "{payment}");
         id = payment["id"].as_str().unwrap_or_default().to_owned();
-        let action = payment["nextAction"]["url"].as_str().context("where to go")?;
-        // As a merchant's script goes there.
+        let action = payment["nextAction"]["url"].as_str().context("nextAction.url")?;
+        // Redirects as a merchant's script does.
         page.value(&format!("void (location.href = {})", json!(action))).await?;
         page.shows("button", "Confirm").await?;
         page.click("button[value=confirm]").await?;

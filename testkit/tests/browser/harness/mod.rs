@@ -1,5 +1,5 @@
-//! The browser itself: that it does what a person does, and sees what it must not miss.
+//! Tests of the browser harness itself: its actions, its record of requests, and its shutdown.
 
-mod acting;
-mod ending;
-mod judging;
+mod actions;
+mod record;
+mod shutdown;

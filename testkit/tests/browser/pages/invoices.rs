@@ -1,13 +1,13 @@
-//! What an invoice shows beside its sum, and the receipt on paper.
+//! The details of an invoice, and the printed receipt.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
-use super::{BUTTON, is_paid, open, pay};
+use super::{BUTTON, assert_receipt, open, pay};
 use crate::support::{Provider, Shop, address, card};
 
 #[tokio::test]
-async fn the_lines_of_a_long_invoice_are_folded_away_and_found_without_a_script() -> Result<()> {
+async fn the_lines_of_a_long_invoice_are_collapsed_and_open_without_scripts() -> Result<()> {
     let shop = Shop::new(Provider::Mock).await?;
     let items: Vec<_> =
         (1..=40).map(|n| json!({"description": format!("Tin number {n}"), "quantity": 1, "unitAmount": 100})).collect();
@@ -17,31 +17,31 @@ async fn the_lines_of_a_long_invoice_are_folded_away_and_found_without_a_script(
         let page = tab.top();
         page.shows("main", "All 40 lines").await?;
         page.shows("main", "Ada Lovelace").await?;
-        ensure!(!page.text("main").await?.contains("Tin number 40"), "the lines are not folded away");
+        ensure!(!page.text("main").await?.contains("Tin number 40"), "the lines are not collapsed");
         ensure!(page.text(BUTTON).await? == "Pay $40.00");
-        tab.picture("folded").await?;
-        let mut plain = browser.tab().await?;
-        plain.stop_scripts().await?;
-        plain.open(address(&invoice)?).await?;
-        plain.top().click(".lines > summary").await?;
-        plain.top().shows("main", "Tin number 40").await
+        tab.screenshot("collapsed").await?;
+        let mut scriptless = browser.tab().await?;
+        scriptless.disable_scripts().await?;
+        scriptless.open(address(&invoice)?).await?;
+        scriptless.top().click(".lines > summary").await?;
+        scriptless.top().shows("main", "Tin number 40").await
     })
     .await
 }
 
 #[tokio::test]
-async fn an_invoice_says_that_it_is_overdue_from_the_day_after() -> Result<()> {
+async fn an_invoice_is_shown_as_overdue_after_its_due_date() -> Result<()> {
     let shop = Shop::new(Provider::Mock).await?;
     let invoice = shop.invoice(json!({"amount": 500, "paymentTerms": "net_7"})).await?;
-    let due = shop.again(&invoice).await?["dueAt"].as_str().context("a time")?.to_owned();
+    let due = shop.current(&invoice).await?["dueAt"].as_str().context("a time")?.to_owned();
     let next_year = format!("{}-01-02T00:00:00Z", due[..4].parse::<u32>()? + 1);
     shop.visit(async |browser| {
         for (now, overdue) in [(&due, false), (&next_year, true)] {
-            shop.make("/v1/test_clock/advance", json!({"to": now})).await?;
+            shop.create("/v1/test_clock/advance", json!({"to": now})).await?;
             let tab = open(browser, &invoice).await?;
-            let marked = tab.top().count(".overdue").await? == 1;
-            ensure!(marked == overdue, "due {due}, now {now}: overdue {marked}");
-            tab.picture(if overdue { "overdue" } else { "due" }).await?;
+            let is_overdue = tab.top().count(".overdue").await? == 1;
+            ensure!(is_overdue == overdue, "due {due}, now {now}: overdue {is_overdue}");
+            tab.screenshot(if overdue { "overdue" } else { "due" }).await?;
         }
         Ok(())
     })
@@ -49,7 +49,7 @@ async fn an_invoice_says_that_it_is_overdue_from_the_day_after() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_receipt_on_paper_is_the_receipt_and_says_whom_to_ask() -> Result<()> {
+async fn the_printed_page_is_the_receipt_with_the_support_contact() -> Result<()> {
     let shop = Shop::new(Provider::Mock).await?;
     shop.set(&["--support-contact", "help@shop.example"]).await?;
     let invoice = shop.invoice(json!({"amount": 500, "description": "November"})).await?;
@@ -57,14 +57,14 @@ async fn a_receipt_on_paper_is_the_receipt_and_says_whom_to_ask() -> Result<()> 
         let tab = open(browser, &invoice).await?;
         let page = tab.top();
         pay(browser, &tab, card("4242424242424242")).await?;
-        is_paid(&tab, "$5.00").await?;
-        tab.prefer("print", &[]).await?;
-        for shown in ["Ada's Tea", "November", "Ada Lovelace", "help@shop.example", "$5.00", "4242"] {
-            page.shows("main", shown).await?;
+        assert_receipt(&tab, "$5.00").await?;
+        tab.emulate_media("print", &[]).await?;
+        for text in ["Ada's Tea", "November", "Ada Lovelace", "help@shop.example", "$5.00", "4242"] {
+            page.shows("main", text).await?;
         }
-        let paper = page.text("main").await?;
-        ensure!(!paper.contains("Thank you") && paper.matches("$5.00").count() == 1, "more than the receipt: {paper}");
-        tab.picture("paper").await
+        let printed = page.text("main").await?;
+        ensure!(!printed.contains("Thank you") && printed.matches("$5.00").count() == 1, "not only the receipt: {printed}");
+        tab.screenshot("printed").await
     })
     .await
 }

@@ -1,15 +1,15 @@
-//! Payment pages, as cardholders use them.
+//! Payment pages for invoices and links.
 
+mod appearance;
 mod challenges;
 mod declines;
-mod faults;
 mod invoices;
 mod keyboard;
-mod looks;
 mod modifiers;
-mod paying;
+mod payments;
 mod races;
 mod states;
+mod validation;
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
@@ -19,7 +19,7 @@ use crate::support::{Card, address};
 
 pub(crate) const BUTTON: &str = "button[type=submit]";
 
-/// The page of an invoice or link, in a new tab.
+/// Opens the page of an invoice or link in a new tab.
 pub(crate) async fn open(browser: &Browser, object: &Value) -> Result<Tab> {
     let tab = browser.tab().await?;
     tab.open(address(object)?).await?;
@@ -33,14 +33,14 @@ pub(crate) async fn pay(browser: &Browser, tab: &Tab, card: Card) -> Result<()> 
     page.click(BUTTON).await
 }
 
-/// The page says that it is paid, shows a receipt, and offers no further payment.
-async fn is_paid(tab: &Tab, total: &str) -> Result<()> {
+/// Fails unless the page shows a receipt and no form.
+async fn assert_receipt(tab: &Tab, total: &str) -> Result<()> {
     let page = tab.top();
     page.shows("[role=status]", "Paid on").await?;
     page.shows("#receipt", total).await?;
-    ensure!(page.count("form").await? == 0, "a form on a page that is paid");
+    ensure!(page.count("form").await? == 0, "a paid page has a form");
     ensure!(tab.url().await?.contains("?payment=pay_"), "{}", tab.url().await?);
-    let kept = page.value("document.cookie + JSON.stringify([localStorage, sessionStorage])").await?;
-    ensure!(kept == "[{},{}]", "the browser keeps {kept}");
+    let storage = page.value("document.cookie + JSON.stringify([localStorage, sessionStorage])").await?;
+    ensure!(storage == "[{},{}]", "the browser stores {storage}");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Pages on which nothing can be paid.
+//! Pages that cannot be paid.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -7,11 +7,11 @@ use testkit::browser::Tab;
 use super::{BUTTON, open};
 use crate::support::{Provider, Shop, card};
 
-/// Nothing but words.
-async fn is_plain(tab: &Tab, says: &str) -> Result<()> {
+/// Fails unless the page shows this message and no control.
+async fn assert_message_only(tab: &Tab, message: &str) -> Result<()> {
     let page = tab.top();
-    page.shows("[role=status]", says).await?;
-    ensure!(page.count("form, input, button, script").await? == 0, "{says}, and something to press");
+    page.shows("[role=status]", message).await?;
+    ensure!(page.count("form, input, button, script").await? == 0, "the page with {message:?} has a control");
     Ok(())
 }
 
@@ -20,22 +20,22 @@ fn path(list: &str, object: &Value, action: &str) -> Result<String> {
 }
 
 #[tokio::test]
-async fn a_link_that_was_cancelled_or_an_invoice_that_was_voided() -> Result<()> {
+async fn a_cancelled_link_or_a_voided_invoice() -> Result<()> {
     let shop = Shop::new(Provider::Mock).await?;
     let (link, invoice) = (shop.link(500).await?, shop.invoice(json!({"amount": 500})).await?);
     shop.visit(async |browser| {
-        for (object, list, action, says) in
+        for (object, list, action, message) in
             [(&link, "payment_links", "cancel", "cancelled"), (&invoice, "invoices", "void", "voided")]
         {
-            // Whoever has the page open, with a card in it, learns it when the button is pressed.
+            // A page that is already open shows the message when the button is clicked.
             let early = open(browser, object).await?;
             card("4242424242424242").enter(browser, &early.top()).await?;
-            shop.act(&path(list, object, action)?).await?;
+            shop.post(&path(list, object, action)?).await?;
             let late = open(browser, object).await?;
-            is_plain(&late, says).await?;
-            late.picture(says).await?;
+            assert_message_only(&late, message).await?;
+            late.screenshot(message).await?;
             early.top().click(BUTTON).await?;
-            is_plain(&early, says).await?;
+            assert_message_only(&early, message).await?;
         }
         Ok(())
     })
@@ -45,62 +45,62 @@ async fn a_link_that_was_cancelled_or_an_invoice_that_was_voided() -> Result<()>
 }
 
 #[tokio::test]
-async fn a_link_whose_time_is_up() -> Result<()> {
+async fn an_expired_link() -> Result<()> {
     let shop = Shop::new(Provider::Gateway).await?;
     let link = shop.link(500).await?;
     shop.visit(async |browser| {
         let early = open(browser, &link).await?;
         card("4242424242424242").enter(browser, &early.top()).await?;
-        let to = shop.get("/v1/test_clock").await?["now"].as_str().context("a time")?[..4].parse::<u32>()? + 1;
-        shop.make("/v1/test_clock/advance", json!({"to": format!("{to}-12-31T00:00:00Z")})).await?;
+        let next_year = shop.get("/v1/test_clock").await?["now"].as_str().context("a time")?[..4].parse::<u32>()? + 1;
+        shop.create("/v1/test_clock/advance", json!({"to": format!("{next_year}-12-31T00:00:00Z")})).await?;
         let late = open(browser, &link).await?;
-        is_plain(&late, "expired").await?;
-        late.picture("expired").await?;
+        assert_message_only(&late, "expired").await?;
+        late.screenshot("expired").await?;
         early.top().click(BUTTON).await?;
-        is_plain(&early, "expired").await
+        assert_message_only(&early, "expired").await
     })
     .await?;
-    assert_eq!(shop.again(&link).await?["status"], "expired");
+    assert_eq!(shop.current(&link).await?["status"], "expired");
     assert!(shop.payments().await?.is_empty());
     Ok(())
 }
 
 #[tokio::test]
-async fn an_address_that_is_none() -> Result<()> {
+async fn an_unknown_url() -> Result<()> {
     let shop = Shop::new(Provider::Mock).await?;
     let link = shop.link(500).await?;
     shop.visit(async |browser| {
-        browser.expect_complaint("404");
+        browser.expect_console_error("404");
         let tab = browser.tab().await?;
         tab.open(&format!("{}x", crate::support::address(&link)?)).await?;
         tab.top().shows("main", "Nothing to pay here").await?;
-        tab.picture("unknown").await
+        tab.screenshot("unknown").await
     })
     .await
 }
 
-/// Without scripts the page says what to do, and a card that is typed all the same goes nowhere.
+/// Without scripts the page asks for JavaScript, and a card that is typed nevertheless is not sent.
 #[tokio::test]
 async fn a_browser_without_scripts() -> Result<()> {
     let shop = Shop::new(Provider::Gateway).await?;
     let link = shop.link(500).await?;
     let card = card("4242424242424242");
     shop.visit(async |browser| {
-        // The page answers 422 to a form without a token.
-        browser.expect_complaint("422");
-        card.keep(browser);
+        // The page responds with 422 to a form without a token.
+        browser.expect_console_error("422");
+        card.register(browser);
         let mut tab = browser.tab().await?;
-        tab.stop_scripts().await?;
+        tab.disable_scripts().await?;
         tab.open(crate::support::address(&link)?).await?;
         let page = tab.top();
         page.shows("main", "must run JavaScript").await?;
-        tab.picture("open").await?;
+        tab.screenshot("open").await?;
         for (input, text) in [("#card-number", card.number), ("#card-cvc", card.code)] {
             page.enter(input, text).await?;
         }
         page.click(BUTTON).await?;
         page.shows("[role=alert]", "No card was sent").await?;
-        ensure!(shop.told(browser, card.number).is_empty());
+        ensure!(shop.card_recipients(browser, card.number).is_empty());
         Ok(())
     })
     .await?;

@@ -1,9 +1,8 @@
-//! A card in a cardholder's hand.
+//! Test cards.
 
 use anyhow::Result;
 use testkit::browser::{Browser, Frame, Secret};
 
-/// What is printed on it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Card {
     pub(crate) number: &'static str,
@@ -11,15 +10,15 @@ pub(crate) struct Card {
     pub(crate) code: &'static str,
 }
 
-/// A test card that is good for long.
+/// A test card that expires in 2039.
 pub(crate) fn card(number: &'static str) -> Card {
     Card { number, expiry: "1239", code: "739" }
 }
 
 impl Card {
-    /// Types it into the inputs of a page or a card field. From then on it is secret.
+    /// Types the card into the inputs of a page or card field, and registers it as a secret.
     pub(crate) async fn enter(&self, browser: &Browser, page: &Frame<'_>) -> Result<()> {
-        self.keep(browser);
+        self.register(browser);
         page.enter("#card-number", self.number).await?;
         page.enter("#card-expiry", self.expiry).await?;
         page.enter("#card-cvc", self.code).await?;
@@ -28,9 +27,9 @@ impl Card {
         page.enter("#card-postal-code", "10001").await
     }
 
-    /// It must not leave the browser, but for the provider.
-    pub(crate) fn keep(&self, browser: &Browser) {
-        browser.keep(Secret::Number(self.number.to_owned()));
-        browser.keep(Secret::Code(self.code.to_owned()));
+    /// Registers the card as a secret: the browser may send it only to trusted origins.
+    pub(crate) fn register(&self, browser: &Browser) {
+        browser.add_secret(Secret::CardNumber(self.number.to_owned()));
+        browser.add_secret(Secret::SecurityCode(self.code.to_owned()));
     }
 }

@@ -1,4 +1,4 @@
-//! An example of a shop, as a merchant starts it.
+//! The example shops, started as a merchant starts them.
 
 use std::{io::Write, path::Path, process::Stdio, time::Duration};
 
@@ -11,14 +11,14 @@ use tokio::{
 
 use super::{Shop, cluster};
 
-/// A shop's server that runs. It ends with the test.
+/// A running shop server. It is killed at the end of the test.
 pub(crate) struct Example {
     pub(crate) url: String,
     _child: Child,
 }
 
 impl Example {
-    /// Both of them, by name, for this shop; those that this machine cannot run are left out.
+    /// Starts the examples for this shop; those that this machine cannot run are skipped.
     pub(crate) async fn all(shop: &Shop) -> Result<Vec<(&'static str, Self)>> {
         let mut running = Vec::new();
         for (name, program, file) in [("elements", "node", "elements/server.mjs"), ("shop", "python3", "shop/shop.py")]
@@ -27,7 +27,7 @@ impl Example {
                 running.push((name, example));
             }
         }
-        let origins: Vec<_> = running.iter().flat_map(|(_, it)| ["--origin", it.url.trim_end_matches('/')]).collect();
+        let origins: Vec<_> = running.iter().flat_map(|(_, example)| ["--origin", example.url.trim_end_matches('/')]).collect();
         if !origins.is_empty() {
             shop.set(&origins).await?;
         }
@@ -47,9 +47,9 @@ impl Example {
             writeln!(std::io::stderr(), "SKIPPED: examples/{file} was not run, because this machine has no {program}")?;
             return Ok(None);
         };
-        let mut lines = BufReader::new(child.stdout.take().context("its output")?).lines();
-        let said = timeout(Duration::from_secs(60), lines.next_line()).await??.context("it has ended")?;
-        let url = said.strip_prefix("listening on ").with_context(|| said.clone())?.to_owned();
+        let mut lines = BufReader::new(child.stdout.take().context("no stdout")?).lines();
+        let line = timeout(Duration::from_secs(60), lines.next_line()).await??.context("the server exited")?;
+        let url = line.strip_prefix("listening on ").with_context(|| line.clone())?.to_owned();
         Ok(Some(Self { url, _child: child }))
     }
 }

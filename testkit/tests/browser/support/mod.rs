@@ -1,4 +1,4 @@
-//! What the tests share: one cluster, and for each test a shop of its own.
+//! What the tests share: one cluster, and a new shop for each test.
 
 mod axe;
 mod card;
@@ -9,18 +9,18 @@ use anyhow::Result;
 use testkit::Cluster;
 use tokio::sync::OnceCell;
 
-pub(crate) use axe::is_accessible;
+pub(crate) use axe::assert_accessible;
 pub(crate) use card::{Card, card};
 pub(crate) use example::Example;
 pub(crate) use shop::{Provider, Shop, address};
 
-/// The cluster of all tests. It ends with the test process.
+/// The cluster of all tests. It stops with the test process.
 pub(crate) async fn cluster() -> Result<&'static Cluster> {
     static SHARED: OnceCell<Cluster> = OnceCell::const_new();
     SHARED.get_or_try_init(|| Cluster::builder().gateway(1).api(1).worker(1).scheduler(1).start()).await
 }
 
-/// The test at each provider: at the mock on a desktop, at the card gateway on a phone.
+/// Runs a test with each provider: the mock on a desktop and the card gateway on a phone.
 macro_rules! at_each_provider {
     ($($(#[$meta:meta])* $name:ident)+) => {
         $($(#[$meta])* mod $name {

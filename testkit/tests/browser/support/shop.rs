@@ -1,16 +1,16 @@
-//! A merchant with an account of its own, and what it does at its server.
+//! A merchant with its own account, and its calls to the API.
 
 use anyhow::{Context, Result, ensure};
 use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::{
-    Account, Answer, Client,
+    Account, Client, Response,
     browser::{Browser, Device, Secret, browse, eventually},
 };
 
 use super::cluster;
 
-/// Who settles the shop's money.
+/// The payment provider of the shop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Provider {
     Mock,
@@ -18,7 +18,7 @@ pub(crate) enum Provider {
 }
 
 impl Provider {
-    /// What cardholders of such a shop have.
+    /// The device of its cardholders.
     fn device(self) -> Device {
         match self {
             Self::Mock => Device::Desktop,
@@ -27,7 +27,6 @@ impl Provider {
     }
 }
 
-/// A shop.
 pub(crate) struct Shop {
     pub(crate) account: Account,
     pub(crate) api: Client,
@@ -35,7 +34,6 @@ pub(crate) struct Shop {
 }
 
 impl Shop {
-    /// A new shop.
     pub(crate) async fn new(provider: Provider) -> Result<Self> {
         let cluster = cluster().await?;
         let account = match provider {
@@ -47,12 +45,12 @@ impl Shop {
         Ok(shop)
     }
 
-    /// Changes settings of the account, as the operator does.
+    /// Changes settings of the account with ctl.
     pub(crate) async fn set(&self, options: &[&str]) -> Result<()> {
         cluster().await?.ctl(&[&["accounts", "set", &self.account.id][..], options].concat()).await.map(drop)
     }
 
-    /// A cardholder's browser, which may tell a card to this shop's provider and to nobody else.
+    /// Runs `visit` in a cardholder's browser, which may send a card only to this shop's provider.
     pub(crate) async fn visit(&self, visit: impl AsyncFnOnce(&Browser) -> Result<()>) -> Result<()> {
         let gateway = cluster().await?.gateway_url(0);
         browse(self.provider.device(), async |browser| {
@@ -64,57 +62,55 @@ impl Shop {
         .await
     }
 
-    /// Where a card with this number was sent, as `METHOD origin/path`.
-    pub(crate) fn told(&self, browser: &Browser, number: &str) -> Vec<String> {
-        let secret = Secret::Number(number.to_owned());
-        let requests = browser.requests().into_iter().filter(|request| request.part_with(&secret).is_some());
+    /// The requests with this card number, as `METHOD origin/path`.
+    pub(crate) fn card_recipients(&self, browser: &Browser, number: &str) -> Vec<String> {
+        let secret = Secret::CardNumber(number.to_owned());
+        let requests = browser.requests().into_iter().filter(|request| request.part_containing(&secret).is_some());
         requests.map(|request| format!("{} {}{}", request.method, request.origin(), request.path())).collect()
     }
 
-    /// Where a card goes that is entered once: to the provider's door for cards, or nowhere.
-    pub(crate) async fn may_be_told(&self) -> Result<Vec<String>> {
+    /// The requests that one entry of a card may cause: one to the card gateway, or none.
+    pub(crate) async fn allowed_card_recipients(&self) -> Result<Vec<String>> {
         Ok(match self.provider {
             Provider::Mock => Vec::new(),
             Provider::Gateway => vec![format!("POST {}/services/field_token", cluster().await?.gateway_url(0))],
         })
     }
 
-    /// A link to pay this amount in dollars.
+    /// Creates a payment link for this amount in USD cents.
     pub(crate) async fn link(&self, amount: i64) -> Result<Value> {
         let body = json!({"amount": amount, "currency": "USD", "description": "Two tins of tea"});
-        self.make("/v1/payment_links", body).await
+        self.create("/v1/payment_links", body).await
     }
 
-    /// An invoice of a new customer.
+    /// Creates an invoice for a new customer.
     pub(crate) async fn invoice(&self, mut body: Value) -> Result<Value> {
-        let customer = self.make("/v1/customers", json!({"email": "ada@example.com", "name": "Ada Lovelace"})).await?;
+        let customer = self.create("/v1/customers", json!({"email": "ada@example.com", "name": "Ada Lovelace"})).await?;
         body["customerId"] = customer["id"].clone();
         body["currency"] = "USD".into();
-        self.make("/v1/invoices", body).await
+        self.create("/v1/invoices", body).await
     }
 
-    /// Makes an object.
-    pub(crate) async fn make(&self, path: &str, body: Value) -> Result<Value> {
-        answered(&self.api.post(path, body).await?)
+    pub(crate) async fn create(&self, path: &str, body: Value) -> Result<Value> {
+        successful(&self.api.post(path, body).await?)
     }
 
-    /// Does something to an object: the last part of the path says what.
-    pub(crate) async fn act(&self, path: &str) -> Result<Value> {
-        answered(&self.api.send(Method::POST, path, None).await?)
+    /// Posts an action without a body.
+    pub(crate) async fn post(&self, path: &str) -> Result<Value> {
+        successful(&self.api.send(Method::POST, path, None).await?)
     }
 
-    /// An object as it stands.
     pub(crate) async fn get(&self, path: &str) -> Result<Value> {
-        answered(&self.api.get(path).await?)
+        successful(&self.api.get(path).await?)
     }
 
-    /// An invoice or link as it stands.
-    pub(crate) async fn again(&self, object: &Value) -> Result<Value> {
+    /// The current state of an invoice or link.
+    pub(crate) async fn current(&self, object: &Value) -> Result<Value> {
         let list = if object["object"] == "invoice" { "invoices" } else { "payment_links" };
         self.get(&format!("/v1/{list}/{}", text(object, "id")?)).await
     }
 
-    /// The payments of this shop, newest first, once the outcome of each is known.
+    /// The payments of this shop, newest first, once none is processing.
     pub(crate) async fn payments(&self) -> Result<Vec<Value>> {
         eventually(async || {
             let list = self.get("/v1/payments").await?["data"].as_array().context("a list")?.clone();
@@ -123,26 +119,26 @@ impl Shop {
         .await
     }
 
-    /// Something was paid by one payment of this amount, and every other one was declined.
-    pub(crate) async fn was_paid(&self, object: &Value, amount: i64) -> Result<Value> {
+    /// Fails unless one payment of this amount paid the object and all others were declined. Returns the payment.
+    pub(crate) async fn assert_paid(&self, object: &Value, amount: i64) -> Result<Value> {
         let (declined, mut paid): (Vec<_>, Vec<_>) =
             self.payments().await?.into_iter().partition(|payment| payment["status"] == "declined");
-        ensure!(paid.len() == 1, "one payment, and not {paid:?} beside {declined:?}");
-        let (payment, now) = (paid.remove(0), self.again(object).await?);
+        ensure!(paid.len() == 1, "expected one payment, found {paid:?}, and declined {declined:?}");
+        let (payment, current) = (paid.remove(0), self.current(object).await?);
         ensure!(payment["status"] == "pending_settlement" && payment["amount"] == amount, "{payment}");
-        ensure!(now["status"] == "paid" && now["paymentId"] == payment["id"], "{now}");
+        ensure!(current["status"] == "paid" && current["paymentId"] == payment["id"], "{current}");
         Ok(payment)
     }
 }
 
-/// Where the page of an invoice or a link is.
+/// The URL of the page of an invoice or link.
 pub(crate) fn address(object: &Value) -> Result<&str> {
     object["url"].as_str().with_context(|| format!("no url in {object}"))
 }
 
-fn answered(answer: &Answer) -> Result<Value> {
-    ensure!((200..300).contains(&answer.status), "{} {}", answer.status, answer.body);
-    Ok(answer.body.clone())
+fn successful(response: &Response) -> Result<Value> {
+    ensure!((200..300).contains(&response.status), "{} {}", response.status, response.body);
+    Ok(response.body.clone())
 }
 
 fn text<'a>(object: &'a Value, field: &str) -> Result<&'a str> {

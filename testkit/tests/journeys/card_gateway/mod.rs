@@ -1,13 +1,13 @@
-//! A merchant's money is settled by the card gateway, and nothing of /v1 shows it.
+//! Merchants whose provider is the card gateway. /v1 behaves as with any other provider.
 
 mod challenges;
 mod connecting;
+mod delayed_refunds;
 mod faults;
-mod held_up;
 mod keys;
-mod moving;
 mod pages;
 mod payments;
+mod provider_change;
 mod tokens;
 
 use anyhow::Result;

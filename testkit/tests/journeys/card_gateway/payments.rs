@@ -1,17 +1,17 @@
-//! Payments, their changes, saved cards and collections at the card gateway.
+//! Payments, captures, voids, refunds, saved cards and collections at the card gateway.
 
 use anyhow::Result;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{APPROVES, CHALLENGED, DECLINED, INSUFFICIENT, shop};
-use crate::support::{accepted, conflict, created, eventually, id, ok, together};
+use crate::support::{accepted, concurrently, conflict, created, eventually, id, ok};
 
 #[tokio::test]
-async fn a_payment_looks_as_at_any_provider() -> Result<()> {
+async fn a_payment_does_not_reveal_its_provider() -> Result<()> {
     let shop = shop().await?;
-    let answer = shop.pay(APPROVES, 1_234).await?;
-    let payment = created(&answer).clone();
+    let response = shop.pay(APPROVES, 1_234).await?;
+    let payment = created(&response).clone();
     assert_eq!(payment["status"], "pending_settlement");
     assert_eq!((&payment["amount"], &payment["amountCaptured"]), (&json!(1_234), &json!(1_234)));
     let card = json!({"brand": "visa", "last4": "4242", "expMonth": 12, "expYear": 2034});
@@ -21,15 +21,15 @@ async fn a_payment_looks_as_at_any_provider() -> Result<()> {
         (INSUFFICIENT, "insufficient_funds", "soft"),
         ("4000000000009987", "lost_card", "hard"),
     ] {
-        let answer = shop.pay(number, 500).await?;
-        let declined = created(&answer);
+        let response = shop.pay(number, 500).await?;
+        let declined = created(&response);
         assert_eq!(
             (&declined["status"], &declined["declineCode"], &declined["declineType"]),
             (&json!("declined"), &json!(code), &json!(kind))
         );
         assert_eq!(declined["card"]["last4"], number[12..]);
     }
-    // Nothing that a merchant is told names the provider.
+    // Nothing that the merchant sees names the provider.
     let payments = shop.merchant.api.get("/v1/payments").await?;
     let events: Vec<String> = sqlx::query_scalar("SELECT payload FROM events WHERE account_id = $1")
         .bind(shop.merchant.books.account)
@@ -48,16 +48,16 @@ async fn authorizations_are_captured_voided_and_refunded() -> Result<()> {
     let hold = async || {
         let body =
             json!({"amount": 900, "currency": "USD", "capture": false, "paymentToken": shop.token(APPROVES).await?});
-        let answer = shop.pay_with(body).await?;
-        assert_eq!(created(&answer)["status"], "authorized");
-        id(&answer.body)
+        let response = shop.pay_with(body).await?;
+        assert_eq!(created(&response)["status"], "authorized");
+        id(&response.body)
     };
     let captured = hold().await?;
-    let answer = shop.merchant.capture(&captured, Some(400)).await?;
-    assert_eq!((&ok(&answer)["status"], &answer.body["amountCaptured"]), (&json!("pending_settlement"), &json!(400)));
+    let response = shop.merchant.capture(&captured, Some(400)).await?;
+    assert_eq!((&ok(&response)["status"], &response.body["amountCaptured"]), (&json!("pending_settlement"), &json!(400)));
     conflict(&shop.merchant.capture(&captured, Some(1)).await?);
     accepted(&shop.merchant.refund(&captured, None).await?);
-    shop.merchant.becomes(&captured, "refunded").await?;
+    shop.merchant.wait_for_status(&captured, "refunded").await?;
     let voided = hold().await?;
     assert_eq!(ok(&shop.merchant.void(&voided).await?)["status"], "cancelled");
     assert_eq!(
@@ -67,15 +67,15 @@ async fn authorizations_are_captured_voided_and_refunded() -> Result<()> {
     Ok(())
 }
 
-/// Refunds carry no reference at the gateway, so they go one after another.
+/// Refunds carry no reference at the gateway, so they are sent in sequence.
 #[tokio::test]
-async fn thirty_refunds_at_once_go_back_one_by_one() -> Result<()> {
+async fn concurrent_refunds_are_processed_one_at_a_time() -> Result<()> {
     let shop = shop().await?;
     let payment = id(created(&shop.pay(APPROVES, 3_000).await?))?;
-    let answers = together(32, |_| shop.merchant.refund(&payment, Some(100))).await?;
-    let taken = answers.iter().filter(|answer| answer.status == 202).count();
-    assert_eq!(taken, 30, "what is left bounds them");
-    let refunded = shop.merchant.becomes(&payment, "refunded").await?;
+    let responses = concurrently(32, |_| shop.merchant.refund(&payment, Some(100))).await?;
+    let accepted_count = responses.iter().filter(|response| response.status == 202).count();
+    assert_eq!(accepted_count, 30, "the remaining amount limits the refunds");
+    let refunded = shop.merchant.wait_for_status(&payment, "refunded").await?;
     assert_eq!(refunded["amountRefunded"], 3_000);
     let records = shop.records().await?;
     assert_eq!(records.matches("refund 100 approved").count(), 30, "{records}");
@@ -83,30 +83,30 @@ async fn thirty_refunds_at_once_go_back_one_by_one() -> Result<()> {
 }
 
 #[tokio::test]
-async fn saved_cards_are_charged_again_and_again() -> Result<()> {
+async fn saved_cards_can_be_charged_repeatedly() -> Result<()> {
     let shop = shop().await?;
-    let (customer, card) = shop.saved(APPROVES).await?;
+    let (customer, card) = shop.saved_card(APPROVES).await?;
     for amount in [100, 200] {
         let body = json!({"amount": amount, "currency": "USD", "paymentMethodId": card});
-        let answer = shop.pay_with(body).await?;
-        assert_eq!(created(&answer)["status"], "pending_settlement");
-        assert_eq!((&answer.body["customerId"], &answer.body["card"]["last4"]), (&json!(customer), &json!("4242")));
+        let response = shop.pay_with(body).await?;
+        assert_eq!(created(&response)["status"], "pending_settlement");
+        assert_eq!((&response.body["customerId"], &response.body["card"]["last4"]), (&json!(customer), &json!("4242")));
     }
     assert_eq!(shop.records().await?, "sale 100 approved, sale 200 approved");
     let email: String = sqlx::query_scalar("SELECT details ->> 'email' FROM gateway.transactions t JOIN gateway.accounts a ON a.id = t.account_id WHERE a.username = $1 LIMIT 1")
-        .bind(&shop.known.username).fetch_one(&shop.merchant.books.db).await?;
-    assert_eq!(email, "ada@example.com", "who pays is known by the customer");
+        .bind(&shop.gateway_account.username).fetch_one(&shop.merchant.books.db).await?;
+    assert_eq!(email, "ada@example.com", "the email is the customer's");
     Ok(())
 }
 
 async fn collected(shop: &crate::support::Shop, number: &str) -> Result<(Value, Value)> {
-    let (customer, _) = shop.saved(number).await?;
+    let (customer, _) = shop.saved_card(number).await?;
     let invoice = json!({"customerId": customer, "currency": "USD", "amount": 700});
     let invoice = id(created(&shop.merchant.api.post("/v1/invoices", invoice).await?))?;
     let schedule = json!({"collectAt": "2020-01-01T00:00:00Z"});
     ok(&shop.merchant.api.post(&format!("/v1/invoices/{invoice}/schedule"), schedule).await?);
     ok(&shop.merchant.api.send(Method::POST, "/v1/invoices/scheduler/run", None).await?);
-    let attempts = eventually("the attempt's end", async || {
+    let attempts = eventually("the attempt to end", async || {
         let list = shop.merchant.api.get(&format!("/v1/invoices/{invoice}/attempts")).await?.body;
         Ok((list["data"][0]["status"] != "processing" && list["data"][0].is_object()).then_some(list))
     });
@@ -116,7 +116,7 @@ async fn collected(shop: &crate::support::Shop, number: &str) -> Result<(Value, 
 }
 
 #[tokio::test]
-async fn invoices_are_collected_by_saved_cards() -> Result<()> {
+async fn invoices_are_collected_with_saved_cards() -> Result<()> {
     let shop = shop().await?;
     let (invoice, attempt) = collected(&shop, APPROVES).await?;
     assert_eq!((&invoice["status"], &attempt["status"]), (&json!("paid"), &json!("succeeded")));
@@ -126,7 +126,7 @@ async fn invoices_are_collected_by_saved_cards() -> Result<()> {
     Ok(())
 }
 
-/// Nobody is there to be asked.
+/// In a collection there is no cardholder who could answer a challenge.
 #[tokio::test]
 async fn a_challenge_in_a_collection_is_a_hard_decline() -> Result<()> {
     let shop = shop().await?;
@@ -136,13 +136,13 @@ async fn a_challenge_in_a_collection_is_a_hard_decline() -> Result<()> {
         (&json!("failed"), &json!("authentication_required"), &json!("hard"))
     );
     assert_eq!((&invoice["status"], &invoice["nextAttemptAt"]), (&json!("scheduled"), &Value::Null));
-    assert_eq!(shop.records().await?, "", "nothing was entered");
+    assert_eq!(shop.records().await?, "", "the gateway must have no transaction");
     Ok(())
 }
 
-/// The gateway settles at the end of its account's day, and /v1 by its account's clock.
+/// The gateway settles at the end of its account's day; the payment settles by the test clock.
 #[tokio::test]
-async fn money_settles_and_holds_expire_by_the_accounts_clock() -> Result<()> {
+async fn charges_settle_and_authorizations_expire_by_the_test_clock() -> Result<()> {
     let shop = shop().await?;
     let api = &shop.merchant.api;
     let sold = id(created(&shop.pay(APPROVES, 500).await?))?;
@@ -153,9 +153,9 @@ async fn money_settles_and_holds_expire_by_the_accounts_clock() -> Result<()> {
         let to: String = sqlx::query_scalar(
             "SELECT to_char($1::timestamptz AT TIME ZONE 'UTC' + make_interval(days => $2::int), 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')")
             .bind(now.parse::<String>()?).bind(days).fetch_one(&shop.merchant.books.db).await?;
-        eventually("the clock to get there", async || {
-            let answer = api.post("/v1/test_clock/advance", json!({"to": to})).await?;
-            Ok((answer.status == 422 || ok(&answer)["pending"] != true).then_some(()))
+        eventually("the clock to advance", async || {
+            let response = api.post("/v1/test_clock/advance", json!({"to": to})).await?;
+            Ok((response.status == 422 || ok(&response)["pending"] != true).then_some(()))
         })
         .await
     };
@@ -166,24 +166,24 @@ async fn money_settles_and_holds_expire_by_the_accounts_clock() -> Result<()> {
     advance(8).await?;
     assert_eq!(shop.merchant.payment(&held).await?["status"], "expired");
     accepted(&shop.merchant.refund(&sold, Some(200)).await?);
-    shop.merchant.becomes(&sold, "partially_refunded").await?;
+    shop.merchant.wait_for_status(&sold, "partially_refunded").await?;
     Ok(())
 }
 
-/// Somebody voids a charge at the gateway itself: it is found out, and the payment says so.
+/// A charge voided at the gateway, bypassing /v1, is detected by an inquiry.
 #[tokio::test]
-async fn what_was_voided_at_the_gateway_itself_is_cancelled_here() -> Result<()> {
+async fn a_void_at_the_gateway_cancels_the_payment() -> Result<()> {
     let shop = shop().await?;
     let payment = id(created(&shop.pay(APPROVES, 500).await?))?;
     let charge: String = sqlx::query_scalar("SELECT provider_ref FROM payments WHERE account_id = $1")
         .bind(shop.merchant.books.account)
         .fetch_one(&shop.merchant.books.db)
         .await?;
-    let voided = shop.at_gateway("void", &[("transaction_id", &charge)]).await?;
+    let voided = shop.gateway_request("void", &[("transaction_id", &charge)]).await?;
     assert_eq!(voided["response"]["code"], "00", "{voided}");
-    shop.merchant.time_passes("0 s").await?;
-    shop.merchant.becomes(&payment, "cancelled").await?;
-    let told = shop.merchant.books.events(&payment).await?;
-    assert_eq!(told.last().map(|(kind, _)| kind.as_str()), Some("payment.cancelled"));
+    shop.merchant.age_charges("0 s").await?;
+    shop.merchant.wait_for_status(&payment, "cancelled").await?;
+    let events = shop.merchant.books.events(&payment).await?;
+    assert_eq!(events.last().map(|(kind, _)| kind.as_str()), Some("payment.cancelled"));
     Ok(())
 }

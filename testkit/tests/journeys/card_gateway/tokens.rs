@@ -1,17 +1,17 @@
-//! Tokens of the capture field: exchanged or sent directly, they pay once, for their account alone, and for a short time.
+//! Tokens of the capture field, exchanged or sent directly: each pays once, and only for its account.
 
 use anyhow::Result;
 use serde_json::json;
 
 use super::{APPROVES, DECLINED, shop};
-use crate::support::{conflict, created, invalid, together};
+use crate::support::{concurrently, conflict, created, invalid};
 
 #[tokio::test]
-async fn a_token_pays_once_whichever_way_it_comes() -> Result<()> {
+async fn a_token_pays_once_exchanged_or_sent_directly() -> Result<()> {
     let shop = shop().await?;
     let body = |token: &str| json!({"amount": 500, "currency": "USD", "paymentToken": token});
 
-    let exchanged = shop.upstream(APPROVES).await?;
+    let exchanged = shop.upstream_token(APPROVES).await?;
     let token = shop.browser.token(&exchanged).await?;
     assert_eq!(created(&shop.pay_with(body(&token)).await?)["status"], "pending_settlement");
     conflict(&shop.pay_with(body(&token)).await?);
@@ -19,10 +19,10 @@ async fn a_token_pays_once_whichever_way_it_comes() -> Result<()> {
     let again = shop.browser.exchange(&shop.browser.session().await?, &exchanged).await?;
     conflict(&again);
 
-    let direct = shop.upstream(APPROVES).await?;
-    let answers = together(30, |_| shop.pay_with(body(&direct))).await?;
-    let paid = answers.iter().filter(|answer| answer.status == 201).count();
-    let refused = answers.iter().filter(|answer| answer.status == 409).count();
+    let direct = shop.upstream_token(APPROVES).await?;
+    let responses = concurrently(30, |_| shop.pay_with(body(&direct))).await?;
+    let paid = responses.iter().filter(|response| response.status == 201).count();
+    let refused = responses.iter().filter(|response| response.status == 409).count();
     assert_eq!((paid, refused), (1, 29));
     conflict(&shop.browser.exchange(&shop.browser.session().await?, &direct).await?);
     assert_eq!(shop.records().await?, "sale 500 approved, sale 500 approved");
@@ -30,12 +30,12 @@ async fn a_token_pays_once_whichever_way_it_comes() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_decline_spends_a_token_and_a_refusal_does_not() -> Result<()> {
+async fn a_decline_consumes_the_token_and_a_rejection_does_not() -> Result<()> {
     let shop = shop().await?;
     let declined = shop.token(DECLINED).await?;
     let body = json!({"amount": 500, "currency": "USD", "paymentToken": declined});
-    let answer = shop.pay_with(body.clone()).await?;
-    assert_eq!((&created(&answer)["status"], &answer.body["declineCode"]), (&json!("declined"), &json!("declined")));
+    let response = shop.pay_with(body.clone()).await?;
+    assert_eq!((&created(&response)["status"], &response.body["declineCode"]), (&json!("declined"), &json!("declined")));
     conflict(&shop.pay_with(body).await?);
 
     let token = shop.token(APPROVES).await?;
@@ -48,9 +48,9 @@ async fn a_decline_spends_a_token_and_a_refusal_does_not() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_no_field_of_the_account_gave_is_refused() -> Result<()> {
+async fn only_tokens_issued_for_the_account_are_accepted() -> Result<()> {
     let (shop, other) = (shop().await?, shop().await?);
-    let (own, foreign) = (shop.upstream(APPROVES).await?, other.upstream(APPROVES).await?);
+    let (own, foreign) = (shop.upstream_token(APPROVES).await?, other.upstream_token(APPROVES).await?);
     let tampered = own.replacen("fld_", "fld_A", 1);
     let (unsigned, _) = own.rsplit_once('.').expect("signed");
     for token in [&foreign, &tampered, unsigned, "tok_ok", "fld_", "fld_.", "nonsense"] {
@@ -66,13 +66,13 @@ async fn what_no_field_of_the_account_gave_is_refused() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_account_is_kept_to_its_currencies() -> Result<()> {
+async fn an_account_is_limited_to_its_currencies() -> Result<()> {
     let cluster = crate::support::cluster().await?;
     let shop = crate::support::Shop::new(cluster, &["--currency", "USD"]).await?;
     let link = |currency: &str| json!({"amount": 500, "currency": currency, "description": "Tea"});
     invalid(&shop.merchant.api.post("/v1/payment_links", link("JPY")).await?, "currency");
     created(&shop.merchant.api.post("/v1/payment_links", link("EUR")).await?);
-    cluster.connect(&shop.merchant.account, &shop.known, &["--currency", "USD"]).await?;
+    cluster.connect(&shop.merchant.account, &shop.gateway_account, &["--currency", "USD"]).await?;
     let token = shop.token(APPROVES).await?;
     invalid(&shop.pay_with(json!({"amount": 500, "currency": "EUR", "paymentToken": token})).await?, "currency");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What the bodies of captures and refunds may not be: each is refused by its name, and nothing is done.
+//! Invalid bodies of captures and refunds are rejected with the name of the field, and have no effect.
 
 use anyhow::Result;
 use reqwest::Method;
@@ -9,14 +9,14 @@ use crate::support::{Merchant, accepted, conflict, eventually, invalid, merchant
 
 const UNKNOWN: &str = "pay_01ARZ3NDEKTSV4RRFFQ69G5FAV";
 
-async fn send(merchant: &Merchant, path: &str, body: &[u8]) -> Result<testkit::Answer> {
+async fn send(merchant: &Merchant, path: &str, body: &[u8]) -> Result<testkit::Response> {
     merchant.api.send(Method::POST, path, Some(body.to_vec())).await
 }
 
 #[tokio::test]
-async fn an_amount_is_strict_and_a_body_is_an_object() -> Result<()> {
+async fn amounts_are_strict_and_bodies_are_objects() -> Result<()> {
     let merchant = merchant().await?;
-    let (held, sold) = (merchant.hold(1000).await?, merchant.sold(1000).await?);
+    let (held, sold) = (merchant.hold(1000).await?, merchant.charge(1000).await?);
     for path in [format!("/v1/payments/{held}/capture"), format!("/v1/payments/{sold}/refund")] {
         for amount in [
             "10.0",
@@ -34,15 +34,15 @@ async fn an_amount_is_strict_and_a_body_is_an_object() -> Result<()> {
             "10.5",
             "\"\\u0000\"",
         ] {
-            let answer = send(&merchant, &path, format!("{{\"amount\": {amount}}}").as_bytes()).await?;
-            assert_eq!(answer.status, 422, "{path} {amount}");
-            invalid(&answer, "amount");
+            let response = send(&merchant, &path, format!("{{\"amount\": {amount}}}").as_bytes()).await?;
+            assert_eq!(response.status, 422, "{path} {amount}");
+            invalid(&response, "amount");
         }
         invalid(&send(&merchant, &path, b"{\"amount\": 1001}").await?, "amount");
         invalid(&send(&merchant, &path, b"{\"amount\": 9007199254740991}").await?, "amount");
         for body in ["[", "[]", "[{\"amount\": 1}]", "\"1\"", "1", "null", "{\"amount\": 1,}", "{\"amount\" 1}", "\0"] {
-            let answer = send(&merchant, &path, body.as_bytes()).await?;
-            let error = refused(&answer, 422, "invalid_request");
+            let response = send(&merchant, &path, body.as_bytes()).await?;
+            let error = refused(&response, 422, "invalid_request");
             assert!(error.get("param").is_none(), "{path} {body:?}: {error}");
         }
         invalid(&send(&merchant, &path, br#"{"note": ["a", "b\u0000"]}"#).await?, "note");
@@ -52,43 +52,43 @@ async fn an_amount_is_strict_and_a_body_is_an_object() -> Result<()> {
         invalid(&plain.send(Method::POST, &path, Some(b"{\"amount\": 1}".to_vec())).await?, "Content-Type");
         refused(&merchant.api.get(&path).await?, 405, "invalid_request");
     }
-    merchant.all_agree(&held, "authorize 1000", &[AUTHORIZED]).await?;
-    merchant.all_agree(&sold, "sale 1000", &[CAPTURED]).await?;
+    merchant.assert_consistent(&held, "authorize 1000", &[AUTHORIZED]).await?;
+    merchant.assert_consistent(&sold, "sale 1000", &[CAPTURED]).await?;
 
-    // No body at all and null are the same: all of it.
+    // A missing body and a null amount both mean the full amount.
     ok(&merchant.api.send(Method::POST, &format!("/v1/payments/{held}/capture"), None).await?);
-    merchant.all_agree(&held, "authorize 1000, capture 1000", &[AUTHORIZED, CAPTURED]).await?;
+    merchant.assert_consistent(&held, "authorize 1000, capture 1000", &[AUTHORIZED, CAPTURED]).await?;
     let all = send(&merchant, &format!("/v1/payments/{sold}/refund"), b"{\"amount\": null}").await?;
     assert_eq!(accepted(&all)["amount"], 1000);
-    merchant.becomes(&sold, "refunded").await?;
-    merchant.all_agree(&sold, "sale 1000, refund 1000", &[CAPTURED, REFUNDED]).await?;
+    merchant.wait_for_status(&sold, "refunded").await?;
+    merchant.assert_consistent(&sold, "sale 1000, refund 1000", &[CAPTURED, REFUNDED]).await?;
     Ok(())
 }
 
 #[tokio::test]
-async fn what_is_not_the_accounts_is_not_there() -> Result<()> {
-    let (mine, theirs) = (merchant().await?, merchant().await?);
-    let (held, sold) = (theirs.hold(1000).await?, theirs.sold(1000).await?);
+async fn another_accounts_payments_do_not_exist() -> Result<()> {
+    let (merchant_a, merchant_b) = (merchant().await?, merchant().await?);
+    let (held, sold) = (merchant_b.hold(1000).await?, merchant_b.charge(1000).await?);
     for payment in [held.as_str(), &sold, UNKNOWN, "nonsense", "cus_01ARZ3NDEKTSV4RRFFQ69G5FAV", &held.to_lowercase()] {
-        for answer in [
-            mine.capture(payment, None).await?,
-            mine.capture(payment, Some(1)).await?,
-            mine.void(payment).await?,
-            mine.refund(payment, None).await?,
-            mine.refund(payment, Some(1)).await?,
+        for response in [
+            merchant_a.capture(payment, None).await?,
+            merchant_a.capture(payment, Some(1)).await?,
+            merchant_a.void(payment).await?,
+            merchant_a.refund(payment, None).await?,
+            merchant_a.refund(payment, Some(1)).await?,
         ] {
-            not_found(&answer);
+            not_found(&response);
         }
-        // What is wrong with the body comes first.
-        invalid(&mine.api.post(&format!("/v1/payments/{payment}/refund"), json!({"amount": 0})).await?, "amount");
+        // The body is validated before the payment is looked up.
+        invalid(&merchant_a.api.post(&format!("/v1/payments/{payment}/refund"), json!({"amount": 0})).await?, "amount");
     }
-    theirs.all_agree(&held, "authorize 1000", &[AUTHORIZED]).await?;
-    theirs.all_agree(&sold, "sale 1000", &[CAPTURED]).await?;
+    merchant_b.assert_consistent(&held, "authorize 1000", &[AUTHORIZED]).await?;
+    merchant_b.assert_consistent(&sold, "sale 1000", &[CAPTURED]).await?;
     Ok(())
 }
 
 #[tokio::test]
-async fn an_idempotency_key_changes_nothing_here() -> Result<()> {
+async fn idempotency_keys_have_no_effect_on_changes() -> Result<()> {
     let merchant = merchant().await?;
     let keyed = merchant.api.header("idempotency-key", "one")?;
     let held = merchant.hold(1000).await?;
@@ -103,6 +103,6 @@ async fn an_idempotency_key_changes_nothing_here() -> Result<()> {
     let refunds = async || Ok((merchant.payment(&held).await?["amountRefunded"] == 200).then_some(()));
     eventually("two refunds", refunds).await?;
     let ledger = "authorize 1000, capture 400, refund 100, refund 100";
-    merchant.all_agree(&held, ledger, &[AUTHORIZED, CAPTURED, REFUNDED, REFUNDED]).await?;
+    merchant.assert_consistent(&held, ledger, &[AUTHORIZED, CAPTURED, REFUNDED, REFUNDED]).await?;
     Ok(())
 }

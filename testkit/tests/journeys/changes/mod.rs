@@ -1,4 +1,4 @@
-//! Capturing, voiding and refunding: what is answered, what the provider's ledger shows, and what events tell must agree.
+//! Captures, voids and refunds: responses, the provider's ledger and events must agree.
 
 mod bodies;
 mod capture;
@@ -23,9 +23,9 @@ pub(super) const REFUND_FAILED: &str = "payment.refund_failed";
 pub(super) const CAPTURE_FAILED: &str = "payment.capture_failed";
 pub(super) const VOID_FAILED: &str = "payment.void_failed";
 
-/// The only payment of the account while it is still processing.
-async fn under_way(merchant: &Merchant) -> Result<String> {
-    eventually("a payment under way", async || Ok(ids(&merchant.api.get("/v1/payments").await?).pop()))
+/// Waits until the account has a payment and returns its id.
+async fn first_payment(merchant: &Merchant) -> Result<String> {
+    eventually("a payment", async || Ok(ids(&merchant.api.get("/v1/payments").await?).pop()))
         .await
-        .context("none began")
+        .context("no payment was created")
 }

@@ -1,19 +1,20 @@
-//! Capture, void, settlement and expiry meet: whoever is first at the provider wins, and everyone tells the same story.
+//! Capture, void, settlement and expiry race: the first to reach the provider wins, and API, ledger and events agree on
+//! it.
 
 use std::time::Duration;
 
 use anyhow::Result;
-use testkit::{Answer, Client, Cluster};
+use testkit::{Client, Cluster, Response};
 use tokio::time::sleep;
 
-use super::{AUTHORIZED, CANCELLED, CAPTURE_FAILED, CAPTURED, EXPIRED, SETTLED, VOID_FAILED};
-use crate::support::{Merchant, eventually, together, uuid};
+use super::{AUTHORIZED, CANCELLED, CAPTURED, CAPTURE_FAILED, EXPIRED, SETTLED, VOID_FAILED};
+use crate::support::{Merchant, concurrently, eventually, uuid};
 
 const ROUNDS: usize = 200;
 const AT_ONCE: usize = 20;
 
-/// Two of each process, so that those who race do not even share one.
-async fn rivals() -> Result<(Cluster, Merchant, Client)> {
+/// Two of each process, so that racing requests use separate processes.
+async fn two_of_each() -> Result<(Cluster, Merchant, Client)> {
     let cluster = Cluster::builder().api(2).worker(2).scheduler(2).start().await?;
     let merchant = Merchant::new(&cluster).await?;
     let other = Client::new(&cluster.api_url(1))?.bearer(&merchant.account.secret_key)?;
@@ -21,76 +22,76 @@ async fn rivals() -> Result<(Cluster, Merchant, Client)> {
     Ok((cluster, merchant, other))
 }
 
-/// A number that looks like chance and is the same in each run.
+/// A delay that varies like a random one but is the same in each run.
 fn jitter(round: usize, salt: usize, below_ms: usize) -> Duration {
     let mixed = (round * 7919 + salt * 104_729).wrapping_mul(2_654_435_761) >> 7;
     Duration::from_millis((mixed % below_ms) as u64)
 }
 
-/// This charge's time is up, at the mock and for us to ask.
-async fn time_is_up(merchant: &Merchant, payment: &str, age: &str) -> Result<()> {
-    let passing = "UPDATE mock.transactions t SET occurred_at = occurred_at - $2::text::interval FROM payments p
+/// Makes this charge older at the mock, and its inquiry due.
+async fn age_charge(merchant: &Merchant, payment: &str, age: &str) -> Result<()> {
+    let older = "UPDATE mock.transactions t SET occurred_at = occurred_at - $2::text::interval FROM payments p
                    WHERE p.id = $1 AND p.provider_ref = t.id";
-    sqlx::query(passing).bind(uuid(payment)?).bind(age).execute(&merchant.books.db).await?;
+    sqlx::query(older).bind(uuid(payment)?).bind(age).execute(&merchant.books.db).await?;
     let due = "UPDATE payments SET inquiry_at = now() WHERE id = $1 AND inquiry_at IS NOT NULL";
     sqlx::query(due).bind(uuid(payment)?).execute(&merchant.books.db).await?;
     Ok(())
 }
 
-/// A change was done or refused, and nothing else. Another that began right after it may show.
+/// Whether a change succeeded; otherwise it was refused. It must not be pending, though a later change may be.
 #[track_caller]
-fn won(answer: &Answer, change: &str) -> bool {
-    assert!([200, 409].contains(&answer.status), "{}", answer.body);
-    assert_ne!(answer.body["pendingOperation"], change, "nothing was lost here: {}", answer.body);
-    answer.status == 200
+fn succeeded(response: &Response, change: &str) -> bool {
+    assert!([200, 409].contains(&response.status), "{}", response.body);
+    assert_ne!(response.body["pendingOperation"], change, "no response was lost, so the change must not be pending: {}", response.body);
+    response.status == 200
 }
 
-/// What the four witnesses must say, by who won.
-struct Story {
+/// The expected result of a race, by the change that won.
+struct Expected {
     status: &'static str,
     ledger: String,
     events: Vec<&'static str>,
 }
 
-impl Story {
-    async fn is_told(&self, merchant: &Merchant, payment: &str) -> Result<()> {
+impl Expected {
+    async fn check(&self, merchant: &Merchant, payment: &str) -> Result<()> {
         let Self { status, ledger, events } = self;
         eventually("the end of a race", async || {
             Ok((merchant.payment(payment).await?["status"] == *status).then_some(()))
         })
         .await?;
-        // Who comes second is refused, which is an event too.
+        // The change that loses is refused, which writes an event.
         let refusals = [CAPTURE_FAILED, VOID_FAILED];
-        let shown = merchant.all_agree_but_for(&refusals, payment, ledger, events).await?;
-        assert!(shown.get("pendingOperation").is_none(), "{shown}");
+        let current = merchant.assert_consistent_ignoring(&refusals, payment, ledger, events).await?;
+        assert!(current.get("pendingOperation").is_none(), "{current}");
         Ok(())
     }
 }
 
 #[tokio::test]
-async fn capture_against_void_against_expiry() -> Result<()> {
-    let (_cluster, merchant, other) = rivals().await?;
-    let mut stories = Vec::new();
+async fn capture_void_and_expiry_race_to_one_result() -> Result<()> {
+    let (_cluster, merchant, other) = two_of_each().await?;
+    let mut races = Vec::new();
     for batch in 0..ROUNDS / AT_ONCE {
-        stories.extend(together(AT_ONCE, async |i| hold_race(&merchant, &other, batch * AT_ONCE + i).await).await?);
+        races.extend(concurrently(AT_ONCE, async |i| hold_race(&merchant, &other, batch * AT_ONCE + i).await).await?);
     }
-    for chunk in stories.chunks(AT_ONCE) {
-        together(chunk.len(), async |i| chunk[i].1.is_told(&merchant, &chunk[i].0).await).await?;
+    for chunk in races.chunks(AT_ONCE) {
+        concurrently(chunk.len(), async |i| chunk[i].1.check(&merchant, &chunk[i].0).await).await?;
     }
-    let of = |status: &str| stories.iter().filter(|(_, story)| story.status == status).count();
-    eprintln!("captured {}, voided {}, expired {}", of("pending_settlement"), of("cancelled"), of("expired"));
+    let count = |status: &str| races.iter().filter(|(_, expected)| expected.status == status).count();
+    eprintln!("captured {}, voided {}, expired {}", count("pending_settlement"), count("cancelled"), count("expired"));
     assert_eq!(merchant.books.operations().await? - i64::try_from(ROUNDS)?, changes(&merchant).await?);
     Ok(())
 }
 
-/// Captures and voids that were begun; every one has ended.
+/// Captures and voids that have ended.
 async fn changes(merchant: &Merchant) -> Result<i64> {
     let query = "SELECT count(*) FROM operations WHERE account_id = $1 AND kind IN ('capture', 'void')
                  AND state IN ('succeeded', 'failed')";
     Ok(sqlx::query_scalar(query).bind(merchant.books.account).fetch_one(&merchant.books.db).await?)
 }
 
-async fn hold_race(merchant: &Merchant, other: &Client, round: usize) -> Result<(String, Story)> {
+async fn hold_race(merchant: &Merchant, other: &Client, round: usize) -> Result<(String, Expected)> {
     let held = merchant.hold(1000).await?;
     let capturing = async {
         sleep(jitter(round, 1, 60)).await;
@@ -102,50 +103,50 @@ async fn hold_race(merchant: &Merchant, other: &Client, round: usize) -> Result<
     };
     let expiring = async {
         sleep(jitter(round, 3, 90)).await;
-        time_is_up(merchant, &held, "7 days").await
+        age_charge(merchant, &held, "7 days").await
     };
     let (captured, voided, ()) = tokio::try_join!(capturing, voiding, expiring)?;
-    let story = match (won(&captured, "capture"), won(&voided, "void")) {
-        // A captured payment may be voided until it settles, so both may be done: one after the other, and never reversed.
-        (true, true) => Story {
+    let expected = match (succeeded(&captured, "capture"), succeeded(&voided, "void")) {
+        // A captured payment may be voided until it settles, so both may succeed: the capture first, then the void.
+        (true, true) => Expected {
             status: "cancelled",
             ledger: "authorize 1000 voided, capture 1000, void 1000".into(),
             events: vec![AUTHORIZED, CAPTURED, CANCELLED],
         },
-        (true, false) => Story {
+        (true, false) => Expected {
             status: "pending_settlement",
             ledger: "authorize 1000, capture 1000".into(),
             events: vec![AUTHORIZED, CAPTURED],
         },
-        (false, true) => Story {
+        (false, true) => Expected {
             status: "cancelled",
             ledger: "authorize 1000 voided, void 1000".into(),
             events: vec![AUTHORIZED, CANCELLED],
         },
         (false, false) => {
-            Story { status: "expired", ledger: "authorize 1000 expired".into(), events: vec![AUTHORIZED, EXPIRED] }
+            Expected { status: "expired", ledger: "authorize 1000 expired".into(), events: vec![AUTHORIZED, EXPIRED] }
         }
     };
-    Ok((held, story))
+    Ok((held, expected))
 }
 
 #[tokio::test]
-async fn void_against_settlement() -> Result<()> {
-    let (_cluster, merchant, other) = rivals().await?;
-    let mut stories = Vec::new();
+async fn void_and_settlement_race_to_one_result() -> Result<()> {
+    let (_cluster, merchant, other) = two_of_each().await?;
+    let mut races = Vec::new();
     for batch in 0..ROUNDS / AT_ONCE {
-        stories.extend(together(AT_ONCE, async |i| sale_race(&merchant, &other, batch * AT_ONCE + i).await).await?);
+        races.extend(concurrently(AT_ONCE, async |i| sale_race(&merchant, &other, batch * AT_ONCE + i).await).await?);
     }
-    for chunk in stories.chunks(AT_ONCE) {
-        together(chunk.len(), async |i| chunk[i].1.is_told(&merchant, &chunk[i].0).await).await?;
+    for chunk in races.chunks(AT_ONCE) {
+        concurrently(chunk.len(), async |i| chunk[i].1.check(&merchant, &chunk[i].0).await).await?;
     }
-    let of = |status: &str| stories.iter().filter(|(_, story)| story.status == status).count();
-    eprintln!("voided {}, settled {}", of("cancelled"), of("settled"));
+    let count = |status: &str| races.iter().filter(|(_, expected)| expected.status == status).count();
+    eprintln!("voided {}, settled {}", count("cancelled"), count("settled"));
     Ok(())
 }
 
-async fn sale_race(merchant: &Merchant, other: &Client, round: usize) -> Result<(String, Story)> {
-    let sold = merchant.sold(1000).await?;
+async fn sale_race(merchant: &Merchant, other: &Client, round: usize) -> Result<(String, Expected)> {
+    let sold = merchant.charge(1000).await?;
     let path = format!("/v1/payments/{sold}/void");
     let voiding = |client: Client, salt: usize| {
         let path = path.clone();
@@ -156,15 +157,15 @@ async fn sale_race(merchant: &Merchant, other: &Client, round: usize) -> Result<
     };
     let settling = async {
         sleep(jitter(round, 3, 90)).await;
-        time_is_up(merchant, &sold, "61 seconds").await
+        age_charge(merchant, &sold, "61 seconds").await
     };
     let (first, second, ()) = tokio::try_join!(voiding(merchant.api.clone(), 1), voiding(other.clone(), 2), settling)?;
-    let (first, second) = (won(&first, "void"), won(&second, "void"));
-    assert!(!(first && second), "one void at most");
-    let story = if first || second {
-        Story { status: "cancelled", ledger: "sale 1000 voided, void 1000".into(), events: vec![CAPTURED, CANCELLED] }
+    let (first, second) = (succeeded(&first, "void"), succeeded(&second, "void"));
+    assert!(!(first && second), "at most one void succeeds");
+    let expected = if first || second {
+        Expected { status: "cancelled", ledger: "sale 1000 voided, void 1000".into(), events: vec![CAPTURED, CANCELLED] }
     } else {
-        Story { status: "settled", ledger: "sale 1000 settled".into(), events: vec![CAPTURED, SETTLED] }
+        Expected { status: "settled", ledger: "sale 1000 settled".into(), events: vec![CAPTURED, SETTLED] }
     };
-    Ok((sold, story))
+    Ok((sold, expected))
 }

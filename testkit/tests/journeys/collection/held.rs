@@ -1,18 +1,18 @@
-//! After a restore nothing is collected until somebody has looked what was charged already.
+//! After a restore nothing is collected until an operator has checked what was charged before.
 
 use anyhow::Result;
-use testkit::{Cluster, Kind};
+use testkit::{Cluster, ProcessKind};
 
-use super::{LONG_AGO, attempts, becomes, customer_with, invoice, schedule};
-use crate::support::{Merchant, eventually, figure, ok};
+use super::{LONG_AGO, attempts, customer_with, invoice, schedule, wait_for_status};
+use crate::support::{Merchant, eventually, metric, ok};
 
-/// How often the scheduler has looked for invoices to collect.
-async fn looks(cluster: &Cluster) -> Result<f64> {
-    figure(cluster, Kind::Scheduler, "scheduler_ticks_total{tick=\"collections\",outcome=\"ok\"}").await
+/// How often the scheduler has polled for invoices to collect.
+async fn polls(cluster: &Cluster) -> Result<f64> {
+    metric(cluster, ProcessKind::Scheduler, "scheduler_ticks_total{tick=\"collections\",outcome=\"ok\"}").await
 }
 
 #[tokio::test]
-async fn what_is_due_waits_while_collections_are_held() -> Result<()> {
+async fn due_invoices_wait_while_collections_are_held() -> Result<()> {
     let builder = Cluster::builder().api(1).worker(1).scheduler(1);
     let mut cluster = builder.env("COLLECTIONS_HELD", "true").start().await?;
     let merchant = Merchant::new(&cluster).await?;
@@ -20,15 +20,15 @@ async fn what_is_due_waits_while_collections_are_held() -> Result<()> {
     let invoice = invoice(&merchant, &customer, 900).await?;
     ok(&schedule(&merchant, &invoice, LONG_AGO).await?);
 
-    let before = looks(&cluster).await?;
-    let looked = async || Ok((looks(&cluster).await? >= before + 3.0).then_some(()));
-    eventually("three looks", looked).await?;
-    assert!(attempts(&merchant, &invoice).await?.is_empty(), "nothing was begun");
+    let before = polls(&cluster).await?;
+    let polled = async || Ok((polls(&cluster).await? >= before + 3.0).then_some(()));
+    eventually("three polls", polled).await?;
+    assert!(attempts(&merchant, &invoice).await?.is_empty(), "no attempt may start");
 
     let scheduler = cluster.scheduler(0);
     scheduler.set_env("COLLECTIONS_HELD", "");
     scheduler.terminate().await?;
     scheduler.restart().await?;
-    becomes(&merchant, &invoice, "paid").await?;
+    wait_for_status(&merchant, &invoice, "paid").await?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Invoices that collect themselves: what is scheduled, how attempts end, what waits for another card, and races.
+//! Automatic collection of invoices: schedules, attempts and their outcomes, cards, and races.
 
 mod cards;
 mod currencies;
@@ -11,24 +11,24 @@ mod storm;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use testkit::Answer;
+use testkit::Response;
 
 use crate::support::{Merchant, created, eventually, id, ok, uuid};
 
 const INVOICES: &str = "/v1/invoices";
 const RUN: &str = "/v1/invoices/scheduler/run";
-/// Long past, so due at once.
+/// A time in the past, so due at once.
 const LONG_AGO: &str = "2020-01-01T00:00:00Z";
-/// Due when nobody reads this any more.
-const IN_A_LONG_TIME: &str = "2999-01-01T00:00:00Z";
+/// A time too far ahead to be reached by a test.
+const FAR_FUTURE: &str = "2999-01-01T00:00:00Z";
 
-/// The id of a new invoice of this amount, open.
+/// The id of a new open invoice of this amount.
 async fn invoice(merchant: &Merchant, customer: &str, amount: i64) -> Result<String> {
     let body = json!({"customerId": customer, "currency": "USD", "amount": amount});
     id(created(&merchant.api.post(INVOICES, body).await?))
 }
 
-/// The ids of a customer and of its only card, which came of this token.
+/// The ids of a new customer and its only card, saved from this token.
 async fn customer_with(merchant: &Merchant, token: &str) -> Result<(String, String)> {
     let customer = merchant.customer().await?;
     let card = id(created(&merchant.save_card(&customer, token).await?))?;
@@ -36,27 +36,27 @@ async fn customer_with(merchant: &Merchant, token: &str) -> Result<(String, Stri
 }
 
 /// Schedules an invoice with the default card.
-async fn schedule(merchant: &Merchant, invoice: &str, collect_at: &str) -> Result<Answer> {
+async fn schedule(merchant: &Merchant, invoice: &str, collect_at: &str) -> Result<Response> {
     merchant.api.post(&format!("{INVOICES}/{invoice}/schedule"), json!({"collectAt": collect_at})).await
 }
 
-/// Asks for something to be done to an invoice, without a body.
-async fn ask(merchant: &Merchant, invoice: &str, what: &str) -> Result<Answer> {
-    merchant.api.send(reqwest::Method::POST, &format!("{INVOICES}/{invoice}/{what}"), None).await
+/// Posts to an action of an invoice, without a body.
+async fn post_action(merchant: &Merchant, invoice: &str, action: &str) -> Result<Response> {
+    merchant.api.send(reqwest::Method::POST, &format!("{INVOICES}/{invoice}/{action}"), None).await
 }
 
-async fn run(merchant: &Merchant) -> Result<Answer> {
+async fn run(merchant: &Merchant) -> Result<Response> {
     merchant.api.send(reqwest::Method::POST, RUN, None).await
 }
 
-async fn shown(merchant: &Merchant, invoice: &str) -> Result<Value> {
+async fn get_invoice(merchant: &Merchant, invoice: &str) -> Result<Value> {
     Ok(ok(&merchant.api.get(&format!("{INVOICES}/{invoice}")).await?).clone())
 }
 
-/// The invoice once it is in this status.
-async fn becomes(merchant: &Merchant, invoice: &str, status: &str) -> Result<Value> {
+/// Waits until the invoice has this status.
+async fn wait_for_status(merchant: &Merchant, invoice: &str, status: &str) -> Result<Value> {
     eventually(status, async || {
-        let invoice = shown(merchant, invoice).await?;
+        let invoice = get_invoice(merchant, invoice).await?;
         Ok((invoice["status"] == status).then_some(invoice))
     })
     .await
@@ -69,8 +69,8 @@ async fn attempts(merchant: &Merchant, invoice: &str) -> Result<Vec<Value>> {
     Ok(page.body["data"].as_array().expect("a list").clone())
 }
 
-/// The attempts when so many have ended.
-async fn ended(merchant: &Merchant, invoice: &str, count: usize) -> Result<Vec<Value>> {
+/// Waits until `count` attempts have ended and returns all attempts.
+async fn ended_attempts(merchant: &Merchant, invoice: &str, count: usize) -> Result<Vec<Value>> {
     eventually("attempts", async || {
         let attempts = attempts(merchant, invoice).await?;
         let ended = attempts.iter().filter(|one| one["status"] == "succeeded" || one["status"] == "failed").count();
@@ -79,8 +79,8 @@ async fn ended(merchant: &Merchant, invoice: &str, count: usize) -> Result<Vec<V
     .await
 }
 
-/// The next attempt is due now, whatever was agreed.
-async fn is_due(merchant: &Merchant, invoice: &str) -> Result<()> {
+/// Makes the next attempt due now.
+async fn make_due(merchant: &Merchant, invoice: &str) -> Result<()> {
     sqlx::query("UPDATE invoices SET next_attempt_at = now() WHERE id = $1 AND next_attempt_at IS NOT NULL")
         .bind(uuid(invoice)?)
         .execute(&merchant.books.db)
@@ -88,12 +88,12 @@ async fn is_due(merchant: &Merchant, invoice: &str) -> Result<()> {
     Ok(())
 }
 
-/// The kinds of the events about an object, as they were written.
-async fn told(merchant: &Merchant, object: &str) -> Result<Vec<String>> {
+/// The types of the events about an object, in the order of writing.
+async fn event_types(merchant: &Merchant, object: &str) -> Result<Vec<String>> {
     Ok(merchant.books.events(object).await?.into_iter().map(|(kind, _)| kind).collect())
 }
 
-/// What the mock approved for an invoice, by payment, and how that stands.
+/// The mock's ledger of each approved payment of an invoice.
 async fn ledger(merchant: &Merchant, invoice: &str) -> Result<Vec<String>> {
     let payments: Vec<uuid::Uuid> = sqlx::query_scalar(
         "SELECT id FROM payments WHERE account_id = $1 AND invoice_id = $2 AND provider_ref IS NOT NULL ORDER BY id",
@@ -104,7 +104,7 @@ async fn ledger(merchant: &Merchant, invoice: &str) -> Result<Vec<String>> {
     .await?;
     let mut lines = vec![];
     for payment in payments {
-        lines.push(merchant.books.ledger(&crate::support::printed("pay_", payment)).await?);
+        lines.push(merchant.books.ledger(&crate::support::api_id("pay_", payment)).await?);
     }
     Ok(lines)
 }

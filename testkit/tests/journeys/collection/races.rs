@@ -1,61 +1,67 @@
-//! Void and cancel_schedule against collection: after their answer nothing is charged.
+//! Void and cancel_schedule race with collection: after they succeed, nothing is charged.
 
 use std::time::Duration;
 
 use anyhow::Result;
 use tokio::time::sleep;
 
-use super::{LONG_AGO, ask, attempts, customer_with, invoice, ledger, run, schedule, shown};
-use crate::support::{Merchant, cluster, eventually, merchant, ok, race, together};
+use super::{LONG_AGO, attempts, customer_with, get_invoice, invoice, ledger, post_action, run, schedule};
+use crate::support::{Merchant, cluster, concurrently, eventually, merchant, ok, race};
 
 const ROUNDS: usize = 200;
 
-/// Asks for `what` while the invoice is being collected. Whether that came first.
-async fn against(merchant: &Merchant, customer: &str, round: usize, what: &str, becomes: &str) -> Result<bool> {
-    let made = invoice(merchant, customer, 500).await?;
-    ok(&schedule(merchant, &made, LONG_AGO).await?);
-    // Sometimes before the claim, sometimes after it, sometimes after the outcome.
-    let later = async |millis: usize| sleep(Duration::from_millis(millis as u64)).await;
-    let ask = async {
-        later(round % 9).await;
-        ask(merchant, &made, what).await
+/// Requests `action` while the invoice is collected. Returns whether the action won.
+async fn race_with_collection(
+    merchant: &Merchant,
+    customer: &str,
+    round: usize,
+    action: &str,
+    expected: &str,
+) -> Result<bool> {
+    let invoice_id = invoice(merchant, customer, 500).await?;
+    ok(&schedule(merchant, &invoice_id, LONG_AGO).await?);
+    // The action comes before the claim, after it, or after the outcome.
+    let delay = async |millis: usize| sleep(Duration::from_millis(millis as u64)).await;
+    let acting = async {
+        delay(round % 9).await;
+        post_action(merchant, &invoice_id, action).await
     };
     let run = async {
-        later(round % 5).await;
+        delay(round % 5).await;
         run(merchant).await
     };
-    let (answer, _) = race(round, ask, run).await?;
-    if answer.status == 200 && answer.body["amountPaid"] == 0 {
-        assert_eq!(answer.body["status"], becomes);
-        assert_eq!(shown(merchant, &made).await?["status"], becomes);
-        assert!(attempts(merchant, &made).await?.is_empty(), "an attempt after the answer");
-        assert!(ledger(merchant, &made).await?.is_empty(), "charged after the answer");
+    let (response, _) = race(round, acting, run).await?;
+    if response.status == 200 && response.body["amountPaid"] == 0 {
+        assert_eq!(response.body["status"], expected);
+        assert_eq!(get_invoice(merchant, &invoice_id).await?["status"], expected);
+        assert!(attempts(merchant, &invoice_id).await?.is_empty(), "there was an attempt after the response");
+        assert!(ledger(merchant, &invoice_id).await?.is_empty(), "there was a charge after the response");
         return Ok(true);
     }
-    // Too late: an attempt is in flight, or has paid.
+    // Too late: an attempt is in flight or has paid the invoice.
     let paid = eventually("paid", async || {
-        let invoice = shown(merchant, &made).await?;
+        let invoice = get_invoice(merchant, &invoice_id).await?;
         Ok((invoice["amountPaid"] == 500).then_some(invoice))
     })
     .await?;
-    assert!(answer.status == 409 || paid["status"] == "voided", "{} {}", answer.status, answer.body);
-    assert_eq!(ledger(merchant, &made).await?, ["sale 500"]);
+    assert!(response.status == 409 || paid["status"] == "voided", "{} {}", response.status, response.body);
+    assert_eq!(ledger(merchant, &invoice_id).await?, ["sale 500"]);
     Ok(false)
 }
 
 #[tokio::test]
-async fn whoever_comes_first_void_or_cancel_or_the_attempt() -> Result<()> {
+async fn void_and_cancel_race_with_an_attempt() -> Result<()> {
     let merchant = merchant().await?;
     merchant.mock(cluster().await?, &["--latency-ms", "4"]).await?;
     let (customer, _) = customer_with(&merchant, "tok_ok").await?;
-    for (what, becomes) in [("void", "voided"), ("cancel_schedule", "open")] {
+    for (action, expected) in [("void", "voided"), ("cancel_schedule", "open")] {
         let mut won = 0;
         for first in (0..ROUNDS).step_by(4) {
-            let rounds = together(4, async |i| against(&merchant, &customer, first + i, what, becomes).await).await?;
+            let rounds = concurrently(4, async |i| race_with_collection(&merchant, &customer, first + i, action, expected).await).await?;
             won += rounds.into_iter().filter(|won| *won).count();
         }
-        println!("{what} came first {won} times of {ROUNDS}");
-        assert!((1..ROUNDS).contains(&won), "{what} came first {won} times: no race");
+        println!("{action} won {won} of {ROUNDS} rounds");
+        assert!((1..ROUNDS).contains(&won), "{action} won {won} of {ROUNDS} rounds, so there was no race");
     }
     merchant.books.audit().await
 }

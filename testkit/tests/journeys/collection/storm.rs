@@ -1,31 +1,31 @@
-//! A thousand invoices fall due at once, under four schedulers and eight runs, while workers are killed.
+//! A thousand invoices fall due at once, with four schedulers and eight concurrent runs, while workers are killed.
 
 use anyhow::Result;
 use serde_json::json;
 use testkit::Cluster;
 
 use super::{LONG_AGO, RUN, attempts, customer_with, invoice, schedule};
-use crate::support::{Merchant, eventually, ok, together};
+use crate::support::{Merchant, concurrently, eventually, ok};
 
 const INVOICES: usize = 1000;
 
-/// Invoices of this account that are not paid.
+/// The number of unpaid invoices of this account.
 async fn unpaid(merchant: &Merchant) -> Result<i64> {
     let query = "SELECT count(*) FROM invoices WHERE account_id = $1 AND status <> 'paid'";
     Ok(sqlx::query_scalar(query).bind(merchant.books.account).fetch_one(&merchant.books.db).await?)
 }
 
 #[tokio::test]
-async fn a_thousand_are_charged_once_each_whoever_dies() -> Result<()> {
+async fn a_thousand_invoices_are_charged_once_each_despite_crashes() -> Result<()> {
     let mut cluster = Cluster::builder().api(2).worker(2).scheduler(4).start().await?;
     let merchant = Merchant::new(&cluster).await?;
     merchant.mock(&cluster, &["--latency-ms", "20"]).await?;
     let (customer, _) = customer_with(&merchant, "tok_ok").await?;
-    let mut made = vec![];
+    let mut invoices = vec![];
     for _ in 0..INVOICES / 50 {
-        made.extend(together(50, async |_| invoice(&merchant, &customer, 500).await).await?);
+        invoices.extend(concurrently(50, async |_| invoice(&merchant, &customer, 500).await).await?);
     }
-    // All at one moment, as a month's first day does it: written by hand, one request each would spread them.
+    // All due at the same time, as on the first of a month. A request for each would spread them.
     sqlx::query(
         "UPDATE invoices SET status = 'scheduled', collect_at = now(), next_attempt_at = now() WHERE account_id = $1",
     )
@@ -36,9 +36,9 @@ async fn a_thousand_are_charged_once_each_whoever_dies() -> Result<()> {
         std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(cluster.worker(0).pid().into());
     println!("SEED={seed}");
     let runs = async {
-        together(8, async |_| {
+        concurrently(8, async |_| {
             for _ in 0..20 {
-                // An answer may be missing or late when workers die; what was charged is not.
+                // A response may be late or missing when workers die; only the charges are checked.
                 let _ = merchant.api.send(reqwest::Method::POST, RUN, None).await;
             }
             Ok(())
@@ -55,9 +55,9 @@ async fn a_thousand_are_charged_once_each_whoever_dies() -> Result<()> {
         Ok(())
     };
     tokio::try_join!(runs, kills)?;
-    eventually("all paid", async || Ok((unpaid(&merchant).await? == 0).then_some(()))).await?;
+    eventually("all invoices to be paid", async || Ok((unpaid(&merchant).await? == 0).then_some(()))).await?;
     assert_eq!(merchant.books.charges().await?, 1000, "each was charged once, SEED={seed}");
-    for invoice in &made {
+    for invoice in &invoices {
         let attempts = attempts(&merchant, invoice).await?;
         assert_eq!((attempts.len(), &attempts[0]["number"]), (1, &json!(1)), "SEED={seed}");
     }

@@ -1,4 +1,4 @@
-//! Custom fields: replaced, cleared or left, and no row dropped in silence.
+//! Custom fields: an update replaces, clears or keeps them, and no invalid row is silently dropped.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -7,14 +7,14 @@ use super::{CUSTOMERS, ada, field};
 use crate::support::{created, id, ids, invalid, merchant, ok, with};
 
 #[tokio::test]
-async fn custom_fields_are_replaced_cleared_or_left() -> Result<()> {
+async fn custom_fields_are_replaced_cleared_or_unchanged() -> Result<()> {
     let merchant = merchant().await?;
     let (a, b) = (field("A", "boolean", true), field("B", "date", "2024-02-29"));
     for clearing in [json!([]), Value::Null] {
-        let made = merchant.api.post(CUSTOMERS, with(ada(), "customFields", json!([a, b]))).await?;
-        let path = format!("{CUSTOMERS}/{}", id(created(&made))?);
-        let left = merchant.api.post(&path, json!({"phone": "1"})).await?;
-        assert_eq!(ok(&left)["customFields"], json!([a, b]));
+        let response = merchant.api.post(CUSTOMERS, with(ada(), "customFields", json!([a, b]))).await?;
+        let path = format!("{CUSTOMERS}/{}", id(created(&response))?);
+        let unchanged = merchant.api.post(&path, json!({"phone": "1"})).await?;
+        assert_eq!(ok(&unchanged)["customFields"], json!([a, b]));
         let replaced = merchant.api.post(&path, json!({"customFields": [b]})).await?;
         assert_eq!(ok(&replaced)["customFields"], json!([b]));
         let cleared = merchant.api.post(&path, json!({"customFields": clearing})).await?;
@@ -24,10 +24,10 @@ async fn custom_fields_are_replaced_cleared_or_left() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_wrong_row_is_named_and_nothing_is_kept() -> Result<()> {
+async fn an_invalid_row_is_named_and_nothing_is_stored() -> Result<()> {
     let merchant = merchant().await?;
-    let right = field("Right", "text", "");
-    let wrong = [
+    let valid = field("Right", "text", "");
+    let invalid_rows = [
         field("1a", "text", "x"),
         field("", "text", "x"),
         field(&"n".repeat(41), "text", "x"),
@@ -53,8 +53,8 @@ async fn a_wrong_row_is_named_and_nothing_is_kept() -> Result<()> {
         Value::Null,
     ];
     let customer = format!("{CUSTOMERS}/{}", merchant.customer().await?);
-    for row in wrong {
-        let rows = json!([right, row]);
+    for row in invalid_rows {
+        let rows = json!([valid, row]);
         invalid(&merchant.api.post(CUSTOMERS, with(ada(), "customFields", rows.clone())).await?, "customFields[1]");
         invalid(&merchant.api.post(&customer, json!({"customFields": rows})).await?, "customFields[1]");
     }
@@ -62,12 +62,12 @@ async fn a_wrong_row_is_named_and_nothing_is_kept() -> Result<()> {
     invalid(&merchant.api.post(CUSTOMERS, with(ada(), "customFields", rows(21))).await?, "customFields");
     assert_eq!(ok(&merchant.api.get(&customer).await?)["customFields"], json!([]));
     assert_eq!(ids(&merchant.api.get(CUSTOMERS).await?).len(), 1);
-    let widest = json!([
+    let longest = json!([
         field(&"n".repeat(40), "text", "é".repeat(500)),
         field("b", "number", format!("-{}", "9".repeat(49))),
         field("c", "boolean", false),
     ]);
-    for full in [rows(20), widest] {
+    for full in [rows(20), longest] {
         assert_eq!(
             created(&merchant.api.post(CUSTOMERS, with(ada(), "customFields", full.clone())).await?)["customFields"],
             full

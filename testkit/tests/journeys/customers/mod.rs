@@ -1,4 +1,4 @@
-//! Customers: what is kept, what an update changes, and the merchant's own id that is written once.
+//! Customers: fields, custom fields and the write-once external id.
 
 mod custom_fields;
 mod external_id;

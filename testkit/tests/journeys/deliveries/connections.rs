@@ -1,4 +1,4 @@
-//! Connections that break, lead elsewhere, or are closed between two requests.
+//! Connections that are reset, refused, redirected, or closed between two requests.
 
 use anyhow::Result;
 use serde_json::json;
@@ -7,7 +7,7 @@ use super::{Endpoint, assert_same};
 use crate::support::{Receiver, Reply, merchant};
 
 #[tokio::test]
-async fn a_request_whose_connection_was_reset_is_repeated_by_the_schedule_alone() -> Result<()> {
+async fn a_request_on_a_reset_connection_is_repeated_only_by_the_schedule() -> Result<()> {
     let receiver = Receiver::start(|request| match request.nth {
         0 => Reply::Reset,
         _ => Reply::ok(),
@@ -16,18 +16,18 @@ async fn a_request_whose_connection_was_reset_is_repeated_by_the_schedule_alone(
     let merchant = merchant().await?;
     let endpoint = Endpoint::new(&merchant, &receiver, "/resets", &[]).await?;
     merchant.customer().await?;
-    let deliveries = endpoint.tells(&["1 failed connect", "2 pending"]).await?;
+    let deliveries = endpoint.wait_for(&["1 failed connect", "2 pending"]).await?;
     assert!(deliveries[0].get("responseBody").is_none(), "{}", deliveries[0]);
-    assert_eq!(receiver.count("/resets"), 1, "no client of ours repeats a request by itself");
+    assert_eq!(receiver.count("/resets"), 1, "the HTTP client must not repeat a request by itself");
     endpoint.retry_now().await?;
-    endpoint.tells(&["1 failed connect", "2 succeeded 200"]).await?;
+    endpoint.wait_for(&["1 failed connect", "2 succeeded 200"]).await?;
     assert_eq!(receiver.count("/resets"), 2);
-    assert_same(&receiver.heard("/resets"));
+    assert_same(&receiver.received("/resets"));
     Ok(())
 }
 
 #[tokio::test]
-async fn a_redirect_is_a_failure_and_is_not_followed() -> Result<()> {
+async fn redirects_are_failures_and_are_not_followed() -> Result<()> {
     let receiver = Receiver::start(|request| match (request.path.as_str(), request.nth) {
         ("/moved", 0) => Reply::with_header(302, "Location", "/target"),
         ("/moved", 1) => Reply::with_header(307, "Location", format!("http://{}/target", request.header("host"))),
@@ -37,17 +37,17 @@ async fn a_redirect_is_a_failure_and_is_not_followed() -> Result<()> {
     let merchant = merchant().await?;
     let endpoint = Endpoint::new(&merchant, &receiver, "/moved", &[]).await?;
     merchant.customer().await?;
-    endpoint.tells(&["1 failed status 302", "2 pending"]).await?;
+    endpoint.wait_for(&["1 failed status 302", "2 pending"]).await?;
     endpoint.retry_now().await?;
-    endpoint.tells(&["1 failed status 302", "2 failed status 307", "3 pending"]).await?;
+    endpoint.wait_for(&["1 failed status 302", "2 failed status 307", "3 pending"]).await?;
     endpoint.retry_now().await?;
-    endpoint.tells(&["1 failed status 302", "2 failed status 307", "3 succeeded 200"]).await?;
+    endpoint.wait_for(&["1 failed status 302", "2 failed status 307", "3 succeeded 200"]).await?;
     assert_eq!(receiver.count("/target"), 0);
     Ok(())
 }
 
 #[tokio::test]
-async fn connections_are_kept_and_one_closed_between_two_deliveries_loses_nothing() -> Result<()> {
+async fn connections_are_reused_and_a_closed_one_loses_nothing() -> Result<()> {
     let receiver = Receiver::start(|request| match request.path.as_str() {
         "/closes" => Reply::Close,
         _ => Reply::ok(),
@@ -68,23 +68,23 @@ async fn connections_are_kept_and_one_closed_between_two_deliveries_loses_nothin
         merchant.customer().await?;
         keeping.done(count).await?;
     }
-    let made = receiver.connections() - 4;
-    assert!(made < 4, "{made} connections for four requests");
+    let opened = receiver.connections() - 4;
+    assert!(opened < 4, "{opened} connections for four requests");
     Ok(())
 }
 
 #[tokio::test]
-async fn an_endpoint_that_is_down_is_tried_again() -> Result<()> {
+async fn an_unreachable_endpoint_is_retried() -> Result<()> {
     let merchant = merchant().await?;
     let down = Receiver::start(|_| Reply::ok()).await?;
     let endpoint = Endpoint::new(&merchant, &down, "/in", &[]).await?;
     drop(down);
     merchant.customer().await?;
-    endpoint.tells(&["1 failed connect", "2 pending"]).await?;
+    endpoint.wait_for(&["1 failed connect", "2 pending"]).await?;
     let up = Receiver::start(|_| Reply::ok()).await?;
     endpoint.update(json!({"url": up.url("/in")})).await?;
     endpoint.retry_now().await?;
-    endpoint.tells(&["1 failed connect", "2 succeeded 200"]).await?;
+    endpoint.wait_for(&["1 failed connect", "2 succeeded 200"]).await?;
     assert_eq!(up.count("/in"), 1);
     Ok(())
 }

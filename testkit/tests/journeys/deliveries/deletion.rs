@@ -1,4 +1,4 @@
-//! Deletion is final, at once, and for one endpoint alone.
+//! Deletion of an endpoint is final and immediate, and affects no other endpoint.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,14 +6,14 @@ use anyhow::Result;
 use serde_json::Value;
 use testkit::Cluster;
 
-use super::{Endpoint, replay, story};
+use super::{Endpoint, replay, summary};
 use crate::support::{Merchant, Receiver, Reply, conflict, eventually, merchant, uuid};
 
-/// Events that wait at each endpoint when its first attempt begins.
+/// Events waiting for each endpoint when its first attempt starts.
 const BACKLOG: usize = 20;
 
 #[tokio::test]
-async fn no_attempt_begins_once_the_deletion_was_answered() -> Result<()> {
+async fn no_attempt_starts_after_a_deletion_was_answered() -> Result<()> {
     let receiver = Receiver::start(|request| match request.path.as_str() {
         "/live" => Reply::ok(),
         "/hangs" => Reply::Silence,
@@ -22,11 +22,11 @@ async fn no_attempt_begins_once_the_deletion_was_answered() -> Result<()> {
     .await?;
     let merchant = merchant().await?;
     let live = Endpoint::new(&merchant, &receiver, "/live", &[]).await?;
-    let mut doomed = Vec::new();
-    for (path, begun) in [("/one", 1), ("/two", 4), ("/three", 8), ("/hangs", 1)] {
+    let mut to_delete = Vec::new();
+    for (path, started_attempts) in [("/one", 1), ("/two", 4), ("/three", 8), ("/hangs", 1)] {
         let endpoint = Endpoint::new(&merchant, &receiver, path, &[]).await?;
         endpoint.pause().await?;
-        doomed.push((endpoint, path, begun));
+        to_delete.push((endpoint, path, started_attempts));
     }
     for _ in 0..BACKLOG {
         merchant.customer().await?;
@@ -42,37 +42,37 @@ async fn no_attempt_begins_once_the_deletion_was_answered() -> Result<()> {
         anyhow::Ok(events)
     };
     let deletions = async {
-        let mut begun = Vec::new();
-        for (endpoint, path, under_way) in &doomed {
+        let mut started_attempts = Vec::new();
+        for (endpoint, path, started) in &to_delete {
             endpoint.resume().await?;
-            receiver.hears(path, *under_way).await?;
+            receiver.wait_for_requests(path, *started).await?;
             endpoint.delete().await?;
-            begun.push(receiver.count(path));
+            started_attempts.push(receiver.count(path));
         }
-        // Those who are left hear of what goes on, and so would the others.
-        receiver.hears("/live", receiver.count("/live") + BACKLOG).await?;
+        // The remaining endpoint receives further events; a deleted one would have received them too.
+        receiver.wait_for_requests("/live", receiver.count("/live") + BACKLOG).await?;
         deleted.store(true, Ordering::Relaxed);
-        anyhow::Ok(begun)
+        anyhow::Ok(started_attempts)
     };
-    let (events, begun) = tokio::try_join!(stream, deletions)?;
+    let (events, started_attempts) = tokio::try_join!(stream, deletions)?;
 
     live.done(events).await?;
-    for ((endpoint, path, _), begun) in doomed.iter().zip(begun) {
-        assert_eq!(receiver.count(path), begun, "{path}");
+    for ((endpoint, path, _), started_attempts) in to_delete.iter().zip(started_attempts) {
+        assert_eq!(receiver.count(path), started_attempts, "{path}");
         if *path == "/hangs" {
             continue;
         }
         let is_pending = |deliveries: &[Value]| deliveries.iter().any(|one| one["status"] == "pending");
-        let deliveries = eventually("an end of what was pending", async || {
+        let deliveries = eventually("pending deliveries to be closed", async || {
             let deliveries = endpoint.deliveries().await?;
             Ok((!is_pending(&deliveries)).then_some(deliveries))
         })
         .await?;
-        let (made, closed): (Vec<_>, Vec<_>) = deliveries.iter().partition(|one| one["attemptedAt"].is_string());
-        assert_eq!(made.len(), begun, "{path}");
-        assert!(made.iter().all(|one| story(one) == "1 succeeded 200"), "{made:#?}");
+        let (attempted, closed): (Vec<_>, Vec<_>) = deliveries.iter().partition(|one| one["attemptedAt"].is_string());
+        assert_eq!(attempted.len(), started_attempts, "{path}");
+        assert!(attempted.iter().all(|one| summary(one) == "1 succeeded 200"), "{attempted:#?}");
         assert!(
-            !closed.is_empty() && closed.iter().all(|one| story(one) == "1 failed endpoint_deleted"),
+            !closed.is_empty() && closed.iter().all(|one| summary(one) == "1 failed endpoint_deleted"),
             "{closed:#?}"
         );
         conflict(&replay(&merchant, closed[0]).await?);
@@ -80,22 +80,22 @@ async fn no_attempt_begins_once_the_deletion_was_answered() -> Result<()> {
     Ok(())
 }
 
-/// The worst moment: its claim has gone through, and it is held up before it can send anything.
+/// The worst case: the worker's claim has committed, and the worker is paused before it sends anything.
 #[tokio::test]
-async fn a_worker_that_was_held_up_after_its_claim_begins_nothing_any_more() -> Result<()> {
+async fn a_worker_delayed_after_its_claim_sends_nothing_after_deletion() -> Result<()> {
     let mut cluster = Cluster::builder().api(1).worker(1).scheduler(1).start().await?;
     let receiver = Receiver::start(|_| Reply::ok()).await?;
     let merchant = Merchant::new(&cluster).await?;
-    let doomed = Endpoint::new(&merchant, &receiver, "/doomed", &[]).await?;
+    let to_delete = Endpoint::new(&merchant, &receiver, "/to_delete", &[]).await?;
     let live = Endpoint::new(&merchant, &receiver, "/live", &[]).await?;
     live.pause().await?;
-    // A first claim, so that the next is known to Postgres and goes through in one message.
+    // A first claim prepares the statement, so that the next one is executed by a single message.
     let another = Merchant::new(&cluster).await?;
     let first = Endpoint::new(&another, &receiver, "/first", &[]).await?;
     another.customer().await?;
     first.done(1).await?;
 
-    // The claim waits for this lock before it does anything, and goes through while the worker is stopped.
+    // The claim waits for this lock and commits while the worker is paused.
     cluster.worker(0).pause()?;
     merchant.customer().await?;
     let mut lock = merchant.books.db.begin().await?;
@@ -112,21 +112,21 @@ async fn a_worker_that_was_held_up_after_its_claim_begins_nothing_any_more() -> 
     let claimed = "SELECT count(*) FROM webhook_pending WHERE endpoint_id = $1 AND lease_until > now()";
     eventually("the claim", async || {
         let claims =
-            sqlx::query_scalar::<_, i64>(claimed).bind(uuid(&doomed.id)?).fetch_one(&merchant.books.db).await?;
+            sqlx::query_scalar::<_, i64>(claimed).bind(uuid(&to_delete.id)?).fetch_one(&merchant.books.db).await?;
         Ok((claims == 1).then_some(()))
     })
     .await?;
 
-    doomed.delete().await?;
+    to_delete.delete().await?;
     cluster.worker(0).resume()?;
     live.resume().await?;
-    receiver.hears("/live", 1).await?;
-    // Its lease would end by itself.
+    receiver.wait_for_requests("/live", 1).await?;
+    // End the lease now instead of waiting for it.
     sqlx::query("UPDATE webhook_pending SET lease_until = now() WHERE endpoint_id = $1")
-        .bind(uuid(&doomed.id)?)
+        .bind(uuid(&to_delete.id)?)
         .execute(&merchant.books.db)
         .await?;
-    doomed.tells(&["1 failed endpoint_deleted"]).await?;
-    assert_eq!(receiver.count("/doomed"), 0);
+    to_delete.wait_for(&["1 failed endpoint_deleted"]).await?;
+    assert_eq!(receiver.count("/to_delete"), 0);
     Ok(())
 }

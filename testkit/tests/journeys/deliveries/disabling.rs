@@ -1,4 +1,5 @@
-//! Endpoints that are gone, or fail for days, are disabled, and the others hear of it.
+//! Endpoints that answer 410 or fail for days are disabled, and the merchant's other endpoints receive an event about
+//! it.
 
 use std::sync::{
     Arc,
@@ -8,11 +9,11 @@ use std::sync::{
 use anyhow::Result;
 use serde_json::json;
 
-use super::{Endpoint, ended, replay, stories};
+use super::{Endpoint, ended, replay, summaries};
 use crate::support::{Receiver, Reply, conflict, id, merchant, ok};
 
 #[tokio::test]
-async fn an_endpoint_that_is_gone_is_disabled_at_once_and_can_come_back() -> Result<()> {
+async fn a_410_disables_an_endpoint_until_it_is_enabled_again() -> Result<()> {
     let back = Arc::new(AtomicBool::new(false));
     let receiver = {
         let back = Arc::clone(&back);
@@ -31,34 +32,34 @@ async fn an_endpoint_that_is_gone_is_disabled_at_once_and_can_come_back() -> Res
     }
     gone.resume().await?;
 
-    let disabled = gone.becomes("disabled").await?;
+    let disabled = gone.wait_for_status("disabled").await?;
     assert_eq!(disabled["disabledReason"], "gone");
-    let told = receiver.hears("/other", 1).await?.remove(0).event();
-    assert_eq!((&told["type"], &told["data"]["object"]), (&"webhook_endpoint.disabled".into(), &disabled));
+    let event = receiver.wait_for_requests("/other", 1).await?.remove(0).event();
+    assert_eq!((&event["type"], &event["data"]["object"]), (&"webhook_endpoint.disabled".into(), &disabled));
     let mut deliveries = gone.done(5).await?;
     deliveries.sort_by_key(|delivery| delivery["attemptedAt"].is_null());
     let closed = "1 failed endpoint_disabled";
-    assert_eq!(stories(&deliveries), ["1 failed status 410", closed, closed, closed, closed]);
+    assert_eq!(summaries(&deliveries), ["1 failed status 410", closed, closed, closed, closed]);
     assert!(deliveries.iter().all(|delivery| delivery.get("nextAttemptAt").is_none()));
-    assert_eq!(receiver.count("/gone"), 1, "nothing was sent to it after its word");
+    assert_eq!(receiver.count("/gone"), 1, "nothing is sent after a 410");
     conflict(&replay(&merchant, &deliveries[1]).await?);
 
     merchant.customer().await?;
     gone.done(5).await?;
     back.store(true, Ordering::Relaxed);
     gone.update(json!({"status": "enabled"})).await?;
-    assert!(gone.shown().await?.get("disabledReason").is_none());
+    assert!(gone.get().await?.get("disabledReason").is_none());
     merchant.customer().await?;
-    assert_eq!(stories(&gone.done(6).await?)[5], "1 succeeded 200");
+    assert_eq!(summaries(&gone.done(6).await?)[5], "1 succeeded 200");
     let again = id(ok(&replay(&merchant, &deliveries[1]).await?))?;
     assert_eq!(ended(&merchant, &again).await?["status"], "succeeded");
-    assert_eq!(receiver.count("/gone"), 3, "what was closed can be had once it is back");
+    assert_eq!(receiver.count("/gone"), 3, "closed deliveries can be replayed after the endpoint is enabled");
     other.done(1).await?;
     Ok(())
 }
 
 #[tokio::test]
-async fn who_fails_for_days_is_disabled_and_who_succeeds_once_is_not() -> Result<()> {
+async fn days_of_failures_disable_an_endpoint_and_one_success_resets_them() -> Result<()> {
     let receiver = Receiver::start(|request| match (request.path.as_str(), request.nth) {
         ("/failing", _) | ("/works", 1..) => Reply::status(500),
         _ => Reply::ok(),
@@ -72,17 +73,17 @@ async fn who_fails_for_days_is_disabled_and_who_succeeds_once_is_not() -> Result
         endpoint.set("failing_since = now() - interval '6 days', last_failed_at = now() - interval '1 day'").await?;
     }
     merchant.customer().await?;
-    let disabled = failing.becomes("disabled").await?;
+    let disabled = failing.wait_for_status("disabled").await?;
     assert_eq!(disabled["disabledReason"], "failing");
-    assert_eq!(receiver.hears("/other", 1).await?[0].event()["data"]["object"], disabled);
-    works.tells(&["1 succeeded 200"]).await?;
-    assert!(works.is("failing_since IS NULL").await?, "one success ends it");
+    assert_eq!(receiver.wait_for_requests("/other", 1).await?[0].event()["data"]["object"], disabled);
+    works.wait_for(&["1 succeeded 200"]).await?;
+    assert!(works.is("failing_since IS NULL").await?, "one success resets the failure period");
 
-    // Its retry, which was planned before it was disabled, is closed.
-    failing.tells(&["1 failed status 500", "2 failed endpoint_disabled"]).await?;
+    // The retry scheduled before it was disabled is closed.
+    failing.wait_for(&["1 failed status 500", "2 failed endpoint_disabled"]).await?;
     merchant.customer().await?;
-    works.tells(&["1 succeeded 200", "1 failed status 500", "2 pending"]).await?;
-    assert!(works.is("failing_since > now() - interval '1 hour' AND status = 'enabled'").await?, "it begins anew");
+    works.wait_for(&["1 succeeded 200", "1 failed status 500", "2 pending"]).await?;
+    assert!(works.is("failing_since > now() - interval '1 hour' AND status = 'enabled'").await?, "a new failure period starts");
     failing.done(2).await?;
     other.done(1).await?;
     Ok(())

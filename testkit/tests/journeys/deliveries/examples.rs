@@ -1,4 +1,4 @@
-//! The examples that merchants copy, with the public libraries they name, as receivers of real deliveries.
+//! The examples for merchants, with the public libraries they use, as receivers of real deliveries.
 
 use std::{process::Stdio, time::Duration};
 
@@ -14,13 +14,13 @@ use tokio::{
 use super::{Endpoint, signature};
 use crate::support::{Receiver, Reply, merchant};
 
-/// A secret, of somebody else.
-const OTHERS: &str = "whsec_q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=";
+/// The secret of another endpoint.
+const OTHER_SECRET: &str = "whsec_q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=";
 
-/// An example that runs, and what it prints.
+/// A running example and its output.
 struct Running {
     lines: Lines<BufReader<ChildStdout>>,
-    /// Killed with this value.
+    /// Killed on drop.
     _child: Child,
 }
 
@@ -29,30 +29,30 @@ impl Running {
         let mut command = example.command();
         command.env("WEBHOOK_SECRET", secret).env("PORT", "0").stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn()?;
-        let lines = BufReader::new(child.stdout.take().context("its output")?).lines();
+        let lines = BufReader::new(child.stdout.take().context("no stdout")?).lines();
         Ok(Self { lines, _child: child })
     }
 
     async fn line(&mut self) -> Result<String> {
         let line = timeout(Duration::from_secs(60), self.lines.next_line()).await;
-        line.context("it says nothing")??.context("it has ended")
+        line.context("the example prints nothing")??.context("the example has exited")
     }
 }
 
-/// The example takes what we deliver, and refuses what was changed, is signed by another, or is old.
-async fn verifies(example: &Example) -> Result<()> {
-    let elsewhere = Receiver::start(|_| Reply::ok()).await?;
+/// The example accepts our deliveries, and rejects a changed body, another signature and an old timestamp.
+async fn check_example(example: &Example) -> Result<()> {
+    let receiver = Receiver::start(|_| Reply::ok()).await?;
     let merchant = merchant().await?;
-    let endpoint = Endpoint::new(&merchant, &elsewhere, "/first", &["customer.created", "payment.captured"]).await?;
+    let endpoint = Endpoint::new(&merchant, &receiver, "/first", &["customer.created", "payment.captured"]).await?;
     merchant.customer().await?;
-    let request = elsewhere.hears("/first", 1).await?.remove(0);
+    let request = receiver.wait_for_requests("/first", 1).await?.remove(0);
     endpoint.done(1).await?;
 
     let mut running = Running::start(example, &endpoint.secret)?;
-    let said = running.line().await?;
-    let url = said.strip_prefix("listening on ").with_context(|| said.clone())?;
+    let line = running.line().await?;
+    let url = line.strip_prefix("listening on ").with_context(|| line.clone())?;
     endpoint.update(json!({"url": url})).await?;
-    merchant.sold(100).await?;
+    merchant.charge(100).await?;
     assert!(running.line().await?.starts_with("payment.captured evt_"));
     merchant.customer().await?;
     assert!(running.line().await?.starts_with("customer.created evt_"));
@@ -63,13 +63,13 @@ async fn verifies(example: &Example) -> Result<()> {
 
     let (id, timestamp) = (request.header("webhook-id"), request.header("webhook-timestamp"));
     let old = (timestamp.parse::<u64>()? - 3600).to_string();
-    let right = request.header("webhook-signature");
+    let valid_signature = request.header("webhook-signature");
     let (body, mut tampered) = (request.body.clone(), request.body.clone());
     *tampered.last_mut().context("a body")? = b' ';
     for (timestamp, signature, body, status) in [
-        (timestamp, right, &body, 204),
-        (timestamp, right, &tampered, 400),
-        (timestamp, &signature(OTHERS, id, timestamp, &body)?, &body, 400),
+        (timestamp, valid_signature, &body, 204),
+        (timestamp, valid_signature, &tampered, 400),
+        (timestamp, &signature(OTHER_SECRET, id, timestamp, &body)?, &body, 400),
         (&old, &signature(&endpoint.secret, id, &old, &body)?, &body, 400),
         (timestamp, "garbage", &body, 400),
     ] {
@@ -77,25 +77,25 @@ async fn verifies(example: &Example) -> Result<()> {
             .header("webhook-id", id)?
             .header("webhook-timestamp", timestamp)?
             .header("webhook-signature", signature)?;
-        let answer = sender.send(reqwest::Method::POST, "", Some(body.clone())).await?;
-        assert_eq!(answer.status, status, "{timestamp} {signature}");
+        let response = sender.send(reqwest::Method::POST, "", Some(body.clone())).await?;
+        assert_eq!(response.status, status, "{timestamp} {signature}");
     }
-    assert!(running.line().await?.starts_with("customer.created evt_"), "the one that was right");
+    assert!(running.line().await?.starts_with("customer.created evt_"), "the valid request is printed");
     Ok(())
 }
 
 #[tokio::test]
-async fn the_example_in_python_verifies_what_we_deliver() -> Result<()> {
+async fn the_python_example_verifies_our_deliveries() -> Result<()> {
     match Example::in_python("webhooks", "receive.py").await? {
-        Some(example) => verifies(&example).await,
+        Some(example) => check_example(&example).await,
         None => Ok(()),
     }
 }
 
 #[tokio::test]
-async fn the_example_in_node_verifies_what_we_deliver() -> Result<()> {
+async fn the_node_example_verifies_our_deliveries() -> Result<()> {
     match Example::in_node("webhooks", "receive.mjs").await? {
-        Some(example) => verifies(&example).await,
+        Some(example) => check_example(&example).await,
         None => Ok(()),
     }
 }

@@ -1,14 +1,14 @@
-//! Endpoints do not wait for each other.
+//! A slow endpoint does not delay deliveries to other endpoints.
 
 use anyhow::Result;
 
 use super::{Endpoint, deliveries};
-use crate::support::{Receiver, Reply, merchant, together};
+use crate::support::{Receiver, Reply, concurrently, merchant};
 
 const EVENTS: usize = 300;
 
 #[tokio::test]
-async fn an_endpoint_that_hangs_holds_up_no_other() -> Result<()> {
+async fn a_hanging_endpoint_does_not_delay_others() -> Result<()> {
     let receiver = Receiver::start(|request| match request.path.as_str() {
         "/hangs" => Reply::Silence,
         _ => Reply::ok(),
@@ -19,17 +19,17 @@ async fn an_endpoint_that_hangs_holds_up_no_other() -> Result<()> {
     let healthy = Endpoint::new(&merchant, &receiver, "/healthy", &[]).await?;
     hanging.pause().await?;
     healthy.pause().await?;
-    together(EVENTS, async |_| merchant.customer().await).await?;
+    concurrently(EVENTS, async |_| merchant.customer().await).await?;
     hanging.resume().await?;
-    receiver.hears("/hangs", 1).await?;
+    receiver.wait_for_requests("/hangs", 1).await?;
     healthy.resume().await?;
-    receiver.hears("/healthy", EVENTS).await?;
+    receiver.wait_for_requests("/healthy", EVENTS).await?;
     for ended in ["failed", "succeeded"] {
         let ended = deliveries(&merchant, &format!("endpointId={}&status={ended}", hanging.id)).await?;
-        assert_eq!(ended.len(), 0, "all went to one before any attempt at the other had ended");
+        assert_eq!(ended.len(), 0, "all deliveries to one endpoint must arrive before an attempt at the hanging one ends");
     }
     assert_eq!(deliveries(&merchant, &format!("endpointId={}", hanging.id)).await?.len(), EVENTS);
     healthy.done(EVENTS).await?;
-    // Its backlog would go on long after this test.
+    // Otherwise its backlog would occupy the workers after this test.
     hanging.delete().await
 }

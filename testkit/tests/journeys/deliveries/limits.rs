@@ -1,4 +1,4 @@
-//! Answers that are too long, in time and in bytes.
+//! Limits on the duration and size of responses.
 
 use anyhow::Result;
 
@@ -6,12 +6,12 @@ use super::Endpoint;
 use crate::support::{FLOOD, Receiver, Reply, eventually, merchant};
 
 #[tokio::test]
-async fn an_answer_that_drips_is_no_answer_whatever_its_status() -> Result<()> {
+async fn a_dripping_response_times_out_whatever_its_status() -> Result<()> {
     let receiver = Receiver::start(|_| Reply::Drip).await?;
     let merchant = merchant().await?;
     let endpoint = Endpoint::new(&merchant, &receiver, "/drips", &[]).await?;
     merchant.customer().await?;
-    let failed = eventually("an end of the attempt", async || {
+    let failed = eventually("the attempt to end", async || {
         let first = endpoint.deliveries().await?.into_iter().next();
         Ok(first.filter(|delivery| delivery["status"] != "pending"))
     })
@@ -22,15 +22,15 @@ async fn an_answer_that_drips_is_no_answer_whatever_its_status() -> Result<()> {
 }
 
 #[tokio::test]
-async fn of_a_flood_only_the_beginning_is_taken() -> Result<()> {
+async fn only_the_start_of_a_huge_response_is_read() -> Result<()> {
     let receiver = Receiver::start(|_| Reply::Flood).await?;
     let merchant = merchant().await?;
     let endpoint = Endpoint::new(&merchant, &receiver, "/floods", &[]).await?;
     merchant.customer().await?;
-    let deliveries = endpoint.tells(&["1 succeeded 200"]).await?;
+    let deliveries = endpoint.wait_for(&["1 succeeded 200"]).await?;
     assert_eq!(deliveries[0]["responseBody"].as_str().map(str::len), Some(4096));
-    let taken = eventually("an end of the flood", async || Ok(receiver.floods().first().copied())).await?;
-    // What the operating systems had in their buffers is no business of ours.
-    assert!(taken < FLOOD / 4, "{taken} bytes were taken");
+    let written = eventually("the end of the response", async || Ok(receiver.floods().first().copied())).await?;
+    // Socket buffers take some bytes that the client never reads.
+    assert!(written < FLOOD / 4, "{written} bytes were written");
     Ok(())
 }

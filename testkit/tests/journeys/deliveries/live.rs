@@ -1,31 +1,31 @@
-//! Live accounts deliver to the public internet, encrypted, and nowhere else.
+//! Live accounts deliver only to public addresses and only over HTTPS.
 
 use anyhow::Result;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::story;
+use super::summary;
 use crate::{
     signing::{Signed, live},
     support::{Merchant, Receiver, Reply, cluster, created, eventually, id, invalid, ok, uuid},
 };
 
-async fn send(merchant: &Merchant, method: Method, target: &str, body: Option<Value>) -> Result<testkit::Answer> {
+async fn send(merchant: &Merchant, method: Method, target: &str, body: Option<Value>) -> Result<testkit::Response> {
     let body = body.map(|body| body.to_string());
     Signed::new(merchant, method, target, body.as_deref())?.sign().send(&merchant.api).await
 }
 
 #[tokio::test]
-async fn a_live_delivery_never_goes_to_loopback_nor_unencrypted() -> Result<()> {
+async fn live_deliveries_are_never_sent_to_loopback_or_unencrypted() -> Result<()> {
     let receiver = Receiver::start(|_| Reply::ok()).await?;
     let merchant = live(cluster().await?).await?;
     let (endpoints, customers) = ("/v1/webhook_endpoints", "/v1/customers");
     invalid(&send(&merchant, Method::POST, endpoints, Some(json!({"url": receiver.url("/in")}))).await?, "url");
 
     for url in [receiver.url("/in"), receiver.url("/in").replace("http:", "https:")] {
-        let made = send(&merchant, Method::POST, endpoints, Some(json!({"url": "https://shop.example/in"}))).await?;
-        let endpoint = id(created(&made))?;
-        // As if the rules had been others when it was made.
+        let response = send(&merchant, Method::POST, endpoints, Some(json!({"url": "https://shop.example/in"}))).await?;
+        let endpoint = id(created(&response))?;
+        // As if the endpoint had been created under earlier rules.
         sqlx::query("UPDATE webhook_endpoints SET url = $2 WHERE id = $1")
             .bind(uuid(&endpoint)?)
             .bind(&url)
@@ -38,10 +38,10 @@ async fn a_live_delivery_never_goes_to_loopback_nor_unencrypted() -> Result<()> 
             Ok(ok(&page)["data"].as_array().and_then(|rows| rows.first().cloned()))
         })
         .await?;
-        assert_eq!(story(&failed), "1 failed address_refused", "{url}");
+        assert_eq!(summary(&failed), "1 failed address_refused", "{url}");
         assert_eq!(failed["livemode"], true);
         ok(&send(&merchant, Method::DELETE, &format!("{endpoints}/{endpoint}"), None).await?);
     }
-    assert_eq!(receiver.connections(), 0, "nobody even knocked");
+    assert_eq!(receiver.connections(), 0, "no connection may be opened");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Who hears of what, and how it is told.
+//! Which endpoints receive an event, and the format of a delivery.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ use super::{Endpoint, is_signed_with, nothing_is_pending};
 use crate::support::{Receiver, Reply, merchant, ok};
 
 #[tokio::test]
-async fn an_event_reaches_every_endpoint_that_wants_it_and_no_other() -> Result<()> {
+async fn an_event_is_delivered_to_exactly_the_subscribed_endpoints() -> Result<()> {
     let receiver = Receiver::start(|_| Reply::ok()).await?;
     let (merchant, other) = (merchant().await?, merchant().await?);
     let all = Endpoint::new(&merchant, &receiver, "/all", &[]).await?;
@@ -21,10 +21,10 @@ async fn an_event_reaches_every_endpoint_that_wants_it_and_no_other() -> Result<
     let others = Endpoint::new(&other, &receiver, "/others", &[]).await?;
 
     merchant.customer().await?;
-    merchant.sold(100).await?;
+    merchant.charge(100).await?;
     let late = Endpoint::new(&merchant, &receiver, "/late", &[]).await?;
     merchant.customer().await?;
-    other.sold(100).await?;
+    other.charge(100).await?;
     nothing_is_pending(&merchant).await?;
     nothing_is_pending(&other).await?;
 
@@ -36,9 +36,9 @@ async fn an_event_reaches_every_endpoint_that_wants_it_and_no_other() -> Result<
         (&others, "/others", &["payment.captured"]),
         (&late, "/late", &["customer.created"]),
     ] {
-        let mut told: Vec<_> = receiver.heard(path).iter().map(|request| request.event()["type"].clone()).collect();
-        told.sort_by_key(ToString::to_string);
-        assert_eq!(told, expected, "{path}");
+        let mut event_types: Vec<_> = receiver.received(path).iter().map(|request| request.event()["type"].clone()).collect();
+        event_types.sort_by_key(ToString::to_string);
+        assert_eq!(event_types, expected, "{path}");
         let deliveries = endpoint.done(expected.len()).await?;
         let mut listed: Vec<_> = deliveries.iter().map(|delivery| delivery["eventType"].clone()).collect();
         listed.sort_by_key(ToString::to_string);
@@ -47,27 +47,27 @@ async fn an_event_reaches_every_endpoint_that_wants_it_and_no_other() -> Result<
     Ok(())
 }
 
-#[expect(clippy::disallowed_methods, reason = "a receiver holds the timestamp against its own clock")]
+#[expect(clippy::disallowed_methods, reason = "a receiver compares the timestamp with its own clock")]
 fn now_s() -> Result<u64> {
     Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())
 }
 
 #[tokio::test]
-async fn a_delivery_is_what_standard_webhooks_say_and_is_listed_with_its_answer() -> Result<()> {
+async fn deliveries_follow_standard_webhooks_and_list_the_response() -> Result<()> {
     let receiver = Receiver::start(|_| Reply::status(202)).await?;
     let merchant = merchant().await?;
     let endpoint = Endpoint::new(&merchant, &receiver, "/in?shop=1", &[]).await?;
     let customer = merchant.customer().await?;
-    receiver.hears("/in?shop=1", 1).await?;
-    let payment = merchant.sold(100).await?;
-    let requests = receiver.hears("/in?shop=1", 2).await?;
+    receiver.wait_for_requests("/in?shop=1", 1).await?;
+    let payment = merchant.charge(100).await?;
+    let requests = receiver.wait_for_requests("/in?shop=1", 2).await?;
     let deliveries = endpoint.done(2).await?;
 
-    let told = [
+    let expected = [
         ("customer.created", format!("/v1/customers/{customer}")),
         ("payment.captured", format!("/v1/payments/{payment}")),
     ];
-    for ((request, delivery), (kind, object)) in requests.iter().zip(&deliveries).zip(told) {
+    for ((request, delivery), (kind, object)) in requests.iter().zip(&deliveries).zip(expected) {
         let event = request.event();
         let object = merchant.api.get(&object).await?;
         assert_eq!(

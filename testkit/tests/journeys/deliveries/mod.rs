@@ -1,5 +1,4 @@
-//! What a merchant's endpoints hear, when, and what is shown of it: over the real network, from receivers that behave and
-//! from others that do not.
+//! Webhook deliveries over real connections, to well-behaved and misbehaving receivers, and what the API shows of them.
 
 mod batches;
 mod connections;
@@ -11,9 +10,9 @@ mod limits;
 mod live;
 mod matching;
 mod outages;
-mod pauses;
 mod replays;
 mod retries;
+mod retry_after;
 mod rotation;
 mod storm;
 mod unsigned;
@@ -24,11 +23,11 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
 use sqlx::{AssertSqlSafe, PgPool};
-use testkit::Answer;
+use testkit::Response;
 
 use crate::support::{Merchant, Receiver, Request, created, eventually, id, ok, uuid};
 
-/// What a merchant told us of a receiver's path.
+/// A webhook endpoint registered for a path of a receiver.
 struct Endpoint<'a> {
     merchant: &'a Merchant,
     id: String,
@@ -36,19 +35,19 @@ struct Endpoint<'a> {
 }
 
 impl<'a> Endpoint<'a> {
-    /// Tells us of this path of a receiver, and of the events it wants: none are all.
+    /// Registers a path of a receiver for these event types; an empty list means all.
     async fn new(merchant: &'a Merchant, receiver: &Receiver, path: &str, events: &[&str]) -> Result<Self> {
         let body = json!({"url": receiver.url(path), "enabledEvents": events});
-        let answer = merchant.api.post("/v1/webhook_endpoints", body).await?;
-        let secret = created(&answer)["secret"].as_str().context("a secret")?.to_owned();
-        Ok(Self { merchant, id: id(&answer.body)?, secret })
+        let response = merchant.api.post("/v1/webhook_endpoints", body).await?;
+        let secret = created(&response)["secret"].as_str().context("a secret")?.to_owned();
+        Ok(Self { merchant, id: id(&response.body)?, secret })
     }
 
     fn path(&self) -> String {
         format!("/v1/webhook_endpoints/{}", self.id)
     }
 
-    async fn shown(&self) -> Result<Value> {
+    async fn get(&self) -> Result<Value> {
         Ok(ok(&self.merchant.api.get(&self.path()).await?).clone())
     }
 
@@ -62,18 +61,18 @@ impl<'a> Endpoint<'a> {
         Ok(())
     }
 
-    /// A new secret; the former one is still in `self`.
+    /// Rotates the secret and returns the new one. `self.secret` keeps the previous one.
     async fn rotate(&self) -> Result<String> {
         let path = format!("{}/rotate_secret", self.path());
-        let answer = self.merchant.api.send(reqwest::Method::POST, &path, None).await?;
-        Ok(ok(&answer)["secret"].as_str().context("a secret")?.to_owned())
+        let response = self.merchant.api.send(reqwest::Method::POST, &path, None).await?;
+        Ok(ok(&response)["secret"].as_str().context("a secret")?.to_owned())
     }
 
-    /// Once the endpoint is in this status.
-    async fn becomes(&self, status: &str) -> Result<Value> {
+    /// Waits until the endpoint has this status.
+    async fn wait_for_status(&self, status: &str) -> Result<Value> {
         eventually(status, async || {
-            let shown = self.shown().await?;
-            Ok((shown["status"] == status).then_some(shown))
+            let current = self.get().await?;
+            Ok((current["status"] == status).then_some(current))
         })
         .await
     }
@@ -83,44 +82,44 @@ impl<'a> Endpoint<'a> {
         deliveries(self.merchant, &format!("endpointId={}", self.id)).await
     }
 
-    /// Its deliveries once they are so many and none is pending.
+    /// Waits until no delivery is pending and asserts that there are `count`.
     async fn done(&self, count: usize) -> Result<Vec<Value>> {
-        let done = eventually("an end of all deliveries", async || {
+        let done = eventually("all deliveries to end", async || {
             let deliveries = self.deliveries().await?;
             let pending = deliveries.iter().any(|delivery| delivery["status"] == "pending");
             Ok((!pending && deliveries.len() >= count).then_some(deliveries))
         });
         let done = done.await?;
-        assert_eq!(done.len(), count, "{:#?}", stories(&done));
+        assert_eq!(done.len(), count, "{:#?}", summaries(&done));
         Ok(done)
     }
 
-    /// Its deliveries, oldest first, once they are these in few words.
-    async fn tells(&self, expected: &[&str]) -> Result<Vec<Value>> {
+    /// Waits until its deliveries, oldest first, have these summaries.
+    async fn wait_for(&self, expected: &[&str]) -> Result<Vec<Value>> {
         let mut last = Vec::new();
-        let looked = eventually("deliveries", async || {
+        let matching = eventually("deliveries", async || {
             let deliveries = self.deliveries().await?;
-            last = stories(&deliveries);
+            last = summaries(&deliveries);
             Ok((last == expected).then_some(deliveries))
         });
-        let looked = looked.await;
-        looked.with_context(|| format!("{last:#?} instead of {expected:#?}"))
+        let matching = matching.await;
+        matching.with_context(|| format!("{last:#?} instead of {expected:#?}"))
     }
 
-    /// Changes the endpoint's row as time or trouble would, and as no merchant can.
+    /// Changes columns of the endpoint's row that a merchant cannot set.
     async fn set(&self, assignments: &'static str) -> Result<()> {
         let query = format!("UPDATE webhook_endpoints SET {assignments} WHERE id = $1");
         sqlx::query(AssertSqlSafe(query)).bind(uuid(&self.id)?).execute(&self.merchant.books.db).await?;
         Ok(())
     }
 
-    /// Whether this holds of the endpoint's row.
+    /// Whether an SQL condition holds for the endpoint's row.
     async fn is(&self, condition: &'static str) -> Result<bool> {
         let query = AssertSqlSafe(format!("SELECT {condition} FROM webhook_endpoints WHERE id = $1"));
         Ok(sqlx::query_scalar(query).bind(uuid(&self.id)?).fetch_one(&self.merchant.books.db).await?)
     }
 
-    /// Nothing is sent until [`Self::resume`].
+    /// Pauses the endpoint until [`Self::resume`].
     async fn pause(&self) -> Result<()> {
         self.set("paused_until = 'infinity'").await
     }
@@ -129,7 +128,7 @@ impl<'a> Endpoint<'a> {
         self.set("paused_until = NULL").await
     }
 
-    /// Time passes until the next attempt of each delivery.
+    /// Makes the next attempt of each delivery due now.
     async fn retry_now(&self) -> Result<()> {
         let query = "UPDATE webhook_pending SET due_at = clock_timestamp() WHERE endpoint_id = $1 AND due_at > now()";
         sqlx::query(query).bind(uuid(&self.id)?).execute(&self.merchant.books.db).await?;
@@ -137,7 +136,7 @@ impl<'a> Endpoint<'a> {
     }
 }
 
-/// The merchant's deliveries under this filter, oldest first, from all pages.
+/// All deliveries of the merchant that match the filter, oldest first.
 async fn deliveries(merchant: &Merchant, filter: &str) -> Result<Vec<Value>> {
     let (mut all, mut cursor) = (Vec::new(), String::new());
     loop {
@@ -154,41 +153,41 @@ async fn deliveries(merchant: &Merchant, filter: &str) -> Result<Vec<Value>> {
     Ok(all)
 }
 
-/// Waits until nothing of this merchant's is still to be sent.
+/// Waits until the merchant has no pending delivery.
 async fn nothing_is_pending(merchant: &Merchant) -> Result<()> {
-    eventually("an end of all deliveries", async || {
+    eventually("no pending delivery", async || {
         Ok(deliveries(merchant, "status=pending").await?.is_empty().then_some(()))
     })
     .await
 }
 
-/// Waits until a statement of this cluster's waits for a lock, such as the test holds.
-async fn somebody_waits_for_a_lock(db: &PgPool) -> Result<()> {
+/// Waits until a statement in this database waits for a lock, such as one that the test holds.
+async fn wait_for_blocked_statement(db: &PgPool) -> Result<()> {
     let query = "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database()
                  AND wait_event_type = 'Lock'";
-    eventually("somebody to wait for the lock", async || {
+    eventually("a statement to wait for the lock", async || {
         Ok(sqlx::query_scalar::<_, bool>(query).fetch_one(db).await?.then_some(()))
     })
     .await
 }
 
-/// The delivery with this id, once it is no longer pending.
+/// Waits until a delivery is no longer pending.
 async fn ended(merchant: &Merchant, delivery: &str) -> Result<Value> {
-    eventually("an end of the delivery", async || {
-        let answer = merchant.api.get(&format!("/v1/webhook_deliveries/{delivery}")).await?;
-        Ok((ok(&answer)["status"] != "pending").then_some(answer.body))
+    eventually("the delivery to end", async || {
+        let response = merchant.api.get(&format!("/v1/webhook_deliveries/{delivery}")).await?;
+        Ok((ok(&response)["status"] != "pending").then_some(response.body))
     })
     .await
 }
 
-/// Asks for a delivery to be made once more.
-async fn replay(merchant: &Merchant, delivery: &Value) -> Result<Answer> {
+/// Requests a replay of a delivery.
+async fn replay(merchant: &Merchant, delivery: &Value) -> Result<Response> {
     let path = format!("/v1/webhook_deliveries/{}/replay", id(delivery)?);
     merchant.api.send(reqwest::Method::POST, &path, None).await
 }
 
-/// A delivery in few words: `2 failed status 500`, `1 succeeded 200`, `1 pending`.
-fn story(delivery: &Value) -> String {
+/// A short summary of a delivery: `2 failed status 500`, `1 succeeded 200`, `1 pending`.
+fn summary(delivery: &Value) -> String {
     let part = |field: &str| match (&delivery[field], delivery[field].as_str()) {
         (_, Some(text)) => format!(" {text}"),
         (Value::Null, None) => String::new(),
@@ -197,11 +196,11 @@ fn story(delivery: &Value) -> String {
     ["attempt", "status", "failureReason", "responseStatus"].map(part).concat().trim_start().to_owned()
 }
 
-fn stories(deliveries: &[Value]) -> Vec<String> {
-    deliveries.iter().map(story).collect()
+fn summaries(deliveries: &[Value]) -> Vec<String> {
+    deliveries.iter().map(summary).collect()
 }
 
-/// What a holder of the secret says of a body: the header `webhook-signature`, of one secret.
+/// The `webhook-signature` of a body, computed with one secret.
 pub(crate) fn signature(secret: &str, id: &str, timestamp: &str, body: &[u8]) -> Result<String> {
     let key = STANDARD.decode(secret.strip_prefix("whsec_").context("a secret begins with whsec_")?)?;
     let mut mac = Hmac::<Sha256>::new_from_slice(&key)?;
@@ -210,7 +209,7 @@ pub(crate) fn signature(secret: &str, id: &str, timestamp: &str, body: &[u8]) ->
     Ok(format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes())))
 }
 
-/// The request is signed with these secrets, in this order, and no other.
+/// Whether the request is signed with exactly these secrets, in this order.
 fn is_signed_with(request: &Request, secrets: &[&str]) -> Result<bool> {
     let sign = |secret: &&str| {
         signature(secret, request.header("webhook-id"), request.header("webhook-timestamp"), &request.body)
@@ -219,7 +218,7 @@ fn is_signed_with(request: &Request, secrets: &[&str]) -> Result<bool> {
     Ok(request.header("webhook-signature") == expected.join(" "))
 }
 
-/// Requests tell of the same event in the same bytes.
+/// Asserts that all requests carry the same event in the same bytes.
 #[track_caller]
 fn assert_same(requests: &[Request]) {
     for request in requests {

@@ -1,4 +1,4 @@
-//! Replays: what was sent is sent once more, beside the retries.
+//! Replays send a past delivery again, independently of retries.
 
 use std::sync::{
     Arc,
@@ -7,11 +7,11 @@ use std::sync::{
 
 use anyhow::{Context, Result};
 
-use super::{Endpoint, assert_same, ended, is_signed_with, replay, story};
-use crate::support::{Receiver, Reply, conflict, id, merchant, ok, together, uuid};
+use super::{Endpoint, assert_same, ended, is_signed_with, replay, summary};
+use crate::support::{Receiver, Reply, concurrently, conflict, id, merchant, ok, uuid};
 
 #[tokio::test]
-async fn a_replay_that_fails_is_not_retried_and_stops_no_retry() -> Result<()> {
+async fn a_failed_replay_is_not_retried_and_keeps_pending_retries() -> Result<()> {
     let works = Arc::new(AtomicBool::new(false));
     let receiver = {
         let works = Arc::clone(&works);
@@ -20,39 +20,39 @@ async fn a_replay_that_fails_is_not_retried_and_stops_no_retry() -> Result<()> {
     let merchant = merchant().await?;
     let endpoint = Endpoint::new(&merchant, &receiver, "/in", &[]).await?;
     merchant.customer().await?;
-    let planned = endpoint.tells(&["1 failed status 500", "2 pending"]).await?;
-    let (failed, retry) = (&planned[0], &planned[1]);
+    let attempts = endpoint.wait_for(&["1 failed status 500", "2 pending"]).await?;
+    let (failed, retry) = (&attempts[0], &attempts[1]);
     conflict(&replay(&merchant, retry).await?);
 
     let again = replay(&merchant, failed).await?;
     assert_eq!(ok(&again)["status"], "pending");
     assert_eq!(again.body["replayOf"], failed["id"]);
     let again = ended(&merchant, &id(&again.body)?).await?;
-    assert_eq!((story(&again).as_str(), &again["replayOf"]), ("1 failed status 500", &failed["id"]));
+    assert_eq!((summary(&again).as_str(), &again["replayOf"]), ("1 failed status 500", &failed["id"]));
     assert!(again.get("nextAttemptAt").is_none(), "{again}");
     let pending = endpoint.deliveries().await?;
     let pending: Vec<_> = pending.iter().filter(|delivery| delivery["status"] == "pending").collect();
-    assert_eq!(pending, [retry], "as it was before the replay");
+    assert_eq!(pending, [retry], "the retry is unchanged by the replay");
 
     works.store(true, Ordering::Relaxed);
     endpoint.retry_now().await?;
-    assert_eq!(story(&ended(&merchant, &id(retry)?).await?), "2 succeeded 200");
+    assert_eq!(summary(&ended(&merchant, &id(retry)?).await?), "2 succeeded 200");
     endpoint.done(3).await?;
     assert_eq!(receiver.count("/in"), 3);
-    assert_same(&receiver.heard("/in"));
+    assert_same(&receiver.received("/in"));
     Ok(())
 }
 
 #[tokio::test]
-async fn twenty_replays_at_once_are_twenty_deliveries_of_the_same() -> Result<()> {
+async fn twenty_concurrent_replays_are_twenty_deliveries() -> Result<()> {
     const REPLAYS: usize = 20;
     let receiver = Receiver::start(|_| Reply::ok()).await?;
     let merchant = merchant().await?;
     let endpoint = Endpoint::new(&merchant, &receiver, "/in", &[]).await?;
     merchant.customer().await?;
     let first = endpoint.done(1).await?.remove(0);
-    let replays = together(REPLAYS, async |_| replay(&merchant, &first).await).await?;
-    let mut ids = replays.iter().map(|answer| id(ok(answer))).collect::<Result<Vec<_>>>()?;
+    let replays = concurrently(REPLAYS, async |_| replay(&merchant, &first).await).await?;
+    let mut ids = replays.iter().map(|response| id(ok(response))).collect::<Result<Vec<_>>>()?;
     ids.push(id(&first)?);
     ids.sort();
     ids.dedup();
@@ -60,25 +60,25 @@ async fn twenty_replays_at_once_are_twenty_deliveries_of_the_same() -> Result<()
 
     let deliveries = endpoint.done(REPLAYS + 1).await?;
     for delivery in &deliveries[1..] {
-        assert_eq!((story(delivery).as_str(), &delivery["replayOf"]), ("1 succeeded 200", &first["id"]));
+        assert_eq!((summary(delivery).as_str(), &delivery["replayOf"]), ("1 succeeded 200", &first["id"]));
         assert_eq!((&delivery["payload"], &delivery["eventId"]), (&first["payload"], &first["eventId"]));
     }
-    let requests = receiver.heard("/in");
+    let requests = receiver.received("/in");
     assert_eq!(requests.len(), REPLAYS + 1);
     assert_same(&requests);
     for request in &requests {
         assert!(is_signed_with(request, &[&endpoint.secret])?);
     }
-    // A replay can be replayed, too.
+    // A replay can itself be replayed.
     let again = replay(&merchant, &deliveries[1]).await?;
     assert_eq!(ok(&again)["replayOf"], deliveries[1]["id"]);
-    receiver.hears("/in", REPLAYS + 2).await?;
-    assert_same(&receiver.heard("/in"));
+    receiver.wait_for_requests("/in", REPLAYS + 2).await?;
+    assert_same(&receiver.received("/in"));
     Ok(())
 }
 
 #[tokio::test]
-async fn a_replay_of_what_is_no_longer_kept_fails_and_holds_up_nothing() -> Result<()> {
+async fn a_replay_of_an_expired_event_fails_and_blocks_nothing() -> Result<()> {
     const REPLAYS: usize = 70;
     let receiver = Receiver::start(|_| Reply::ok()).await?;
     let merchant = merchant().await?;
@@ -89,7 +89,7 @@ async fn a_replay_of_what_is_no_longer_kept_fails_and_holds_up_nothing() -> Resu
     for _ in 0..REPLAYS {
         ok(&replay(&merchant, &first).await?);
     }
-    // Its month is dropped.
+    // The event's monthly partition has been dropped.
     let event = uuid(first["eventId"].as_str().context("an event")?)?;
     sqlx::query("DELETE FROM events WHERE id = $1").bind(event).execute(&merchant.books.db).await?;
     merchant.customer().await?;
@@ -97,11 +97,11 @@ async fn a_replay_of_what_is_no_longer_kept_fails_and_holds_up_nothing() -> Resu
 
     let deliveries = endpoint.done(REPLAYS + 2).await?;
     for closed in &deliveries[1..=REPLAYS] {
-        assert_eq!((story(closed).as_str(), &closed["replayOf"]), ("1 failed event_expired", &first["id"]));
-        assert_eq!(closed["failureMessage"], "the event is no longer kept");
+        assert_eq!((summary(closed).as_str(), &closed["replayOf"]), ("1 failed event_expired", &first["id"]));
+        assert_eq!(closed["failureMessage"], "the event is past its retention period");
         assert!(["attemptedAt", "nextAttemptAt", "payload"].iter().all(|field| closed[*field].is_null()), "{closed}");
     }
-    assert_eq!(story(&deliveries[REPLAYS + 1]), "1 succeeded 200");
+    assert_eq!(summary(&deliveries[REPLAYS + 1]), "1 succeeded 200");
     assert_eq!(receiver.count("/in"), 2);
     conflict(&replay(&merchant, &deliveries[1]).await?);
     Ok(())

@@ -1,5 +1,6 @@
-//! Many events for many endpoints, some of which never answer, while each worker is killed once and Redis forgets everything.
-//! What the dead had in their hands is made again when its lease ends, by itself. `STORM_EVENTS` makes it a bigger one.
+//! Many events for many endpoints, some of which never respond, while each worker is killed once and Redis loses its
+//! data. Deliveries claimed by a killed worker are attempted again when their lease ends. `STORM_EVENTS` sets the
+//! number of events.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -12,7 +13,7 @@ use testkit::Cluster;
 use tokio::time::Instant;
 
 use super::{Endpoint, outages::events_of};
-use crate::support::{Merchant, Receiver, Reply, eventually, together};
+use crate::support::{Merchant, Receiver, Reply, concurrently, eventually};
 
 const ENDPOINTS: usize = 20;
 const SILENT: usize = 5;
@@ -23,12 +24,12 @@ fn percentile(sorted: &[u128], percent: usize) -> u128 {
 }
 
 #[tokio::test]
-async fn a_storm_reaches_everyone_who_answers() -> Result<()> {
+async fn a_storm_is_delivered_to_every_responding_endpoint() -> Result<()> {
     let events: usize = env::var("STORM_EVENTS").map_or(Ok(150), |count| count.parse())?;
     let mut cluster = Cluster::builder().api(1).worker(2).scheduler(1).start().await?;
     let receiver = Receiver::start(|request| match request.path.starts_with("/silent") {
         true => Reply::Silence,
-        // Slow enough for some to be under way at any moment.
+        // Slow enough for some attempts to be in flight at any time.
         false => Reply::ok().after(50),
     })
     .await?;
@@ -40,14 +41,14 @@ async fn a_storm_reaches_everyone_who_answers() -> Result<()> {
 
     let accepted = Mutex::new(HashMap::new());
     let count = || accepted.lock().unwrap_or_else(PoisonError::into_inner).len();
-    let storm = together(CLIENTS, async |client| {
+    let storm = concurrently(CLIENTS, async |client| {
         for _ in (client..events).step_by(CLIENTS) {
             let customer = merchant.customer().await?;
             accepted.lock().unwrap_or_else(PoisonError::into_inner).insert(customer, Instant::now());
         }
         Ok(())
     });
-    let trouble = async {
+    let faults = async {
         eventually("a third", async || Ok((count() >= events / 3).then_some(()))).await?;
         cluster.worker(0).kill9()?;
         cluster.worker(0).restart().await?;
@@ -56,37 +57,37 @@ async fn a_storm_reaches_everyone_who_answers() -> Result<()> {
         cluster.worker(1).kill9()?;
         cluster.worker(1).restart().await
     };
-    tokio::try_join!(storm, trouble)?;
+    tokio::try_join!(storm, faults)?;
 
-    let answering: Vec<_> = (SILENT..ENDPOINTS).map(path).collect();
+    let responding: Vec<_> = (SILENT..ENDPOINTS).map(path).collect();
     let missing = || {
-        let heard = answering.iter().map(|path| events_of(&receiver.heard(path)).len());
-        heard.map(|heard| events - heard).sum::<usize>()
+        let received = responding.iter().map(|path| events_of(&receiver.received(path)).len());
+        received.map(|received| events - received).sum::<usize>()
     };
-    // As long as it takes, if only it goes on.
+    // No limit on the total time, as long as there is progress.
     let mut last = missing();
     while last > 0 {
-        last = eventually("more", async || Ok(Some(missing()).filter(|missing| *missing < last))).await?;
+        last = eventually("further deliveries", async || Ok(Some(missing()).filter(|missing| *missing < last))).await?;
     }
     let requests = receiver.all();
-    assert_eq!(events_of(&requests).len(), events, "to all the same bytes");
+    assert_eq!(events_of(&requests).len(), events, "every event is delivered");
 
     let accepted = accepted.into_inner().unwrap_or_else(PoisonError::into_inner);
     let (mut seen, mut waits) = (BTreeSet::new(), Vec::new());
-    for request in requests.iter().filter(|request| answering.contains(&request.path)) {
+    for request in requests.iter().filter(|request| responding.contains(&request.path)) {
         if seen.insert((&request.path, request.header("webhook-id"))) {
             let event = request.event();
             let customer = event["data"]["object"]["id"].as_str().context("a customer")?;
-            let answered = accepted.get(customer).context("a customer of ours")?;
-            waits.push(request.at.saturating_duration_since(*answered).as_millis());
+            let accepted_at = accepted.get(customer).context("an unknown customer")?;
+            waits.push(request.at.saturating_duration_since(*accepted_at).as_millis());
         }
     }
-    assert_eq!(waits.len(), events * answering.len());
+    assert_eq!(waits.len(), events * responding.len());
     waits.sort_unstable();
-    let again = requests.iter().filter(|request| answering.contains(&request.path)).count() - waits.len();
+    let repeated = requests.iter().filter(|request| responding.contains(&request.path)).count() - waits.len();
     println!(
-        "{events} events at {} endpoints: p50 {} ms, p99 {} ms from the answer to the delivery; {again} came again",
-        answering.len(),
+        "{events} events at {} endpoints: p50 {} ms, p99 {} ms from the response to the delivery; {repeated} repeated",
+        responding.len(),
         percentile(&waits, 50),
         percentile(&waits, 99),
     );

@@ -1,4 +1,4 @@
-//! The example that merchants copy: its server takes a payment with what its page was given.
+//! The example for merchants: its server makes a payment with the token that its page received.
 
 use std::{io::Write, path::Path, process::Stdio, time::Duration};
 
@@ -14,7 +14,7 @@ use tokio::{
 use crate::support::{Browser, cluster, merchant};
 
 #[tokio::test]
-async fn the_example_takes_a_payment() -> Result<()> {
+async fn the_example_accepts_a_payment() -> Result<()> {
     let merchant = merchant().await?;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/elements");
     let mut command = Command::new("node");
@@ -25,22 +25,22 @@ async fn the_example_takes_a_payment() -> Result<()> {
         writeln!(std::io::stderr(), "SKIPPED: examples/elements was not run, because this machine has no node")?;
         return Ok(());
     };
-    let mut lines = BufReader::new(child.stdout.take().context("its output")?).lines();
-    let said = timeout(Duration::from_secs(60), lines.next_line()).await??.context("it has ended")?;
-    let url = said.strip_prefix("listening on ").with_context(|| said.clone())?.replace("localhost", "127.0.0.1");
+    let mut lines = BufReader::new(child.stdout.take().context("no stdout")?).lines();
+    let line = timeout(Duration::from_secs(60), lines.next_line()).await??.context("the example has exited")?;
+    let url = line.strip_prefix("listening on ").with_context(|| line.clone())?.replace("localhost", "127.0.0.1");
 
     let shop = Client::new(&url)?;
     let page = String::from_utf8(shop.get("/").await?.bytes)?;
     assert!(page.contains(&format!("UnifiedPayments(\"{}\")", merchant.account.publishable_key)), "{page}");
     assert!(!page.contains(&merchant.account.secret_key) && !page.contains("{{"), "{page}");
-    let browser = Browser::of(cluster().await?, &merchant.account)?;
-    for (card, says) in [("tok_ok", "paid"), ("tok_declined", "declined"), ("tok_partial", "not enough")] {
+    let browser = Browser::for_account(cluster().await?, &merchant.account)?;
+    for (card, text) in [("tok_ok", "paid"), ("tok_declined", "declined"), ("tok_partial", "not enough")] {
         let token = browser.token(card).await?;
-        let answer = shop.post("/pay", json!({"paymentToken": token})).await?;
+        let response = shop.post("/pay", json!({"paymentToken": token})).await?;
         assert!(
-            answer.body["message"].as_str().is_some_and(|message| message.contains(says)),
+            response.body["message"].as_str().is_some_and(|message| message.contains(text)),
             "{card}: {}",
-            answer.body
+            response.body
         );
     }
     Ok(())

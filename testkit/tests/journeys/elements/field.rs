@@ -1,33 +1,33 @@
-//! The card field: one origin may frame it, for as long as its session lives.
+//! The card field: only one origin may frame it, until its session ends.
 
 use anyhow::{Context, Result};
-use testkit::{Answer, Client, Cluster};
+use testkit::{Client, Cluster, Response};
 
 use crate::support::{Browser, Merchant, ORIGIN, cluster, created, merchant};
 
-/// The address of the field of a new session, without the name of the api.
-async fn mounted(browser: &Browser) -> Result<String> {
-    let answer = browser.api.send(reqwest::Method::POST, "/v1/checkout_sessions", None).await?;
-    let url = created(&answer)["mountUrl"].as_str().context("no mountUrl")?.to_owned();
-    let at = url.find("/elements/field/cs_").with_context(|| format!("{url} is no field"))?;
+/// The path of the card field of a new session.
+async fn field_path(browser: &Browser) -> Result<String> {
+    let response = browser.api.send(reqwest::Method::POST, "/v1/checkout_sessions", None).await?;
+    let url = created(&response)["mountUrl"].as_str().context("no mountUrl")?.to_owned();
+    let at = url.find("/elements/field/cs_").with_context(|| format!("{url} is not a card field"))?;
     Ok(url[at..].to_owned())
 }
 
-fn policy(answer: &Answer) -> Vec<&str> {
-    answer.header("content-security-policy").unwrap_or_default().split("; ").collect()
+fn policy(response: &Response) -> Vec<&str> {
+    response.header("content-security-policy").unwrap_or_default().split("; ").collect()
 }
 
-async fn anyone() -> Result<Client> {
+async fn client() -> Result<Client> {
     Client::new(&cluster().await?.api_url(0))
 }
 
 #[tokio::test]
-async fn a_field_is_framed_by_its_own_origin_alone() -> Result<()> {
+async fn a_field_can_be_framed_only_by_its_origin() -> Result<()> {
     let merchant = merchant().await?;
-    let browser = Browser::of(cluster().await?, &merchant.account)?;
-    let answer = anyone().await?.get(&mounted(&browser).await?).await?;
-    assert_eq!(answer.status, 200);
-    let policy = policy(&answer);
+    let browser = Browser::for_account(cluster().await?, &merchant.account)?;
+    let response = client().await?.get(&field_path(&browser).await?).await?;
+    assert_eq!(response.status, 200);
+    let policy = policy(&response);
     assert_eq!(policy[0], "default-src 'none'");
     assert!(policy[1].starts_with("style-src 'sha256-"), "{policy:?}");
     let frame = format!("frame-ancestors {ORIGIN}");
@@ -38,10 +38,10 @@ async fn a_field_is_framed_by_its_own_origin_alone() -> Result<()> {
         ("referrer-policy", "no-referrer"),
         ("x-content-type-options", "nosniff"),
     ] {
-        assert_eq!(answer.header(name), Some(value), "{name}");
+        assert_eq!(response.header(name), Some(value), "{name}");
     }
-    assert!(answer.header("x-frame-options").is_none() && answer.header("set-cookie").is_none());
-    let html = String::from_utf8(answer.bytes)?;
+    assert!(response.header("x-frame-options").is_none() && response.header("set-cookie").is_none());
+    let html = String::from_utf8(response.bytes)?;
     for part in [
         "<script src=\"../field.js?v=",
         "integrity=\"sha384-",
@@ -62,15 +62,15 @@ async fn a_field_is_framed_by_its_own_origin_alone() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_field_lives_as_long_as_its_session() -> Result<()> {
+async fn a_field_expires_with_its_session() -> Result<()> {
     let merchant = merchant().await?;
-    let browser = Browser::of(cluster().await?, &merchant.account)?;
-    let anyone = anyone().await?;
-    let field = mounted(&browser).await?;
-    assert_eq!(anyone.get(&field).await?.status, 200);
+    let browser = Browser::for_account(cluster().await?, &merchant.account)?;
+    let client = client().await?;
+    let field = field_path(&browser).await?;
+    assert_eq!(client.get(&field).await?.status, 200);
     let session = field.rsplit('/').next().unwrap_or_default();
     created(&browser.exchange(session, "tok_ok").await?);
-    let expired = mounted(&browser).await?;
+    let expired = field_path(&browser).await?;
     sqlx::query("UPDATE checkout_sessions SET expires_at = now() - interval '1 second' WHERE exchanged_at IS NULL AND account_id = $1")
         .bind(merchant.books.account)
         .execute(&merchant.books.db)
@@ -82,32 +82,32 @@ async fn a_field_lives_as_long_as_its_session() -> Result<()> {
         ("/elements/field/%ff", 404),
         ("/elements/field/%00", 404),
     ] {
-        let answer = anyone.get(path).await?;
-        assert_eq!(answer.status, status, "{path}");
-        let policy = policy(&answer);
+        let response = client.get(path).await?;
+        assert_eq!(response.status, status, "{path}");
+        let policy = policy(&response);
         assert_eq!(policy.last(), Some(&"frame-ancestors 'none'"), "{path}");
         assert!(!policy.iter().any(|part| part.starts_with("script-src")));
-        assert!(!String::from_utf8(answer.bytes)?.contains("<input"), "{path}");
+        assert!(!String::from_utf8(response.bytes)?.contains("<input"), "{path}");
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn an_address_that_comes_too_often_is_told_when_to_come_again() -> Result<()> {
+async fn rate_limited_clients_get_a_retry_after() -> Result<()> {
     let cluster = Cluster::builder().api(1).worker(1).env("PAGE_RATE_LIMIT", "1").start().await?;
     let merchant = Merchant::new(&cluster).await?;
-    let field = mounted(&Browser::of(&cluster, &merchant.account)?).await?;
-    let anyone = Client::new(&cluster.api_url(0))?;
+    let field = field_path(&Browser::for_account(&cluster, &merchant.account)?).await?;
+    let client = Client::new(&cluster.api_url(0))?;
     let mut refused = 0;
     for _ in 0..10 {
-        let answer = anyone.get(&field).await?;
-        if answer.status == 429 {
+        let response = client.get(&field).await?;
+        if response.status == 429 {
             refused += 1;
-            assert!(answer.header("retry-after").is_some());
+            assert!(response.header("retry-after").is_some());
         }
     }
     assert!(refused > 0);
-    // The scripts are files, and a page that loads them is not to be stopped halfway.
-    assert_eq!(anyone.get("/elements/v1.js").await?.status, 200);
+    // Scripts are not rate limited, so that a page never loads incompletely.
+    assert_eq!(client.get("/elements/v1.js").await?.status, 200);
     Ok(())
 }

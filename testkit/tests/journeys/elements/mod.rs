@@ -1,4 +1,4 @@
-//! What browsers are given beside the pages: the card field and the scripts.
+//! What browsers load besides the payment pages: the card field and the scripts.
 
 mod example;
 mod field;

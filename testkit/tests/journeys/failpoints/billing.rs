@@ -1,26 +1,26 @@
-//! The stories of invoices, links and subscriptions.
+//! Scenarios of invoices, payment links, recurring invoices and subscriptions.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use testkit::Answer;
+use testkit::Response;
 
 use super::case::{Case, LONG_AGO};
 use super::table::Bill;
-use crate::recurring_invoices::{cadence, day, recurring, since};
-use crate::subscriptions::{begins, plan, wanted};
-use crate::support::{Payer, created, eventually, id, ids, ok, printed, with};
+use crate::recurring_invoices::{backdate_start, cadence, day, recurring};
+use crate::subscriptions::{plan, set_first_date, subscription_body};
+use crate::support::{Payer, api_id, created, eventually, id, ids, ok, with};
 
 const INVOICES: &str = "/v1/invoices";
 const LINKS: &str = "/v1/payment_links";
 const SUBSCRIPTIONS: &str = "/v1/subscriptions";
 const RECURRING: &str = "/v1/recurring_invoices";
-/// Due when nobody reads this any more.
-const IN_A_LONG_TIME: &str = "2199-01-01";
+/// A date too far ahead to be reached by a test.
+const FAR_FUTURE: &str = "2199-01-01";
 
-/// Where what a story is about is listed.
+/// The list that contains the scenario's object.
 const fn list_of(bill: Bill) -> &'static str {
     match bill {
-        Bill::NewLink | Bill::Link | Bill::Part | Bill::PartBack => LINKS,
+        Bill::NewLink | Bill::Link | Bill::PartialApproval | Bill::PartialApprovalVoidRefused => LINKS,
         Bill::NewRecurring | Bill::Recurring => RECURRING,
         Bill::Subscription | Bill::Cycle => SUBSCRIPTIONS,
         Bill::Page | Bill::Collection | Bill::NoCard | Bill::VoidInvoice | Bill::NewInvoice => INVOICES,
@@ -28,7 +28,7 @@ const fn list_of(bill: Bill) -> &'static str {
 }
 
 impl Case {
-    /// What is to be paid, or to fall due.
+    /// Creates the object that is paid or falls due.
     pub(super) async fn make_bill(&self, bill: Bill) -> Result<Value> {
         let api = &self.merchant.api;
         let customer = self.merchant.customer().await?;
@@ -37,21 +37,21 @@ impl Case {
         }
         let body = json!({"customerId": customer, "currency": "USD", "amount": 1500});
         match bill {
-            Bill::Link | Bill::Part | Bill::PartBack => {
+            Bill::Link | Bill::PartialApproval | Bill::PartialApprovalVoidRefused => {
                 let link = api.post(LINKS, json!({"amount": 1500, "currency": "USD"})).await?;
                 let link = created(&link).clone();
-                if bill == Bill::PartBack {
-                    self.pay_a_part(&link).await?;
+                if bill == Bill::PartialApprovalVoidRefused {
+                    self.authorize_part(&link).await?;
                 }
                 Ok(link)
             }
             Bill::Subscription => {
                 let plan = plan(&self.merchant, "month").await?;
-                Ok(json!({"id": plan, "body": wanted(&customer, &plan)}))
+                Ok(json!({"id": plan, "body": subscription_body(&customer, &plan)}))
             }
             Bill::Cycle => {
                 let plan = plan(&self.merchant, "month").await?;
-                let body = with(wanted(&customer, &plan), "startAt", IN_A_LONG_TIME);
+                let body = with(subscription_body(&customer, &plan), "startAt", FAR_FUTURE);
                 Ok(created(&api.post(SUBSCRIPTIONS, body).await?).clone())
             }
             Bill::Recurring => {
@@ -74,8 +74,8 @@ impl Case {
         }
     }
 
-    /// Half of it is authorized, and the provider would not give it back.
-    async fn pay_a_part(&self, link: &Value) -> Result<()> {
+    /// Causes a partial approval whose void the provider refuses.
+    async fn authorize_part(&self, link: &Value) -> Result<()> {
         for statement in [
             "CREATE FUNCTION reject_from_now() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
                  INSERT INTO mock.accounts (id, reject) VALUES (NEW.account, true); RETURN NULL; END $$"
@@ -94,37 +94,37 @@ impl Case {
         self.set_mock("reject", "false").await
     }
 
-    async fn submit(&self, url: &str, object: &Value, token: &str) -> Result<Answer> {
-        Payer::of(object, url)?.submit(token).await
+    async fn submit(&self, url: &str, object: &Value, token: &str) -> Result<Response> {
+        Payer::for_object(object, url)?.submit(token).await
     }
 
     pub(super) async fn drive_bill(&self, bill: Bill, url: &str) -> Result<()> {
-        let (there, subject) = (self.at(url)?, &self.subject);
+        let (client, subject) = (self.at(url)?, &self.subject);
         let post = reqwest::Method::POST;
         match bill {
             Bill::Page | Bill::Link => self.submit(url, &self.object, "tok_ok").await.map(drop),
-            // It is asked about, and not asked for.
-            Bill::PartBack => Ok(()),
-            Bill::Part => self.submit(url, &self.object, "tok_partial").await.map(drop),
-            Bill::VoidInvoice => there.api.send(post, &format!("{INVOICES}/{subject}/void"), None).await.map(drop),
+            // Driven by an inquiry, not by a request.
+            Bill::PartialApprovalVoidRefused => Ok(()),
+            Bill::PartialApproval => self.submit(url, &self.object, "tok_partial").await.map(drop),
+            Bill::VoidInvoice => client.api.send(post, &format!("{INVOICES}/{subject}/void"), None).await.map(drop),
             Bill::NewInvoice | Bill::NewLink | Bill::NewRecurring | Bill::Subscription => {
-                there.api.post(list_of(bill), self.object["body"].clone()).await.map(drop)
+                client.api.post(list_of(bill), self.object["body"].clone()).await.map(drop)
             }
-            Bill::Cycle => begins(&self.merchant, subject, "current_date - 1").await,
-            Bill::Recurring => since(&self.merchant, subject, &day(&self.merchant, 0).await?).await,
+            Bill::Cycle => set_first_date(&self.merchant, subject, "current_date - 1").await,
+            Bill::Recurring => backdate_start(&self.merchant, subject, &day(&self.merchant, 0).await?).await,
             Bill::Collection | Bill::NoCard => {
-                there.api.send(post, &format!("{INVOICES}/scheduler/run"), None).await.map(drop)
+                client.api.send(post, &format!("{INVOICES}/scheduler/run"), None).await.map(drop)
             }
         }
     }
 
-    /// The invoice or link as it stands.
+    /// The current invoice or link.
     async fn bill(&self) -> Result<Value> {
         let kind = if self.object["object"] == "invoice" { INVOICES } else { LINKS };
         Ok(ok(&self.merchant.api.get(&format!("{kind}/{}", self.subject)).await?).clone())
     }
 
-    async fn bill_becomes(&self, status: &str) -> Result<Value> {
+    async fn wait_for_bill(&self, status: &str) -> Result<Value> {
         eventually(status, async || {
             let bill = self.bill().await?;
             Ok((bill["status"] == status).then_some(bill))
@@ -132,15 +132,15 @@ impl Case {
         .await
     }
 
-    /// Whether what was asked for has begun.
-    pub(super) async fn bill_is_there(&self, bill: Bill) -> Result<bool> {
+    /// Whether the requested action has begun.
+    pub(super) async fn bill_has_begun(&self, bill: Bill) -> Result<bool> {
         Ok(match bill {
             Bill::Page | Bill::Link => self.count("SELECT count(*) FROM payments WHERE account_id = $1").await? > 0,
             Bill::NewInvoice | Bill::NewLink | Bill::NewRecurring | Bill::Subscription => {
                 !ids(&self.merchant.api.get(list_of(bill)).await?).is_empty()
             }
             Bill::VoidInvoice => self.bill().await?["status"] == "voided",
-            Bill::Collection | Bill::NoCard | Bill::Part | Bill::PartBack | Bill::Cycle | Bill::Recurring => true,
+            Bill::Collection | Bill::NoCard | Bill::PartialApproval | Bill::PartialApprovalVoidRefused | Bill::Cycle | Bill::Recurring => true,
         })
     }
 
@@ -148,54 +148,54 @@ impl Case {
         let subject = &self.subject;
         match bill {
             Bill::Page | Bill::Collection => {
-                self.bill_becomes("paid").await?;
-                assert_eq!(self.told(subject, "invoice.paid").await?, 1);
-                self.ledgers_are(&["sale 1500"], "payment.captured").await
+                self.wait_for_bill("paid").await?;
+                assert_eq!(self.count_events(subject, "invoice.paid").await?, 1);
+                self.assert_ledgers(&["sale 1500"], "payment.captured").await
             }
             Bill::Link => {
-                self.bill_becomes("paid").await?;
-                assert_eq!(self.told(subject, "payment_link.paid").await?, 1);
-                self.ledgers_are(&["sale 1500"], "payment.captured").await
+                self.wait_for_bill("paid").await?;
+                assert_eq!(self.count_events(subject, "payment_link.paid").await?, 1);
+                self.assert_ledgers(&["sale 1500"], "payment.captured").await
             }
-            Bill::Part | Bill::PartBack => {
-                self.bill_becomes("open").await?;
-                let given_back = "SELECT count(*) FROM payments WHERE account_id = $1 AND status = 'cancelled'";
-                eventually("it given back", async || Ok((self.count(given_back).await? == 1).then_some(()))).await?;
-                self.ledgers_are(&["sale 750 voided, void 750"], "payment.cancelled").await
+            Bill::PartialApproval | Bill::PartialApprovalVoidRefused => {
+                self.wait_for_bill("open").await?;
+                let cancelled = "SELECT count(*) FROM payments WHERE account_id = $1 AND status = 'cancelled'";
+                eventually("the void", async || Ok((self.count(cancelled).await? == 1).then_some(()))).await?;
+                self.assert_ledgers(&["sale 750 voided, void 750"], "payment.cancelled").await
             }
             Bill::NoCard => {
                 let attempts = self.merchant.api.get(&format!("{INVOICES}/{subject}/attempts")).await?;
                 assert_eq!(ids(&attempts).len(), 1, "{}", attempts.body);
                 assert_eq!(attempts.body["data"][0]["declineCode"], "no_payment_method");
-                assert_eq!(self.told(subject, "invoice.payment_failed").await?, 1);
-                self.ledgers_are(&[], "").await
+                assert_eq!(self.count_events(subject, "invoice.payment_failed").await?, 1);
+                self.assert_ledgers(&[], "").await
             }
             Bill::VoidInvoice => {
-                self.bill_becomes("voided").await?;
-                assert_eq!(self.told(subject, "invoice.voided").await?, 1);
-                self.ledgers_are(&[], "").await
+                self.wait_for_bill("voided").await?;
+                assert_eq!(self.count_events(subject, "invoice.voided").await?, 1);
+                self.assert_ledgers(&[], "").await
             }
             Bill::NewInvoice | Bill::NewLink | Bill::NewRecurring => {
-                let made = ids(&self.merchant.api.get(list_of(bill)).await?);
-                assert_eq!(made.len(), 1, "{made:?}");
+                let objects = ids(&self.merchant.api.get(list_of(bill)).await?);
+                assert_eq!(objects.len(), 1, "{objects:?}");
                 let issued = usize::from(bill == Bill::NewInvoice);
-                assert_eq!(self.told(&made[0], "invoice.issued").await?, issued);
-                self.ledgers_are(&[], "").await
+                assert_eq!(self.count_events(&objects[0], "invoice.issued").await?, issued);
+                self.assert_ledgers(&[], "").await
             }
             Bill::Subscription | Bill::Cycle => {
                 let subscriptions = ids(&self.merchant.api.get(SUBSCRIPTIONS).await?);
                 assert_eq!(subscriptions.len(), 1, "{subscriptions:?}");
-                assert_eq!(self.told(&subscriptions[0], "subscription.created").await?, 1);
+                assert_eq!(self.count_events(&subscriptions[0], "subscription.created").await?, 1);
                 let invoice = self.only_invoice("paid").await?;
                 assert_eq!(invoice["subscriptionId"], subscriptions[0], "{invoice}");
-                assert_eq!(self.told(&id(&invoice)?, "invoice.issued").await?, 1);
-                assert_eq!(self.told(&id(&invoice)?, "invoice.paid").await?, 1);
-                self.ledgers_are(&["sale 2900"], "payment.captured").await
+                assert_eq!(self.count_events(&id(&invoice)?, "invoice.issued").await?, 1);
+                assert_eq!(self.count_events(&id(&invoice)?, "invoice.paid").await?, 1);
+                self.assert_ledgers(&["sale 2900"], "payment.captured").await
             }
             Bill::Recurring => {
                 let invoice = self.only_invoice("open").await?;
                 assert_eq!(invoice["recurringInvoiceId"].as_str(), Some(subject.as_str()), "{invoice}");
-                assert_eq!(self.told(&id(&invoice)?, "invoice.issued").await?, 1);
+                assert_eq!(self.count_events(&id(&invoice)?, "invoice.issued").await?, 1);
                 Ok(())
             }
         }
@@ -212,16 +212,16 @@ impl Case {
         .await
     }
 
-    /// What the provider has approved for this merchant, by payment; and this event was written once of each.
-    async fn ledgers_are(&self, expected: &[&str], event: &str) -> Result<()> {
+    /// Asserts the provider's ledger of each payment of this merchant, and one event of this type for each.
+    async fn assert_ledgers(&self, expected: &[&str], event: &str) -> Result<()> {
         let books = &self.merchant.books;
         let query = "SELECT id FROM payments WHERE account_id = $1 ORDER BY id";
         let payments: Vec<uuid::Uuid> = sqlx::query_scalar(query).bind(books.account).fetch_all(&books.db).await?;
         let mut ledgers = Vec::new();
         for payment in payments {
-            let payment = printed("pay_", payment);
+            let payment = api_id("pay_", payment);
             ledgers.push(books.ledger(&payment).await?);
-            assert_eq!(self.told(&payment, event).await?, 1, "{event} of {payment}");
+            assert_eq!(self.count_events(&payment, event).await?, 1, "{event} of {payment}");
         }
         assert_eq!(ledgers, expected);
         books.audit().await

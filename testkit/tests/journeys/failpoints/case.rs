@@ -1,4 +1,4 @@
-//! A row of the table with an action: what is made beforehand, and what is done when somebody sound is there again.
+//! A row of the table with an action: its preparation, the request that hits the failpoint, and the recovery.
 
 use std::sync::Mutex;
 
@@ -6,26 +6,26 @@ use anyhow::{Context, Result};
 use queue::{Publisher, Queue};
 use serde_json::{Value, json};
 use sqlx::{PgPool, postgres::PgPoolOptions};
-use testkit::{Answer, Client, Cluster};
+use testkit::{Client, Cluster, Response};
 use uuid::Uuid;
 
 use super::faulty::Action;
-use super::table::{Bill, By, Class, End, Row, Story};
+use super::table::{Bill, By, Class, End, Row, Scenario};
 use crate::support::{Books, Merchant, Receiver, Reply, Shop, created, eventually, id, sale, uuid};
 
 const MONEY: Queue = Queue::new("money");
 const INQUIRIES: Queue = Queue::new("inquiries");
 const RECONCILIATIONS: Queue = Queue::new("reconciliations");
-/// A test card of the gateway whose cardholder is asked.
+/// A test card of the gateway that requires a challenge.
 const CHALLENGED: &str = "4000002500003155";
-/// Long past, so due at once.
+/// A time in the past, so due at once.
 pub(super) const LONG_AGO: &str = "2020-01-01T00:00:00Z";
 
-/// What all cases of a cluster share.
+/// State shared by all cases of a cluster.
 pub(super) struct World {
     pub(super) db: PgPool,
     queue: Publisher,
-    /// A sound api.
+    /// The URL of a healthy api.
     pub(super) url: String,
 }
 
@@ -35,8 +35,8 @@ impl World {
         Ok(Self { db, queue: Publisher::connect(&queue::Redis::new(&cluster.redis.url())?), url: cluster.api_url(0) })
     }
 
-    /// Nothing falls due by itself, however long it takes; and charges settle at these provider accounts alone.
-    pub(super) async fn stand_still(&self, settling: &[Uuid]) -> Result<()> {
+    /// Prevents anything from falling due by itself. Charges settle only at these provider accounts.
+    pub(super) async fn freeze(&self, settling: &[Uuid]) -> Result<()> {
         let settling: Vec<_> = settling.iter().map(|account| format!("'{account}'")).collect();
         let others = match &settling[..] {
             [] => "true".to_owned(),
@@ -58,9 +58,9 @@ impl World {
         Ok(())
     }
 
-    /// Returns when nobody has anything left to do, but a person perhaps.
-    pub(super) async fn settles(&self) -> Result<()> {
-        eventually("all to be settled", async || {
+    /// Waits until no work is left except manual reviews.
+    pub(super) async fn wait_until_settled(&self) -> Result<()> {
+        eventually("all work to be done", async || {
             let left: i64 = sqlx::query_scalar(
                 "SELECT (SELECT count(*) FROM operations WHERE finished_at IS NULL AND next_push_at IS NOT NULL)
                       + (SELECT count(*) FROM webhook_pending)
@@ -71,13 +71,13 @@ impl World {
             )
             .fetch_one(&self.db)
             .await?;
-            anyhow::ensure!(left == 0, "{left} are left");
+            anyhow::ensure!(left == 0, "{left} items of work are left");
             Ok(Some(()))
         })
         .await
     }
 
-    /// How many operations were claimed by more than one.
+    /// The number of operations that were claimed more than once.
     pub(super) async fn taken_over(&self) -> Result<i64> {
         Ok(sqlx::query_scalar("SELECT count(*) FROM operations WHERE fence > 1").fetch_one(&self.db).await?)
     }
@@ -87,41 +87,41 @@ impl World {
     }
 }
 
-/// A story and what goes wrong with it.
+/// A scenario and the failure injected into it.
 pub(super) struct Case {
     pub(super) row: &'static Row,
     pub(super) action: Action,
     pub(super) merchant: Merchant,
-    /// A sound api.
+    /// The URL of a healthy api.
     pub(super) url: String,
-    /// The id of what was made before, if something was.
+    /// The id of the object that the scenario starts from, or empty.
     pub(super) subject: String,
-    /// It as it was answered.
+    /// That object as the API returned it.
     pub(super) object: Value,
     pub(super) shop: Option<Shop>,
     pub(super) receiver: Option<Receiver>,
-    /// What was answered to the request when it was repeated.
-    pub(super) repeated: Mutex<Option<Answer>>,
+    /// The response to the repeated request.
+    pub(super) repeated: Mutex<Option<Response>>,
 }
 
 impl Case {
     pub(super) fn label(&self) -> String {
-        let Row { point, by, story, .. } = self.row;
-        format!("{point} {:?} ({story:?} by {by:?}, {})", self.action, self.merchant.account.id)
+        let Row { point, by, scenario, .. } = self.row;
+        format!("{point} {:?} ({scenario:?} by {by:?}, {})", self.action, self.merchant.account.id)
     }
 
-    /// Where it must end.
-    pub(super) fn ends_with_a_person(&self) -> bool {
+    /// Whether the case must end in manual review.
+    pub(super) fn ends_in_manual_review(&self) -> bool {
         match self.row.end {
             End::Done => false,
-            End::Person => true,
-            End::PersonUnlessLate => self.action != Action::Pause,
+            End::ManualReview => true,
+            End::ManualReviewUnlessPaused => self.action != Action::Pause,
         }
     }
 
-    /// Whether no other case can go wrong in the same process: it ends there, or holds up all that is like it.
+    /// Whether the case cannot share its process: the process ends, or the case blocks others of its kind.
     pub(super) fn needs_a_process(&self) -> bool {
-        let one_at_a_time = matches!(self.row.story, Story::Late | Story::Webhook);
+        let one_at_a_time = matches!(self.row.scenario, Scenario::LateCharge | Scenario::Webhook);
         match self.action {
             Action::Abort => true,
             Action::Pause => one_at_a_time || self.row.by == By::Scheduler,
@@ -129,16 +129,16 @@ impl Case {
         }
     }
 
-    /// The merchant as a client of this api.
+    /// The merchant with a client for this api.
     pub(super) fn at(&self, url: &str) -> Result<Merchant> {
         let Merchant { account, books, .. } = &self.merchant;
         let api = Client::new(url)?.bearer(&account.secret_key)?;
         Ok(Merchant { account: account.clone(), api, books: books.clone() })
     }
 
-    /// A merchant, and what must be there before, made while all are sound.
+    /// Creates the merchant and the objects that the scenario starts from, while all processes are healthy.
     pub(super) async fn prepare(cluster: &Cluster, world: &World, action: Action, row: &'static Row) -> Result<Self> {
-        let shop = if row.story == Story::Challenge { Some(Shop::new(cluster, &[]).await?) } else { None };
+        let shop = if row.scenario == Scenario::Challenge { Some(Shop::new(cluster, &[]).await?) } else { None };
         let mut merchant = match &shop {
             Some(Shop { merchant: Merchant { account, api, books }, .. }) => {
                 Merchant { account: account.clone(), api: api.clone(), books: books.clone() }
@@ -146,8 +146,8 @@ impl Case {
             None => Merchant::new(cluster).await?,
         };
         merchant.books = Books { db: world.db.clone(), account: merchant.books.account };
-        let is_heard = row.story == Story::Webhook;
-        let receiver = if is_heard { Some(Receiver::start(|_| Reply::ok()).await?) } else { None };
+        let has_receiver = row.scenario == Scenario::Webhook;
+        let receiver = if has_receiver { Some(Receiver::start(|_| Reply::ok()).await?) } else { None };
         let (subject, object, repeated) = (String::new(), Value::Null, Mutex::default());
         let url = world.url.clone();
         let mut case = Self { row, action, merchant, url, subject, object, shop, receiver, repeated };
@@ -158,48 +158,48 @@ impl Case {
 
     async fn make(&self, world: &World) -> Result<Value> {
         let merchant = &self.merchant;
-        match self.row.story {
-            Story::Sale(class) | Story::InDoubt(class) | Story::Charged(class) => self.set_class(class).await?,
-            Story::SaleWithoutKey => {}
-            Story::Challenge => {
+        match self.row.scenario {
+            Scenario::Sale(class) | Scenario::Unsent(class) | Scenario::Charged(class) => self.set_class(class).await?,
+            Scenario::SaleWithoutKey => {}
+            Scenario::Challenge => {
                 let shop = self.shop.as_ref().context("a shop")?;
                 return Ok(json!({"id": shop.token(CHALLENGED).await?}));
             }
-            Story::Refused => self.refuse(true).await?,
-            Story::Late | Story::Reversal => return self.make_late(world).await,
-            Story::Capture | Story::Void => return merchant.payment(&merchant.hold(1500).await?).await,
-            Story::Refund(class) | Story::RefundInDoubt(class) => {
+            Scenario::Refused => self.refuse(true).await?,
+            Scenario::LateCharge | Scenario::Reversal => return self.make_late_charge(world).await,
+            Scenario::Capture | Scenario::Void => return merchant.payment(&merchant.hold(1500).await?).await,
+            Scenario::Refund(class) | Scenario::RefundUnsent(class) => {
                 self.set_class(class).await?;
-                return merchant.payment(&merchant.sold(1500).await?).await;
+                return merchant.payment(&merchant.charge(1500).await?).await;
             }
-            Story::RefundAway(class) => {
+            Scenario::RefundNotProcessed(class) => {
                 self.set_class(class).await?;
-                let sold = merchant.sold(1500).await?;
+                let sold = merchant.charge(1500).await?;
                 self.refuse(true).await?;
                 return merchant.payment(&sold).await;
             }
-            Story::Clock => {
-                let sold = merchant.sold(1500).await?;
-                // The clock is made, which takes a while.
+            Scenario::Clock => {
+                let sold = merchant.charge(1500).await?;
+                // The first advance creates the clock, which takes a while.
                 merchant.advance("30 seconds").await?;
                 return merchant.payment(&sold).await;
             }
-            Story::Settlement => return merchant.payment(&merchant.sold(1500).await?).await,
-            Story::Card | Story::Create(_) => {
-                let answer = merchant.api.post("/v1/customers", json!({"email": "ada@example.com"})).await?;
-                return Ok(created(&answer).clone());
+            Scenario::Settlement => return merchant.payment(&merchant.charge(1500).await?).await,
+            Scenario::Card | Scenario::Create(_) => {
+                let response = merchant.api.post("/v1/customers", json!({"email": "ada@example.com"})).await?;
+                return Ok(created(&response).clone());
             }
-            Story::Webhook => {
+            Scenario::Webhook => {
                 let url = self.receiver.as_ref().context("a receiver")?.url("/in");
                 let body = json!({"url": url, "enabledEvents": ["payment.captured"]});
                 let endpoint = created(&merchant.api.post("/v1/webhook_endpoints", body).await?).clone();
                 if self.row.by == By::Scheduler {
                     self.write("UPDATE webhook_endpoints SET paused_until = 'infinity' WHERE account_id = $1").await?;
-                    merchant.sold(1500).await?;
+                    merchant.charge(1500).await?;
                 }
                 return Ok(endpoint);
             }
-            Story::Bill(bill) => return self.make_bill(bill).await,
+            Scenario::Bill(bill) => return self.make_bill(bill).await,
         }
         Ok(Value::Null)
     }
@@ -212,7 +212,7 @@ impl Case {
         self.set_mock("refuse", &refuse.to_string()).await
     }
 
-    /// Orders a fault as `ctl mock set` does.
+    /// Configures a fault of the mock as `ctl mock set` does.
     pub(super) async fn set_mock(&self, column: &str, value: &str) -> Result<()> {
         let statement = format!(
             "INSERT INTO mock.accounts (id, {column}) SELECT id, '{value}' FROM provider_accounts WHERE account_id = $1
@@ -221,32 +221,32 @@ impl Case {
         self.write(&statement).await
     }
 
-    /// Changes rows as time or trouble would; `$1` is the account.
+    /// Changes rows directly; `$1` is the account.
     pub(super) async fn write(&self, statement: &str) -> Result<()> {
         let Books { db, account } = &self.merchant.books;
         sqlx::query(sqlx::AssertSqlSafe(statement)).bind(account).execute(db).await?;
         Ok(())
     }
 
-    /// Looks into the rows of the account, which is `$1`.
+    /// Counts rows; `$1` is the account.
     pub(super) async fn count(&self, query: &str) -> Result<i64> {
         let Books { db, account } = &self.merchant.books;
         Ok(sqlx::query_scalar(sqlx::AssertSqlSafe(query)).bind(account).fetch_one(db).await?)
     }
 
-    /// A payment that has failed, and an approved charge for it that the provider shows later.
-    async fn make_late(&self, world: &World) -> Result<Value> {
+    /// Creates a failed payment, and an approved charge for it that the provider reports later.
+    async fn make_late_charge(&self, world: &World) -> Result<Value> {
         self.refuse(true).await?;
-        let failed = self.merchant.pay_once("k", sale(1500)).await?;
+        let failed = self.merchant.pay_with_key("k", sale(1500)).await?;
         assert_eq!(created(&failed)["status"], "failed");
         self.refuse(false).await?;
         self.book_a_charge().await?;
-        if self.row.story == Story::Reversal {
-            // Nobody sweeps yet, so it waits.
+        if self.row.scenario == Scenario::Reversal {
+            // There is no scheduler yet, so the reversal waits.
             world.push(RECONCILIATIONS, self.provider_account().await?).await?;
             let reversals = "SELECT count(*) FROM operations WHERE account_id = $1 AND kind = 'reverse'";
-            let written = async || Ok((self.count(reversals).await? == 1).then_some(()));
-            eventually("the reversal", written).await?;
+            let has_reversal = async || Ok((self.count(reversals).await? == 1).then_some(()));
+            eventually("the reversal", has_reversal).await?;
         }
         Ok(failed.body)
     }
@@ -257,14 +257,14 @@ impl Case {
         Ok(sqlx::query_scalar(query).bind(account).fetch_one(db).await?)
     }
 
-    /// The operation that was written last.
+    /// The latest operation.
     async fn operation(&self) -> Result<Uuid> {
         let Books { db, account } = &self.merchant.books;
         let query = "SELECT id FROM operations WHERE account_id = $1 ORDER BY id DESC LIMIT 1";
         Ok(sqlx::query_scalar(query).bind(account).fetch_one(db).await?)
     }
 
-    /// The provider has charged for the last operation, and nobody here knows.
+    /// Books a charge for the latest operation at the mock, unknown to our rows.
     async fn book_a_charge(&self) -> Result<()> {
         self.write(
             "INSERT INTO mock.transactions
@@ -275,28 +275,28 @@ impl Case {
         .await
     }
 
-    /// Makes what a worker leaves that dies on the way. No worker is there.
-    pub(super) async fn leave(&self, world: &World) -> Result<()> {
+    /// Leaves an operation as a worker does that dies while sending. No worker is running.
+    pub(super) async fn interrupt(&self, world: &World) -> Result<()> {
         let before = self.merchant.books.operations().await?;
-        if !matches!(self.row.story, Story::InDoubt(_) | Story::Charged(_) | Story::RefundInDoubt(_)) {
+        if !matches!(self.row.scenario, Scenario::Unsent(_) | Scenario::Charged(_) | Scenario::RefundUnsent(_)) {
             return Ok(());
         }
-        let refund = matches!(self.row.story, Story::RefundInDoubt(_));
-        let asks = async {
-            let asked =
+        let refund = matches!(self.row.scenario, Scenario::RefundUnsent(_));
+        let request = async {
+            let response =
                 if refund { self.merchant.refund(&self.subject, Some(500)).await } else { self.pay(&world.url).await };
-            asked.map(drop)
+            response.map(drop)
         };
         let written = async || Ok((self.merchant.books.operations().await? > before).then_some(()));
-        // Whoever asked has gone before anything came of it.
+        // The client disconnects as soon as the operation is written.
         tokio::select! {
-            written = eventually("the intent", written) => written?,
-            Err(error) = asks => return Err(error),
+            written = eventually("the operation", written) => written?,
+            Err(error) = request => return Err(error),
         }
-        if matches!(self.row.story, Story::Charged(_)) {
+        if matches!(self.row.scenario, Scenario::Charged(_)) {
             self.book_a_charge().await?;
         }
-        // Once it was not found before: the next look-up decides.
+        // One lookup has already found nothing, so the next one decides.
         self.write(
             "UPDATE operations SET state = 'sending', fence = fence + 1, not_found = 1, next_push_at = 'infinity',
                  first_sent_at = now() - interval '30 s', last_sent_at = now() - interval '30 s',
@@ -306,60 +306,61 @@ impl Case {
         .await
     }
 
-    pub(super) async fn pay(&self, url: &str) -> Result<Answer> {
-        self.at(url)?.pay_once("k", sale(1500)).await
+    pub(super) async fn pay(&self, url: &str) -> Result<Response> {
+        self.at(url)?.pay_with_key("k", sale(1500)).await
     }
 
-    /// Asks for it at this api, or makes it due. What is answered is a matter of [`Self::repeat`].
+    /// Sends the request of the scenario to this api, or makes its work due. The response is checked in
+    /// [`Self::repeat`].
     pub(super) async fn drive(&self, world: &World, url: &str) -> Result<()> {
-        let (there, subject, by) = (self.at(url)?, &self.subject, self.row.by);
-        match self.row.story {
-            Story::Sale(_) | Story::Refused => self.pay(url).await.map(drop),
-            Story::SaleWithoutKey => there.pay(1500).await.map(drop),
-            Story::InDoubt(_) | Story::Charged(_) | Story::RefundInDoubt(_) if by == By::Scheduler => {
+        let (client, subject, by) = (self.at(url)?, &self.subject, self.row.by);
+        match self.row.scenario {
+            Scenario::Sale(_) | Scenario::Refused => self.pay(url).await.map(drop),
+            Scenario::SaleWithoutKey => client.pay(1500).await.map(drop),
+            Scenario::Unsent(_) | Scenario::Charged(_) | Scenario::RefundUnsent(_) if by == By::Scheduler => {
                 self.write("UPDATE operations SET next_push_at = now() WHERE account_id = $1 AND finished_at IS NULL")
                     .await
             }
-            Story::InDoubt(_) | Story::Charged(_) | Story::RefundInDoubt(_) | Story::Reversal => {
+            Scenario::Unsent(_) | Scenario::Charged(_) | Scenario::RefundUnsent(_) | Scenario::Reversal => {
                 world.push(MONEY, self.operation().await?).await
             }
-            Story::Late if by == By::Scheduler => self.compare().await,
-            Story::Late => world.push(RECONCILIATIONS, self.provider_account().await?).await,
-            Story::Challenge => self.ask_cardholder(url).await.map(drop),
-            Story::Capture => there.capture(subject, None).await.map(drop),
-            Story::Void => there.void(subject).await.map(drop),
-            Story::Refund(_) | Story::RefundAway(_) => there.refund(subject, Some(500)).await.map(drop),
-            Story::Card => there.save_card(subject, "tok_ok").await.map(drop),
-            Story::Settlement => {
-                self.merchant.time_passes("2 minutes").await?;
+            Scenario::LateCharge if by == By::Scheduler => self.make_statement_due().await,
+            Scenario::LateCharge => world.push(RECONCILIATIONS, self.provider_account().await?).await,
+            Scenario::Challenge => self.pay_with_challenge(url).await.map(drop),
+            Scenario::Capture => client.capture(subject, None).await.map(drop),
+            Scenario::Void => client.void(subject).await.map(drop),
+            Scenario::Refund(_) | Scenario::RefundNotProcessed(_) => client.refund(subject, Some(500)).await.map(drop),
+            Scenario::Card => client.save_card(subject, "tok_ok").await.map(drop),
+            Scenario::Settlement => {
+                self.merchant.age_charges("2 minutes").await?;
                 if by == By::Worker { world.push(INQUIRIES, uuid(subject)?).await } else { Ok(()) }
             }
-            Story::Clock if by == By::Scheduler => {
+            Scenario::Clock if by == By::Scheduler => {
                 self.write(
                     "UPDATE test_clocks SET frozen_at = greatest(reached, now() + ahead_us * interval '1 microsecond'),
                          target = now() + interval '2 days', next_push_at = now() WHERE account_id = $1",
                 )
                 .await
             }
-            Story::Clock => {
-                let to = there.later(&there.now().await?, "1 day").await?;
-                there.ask_to_advance(&to).await.map(drop)
+            Scenario::Clock => {
+                let to = client.later(&client.now().await?, "1 day").await?;
+                client.request_advance(&to).await.map(drop)
             }
-            Story::Webhook if by == By::Scheduler => {
+            Scenario::Webhook if by == By::Scheduler => {
                 self.write("UPDATE webhook_endpoints SET paused_until = NULL WHERE account_id = $1").await
             }
-            Story::Webhook => there.pay(1500).await.map(drop),
-            Story::Bill(Bill::PartBack) => {
+            Scenario::Webhook => client.pay(1500).await.map(drop),
+            Scenario::Bill(Bill::PartialApprovalVoidRefused) => {
                 self.write("UPDATE payments SET inquiry_at = now() WHERE account_id = $1").await?;
                 world.push(INQUIRIES, self.only_payment().await?).await
             }
-            Story::Create(create) => self.create(create, url).await.map(drop),
-            Story::Bill(bill) => self.drive_bill(bill, url).await,
+            Scenario::Create(create) => self.create(create, url).await.map(drop),
+            Scenario::Bill(bill) => self.drive_bill(bill, url).await,
         }
     }
 
-    /// Its statement is due.
-    async fn compare(&self) -> Result<()> {
+    /// Makes the next reading of the provider's statement due.
+    async fn make_statement_due(&self) -> Result<()> {
         self.write("UPDATE provider_accounts SET reconcile_at = now() WHERE account_id = $1").await
     }
 
@@ -368,20 +369,20 @@ impl Case {
         Ok(sqlx::query_scalar("SELECT id FROM payments WHERE account_id = $1").bind(account).fetch_one(db).await?)
     }
 
-    pub(super) async fn ask_cardholder(&self, url: &str) -> Result<Answer> {
+    pub(super) async fn pay_with_challenge(&self, url: &str) -> Result<Response> {
         let body = json!({"amount": 800, "currency": "USD", "paymentToken": self.subject});
-        self.at(url)?.pay_once("k", body).await
+        self.at(url)?.pay_with_key("k", body).await
     }
 
-    /// What was to go wrong beside the point is over, and what the code puts off for an hour is due.
+    /// Ends the scenario's other faults, and makes work due that the code defers for an hour.
     pub(super) async fn heal(&self) -> Result<()> {
-        if matches!(self.row.story, Story::Refused | Story::RefundAway(_)) {
+        if matches!(self.row.scenario, Scenario::Refused | Scenario::RefundNotProcessed(_)) {
             self.refuse(false).await?;
         }
-        if self.row.story == Story::Late {
-            self.compare().await?;
+        if self.row.scenario == Scenario::LateCharge {
+            self.make_statement_due().await?;
         }
-        if self.row.story == Story::Bill(Bill::Cycle) {
+        if self.row.scenario == Scenario::Bill(Bill::Cycle) {
             self.write("UPDATE subscriptions SET retry_at = NULL WHERE account_id = $1").await?;
         }
         Ok(())

@@ -1,8 +1,8 @@
-//! The stories of what is created under a key.
+//! Scenarios of objects created with an Idempotency-Key.
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use testkit::Answer;
+use testkit::Response;
 
 use super::case::Case;
 use super::table::Create;
@@ -31,13 +31,13 @@ impl Create {
 }
 
 impl Case {
-    /// Asks for it at this api, always under the same key.
-    pub(super) async fn create(&self, create: Create, url: &str) -> Result<Answer> {
+    /// Sends the create request to this api, always with the same key.
+    pub(super) async fn create(&self, create: Create, url: &str) -> Result<Response> {
         let api = self.at(url)?.api.header("idempotency-key", "k")?;
         api.post(create.path(), create.body(&self.subject)).await
     }
 
-    /// Whoever asks again gets the one object, as it was answered first.
+    /// Asserts that repeated requests return the first response, and that there is one object.
     pub(super) async fn is_created_once(&self, create: Create) -> Result<()> {
         let (one, two) = (self.create(create, &self.url).await?, self.create(create, &self.url).await?);
         assert_eq!((one.status, &one.bytes), (201, &two.bytes), "{}", one.body);
@@ -46,10 +46,10 @@ impl Case {
             Create::Address => format!("/v1/addresses?customerId={}", self.subject),
             Create::Customer | Create::Plan | Create::Endpoint | Create::Link => create.path().to_owned(),
         };
-        let mut there = ids(&self.merchant.api.get(&list).await?);
-        // The one that was there before.
-        there.retain(|id| *id != self.subject);
-        assert_eq!(there, [one.body["id"].as_str().unwrap_or_default()]);
+        let mut listed = ids(&self.merchant.api.get(&list).await?);
+        // The customer that existed before.
+        listed.retain(|id| *id != self.subject);
+        assert_eq!(listed, [one.body["id"].as_str().unwrap_or_default()]);
         Ok(())
     }
 }

@@ -1,8 +1,8 @@
-//! Failpoints: at each step of each operation a process aborts, pauses beyond its lease, or fails with an error, and then
-//! others go on. Whatever it was, money is right in the end (docs/reliability.md, Failpoints).
+//! Failpoints: at each step of each operation a process aborts, pauses beyond its lease, or fails with an error, and
+//! healthy processes take over. Every payment ends correctly (docs/reliability.md, Failpoints).
 //!
-//! Each row of the table is a story with a merchant of its own. Until its point was come by, nobody but the faulty process is
-//! there to do it.
+//! Each row of the table is a scenario with a merchant of its own. Until the faulty process has hit the failpoint, no
+//! other process can do the work.
 
 mod billing;
 mod case;
@@ -19,23 +19,23 @@ use anyhow::{Context, Result, ensure};
 use futures_util::FutureExt;
 use futures_util::future::{LocalBoxFuture, join_all, try_join_all};
 use futures_util::stream::{self, FuturesUnordered, StreamExt, TryStreamExt};
-use testkit::{Cluster, Kind};
+use testkit::{Cluster, ProcessKind};
 use tokio::time::{Instant, sleep_until};
 
 use case::{Case, World};
 use faulty::{Action, Faulty, PAUSE, hits};
-use table::{By, Row, Story, TABLE};
+use table::{By, Row, Scenario, TABLE};
 
-/// So many operations at least have somebody else's claim when those who paused go on.
-const LATE: i64 = 8;
-/// Merchants that are made at once.
-const MADE_AT_ONCE: usize = 4;
+/// The minimum number of operations that other workers must have claimed before the paused ones resume.
+const MIN_TAKEN_OVER: i64 = 8;
+/// Cases that are prepared concurrently.
+const CONCURRENT_PREPARATIONS: usize = 4;
 
-/// Requests that nobody has answered yet.
-type UnderWay<'a> = FuturesUnordered<LocalBoxFuture<'a, ()>>;
+/// Requests without a response yet.
+type PendingRequests<'a> = FuturesUnordered<LocalBoxFuture<'a, ()>>;
 
 #[tokio::test]
-async fn whatever_happens_at_any_step_money_is_right() -> Result<()> {
+async fn every_failure_at_every_step_is_recovered() -> Result<()> {
     let of = |by: By| TABLE.iter().filter(|row| row.by == by).collect::<Vec<_>>();
     let workers = of(By::Worker);
     let all = [Action::Pause, Action::Error, Action::Abort];
@@ -45,66 +45,66 @@ async fn whatever_happens_at_any_step_money_is_right() -> Result<()> {
         lane(By::Api, all.to_vec(), of(By::Api)),
         lane(By::Scheduler, all.to_vec(), of(By::Scheduler)),
     ];
-    // Who aborts has to be started again for each.
+    // A process that aborts must be restarted for each case, so these cases are split over three lanes.
     lanes.extend(
         workers.chunks(workers.len().div_ceil(3)).map(|rows| lane(By::Worker, vec![Action::Abort], rows.to_vec())),
     );
-    let ended: Vec<(usize, Vec<String>)> = try_join_all(lanes).await?;
-    let cases: usize = ended.iter().map(|(cases, _)| cases).sum();
-    let wrong: Vec<_> = ended.into_iter().flat_map(|(_, wrong)| wrong).collect();
-    assert!(wrong.is_empty(), "{} of {cases} went wrong:\n  {}", wrong.len(), wrong.join("\n  "));
-    assert_eq!(cases, 3 * TABLE.len(), "each point with each action");
+    let results: Vec<(usize, Vec<String>)> = try_join_all(lanes).await?;
+    let cases: usize = results.iter().map(|(cases, _)| cases).sum();
+    let failures: Vec<_> = results.into_iter().flat_map(|(_, failures)| failures).collect();
+    assert!(failures.is_empty(), "{} of {cases} cases failed:\n  {}", failures.len(), failures.join("\n  "));
+    assert_eq!(cases, 3 * TABLE.len(), "each row runs with each action");
     Ok(())
 }
 
-/// Tries these rows with these actions in a cluster of its own, and answers how many cases there were, and which went wrong.
+/// Runs these rows with these actions in a cluster of their own. Returns the number of cases and the failures.
 async fn lane(by: By, actions: Vec<Action>, rows: Vec<&'static Row>) -> Result<(usize, Vec<String>)> {
-    let gateways = usize::from(rows.iter().any(|row| row.story == Story::Challenge));
+    let gateways = usize::from(rows.iter().any(|row| row.scenario == Scenario::Challenge));
     let cluster = Cluster::builder().api(1).worker(1).gateway(gateways).env("DATABASE_POOL", "6");
     let mut cluster = cluster.start().await?;
     let world = World::new(&cluster)?;
-    let wanted = actions.iter().flat_map(|action| rows.iter().map(|row| (*action, *row)));
-    let made = stream::iter(wanted).map(|(action, row)| Case::prepare(&cluster, &world, action, row));
-    let cases: Vec<Case> = made.buffered(MADE_AT_ONCE).try_collect().await?;
+    let combinations = actions.iter().flat_map(|action| rows.iter().map(|row| (*action, *row)));
+    let prepared = stream::iter(combinations).map(|(action, row)| Case::prepare(&cluster, &world, action, row));
+    let cases: Vec<Case> = prepared.buffered(CONCURRENT_PREPARATIONS).try_collect().await?;
     if by != By::Api {
         cluster.worker(0).terminate().await?;
     }
     let mut settling = Vec::new();
-    for case in cases.iter().filter(|case| matches!(case.row.story, Story::Settlement | Story::Clock)) {
+    for case in cases.iter().filter(|case| matches!(case.row.scenario, Scenario::Settlement | Scenario::Clock)) {
         settling.push(case.provider_account().await?);
     }
-    world.stand_still(&settling).await?;
+    world.freeze(&settling).await?;
     for case in &cases {
-        case.leave(&world).await.with_context(|| case.label())?;
+        case.interrupt(&world).await.with_context(|| case.label())?;
     }
 
-    let (mut under_way, mut paused) = (UnderWay::new(), Vec::new());
+    let (mut pending, mut paused) = (PendingRequests::new(), Vec::new());
     for action in actions {
         let (single, shared): (Vec<_>, Vec<_>) =
             cases.iter().filter(|case| case.action == action).partition(|case| case.needs_a_process());
         for case in single {
-            paused.extend(alone(&mut cluster, &world, by, case).await.with_context(|| case.label())?);
+            paused.extend(run_alone(&mut cluster, &world, by, case).await.with_context(|| case.label())?);
         }
         if !shared.is_empty() {
-            let faulty = together(&mut cluster, &world, (by, action), &shared, &mut under_way).await?;
+            let faulty = run_shared(&mut cluster, &world, (by, action), &shared, &mut pending).await?;
             if action == Action::Pause {
                 paused.push(faulty);
             }
         }
     }
-    let (over, late_workers) = (Instant::now() + PAUSE, by == By::Worker && !paused.is_empty());
+    let (pauses_end, has_paused_workers) = (Instant::now() + PAUSE, by == By::Worker && !paused.is_empty());
 
-    // Somebody sound takes over, and clients whose requests came to nothing ask once more.
+    // Healthy processes take over, and clients repeat failed requests.
     for case in &cases {
         case.heal().await.with_context(|| case.label())?;
     }
     if by != By::Api {
         cluster.worker(0).restart().await?;
     }
-    cluster.add(Kind::Scheduler).await?;
-    let late = async {
+    cluster.add(ProcessKind::Scheduler).await?;
+    let resume_paused = async {
         if by == By::Api {
-            while under_way.next().await.is_some() {}
+            while pending.next().await.is_some() {}
         }
         if paused.is_empty() {
             return Ok(());
@@ -112,44 +112,48 @@ async fn lane(by: By, actions: Vec<Action>, rows: Vec<&'static Row>) -> Result<(
         for faulty in &paused {
             faulty.process(&mut cluster).resume()?;
         }
-        // Those who were late go on, and say what they have to say.
-        sleep_until(over).await;
+        // Let the paused operations run to their end.
+        sleep_until(pauses_end).await;
         for faulty in &paused {
-            assert_eq!(faulty.process(&mut cluster).terminate().await?.code(), Some(0), "whoever was late ends well");
+            assert_eq!(faulty.process(&mut cluster).terminate().await?.code(), Some(0), "a resumed process must exit with 0");
         }
         anyhow::Ok(())
     };
-    let repeated = join_all(cases.iter().map(|case| judged(case, case.repeat(&world))));
-    // A client of the api repeats once it was answered, or cut off.
-    let (late, repeated) = if by == By::Api { (late.await, repeated.await) } else { tokio::join!(late, repeated) };
-    late?;
-    world.settles().await?;
-    if late_workers {
-        // Lateness is what a pause is for: others must have taken over meanwhile.
+    let repeated = join_all(cases.iter().map(|case| failure(case, case.repeat(&world))));
+    // A client of the api repeats its request only after a response or a lost connection.
+    let (resumed, repeated) = if by == By::Api {
+        (resume_paused.await, repeated.await)
+    } else {
+        tokio::join!(resume_paused, repeated)
+    };
+    resumed?;
+    world.wait_until_settled().await?;
+    if has_paused_workers {
+        // Without takeovers the pauses were too short to test anything.
         let taken_over = world.taken_over().await?;
-        ensure!(taken_over >= LATE, "only {taken_over} operations were taken over from those who paused");
+        ensure!(taken_over >= MIN_TAKEN_OVER, "only {taken_over} operations were taken over from paused workers");
     }
-    let checked = join_all(cases.iter().map(|case| judged(case, case.check()))).await;
-    let wrong = repeated.into_iter().chain(checked).flatten().collect();
-    Ok((cases.len(), wrong))
+    let checked = join_all(cases.iter().map(|case| failure(case, case.check()))).await;
+    let failures = repeated.into_iter().chain(checked).flatten().collect();
+    Ok((cases.len(), failures))
 }
 
-/// What was wrong with a case, if anything was.
-async fn judged(case: &Case, looks: impl Future<Output = Result<()>>) -> Option<String> {
-    match AssertUnwindSafe(looks).catch_unwind().await {
+/// The error or panic of a check, with the label of the case.
+async fn failure(case: &Case, check: impl Future<Output = Result<()>>) -> Option<String> {
+    match AssertUnwindSafe(check).catch_unwind().await {
         Ok(Ok(())) => None,
         Ok(Err(error)) => Some(format!("{}: {error:#}", case.label())),
         Err(panic) => {
-            let said = panic.downcast_ref::<String>().cloned();
-            let said = said.or_else(|| panic.downcast_ref::<&str>().map(|said| (*said).to_owned()));
-            Some(format!("{}: {}", case.label(), said.unwrap_or_default()))
+            let message = panic.downcast_ref::<String>().cloned();
+            let message = message.or_else(|| panic.downcast_ref::<&str>().map(|message| (*message).to_owned()));
+            Some(format!("{}: {}", case.label(), message.unwrap_or_default()))
         }
     }
 }
 
-/// A process for this case alone. It is answered if it is only late.
-async fn alone(cluster: &mut Cluster, world: &World, by: By, case: &Case) -> Result<Option<Faulty>> {
-    // What others have left in the queues is the sweep's.
+/// Runs one case in a process of its own. Returns the process if it is paused.
+async fn run_alone(cluster: &mut Cluster, world: &World, by: By, case: &Case) -> Result<Option<Faulty>> {
+    // Ids that earlier cases left in the queues are pushed again by the sweep.
     cluster.redis.flush_all().await?;
     let points = case.action.at(case.row.point, 1);
     if by == By::Scheduler {
@@ -159,7 +163,7 @@ async fn alone(cluster: &mut Cluster, world: &World, by: By, case: &Case) -> Res
     let url = if by == By::Api { faulty.url.clone() } else { world.url.clone() };
     let mut request = pin!(async move {
         if by != By::Scheduler {
-            // The connection may be cut.
+            // The connection may be lost.
             let _ = case.drive(world, &url).await;
         }
         std::future::pending::<()>().await
@@ -171,7 +175,7 @@ async fn alone(cluster: &mut Cluster, world: &World, by: By, case: &Case) -> Res
     match case.action {
         Action::Abort => faulty.aborts(cluster).await?,
         Action::Error => faulty.process(cluster).kill9()?,
-        // It must not do what is meant for others meanwhile.
+        // It must not do the work of other cases while it waits.
         Action::Pause => {
             faulty.process(cluster).pause()?;
             return Ok(Some(faulty));
@@ -180,13 +184,13 @@ async fn alone(cluster: &mut Cluster, world: &World, by: By, case: &Case) -> Res
     Ok(None)
 }
 
-/// One process for all of them: it stops each at its point, one after the other.
-async fn together<'a>(
+/// Runs cases in one shared process, which stops each in turn at its failpoint.
+async fn run_shared<'a>(
     cluster: &mut Cluster,
     world: &'a World,
     (by, action): (By, Action),
     cases: &[&'a Case],
-    under_way: &mut UnderWay<'a>,
+    pending: &mut PendingRequests<'a>,
 ) -> Result<Faulty> {
     cluster.redis.flush_all().await?;
     let mut times: BTreeMap<&str, usize> = BTreeMap::new();
@@ -194,29 +198,29 @@ async fn together<'a>(
         *times.entry(case.row.point).or_default() += 1;
     }
     let points: Vec<_> = times.iter().map(|(point, times)| action.at(point, *times)).collect();
-    // Who is stopped within a transaction holds a connection.
+    // Each operation stopped within a transaction holds a connection.
     cluster.set_env("DATABASE_POOL", "30");
     let faulty = Faulty::start(cluster, by, &points.join(";")).await?;
     cluster.set_env("DATABASE_POOL", "6");
     let url = if by == By::Api { faulty.url.clone() } else { world.url.clone() };
-    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut hits_so_far: BTreeMap<&str, usize> = BTreeMap::new();
     for case in cases.iter().copied() {
         let url = url.clone();
-        under_way.push(
+        pending.push(
             async move {
-                // The answer may be an error.
+                // The response may be an error.
                 let _ = case.drive(world, &url).await;
             }
             .boxed_local(),
         );
-        let nth = seen.entry(case.row.point).or_default();
+        let nth = hits_so_far.entry(case.row.point).or_default();
         *nth += 1;
         let log = faulty.log();
         let mut hit = pin!(hits(&log, case.row.point, *nth));
         loop {
             tokio::select! {
                 hit = &mut hit => break hit.with_context(|| case.label())?,
-                Some(()) = under_way.next() => {}
+                Some(()) = pending.next() => {}
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Every failpoint, who comes by it, what leads there, and where it ends. The sources and this table name the same points.
+//! Every failpoint with the process that hits it, the scenario that leads there, and the expected end. A test compares
+//! this table with the sources and the documentation.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,9 +7,9 @@ use std::path::Path;
 
 use By::{Api, Scheduler, Worker};
 use Class::{A, B, C};
-use End::{Done, Person, PersonUnlessLate};
+use End::{Done, ManualReview, ManualReviewUnlessPaused};
 
-/// Whose process comes by.
+/// The process that hits the failpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Api,
@@ -16,7 +17,7 @@ pub(super) enum By {
     Scheduler,
 }
 
-/// What the mock offers to whoever lost an answer.
+/// The recovery class of the mock: how a lost response can be recovered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     A,
@@ -24,47 +25,47 @@ pub(super) enum Class {
     C,
 }
 
-/// What is asked for.
+/// What happens in a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Story {
-    /// A payment under a key.
+pub(super) enum Scenario {
+    /// A payment with a key.
     Sale(Class),
-    /// A payment without one.
+    /// A payment without a key.
     SaleWithoutKey,
-    /// A payment whose worker died before the provider heard of it.
-    InDoubt(Class),
+    /// A payment whose worker died before the request reached the provider.
+    Unsent(Class),
     /// A payment whose worker died after the provider had charged.
     Charged(Class),
-    /// A payment that the provider will not serve, at first.
+    /// A payment that the provider does not process at first.
     Refused,
-    /// The provider's statement shows a charge of a payment that has failed.
-    Late,
+    /// The provider's statement has a charge of a failed payment.
+    LateCharge,
     /// The reversal of such a charge.
     Reversal,
-    /// A payment whose cardholder is to be asked, at the card gateway.
+    /// A payment that requires a challenge, at the card gateway.
     Challenge,
     Capture,
     Void,
     Refund(Class),
-    /// A refund whose worker died before the provider heard of it.
-    RefundInDoubt(Class),
-    /// A refund that the provider does not process, at first.
-    RefundAway(Class),
+    /// A refund whose worker died before the request reached the provider.
+    RefundUnsent(Class),
+    /// A refund that the provider does not process at first.
+    RefundNotProcessed(Class),
     /// A card is saved.
     Card,
-    /// Something is created under a key.
+    /// An object is created with a key.
     Create(Create),
-    /// What invoices, links and subscriptions have of their own.
+    /// A scenario of invoices, links or subscriptions.
     Bill(Bill),
-    /// A charge has settled, and the provider is asked.
+    /// A charge has settled, and an inquiry finds it.
     Settlement,
-    /// A test clock is advanced, and a charge settles on the way.
+    /// A test clock is advanced, and a charge settles during the advance.
     Clock,
-    /// An endpoint is told of a payment.
+    /// A payment's event is delivered to an endpoint.
     Webhook,
 }
 
-/// What is created under a key.
+/// An object that is created with a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Create {
     Customer,
@@ -74,30 +75,30 @@ pub(super) enum Create {
     Link,
 }
 
-/// What is asked for of an invoice, a link or a subscription.
+/// A scenario of an invoice, a link or a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bill {
     /// An invoice is paid on its page.
     Page,
     /// An invoice is collected.
     Collection,
-    /// An invoice is due whose customer has no card.
+    /// A due invoice has a customer without a card.
     NoCard,
     /// An invoice is voided.
     VoidInvoice,
     /// A link is paid.
     Link,
-    /// A link is paid in part, which is given back.
-    Part,
-    /// The same, and the provider would not give it back at first.
-    PartBack,
-    /// An invoice is made by hand.
+    /// A link's payment is partially approved and therefore voided.
+    PartialApproval,
+    /// The same, and the provider refuses the void at first.
+    PartialApprovalVoidRefused,
+    /// An invoice is created through the API.
     NewInvoice,
-    /// A link is made.
+    /// A link is created.
     NewLink,
-    /// A recurring invoice is made.
+    /// A recurring invoice is created.
     NewRecurring,
-    /// A subscription is made, and its first cycle billed.
+    /// A subscription is created, and its first cycle is billed.
     Subscription,
     /// A cycle of a subscription falls due.
     Cycle,
@@ -105,165 +106,165 @@ pub(super) enum Bill {
     Recurring,
 }
 
-/// Where it must end.
+/// The expected end of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// Done, once.
+    /// Done exactly once.
     Done,
-    /// Unknown: nobody but a person can find out.
-    Person,
-    /// The same, unless the process was only late: what it says at last is a fact.
-    PersonUnlessLate,
+    /// Unknown, and in manual review.
+    ManualReview,
+    /// The same, unless the process was only paused: its late outcome is recorded.
+    ManualReviewUnlessPaused,
 }
 
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) point: &'static str,
     pub(super) by: By,
-    pub(super) story: Story,
+    pub(super) scenario: Scenario,
     pub(super) end: End,
 }
 
-const fn row(by: By, point: &'static str, story: Story) -> Row {
-    Row { point, by, story, end: Done }
+const fn row(by: By, point: &'static str, scenario: Scenario) -> Row {
+    Row { point, by, scenario, end: Done }
 }
 
-const fn unknown(end: End, point: &'static str, story: Story) -> Row {
-    Row { point, by: Worker, story, end }
+const fn unknown(end: End, point: &'static str, scenario: Scenario) -> Row {
+    Row { point, by: Worker, scenario, end }
 }
 
-/// In the order in which one operation would come by: a process that is told of several points stops a story at the one that
-/// it is for, because those before it have been used up.
+/// In the order in which an operation hits them. A process with several failpoints stops a scenario at the intended
+/// one, because the counts of earlier ones are used up.
 pub(super) const TABLE: &[Row] = &[
-    row(Api, "take_payment.written", Story::Sale(A)),
-    row(Api, "take_payment.committed", Story::Sale(A)),
-    row(Api, "take_payment.written_at_once", Story::SaleWithoutKey),
-    row(Api, "change_payment.written", Story::Capture),
-    row(Api, "change_payment.written", Story::Void),
-    row(Api, "change_payment.written", Story::Refund(A)),
-    row(Api, "change_payment.committed", Story::Capture),
-    row(Api, "change_payment.committed", Story::Void),
-    row(Api, "change_payment.committed", Story::Refund(A)),
-    row(Api, "save_card.written", Story::Card),
-    row(Api, "save_card.committed", Story::Card),
-    row(Api, "create_customer.written", Story::Create(Create::Customer)),
-    row(Api, "create_customer.committed", Story::Create(Create::Customer)),
-    row(Api, "create_address.committed", Story::Create(Create::Address)),
-    row(Api, "create_plan.committed", Story::Create(Create::Plan)),
-    row(Api, "create_webhook_endpoint.committed", Story::Create(Create::Endpoint)),
-    row(Api, "pay_page.written", Story::Bill(Bill::Page)),
-    row(Api, "pay_page.written", Story::Bill(Bill::Link)),
-    row(Api, "pay_page.committed", Story::Bill(Bill::Page)),
-    row(Api, "pay_page.committed", Story::Bill(Bill::Link)),
-    row(Api, "collect_invoices.written", Story::Bill(Bill::Collection)),
-    row(Api, "collect_invoices.committed", Story::Bill(Bill::Collection)),
-    row(Api, "collect_invoices.failed_without_card", Story::Bill(Bill::NoCard)),
-    row(Api, "void_invoice.written", Story::Bill(Bill::VoidInvoice)),
-    row(Api, "create_subscription.written", Story::Bill(Bill::Subscription)),
-    row(Api, "create_subscription.committed", Story::Bill(Bill::Subscription)),
-    row(Api, "create_invoice.written", Story::Bill(Bill::NewInvoice)),
-    row(Api, "create_invoice.committed", Story::Bill(Bill::NewInvoice)),
-    row(Api, "create_payment_link.written", Story::Bill(Bill::NewLink)),
-    row(Api, "create_payment_link.committed", Story::Create(Create::Link)),
-    row(Api, "create_recurring_invoice.written", Story::Bill(Bill::NewRecurring)),
-    row(Api, "create_recurring_invoice.committed", Story::Bill(Bill::NewRecurring)),
-    row(Scheduler, "schedule.taken", Story::InDoubt(A)),
-    row(Scheduler, "schedule.taken", Story::Charged(B)),
-    row(Scheduler, "schedule.taken", Story::Settlement),
-    row(Scheduler, "schedule.taken", Story::Late),
-    row(Scheduler, "schedule.taken", Story::Clock),
-    row(Scheduler, "schedule.taken", Story::Webhook),
-    row(Scheduler, "run_subscriptions.written", Story::Bill(Bill::Cycle)),
-    row(Scheduler, "run_subscriptions.committed", Story::Bill(Bill::Cycle)),
-    row(Scheduler, "run_recurring_invoices.written", Story::Bill(Bill::Recurring)),
-    row(Scheduler, "run_recurring_invoices.committed", Story::Bill(Bill::Recurring)),
-    row(Worker, "perform.claimed", Story::Sale(A)),
-    row(Worker, "perform.claimed", Story::Sale(B)),
-    unknown(PersonUnlessLate, "perform.claimed", Story::Sale(C)),
-    row(Worker, "perform.claimed", Story::Capture),
-    row(Worker, "perform.claimed", Story::Void),
-    row(Worker, "perform.claimed", Story::Refund(A)),
-    row(Worker, "perform.claimed", Story::Refund(B)),
-    row(Worker, "perform.claimed", Story::Card),
-    row(Worker, "perform.taken_over", Story::InDoubt(B)),
-    row(Worker, "perform.taken_over", Story::Charged(B)),
-    row(Worker, "perform.looked_up", Story::InDoubt(B)),
-    row(Worker, "perform.looked_up", Story::Charged(B)),
-    row(Worker, "perform.renewed", Story::InDoubt(A)),
-    row(Worker, "perform.renewed", Story::InDoubt(B)),
-    row(Worker, "perform.renewed", Story::RefundInDoubt(B)),
-    row(Worker, "perform.answered_again", Story::InDoubt(B)),
-    row(Worker, "perform.refused", Story::Refused),
-    row(Worker, "perform.not_processed", Story::RefundAway(A)),
-    row(Worker, "perform.not_processed", Story::RefundAway(B)),
-    row(Worker, "perform.put_back", Story::RefundAway(A)),
-    row(Worker, "perform.put_back", Story::RefundAway(C)),
-    unknown(Person, "perform.learnt_nothing", Story::InDoubt(C)),
-    unknown(Person, "perform.left_unknown", Story::RefundInDoubt(C)),
-    row(Worker, "perform.answered", Story::Sale(A)),
-    row(Worker, "perform.answered", Story::Sale(B)),
-    unknown(PersonUnlessLate, "perform.answered", Story::Sale(C)),
-    row(Worker, "perform.answered", Story::Capture),
-    row(Worker, "perform.answered", Story::Refund(B)),
-    row(Worker, "outcome.written", Story::Capture),
-    row(Worker, "outcome.written", Story::Void),
-    row(Worker, "outcome.written", Story::Refund(A)),
-    row(Worker, "outcome.written", Story::Reversal),
-    row(Worker, "outcome.written", Story::Card),
-    row(Worker, "outcome.written_at_once", Story::Sale(A)),
-    row(Worker, "outcome.written_the_long_way", Story::Refused),
-    row(Worker, "outcome.challenged", Story::Challenge),
-    row(Worker, "invoice_payment.written", Story::Bill(Bill::Page)),
-    row(Worker, "invoice_payment.written_at_once", Story::Bill(Bill::Collection)),
-    row(Worker, "reversal.begun", Story::Bill(Bill::Part)),
-    row(Worker, "link_payment.written", Story::Bill(Bill::Link)),
-    row(Worker, "inquire.answered", Story::Settlement),
-    row(Worker, "inquire.written", Story::Settlement),
-    row(Worker, "inquire.gave_part_back", Story::Bill(Bill::PartBack)),
-    row(Worker, "reconcile.read", Story::Late),
-    row(Worker, "outcome.written_late", Story::Late),
-    row(Worker, "reconcile.recorded", Story::Late),
-    row(Worker, "perform.recorded", Story::Sale(A)),
-    row(Worker, "perform.recorded", Story::Refund(A)),
-    row(Worker, "advance_clock.claimed", Story::Clock),
-    row(Worker, "advance_clock.done", Story::Clock),
-    row(Worker, "webhooks.claimed", Story::Webhook),
-    row(Worker, "webhooks.attempted", Story::Webhook),
+    row(Api, "take_payment.written", Scenario::Sale(A)),
+    row(Api, "take_payment.committed", Scenario::Sale(A)),
+    row(Api, "take_payment.written_at_once", Scenario::SaleWithoutKey),
+    row(Api, "change_payment.written", Scenario::Capture),
+    row(Api, "change_payment.written", Scenario::Void),
+    row(Api, "change_payment.written", Scenario::Refund(A)),
+    row(Api, "change_payment.committed", Scenario::Capture),
+    row(Api, "change_payment.committed", Scenario::Void),
+    row(Api, "change_payment.committed", Scenario::Refund(A)),
+    row(Api, "save_card.written", Scenario::Card),
+    row(Api, "save_card.committed", Scenario::Card),
+    row(Api, "create_customer.written", Scenario::Create(Create::Customer)),
+    row(Api, "create_customer.committed", Scenario::Create(Create::Customer)),
+    row(Api, "create_address.committed", Scenario::Create(Create::Address)),
+    row(Api, "create_plan.committed", Scenario::Create(Create::Plan)),
+    row(Api, "create_webhook_endpoint.committed", Scenario::Create(Create::Endpoint)),
+    row(Api, "pay_page.written", Scenario::Bill(Bill::Page)),
+    row(Api, "pay_page.written", Scenario::Bill(Bill::Link)),
+    row(Api, "pay_page.committed", Scenario::Bill(Bill::Page)),
+    row(Api, "pay_page.committed", Scenario::Bill(Bill::Link)),
+    row(Api, "collect_invoices.written", Scenario::Bill(Bill::Collection)),
+    row(Api, "collect_invoices.committed", Scenario::Bill(Bill::Collection)),
+    row(Api, "collect_invoices.failed_without_card", Scenario::Bill(Bill::NoCard)),
+    row(Api, "void_invoice.written", Scenario::Bill(Bill::VoidInvoice)),
+    row(Api, "create_subscription.written", Scenario::Bill(Bill::Subscription)),
+    row(Api, "create_subscription.committed", Scenario::Bill(Bill::Subscription)),
+    row(Api, "create_invoice.written", Scenario::Bill(Bill::NewInvoice)),
+    row(Api, "create_invoice.committed", Scenario::Bill(Bill::NewInvoice)),
+    row(Api, "create_payment_link.written", Scenario::Bill(Bill::NewLink)),
+    row(Api, "create_payment_link.committed", Scenario::Create(Create::Link)),
+    row(Api, "create_recurring_invoice.written", Scenario::Bill(Bill::NewRecurring)),
+    row(Api, "create_recurring_invoice.committed", Scenario::Bill(Bill::NewRecurring)),
+    row(Scheduler, "schedule.taken", Scenario::Unsent(A)),
+    row(Scheduler, "schedule.taken", Scenario::Charged(B)),
+    row(Scheduler, "schedule.taken", Scenario::Settlement),
+    row(Scheduler, "schedule.taken", Scenario::LateCharge),
+    row(Scheduler, "schedule.taken", Scenario::Clock),
+    row(Scheduler, "schedule.taken", Scenario::Webhook),
+    row(Scheduler, "run_subscriptions.written", Scenario::Bill(Bill::Cycle)),
+    row(Scheduler, "run_subscriptions.committed", Scenario::Bill(Bill::Cycle)),
+    row(Scheduler, "run_recurring_invoices.written", Scenario::Bill(Bill::Recurring)),
+    row(Scheduler, "run_recurring_invoices.committed", Scenario::Bill(Bill::Recurring)),
+    row(Worker, "perform.claimed", Scenario::Sale(A)),
+    row(Worker, "perform.claimed", Scenario::Sale(B)),
+    unknown(ManualReviewUnlessPaused, "perform.claimed", Scenario::Sale(C)),
+    row(Worker, "perform.claimed", Scenario::Capture),
+    row(Worker, "perform.claimed", Scenario::Void),
+    row(Worker, "perform.claimed", Scenario::Refund(A)),
+    row(Worker, "perform.claimed", Scenario::Refund(B)),
+    row(Worker, "perform.claimed", Scenario::Card),
+    row(Worker, "perform.taken_over", Scenario::Unsent(B)),
+    row(Worker, "perform.taken_over", Scenario::Charged(B)),
+    row(Worker, "perform.looked_up", Scenario::Unsent(B)),
+    row(Worker, "perform.looked_up", Scenario::Charged(B)),
+    row(Worker, "perform.renewed", Scenario::Unsent(A)),
+    row(Worker, "perform.renewed", Scenario::Unsent(B)),
+    row(Worker, "perform.renewed", Scenario::RefundUnsent(B)),
+    row(Worker, "perform.answered_again", Scenario::Unsent(B)),
+    row(Worker, "perform.refused", Scenario::Refused),
+    row(Worker, "perform.not_processed", Scenario::RefundNotProcessed(A)),
+    row(Worker, "perform.not_processed", Scenario::RefundNotProcessed(B)),
+    row(Worker, "perform.put_back", Scenario::RefundNotProcessed(A)),
+    row(Worker, "perform.put_back", Scenario::RefundNotProcessed(C)),
+    unknown(ManualReview, "perform.learnt_nothing", Scenario::Unsent(C)),
+    unknown(ManualReview, "perform.left_unknown", Scenario::RefundUnsent(C)),
+    row(Worker, "perform.answered", Scenario::Sale(A)),
+    row(Worker, "perform.answered", Scenario::Sale(B)),
+    unknown(ManualReviewUnlessPaused, "perform.answered", Scenario::Sale(C)),
+    row(Worker, "perform.answered", Scenario::Capture),
+    row(Worker, "perform.answered", Scenario::Refund(B)),
+    row(Worker, "outcome.written", Scenario::Capture),
+    row(Worker, "outcome.written", Scenario::Void),
+    row(Worker, "outcome.written", Scenario::Refund(A)),
+    row(Worker, "outcome.written", Scenario::Reversal),
+    row(Worker, "outcome.written", Scenario::Card),
+    row(Worker, "outcome.written_at_once", Scenario::Sale(A)),
+    row(Worker, "outcome.written_the_long_way", Scenario::Refused),
+    row(Worker, "outcome.challenged", Scenario::Challenge),
+    row(Worker, "invoice_payment.written", Scenario::Bill(Bill::Page)),
+    row(Worker, "invoice_payment.written_at_once", Scenario::Bill(Bill::Collection)),
+    row(Worker, "reversal.begun", Scenario::Bill(Bill::PartialApproval)),
+    row(Worker, "link_payment.written", Scenario::Bill(Bill::Link)),
+    row(Worker, "inquire.answered", Scenario::Settlement),
+    row(Worker, "inquire.written", Scenario::Settlement),
+    row(Worker, "inquire.gave_part_back", Scenario::Bill(Bill::PartialApprovalVoidRefused)),
+    row(Worker, "reconcile.read", Scenario::LateCharge),
+    row(Worker, "outcome.written_late", Scenario::LateCharge),
+    row(Worker, "reconcile.recorded", Scenario::LateCharge),
+    row(Worker, "perform.recorded", Scenario::Sale(A)),
+    row(Worker, "perform.recorded", Scenario::Refund(A)),
+    row(Worker, "advance_clock.claimed", Scenario::Clock),
+    row(Worker, "advance_clock.done", Scenario::Clock),
+    row(Worker, "webhooks.claimed", Scenario::Webhook),
+    row(Worker, "webhooks.attempted", Scenario::Webhook),
 ];
 
-/// What stands between quotes after each `failpoint(` in these folders.
-fn in_sources(folders: &[&str]) -> BTreeSet<String> {
+/// The names of all `failpoint("…")` calls in these folders.
+fn source_failpoints(folders: &[&str]) -> BTreeSet<String> {
     fn walk(folder: &Path, found: &mut BTreeSet<String>) {
-        for entry in fs::read_dir(folder).expect("a folder of ours can be read") {
-            let path = entry.expect("its entries too").path();
+        for entry in fs::read_dir(folder).expect("a readable folder") {
+            let path = entry.expect("a readable entry").path();
             if path.is_dir() {
                 walk(&path, found);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let text = fs::read_to_string(&path).expect("a source of ours");
+                let text = fs::read_to_string(&path).expect("a readable source file");
                 let mut names = text.split("failpoint(\"").skip(1).filter_map(|rest| rest.split('"').next());
                 let file = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
                 let folder = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
                 let module = if file == "mod" { folder } else { file };
                 for name in names.by_ref() {
-                    assert!(found.insert(name.to_owned()), "{name} stands in two places");
+                    assert!(found.insert(name.to_owned()), "{name} is used in two places");
                     assert_eq!(name.split('.').next(), Some(module.as_str()), "{name} is in {}", path.display());
                 }
             }
         }
     }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("testkit lies in the repository");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("testkit is in the repository");
     let mut found = BTreeSet::new();
     folders.iter().for_each(|folder| walk(&root.join(folder), &mut found));
     found
 }
 
 #[test]
-fn every_point_of_the_sources_is_in_the_table_and_in_the_documentation() {
-    let sources = in_sources(&["api/src", "common/src", "ctl/src", "queue/src", "scheduler/src", "worker/src"]);
+fn every_failpoint_is_in_the_table_and_in_the_documentation() {
+    let sources = source_failpoints(&["api/src", "common/src", "ctl/src", "queue/src", "scheduler/src", "worker/src"]);
     let table: BTreeSet<_> = TABLE.iter().map(|row| row.point.to_owned()).collect();
-    assert_eq!(sources, table, "the points of the sources, and those of the table");
+    assert_eq!(sources, table, "the failpoints of the sources and of the table differ");
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reliability.md");
     let docs = fs::read_to_string(docs).expect("docs/reliability.md");
     let missing: Vec<_> = table.iter().filter(|point| !docs.contains(&format!("`{point}`"))).collect();
-    assert!(missing.is_empty(), "docs/reliability.md does not name {missing:?}");
+    assert!(missing.is_empty(), "docs/reliability.md lacks {missing:?}");
 }

@@ -1,26 +1,26 @@
-//! Clocks of machines that are wrong: nothing is charged early, and a process with such a clock starts no work that moves money,
-//! says so, and is named by the doctor. It goes on by itself once its clock is right.
+//! Wrong machine clocks: nothing is charged early. A process with a wrong clock starts no work that moves money, is not
+//! ready, and is reported by the doctor. It resumes by itself when its clock is right.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use testkit::{Client, Cluster, Kind, TempDir};
+use testkit::{Client, Cluster, ProcessKind, TempDir};
 
 use crate::recurring_invoices::{cadence, recurring};
 use crate::support::{Merchant, created, eventually, id, ok, sale, with};
 
 const DAYS: i64 = 24 * 3600;
 
-/// The clock of one process, which can be set.
+/// An adjustable clock of one process.
 struct MachineClock {
     file: PathBuf,
     _folder: TempDir,
 }
 
 impl MachineClock {
-    /// Of a process that is started anew with it.
-    async fn of(cluster: &mut Cluster, kind: Kind) -> Result<Self> {
+    /// Restarts a process of this kind with an adjustable clock.
+    async fn attach(cluster: &mut Cluster, kind: ProcessKind) -> Result<Self> {
         let folder = TempDir::new()?;
         let file = folder.path().join("clock");
         let process = cluster.processes().iter_mut().find(|process| process.kind() == kind).context("a process")?;
@@ -34,33 +34,34 @@ impl MachineClock {
     }
 }
 
-/// What `/readyz` of the first process of a kind answers.
-async fn ready(cluster: &Cluster, kind: Kind) -> Result<(u16, String)> {
-    let answer = Client::new(&cluster.metrics_url(kind, 0))?.get("/readyz").await?;
-    Ok((answer.status, String::from_utf8(answer.bytes)?))
+/// The status and text of `/readyz` of the first process of a kind.
+async fn ready(cluster: &Cluster, kind: ProcessKind) -> Result<(u16, String)> {
+    let response = Client::new(&cluster.metrics_url(kind, 0))?.get("/readyz").await?;
+    Ok((response.status, String::from_utf8(response.bytes)?))
 }
 
-async fn becomes_unready(cluster: &Cluster, kind: Kind, reason: &str) -> Result<()> {
-    eventually("a process that is not ready", async || {
+async fn wait_until_unready(cluster: &Cluster, kind: ProcessKind, reason: &str) -> Result<()> {
+    eventually("a process to be unready", async || {
         let (status, text) = ready(cluster, kind).await?;
         Ok((status == 503 && text.contains(reason)).then_some(()))
     })
     .await
 }
 
-async fn becomes_ready(cluster: &Cluster, kind: Kind) -> Result<()> {
-    eventually("a process that is ready", async || Ok((ready(cluster, kind).await?.0 == 200).then_some(()))).await
+async fn wait_until_ready(cluster: &Cluster, kind: ProcessKind) -> Result<()> {
+    eventually("a process to be ready", async || Ok((ready(cluster, kind).await?.0 == 200).then_some(()))).await
 }
 
-/// What the doctor says of the processes' clocks.
+/// The doctor's finding about the processes' clocks.
 async fn doctor(cluster: &Cluster) -> Result<Value> {
-    let ended = cluster.ctl_to_its_end(&["doctor", "--json"]).await?.json();
-    let checks = ended["checks"].as_array().context("checks")?.clone();
+    let report = cluster.ctl_output(&["doctor", "--json"]).await?.json();
+    let checks = report["checks"].as_array().context("checks")?.clone();
     checks.into_iter().find(|check| check["check"] == "clocks of processes").context("the check")
 }
 
-/// A subscription, a recurring invoice and an invoice that all fall due in a few weeks, and nothing that is due now.
-async fn falls_due_in_weeks(merchant: &Merchant) -> Result<()> {
+/// Creates a subscription, a recurring invoice and an invoice that fall due in a few weeks, and nothing that is due
+/// now.
+async fn schedule_in_weeks(merchant: &Merchant) -> Result<()> {
     let customer = merchant.customer().await?;
     created(&merchant.save_card(&customer, "tok_ok").await?);
     let plan = json!({"name": "Gold", "amount": 2900, "currency": "USD", "interval": "month"});
@@ -79,90 +80,90 @@ async fn falls_due_in_weeks(merchant: &Merchant) -> Result<()> {
     Ok(())
 }
 
-/// Payments and invoices of an account.
-async fn made(merchant: &Merchant) -> Result<(i64, i64)> {
+/// The numbers of payments and invoices of an account.
+async fn counts(merchant: &Merchant) -> Result<(i64, i64)> {
     let query = "SELECT (SELECT count(*) FROM payments WHERE account_id = $1), (SELECT count(*) FROM invoices WHERE account_id = $1)";
     Ok(sqlx::query_as(query).bind(merchant.books.account).fetch_one(&merchant.books.db).await?)
 }
 
 #[tokio::test]
-async fn a_scheduler_whose_clock_is_ahead_makes_nothing_due() -> Result<()> {
+async fn a_scheduler_with_a_fast_clock_charges_nothing_early() -> Result<()> {
     let mut cluster = Cluster::builder().api(1).worker(1).scheduler(1).start().await?;
     let merchant = Merchant::new(&cluster).await?;
-    falls_due_in_weeks(&merchant).await?;
-    let before = made(&merchant).await?;
-    let clock = MachineClock::of(&mut cluster, Kind::Scheduler).await?;
+    schedule_in_weeks(&merchant).await?;
+    let before = counts(&merchant).await?;
+    let clock = MachineClock::attach(&mut cluster, ProcessKind::Scheduler).await?;
 
-    // Set while it runs, and then started with a wrong clock.
+    // The clock changes while the process runs; then the process starts with a wrong clock.
     clock.set(100 * DAYS)?;
-    becomes_unready(&cluster, Kind::Scheduler, "+8640000.").await?;
+    wait_until_unready(&cluster, ProcessKind::Scheduler, "+8640000.").await?;
     cluster.scheduler(0).kill9()?;
     let waiting = tokio::time::timeout(std::time::Duration::from_secs(6), cluster.scheduler(0).restart());
     assert!(waiting.await.is_err(), "it must not become ready");
-    becomes_unready(&cluster, Kind::Scheduler, "the clock of this machine differs").await?;
-    let said = eventually("the doctor to name it", async || {
-        let said = doctor(&cluster).await?;
-        Ok((said["grade"] == "bad").then_some(said))
+    wait_until_unready(&cluster, ProcessKind::Scheduler, "this machine's clock differs").await?;
+    let finding = eventually("the doctor to report it", async || {
+        let finding = doctor(&cluster).await?;
+        Ok((finding["grade"] == "bad").then_some(finding))
     })
     .await?;
-    let text = said["says"].as_str().unwrap_or_default();
-    assert!(text.contains("scheduler on ") && text.contains("+8640000."), "{said}");
-    assert_eq!(made(&merchant).await?, before, "nothing is charged or issued early");
+    let text = finding["says"].as_str().unwrap_or_default();
+    assert!(text.contains("scheduler on ") && text.contains("+8640000."), "{finding}");
+    assert_eq!(counts(&merchant).await?, before, "nothing is charged or issued early");
 
-    // What is handed out late by that is handed out once the clock is right.
+    // The scheduler resumes when the clock is right.
     clock.set(0)?;
-    becomes_ready(&cluster, Kind::Scheduler).await?;
-    assert_eq!(made(&merchant).await?, before);
+    wait_until_ready(&cluster, ProcessKind::Scheduler).await?;
+    assert_eq!(counts(&merchant).await?, before);
     merchant.books.audit().await
 }
 
 #[tokio::test]
-async fn a_clock_that_is_slightly_wrong_decides_nothing() -> Result<()> {
+async fn small_clock_errors_have_no_effect() -> Result<()> {
     let mut cluster = Cluster::builder().api(1).worker(1).scheduler(1).start().await?;
     let merchant = Merchant::new(&cluster).await?;
-    for kind in [Kind::Api, Kind::Worker, Kind::Scheduler] {
-        // Each a little less than what is tolerated, in both directions.
-        let clock = MachineClock::of(&mut cluster, kind).await?;
-        clock.set(if kind == Kind::Worker { 1 } else { -1 })?;
+    for kind in [ProcessKind::Api, ProcessKind::Worker, ProcessKind::Scheduler] {
+        // Just below the tolerance, in both directions.
+        let clock = MachineClock::attach(&mut cluster, kind).await?;
+        clock.set(if kind == ProcessKind::Worker { 1 } else { -1 })?;
         let paid = created(&merchant.pay(100).await?).clone();
         let off: f64 =
             sqlx::query_scalar("SELECT extract(epoch FROM clock_timestamp() - $1::text::timestamptz)::float8")
-                .bind(paid["createdAt"].as_str().context("an instant")?)
+                .bind(paid["createdAt"].as_str().context("a time")?)
                 .fetch_one(&merchant.books.db)
                 .await?;
-        assert!((-0.3..20.0).contains(&off), "{off} s by the clock of the database");
+        assert!((-0.3..20.0).contains(&off), "{off} s off the database's clock");
         std::mem::forget(clock);
     }
     merchant.books.audit().await
 }
 
 #[tokio::test]
-async fn a_worker_and_an_api_with_wrong_clocks_leave_money_to_others() -> Result<()> {
+async fn a_worker_and_an_api_with_wrong_clocks_move_no_money() -> Result<()> {
     let mut cluster = Cluster::builder().api(1).worker(1).scheduler(1).start().await?;
     let merchant = Merchant::new(&cluster).await?;
-    let worker = MachineClock::of(&mut cluster, Kind::Worker).await?;
+    let worker = MachineClock::attach(&mut cluster, ProcessKind::Worker).await?;
     worker.set(-3600)?;
-    becomes_unready(&cluster, Kind::Worker, "-3600.").await?;
-    let paying = merchant.pay_once("k", sale(500));
-    let others = async {
+    wait_until_unready(&cluster, ProcessKind::Worker, "-3600.").await?;
+    let paying = merchant.pay_with_key("k", sale(500));
+    let fix_clock = async {
         tokio::time::sleep(std::time::Duration::from_secs(5)).await;
-        assert_eq!(merchant.books.sent().await?, 0, "a worker whose clock is wrong sends nothing");
+        assert_eq!(merchant.books.in_flight().await?, 0, "a worker with a wrong clock must send nothing");
         worker.set(0)?;
         anyhow::Ok(())
     };
-    let (paid, others) = tokio::join!(paying, others);
-    others?;
-    assert_eq!(created(&paid?)["status"], "pending_settlement", "it goes on by itself");
+    let (paid, fixed) = tokio::join!(paying, fix_clock);
+    fixed?;
+    assert_eq!(created(&paid?)["status"], "pending_settlement", "the worker resumes by itself");
 
-    let api = MachineClock::of(&mut cluster, Kind::Api).await?;
+    let api = MachineClock::attach(&mut cluster, ProcessKind::Api).await?;
     api.set(5)?;
-    becomes_unready(&cluster, Kind::Api, "+5.").await?;
+    wait_until_unready(&cluster, ProcessKind::Api, "+5.").await?;
     let refused = merchant.pay(600).await?;
     assert_eq!((refused.status, refused.body["error"]["code"].as_str()), (503, Some("api_error")), "{refused:?}");
     ok(&merchant.api.get("/v1/payments").await?);
-    assert_eq!(merchant.books.payments_of(600).await?, 0);
+    assert_eq!(merchant.books.payments_with_amount(600).await?, 0);
     api.set(0)?;
-    becomes_ready(&cluster, Kind::Api).await?;
+    wait_until_ready(&cluster, ProcessKind::Api).await?;
     created(&merchant.pay(600).await?);
     merchant.books.audit().await
 }

@@ -1,19 +1,20 @@
-//! A provider's books and ours differ: it is recorded once, counted, and shown to operators until one of them has resolved it.
+//! Differences between a provider's books and ours are recorded once, counted, and listed until an operator resolves
+//! them.
 
 use anyhow::Result;
 use serde_json::Value;
-use testkit::{Cluster, Kind};
+use testkit::{Cluster, ProcessKind};
 
-use crate::support::{Merchant, Shop, accepted, created, eventually, figure, id, ok, uuid};
+use crate::support::{Merchant, Shop, accepted, created, eventually, id, metric, ok, uuid};
 
 const CARD: &str = "4242424242424242";
 
-struct Bench {
+struct Setup {
     cluster: Cluster,
     shop: Shop,
 }
 
-impl Bench {
+impl Setup {
     async fn new() -> Result<Self> {
         let cluster = Cluster::builder().api(1).worker(1).scheduler(1).gateway(1).start().await?;
         let shop = Shop::new(&cluster, &[]).await?;
@@ -35,9 +36,9 @@ impl Bench {
         Ok(sqlx::query_scalar(name).bind(uuid(payment)?).fetch_one(&self.merchant().books.db).await?)
     }
 
-    /// The statement is read now, from the beginning, and what is ours is looked for from then on too.
-    async fn read(&self) -> Result<()> {
-        // All that was done is as old as what is compared.
+    /// Makes the whole statement and all our operations be compared now, and waits for the end.
+    async fn reconcile(&self) -> Result<()> {
+        // Operations must be old enough to be compared.
         self.execute(
             "UPDATE operations SET created_at = created_at - interval '5 minutes', finished_at = finished_at - interval '5 minutes'",
         )
@@ -46,12 +47,12 @@ impl Bench {
         self.execute(due).await?;
         let read = "SELECT count(*) FROM provider_accounts
                     WHERE reconcile_at > now() AND books_until > now() - interval '1 hour' AND account_id = $1";
-        eventually("the reading", async || {
-            let read: i64 = sqlx::query_scalar(read)
+        eventually("the reconciliation", async || {
+            let finished: i64 = sqlx::query_scalar(read)
                 .bind(self.merchant().books.account)
                 .fetch_one(&self.merchant().books.db)
                 .await?;
-            Ok((read == 1).then_some(()))
+            Ok((finished == 1).then_some(()))
         })
         .await
     }
@@ -70,91 +71,92 @@ impl Bench {
         Ok(kinds)
     }
 
-    async fn shows(&self, difference: &str, count: f64) -> Result<()> {
+    async fn wait_for_metric(&self, difference: &str, count: f64) -> Result<()> {
         let name = format!("payments_book_differences_unresolved{{difference=\"{difference}\"}}");
-        let look =
-            async || Ok(figure(&self.cluster, Kind::Scheduler, &name).await.is_ok_and(|is| is == count).then_some(()));
-        eventually(&name, look).await
+        let has_count = async || {
+            Ok(metric(&self.cluster, ProcessKind::Scheduler, &name).await.is_ok_and(|value| value == count).then_some(()))
+        };
+        eventually(&name, has_count).await
     }
 }
 
 #[tokio::test]
-async fn what_was_done_at_the_gateway_past_us_is_recorded_once_and_resolved_by_a_person() -> Result<()> {
-    let bench = Bench::new().await?;
-    let (shop, merchant) = (&bench.shop, bench.merchant());
+async fn changes_made_at_the_gateway_are_recorded_once_until_resolved() -> Result<()> {
+    let setup = Setup::new().await?;
+    let (shop, merchant) = (&setup.shop, setup.merchant());
     let sold = id(created(&shop.pay(CARD, 10_000).await?))?;
     accepted(&merchant.refund(&sold, Some(3_000)).await?);
-    merchant.becomes(&sold, "partially_refunded").await?;
-    bench.read().await?;
-    assert_eq!(bench.kinds().await?, [""; 0], "they agree");
-    bench.shows("missing_with_us", 0.0).await?;
+    merchant.wait_for_status(&sold, "partially_refunded").await?;
+    setup.reconcile().await?;
+    assert_eq!(setup.kinds().await?, [""; 0], "the books agree");
+    setup.wait_for_metric("missing_with_us", 0.0).await?;
 
-    let charge = bench.charge_of(&sold).await?;
+    let charge = setup.charge_of(&sold).await?;
     let of = |amount: &'static str| [("transaction_id", charge.as_str()), ("amount", amount)];
-    assert_eq!(shop.at_gateway("refund", &of("30.00")).await?["response"]["code"], "00");
+    assert_eq!(shop.gateway_request("refund", &of("30.00")).await?["response"]["code"], "00");
     for _ in 0..2 {
-        bench.read().await?;
-        assert_eq!(bench.kinds().await?, ["missing_with_us refund"]);
+        setup.reconcile().await?;
+        assert_eq!(setup.kinds().await?, ["missing_with_us refund"]);
     }
-    bench.shows("missing_with_us", 1.0).await?;
-    let row = bench.listed(&["--account", &merchant.account.id]).await?.remove(0);
+    setup.wait_for_metric("missing_with_us", 1.0).await?;
+    let row = setup.listed(&["--account", &merchant.account.id]).await?.remove(0);
     assert_eq!(
         (&row["payment"], &row["theirs"]["amount"], &row["ours"]),
         (&sold.clone().into(), &3_000.into(), &Value::Null)
     );
-    assert_eq!(merchant.payment(&sold).await?["amountRefunded"], 3_000, "our books say what we did");
+    assert_eq!(merchant.payment(&sold).await?["amountRefunded"], 3_000, "our books contain only our own operations");
 
     let diff = row["id"].as_str().unwrap_or_default();
-    let resolve = async |reason: &str| bench.cluster.ctl(&["differences", "resolve", diff, "--reason", reason]).await;
-    assert!(resolve("their card 4242 4242 4242 4242").await.is_err(), "a card number is not kept");
+    let resolve = async |reason: &str| setup.cluster.ctl(&["differences", "resolve", diff, "--reason", reason]).await;
+    assert!(resolve("their card 4242 4242 4242 4242").await.is_err(), "a reason with a card number is rejected");
     assert_eq!(resolve("the merchant refunded it by hand").await?["changed"], true);
     assert_eq!(resolve("again").await?["changed"], false);
-    bench.shows("missing_with_us", 0.0).await?;
-    bench.read().await?;
-    assert_eq!(bench.kinds().await?, [""; 0], "it is not reported again");
-    assert_eq!(bench.listed(&["--all"]).await?[0]["resolution"], "the merchant refunded it by hand");
-    let audit = bench.cluster.ctl(&["audit", "list", "--account", &merchant.account.id]).await?;
+    setup.wait_for_metric("missing_with_us", 0.0).await?;
+    setup.reconcile().await?;
+    assert_eq!(setup.kinds().await?, [""; 0], "a resolved difference is not reported again");
+    assert_eq!(setup.listed(&["--all"]).await?[0]["resolution"], "the merchant refunded it by hand");
+    let audit = setup.cluster.ctl(&["audit", "list", "--account", &merchant.account.id]).await?;
     let records = audit["audit"].as_array().into_iter().flatten();
-    let told: Vec<_> = records.filter(|record| record["action"] == "differences.resolve").collect();
-    assert_eq!((told.len(), &told[0]["object"]), (1, &diff.into()));
+    let resolved: Vec<_> = records.filter(|record| record["action"] == "differences.resolve").collect();
+    assert_eq!((resolved.len(), &resolved[0]["object"]), (1, &diff.into()));
     Ok(())
 }
 
 #[tokio::test]
-async fn what_we_have_and_the_gateway_lacks_is_recorded() -> Result<()> {
-    let bench = Bench::new().await?;
-    let (shop, merchant) = (&bench.shop, bench.merchant());
+async fn operations_missing_at_the_gateway_are_recorded() -> Result<()> {
+    let setup = Setup::new().await?;
+    let (shop, merchant) = (&setup.shop, setup.merchant());
     let sold = id(created(&shop.pay(CARD, 10_000).await?))?;
     for amount in [1_000, 2_000] {
         accepted(&merchant.refund(&sold, Some(amount)).await?);
     }
-    eventually("both", async || Ok((merchant.payment(&sold).await?["amountRefunded"] == 3_000).then_some(()))).await?;
+    eventually("both refunds", async || Ok((merchant.payment(&sold).await?["amountRefunded"] == 3_000).then_some(()))).await?;
     let voided = id(created(&shop.pay(CARD, 500).await?))?;
     ok(&merchant.void(&voided).await?);
-    bench.read().await?;
-    assert_eq!(bench.kinds().await?, [""; 0]);
-    // A clock of the gateway's that is off by hours, and a window that ends in between, make no difference.
-    bench.execute("UPDATE gateway.transactions SET created_at = created_at - interval '3 hours'").await?;
-    bench.read().await?;
-    assert_eq!(bench.kinds().await?, [""; 0]);
-    bench
+    setup.reconcile().await?;
+    assert_eq!(setup.kinds().await?, [""; 0]);
+    // A gateway clock that is off by hours, or a window that ends between two operations, causes no difference.
+    setup.execute("UPDATE gateway.transactions SET created_at = created_at - interval '3 hours'").await?;
+    setup.reconcile().await?;
+    assert_eq!(setup.kinds().await?, [""; 0]);
+    setup
         .execute("UPDATE gateway.transactions SET state = 'failed', reason = 'not processed' WHERE kind = 'refund' AND amount = 2000")
         .await?;
-    bench.execute("UPDATE gateway.transactions SET amount = 900 WHERE kind = 'refund' AND amount = 1000").await?;
-    bench.read().await?;
-    assert_eq!(bench.kinds().await?, ["amount refund", "missing_at_provider refund"]);
-    bench.shows("missing_at_provider", 1.0).await?;
-    bench.shows("amount", 1.0).await
+    setup.execute("UPDATE gateway.transactions SET amount = 900 WHERE kind = 'refund' AND amount = 1000").await?;
+    setup.reconcile().await?;
+    assert_eq!(setup.kinds().await?, ["amount refund", "missing_at_provider refund"]);
+    setup.wait_for_metric("missing_at_provider", 1.0).await?;
+    setup.wait_for_metric("amount", 1.0).await
 }
 
 #[tokio::test]
 async fn an_inquiry_compares_the_whole_charge() -> Result<()> {
-    let bench = Bench::new().await?;
-    let (shop, merchant) = (&bench.shop, bench.merchant());
+    let setup = Setup::new().await?;
+    let (shop, merchant) = (&setup.shop, setup.merchant());
     let payments = [id(created(&shop.pay(CARD, 10_000).await?))?, id(created(&shop.pay(CARD, 20_000).await?))?];
     let inquire = async || {
-        let moved = "UPDATE payments SET inquiry_at = now() - interval '1 second' WHERE inquiry_at IS NOT NULL";
-        bench.execute(moved).await?;
+        let due = "UPDATE payments SET inquiry_at = now() - interval '1 second' WHERE inquiry_at IS NOT NULL";
+        setup.execute(due).await?;
         let left = "SELECT count(*) FROM payments WHERE inquiry_at <= now()";
         eventually("the inquiries", async || {
             let left: i64 = sqlx::query_scalar(left).fetch_one(&merchant.books.db).await?;
@@ -162,46 +164,46 @@ async fn an_inquiry_compares_the_whole_charge() -> Result<()> {
         })
         .await
     };
-    // No statement is read meanwhile.
-    bench.execute("UPDATE provider_accounts SET reconcile_at = 'infinity'").await?;
+    // Prevents reading the statement, so that only inquiries compare.
+    setup.execute("UPDATE provider_accounts SET reconcile_at = 'infinity'").await?;
     inquire().await?;
-    assert_eq!(bench.kinds().await?, [""; 0]);
-    let charge = bench.charge_of(&payments[0]).await?;
+    assert_eq!(setup.kinds().await?, [""; 0]);
+    let charge = setup.charge_of(&payments[0]).await?;
     let refund = [("transaction_id", charge.as_str()), ("amount", "30.00"), ("reference_id", "by hand")];
-    assert_eq!(shop.at_gateway("refund", &refund).await?["response"]["code"], "00");
+    assert_eq!(shop.gateway_request("refund", &refund).await?["response"]["code"], "00");
     inquire().await?;
-    eventually("the difference", async || Ok((bench.kinds().await? == ["missing_with_us refund"]).then_some(())))
+    eventually("the difference", async || Ok((setup.kinds().await? == ["missing_with_us refund"]).then_some(())))
         .await?;
-    // Our sums do not fit our own operations.
-    bench.execute("UPDATE payments SET amount_refunded = 700 WHERE amount = 20000").await?;
+    // Our totals no longer match our own operations.
+    setup.execute("UPDATE payments SET amount_refunded = 700 WHERE amount = 20000").await?;
     inquire().await?;
     let both = ["missing_with_us refund", "totals charge"];
-    eventually("the totals", async || Ok((bench.kinds().await? == both).then_some(()))).await
+    eventually("the totals", async || Ok((setup.kinds().await? == both).then_some(()))).await
 }
 
 #[tokio::test]
-async fn the_mocks_captures_voids_and_refunds_are_compared_too() -> Result<()> {
+async fn captures_and_refunds_at_the_mock_are_compared() -> Result<()> {
     let cluster = Cluster::builder().api(1).worker(1).scheduler(1).gateway(1).start().await?;
     let mut shop = Shop::new(&cluster, &[]).await?;
     shop.merchant = Merchant::new(&cluster).await?;
-    let bench = Bench { cluster, shop };
-    let merchant = bench.merchant();
-    let (sold, held) = (merchant.sold(1_000).await?, merchant.hold(1_000).await?);
+    let setup = Setup { cluster, shop };
+    let merchant = setup.merchant();
+    let (sold, held) = (merchant.charge(1_000).await?, merchant.hold(1_000).await?);
     accepted(&merchant.refund(&sold, Some(300)).await?);
-    merchant.becomes(&sold, "partially_refunded").await?;
+    merchant.wait_for_status(&sold, "partially_refunded").await?;
     merchant.capture(&held, Some(400)).await?;
-    bench.read().await?;
-    assert_eq!(bench.kinds().await?, [""; 0]);
-    bench
+    setup.reconcile().await?;
+    assert_eq!(setup.kinds().await?, [""; 0]);
+    setup
         .execute(
             "INSERT INTO mock.transactions (id, account, kind, parent, reference, approved, amount, currency, nature, occurred_at, unique_reference)
              SELECT 'mock_by_hand', account, 'refund', parent, 'by hand', true, 5, currency, nature, occurred_at, 'by hand'
              FROM mock.transactions WHERE kind = 'refund'",
         )
         .await?;
-    bench.execute("UPDATE mock.transactions SET amount = 399 WHERE kind = 'capture'").await?;
-    bench.execute("DELETE FROM mock.transactions WHERE kind = 'refund' AND amount = 300").await?;
-    bench.read().await?;
-    assert_eq!(bench.kinds().await?, ["amount capture", "missing_at_provider refund", "missing_with_us refund"]);
+    setup.execute("UPDATE mock.transactions SET amount = 399 WHERE kind = 'capture'").await?;
+    setup.execute("DELETE FROM mock.transactions WHERE kind = 'refund' AND amount = 300").await?;
+    setup.reconcile().await?;
+    assert_eq!(setup.kinds().await?, ["amount capture", "missing_at_provider refund", "missing_with_us refund"]);
     Ok(())
 }

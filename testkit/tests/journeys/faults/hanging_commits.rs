@@ -1,4 +1,5 @@
-//! A COMMIT that nobody listens to any more hangs in its backend, and takes effect when all think that it never did.
+//! A COMMIT hangs in its backend after the client's connection was lost, and takes effect later, when it seems to have
+//! failed.
 
 use anyhow::Result;
 use sqlx::PgPool;
@@ -6,7 +7,7 @@ use sqlx::PgPool;
 use super::network::Network;
 use crate::support::{Merchant, created, eventually, sale};
 
-/// Whoever commits a payment waits for this lock, as for a standby that is away.
+/// Makes every commit of a payment wait for a lock, as it would for an unreachable standby.
 const HANGS: [&str; 2] = [
     "CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql SET lock_timeout = 0 AS
      $$ BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NULL; END $$",
@@ -14,7 +15,7 @@ const HANGS: [&str; 2] = [
      FOR EACH ROW EXECUTE FUNCTION hang()",
 ];
 
-/// The statements that wait for such a lock, and since when.
+/// The statements that wait for this kind of lock, with their start times.
 async fn waiting(db: &PgPool, lock: &str) -> Result<Vec<String>> {
     let query =
         "SELECT pid || ' ' || query_start FROM pg_stat_activity WHERE datname = current_database() AND wait_event = $1";
@@ -22,7 +23,7 @@ async fn waiting(db: &PgPool, lock: &str) -> Result<Vec<String>> {
 }
 
 #[tokio::test]
-async fn a_commit_that_takes_effect_after_its_connection_was_lost_is_no_failure() -> Result<()> {
+async fn a_commit_applied_after_its_connection_was_lost_is_not_a_failure() -> Result<()> {
     let network = Network::new().await?;
     let cluster = network.cluster()?.api(1).worker(1).scheduler(1).start().await?;
     let merchant = Merchant::new(&cluster).await?;
@@ -35,20 +36,20 @@ async fn a_commit_that_takes_effect_after_its_connection_was_lost_is_no_failure(
 
     let hanging = async {
         let both = async || Ok((waiting(&db, "advisory").await?.len() == 2).then_some(()));
-        eventually("two COMMITs that hang", both).await?;
+        eventually("two hanging COMMITs", both).await?;
         network.cut();
-        let again = async || Ok(Some(waiting(&db, "transactionid").await?).filter(|waiting| waiting.len() == 2));
-        let second_tries = eventually("second tries that wait for the first", again).await?;
-        let in_vain = async || {
+        let retrying = async || Ok(Some(waiting(&db, "transactionid").await?).filter(|waiting| waiting.len() == 2));
+        let retries = eventually("retries that wait for the first attempts", retrying).await?;
+        let timed_out = async || {
             let waiting = waiting(&db, "transactionid").await?;
-            Ok((!second_tries.iter().any(|tried| waiting.contains(tried))).then_some(()))
+            Ok((!retries.iter().any(|retry| waiting.contains(retry))).then_some(()))
         };
-        eventually("their end", in_vain).await?;
+        eventually("the retries to time out", timed_out).await?;
         sqlx::query("SELECT pg_advisory_unlock(1)").execute(&mut *standby).await?;
         anyhow::Ok(())
     };
     let (without_key, with_key, ()) =
-        tokio::try_join!(merchant.pay(100), merchant.pay_once("hangs", sale(200)), hanging)?;
+        tokio::try_join!(merchant.pay(100), merchant.pay_with_key("hangs", sale(200)), hanging)?;
     assert_eq!(created(&without_key)["status"], "pending_settlement");
     assert_eq!(created(&with_key)["status"], "pending_settlement");
     let charged: Vec<i64> =

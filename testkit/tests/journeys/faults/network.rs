@@ -1,4 +1,4 @@
-//! A network before Postgres that fails in its own ways.
+//! A proxy in front of Postgres that simulates network failures.
 
 use std::net::SocketAddr;
 
@@ -9,22 +9,22 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// What has become of the connections that were there.
+/// How the existing connections are treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Carried,
-    /// They stay open, and nothing passes any more.
+enum Mode {
+    Forward,
+    /// They stay open, but no more bytes pass.
     Silent,
-    /// They are closed to both sides.
+    /// They are closed on both sides.
     Cut,
 }
 
-/// A network before the Postgres of a database of its own.
+/// A proxy in front of the Postgres server, with a database of its own.
 pub(super) struct Network {
     pub(super) database: Database,
     address: SocketAddr,
-    fate: watch::Sender<Fate>,
-    _carrying: JoinSet<()>,
+    mode: watch::Sender<Mode>,
+    _forwarding: JoinSet<()>,
 }
 
 impl Network {
@@ -33,30 +33,30 @@ impl Network {
         let server = reqwest::Url::parse(database.url())?.socket_addrs(|| Some(5432))?[0];
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
-        let fate = watch::Sender::new(Fate::Carried);
-        let (fates, mut carrying) = (fate.clone(), JoinSet::new());
-        carrying.spawn(async move {
+        let mode = watch::Sender::new(Mode::Forward);
+        let (modes, mut forwarding) = (mode.clone(), JoinSet::new());
+        forwarding.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((mut client, _)) = listener.accept().await {
-                // What befalls the others is no matter of one that comes later.
-                let mut fate = fates.subscribe();
-                fate.mark_unchanged();
+                // Only later changes of the mode apply to this connection.
+                let mut mode = modes.subscribe();
+                mode.mark_unchanged();
                 connections.spawn(async move {
                     let Ok(mut server) = TcpStream::connect(server).await else { return };
                     tokio::select! {
                         _ = copy_bidirectional(&mut client, &mut server) => return,
-                        _ = fate.changed() => {}
+                        _ = mode.changed() => {}
                     }
-                    if *fate.borrow() == Fate::Silent {
+                    if *mode.borrow() == Mode::Silent {
                         std::future::pending::<()>().await;
                     }
                 });
             }
         });
-        Ok(Self { database, address, fate, _carrying: carrying })
+        Ok(Self { database, address, mode, _forwarding: forwarding })
     }
 
-    /// Of processes that reach their database through it.
+    /// A cluster whose processes reach their database through this proxy.
     pub(super) fn cluster(&self) -> Result<Builder> {
         let mut url = reqwest::Url::parse(self.database.url())?;
         url.set_port(Some(self.address.port())).ok().context("a port")?;
@@ -64,13 +64,13 @@ impl Network {
         Ok(Cluster::builder().env("DATABASE_URL", url.as_str()))
     }
 
-    /// The connections that are there stay open, and nothing passes any more.
+    /// Existing connections stay open, but no more bytes pass.
     pub(super) fn fall_silent(&self) {
-        self.fate.send_replace(Fate::Silent);
+        self.mode.send_replace(Mode::Silent);
     }
 
-    /// The connections that are there are closed.
+    /// Closes existing connections.
     pub(super) fn cut(&self) {
-        self.fate.send_replace(Fate::Cut);
+        self.mode.send_replace(Mode::Cut);
     }
 }

@@ -1,35 +1,35 @@
-//! A provider that processes nothing for a while: what nobody waits for goes on when it is back, and nothing of it is counted
-//! against anyone; what somebody waits for fails with a reason.
+//! A provider that processes nothing for a while. Background work continues when it is back and uses up no attempt;
+//! requests with a waiting client fail with a reason.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use testkit::{Cluster, Kind};
+use testkit::{Cluster, ProcessKind};
 use uuid::Uuid;
 
 use super::own_cluster;
 use super::reconciliation::{book, compare_now};
-use crate::support::{Merchant, Shop, accepted, created, eventually, figure, id, ok, sale, together};
+use crate::support::{Merchant, Shop, accepted, concurrently, created, eventually, id, metric, ok, sale};
 
 const LONG_AGO: &str = "2020-01-01T00:00:00Z";
 const APPROVES: &str = "4242424242424242";
-/// A charge that nobody wants.
+/// A second, unwanted charge.
 const SECOND: &str = "mock_0123456789abcdef01234567";
 
-/// Invoices of one customer that are due at once.
-async fn invoices_due(merchant: &Merchant, customer: &str, count: usize) -> Result<Vec<String>> {
-    let made = together(count, async |_| {
+/// Creates invoices of one customer that are due at once.
+async fn due_invoices(merchant: &Merchant, customer: &str, count: usize) -> Result<Vec<String>> {
+    let due = concurrently(count, async |_| {
         let body = json!({"customerId": customer, "currency": "USD", "amount": 700});
         let invoice = id(created(&merchant.api.post("/v1/invoices", body).await?))?;
         let path = format!("/v1/invoices/{invoice}/schedule");
         ok(&merchant.api.post(&path, json!({"collectAt": LONG_AGO})).await?);
         Ok(invoice)
     });
-    made.await
+    due.await
 }
 
-/// Operations that wait for the provider, and those that have failed.
+/// The numbers of operations that wait for the provider and that have failed.
 async fn waiting(merchant: &Merchant) -> Result<(i64, i64)> {
     let query =
         "SELECT count(*) FILTER (WHERE state = 'ready' AND not_processed > 0), count(*) FILTER (WHERE state = 'failed')
@@ -42,11 +42,11 @@ async fn events(merchant: &Merchant, kind: &str) -> Result<i64> {
     Ok(sqlx::query_scalar(query).bind(merchant.books.account).bind(kind).fetch_one(&merchant.books.db).await?)
 }
 
-async fn invoice(merchant: &Merchant, id: &str) -> Result<Value> {
+async fn get_invoice(merchant: &Merchant, id: &str) -> Result<Value> {
     Ok(ok(&merchant.api.get(&format!("/v1/invoices/{id}")).await?).clone())
 }
 
-/// How many attempts of an account stand how.
+/// The numbers of all and of failed collection attempts of an account.
 async fn attempts(merchant: &Merchant) -> Result<(i64, i64)> {
     let query =
         "SELECT count(*), count(*) FILTER (WHERE status = 'failed') FROM collection_attempts WHERE account_id = $1";
@@ -54,11 +54,11 @@ async fn attempts(merchant: &Merchant) -> Result<(i64, i64)> {
 }
 
 #[tokio::test]
-async fn an_outage_of_the_gateway_costs_no_collection_attempt() -> Result<()> {
+async fn a_gateway_outage_uses_up_no_collection_attempt() -> Result<()> {
     let mut cluster = Cluster::builder().api(1).worker(2).scheduler(1).gateway(1).start().await?;
     let shop = Shop::new(&cluster, &[]).await?;
     let merchant = &shop.merchant;
-    let (customer, card) = shop.saved(APPROVES).await?;
+    let (customer, card) = shop.saved_card(APPROVES).await?;
     let sold = id(created(&shop.pay(APPROVES, 1000).await?))?;
     let held = json!({"paymentMethodId": card, "amount": 800, "currency": "USD", "capture": false});
     let held = id(created(&shop.pay_with(held).await?))?;
@@ -69,10 +69,10 @@ async fn an_outage_of_the_gateway_costs_no_collection_attempt() -> Result<()> {
     let subscription = json!({"customerId": customer, "planId": plan});
     let subscription = id(created(&merchant.api.post("/v1/subscriptions", subscription).await?))?;
     let refund = accepted(&merchant.refund(&sold, Some(300)).await?).clone();
-    let invoices = invoices_due(merchant, &customer, 60).await?;
-    eventually("all to wait", async || Ok((waiting(merchant).await?.0 >= 62).then_some(()))).await?;
+    let invoices = due_invoices(merchant, &customer, 60).await?;
+    eventually("all operations to wait", async || Ok((waiting(merchant).await?.0 >= 62).then_some(()))).await?;
 
-    // A client that waits gets a reason, and no word of a refusal.
+    // A waiting client gets a reason that does not blame the card.
     let paid =
         merchant.api.post("/v1/payments", json!({"paymentMethodId": card, "amount": 5, "currency": "USD"})).await?;
     assert_eq!(created(&paid)["status"], "failed");
@@ -84,24 +84,25 @@ async fn an_outage_of_the_gateway_costs_no_collection_attempt() -> Result<()> {
         assert!(message.contains("could not be reached") && !message.contains("refused"), "{message}");
     }
     tokio::time::sleep(Duration::from_secs(8)).await;
-    assert_eq!(attempts(merchant).await?, (61, 0), "no attempt has failed");
+    assert_eq!(attempts(merchant).await?, (61, 0), "no attempt may fail");
     for kind in ["invoice.payment_failed", "subscription.past_due", "payment.refund_failed"] {
         assert_eq!(events(merchant, kind).await?, 0, "{kind}");
     }
-    assert_eq!(invoice(merchant, &invoices[0]).await?["status"], "scheduled");
-    let shown = ok(&merchant.api.get(&format!("/v1/subscriptions/{subscription}")).await?).clone();
-    assert_ne!(shown["status"], "past_due");
+    assert_eq!(get_invoice(merchant, &invoices[0]).await?["status"], "scheduled");
+    let current = ok(&merchant.api.get(&format!("/v1/subscriptions/{subscription}")).await?).clone();
+    assert_ne!(current["status"], "past_due");
     eventually("the open breaker", async || {
-        let open = figure(&cluster, Kind::Scheduler, "provider_breakers_open{provider=\"card_gateway\"}").await?;
+        let open =
+            metric(&cluster, ProcessKind::Scheduler, "provider_breakers_open{provider=\"card_gateway\"}").await?;
         Ok((open == 1.0).then_some(()))
     })
     .await?;
-    let doctor = cluster.ctl_to_its_end(&["doctor"]).await?;
-    assert!(doctor.printed.contains("process nothing"), "{}", doctor.printed);
+    let doctor = cluster.ctl_output(&["doctor"]).await?;
+    assert!(doctor.stdout.contains("process no requests"), "{}", doctor.stdout);
 
     cluster.gateway(0).restart().await?;
-    for made in &invoices {
-        eventually("all to be paid", async || Ok((invoice(merchant, made).await?["status"] == "paid").then_some(())))
+    for invoice_id in &invoices {
+        eventually("all invoices to be paid", async || Ok((get_invoice(merchant, invoice_id).await?["status"] == "paid").then_some(())))
             .await?;
     }
     eventually("the refund", async || {
@@ -111,15 +112,15 @@ async fn an_outage_of_the_gateway_costs_no_collection_attempt() -> Result<()> {
     .await?;
     assert_eq!(refund["status"], "pending");
     eventually("the first cycle", async || {
-        let shown = ok(&merchant.api.get(&format!("/v1/subscriptions/{subscription}")).await?).clone();
+        let current = ok(&merchant.api.get(&format!("/v1/subscriptions/{subscription}")).await?).clone();
         let query =
             "SELECT count(*) FROM invoices WHERE account_id = $1 AND subscription_id IS NOT NULL AND status = 'paid'";
         let paid: i64 = sqlx::query_scalar(query).bind(merchant.books.account).fetch_one(&merchant.books.db).await?;
-        Ok((shown["status"] == "active" && paid == 1).then_some(()))
+        Ok((current["status"] == "active" && paid == 1).then_some(()))
     })
     .await?;
-    assert_eq!(attempts(merchant).await?, (61, 0), "each was paid by its first attempt");
-    assert_eq!(shop.most_sales_of_a_reference().await?, 1);
+    assert_eq!(attempts(merchant).await?, (61, 0), "each invoice is paid by its first attempt");
+    assert_eq!(shop.max_sales_per_reference().await?, 1);
     ok(&merchant.capture(&held, None).await?);
     eventually("the closed breaker", async || {
         let query = "SELECT count(*) FROM provider_breakers";
@@ -137,33 +138,33 @@ async fn an_open_breaker_sends_probes_and_then_a_bounded_backlog() -> Result<()>
     let customer = merchant.customer().await?;
     created(&merchant.save_card(&customer, "tok_ok").await?);
     merchant.mock(&cluster, &["--refuse"]).await?;
-    invoices_due(&merchant, &customer, 300).await?;
-    eventually("all to wait", async || Ok((waiting(&merchant).await?.0 == 300).then_some(()))).await?;
-    let asked = async || {
+    due_invoices(&merchant, &customer, 300).await?;
+    eventually("all operations to wait", async || Ok((waiting(&merchant).await?.0 == 300).then_some(()))).await?;
+    let not_processed = async || {
         let outcome = "payments_operations_total{provider=\"mock\",kind=\"sale\",outcome=\"not_processed\"}";
-        figure(&cluster, Kind::Worker, outcome).await
+        metric(&cluster, ProcessKind::Worker, outcome).await
     };
-    assert!(asked().await? >= 300.0);
+    assert!(not_processed().await? >= 300.0);
     let probes: (i32, i32) =
         sqlx::query_as("SELECT failures, probes FROM provider_breakers").fetch_one(&merchant.books.db).await?;
     assert!(probes.0 >= 5, "{probes:?}");
 
-    // Another account at the same provider is served meanwhile, and its collections begin.
-    let theirs = other.customer().await?;
-    created(&other.save_card(&theirs, "tok_ok").await?);
-    let made = invoices_due(&other, &theirs, 1).await?;
-    eventually("another's invoice", async || Ok((invoice(&other, &made[0]).await?["status"] == "paid").then_some(())))
+    // Another account at the same provider is still served, and its collections start.
+    let other_customer = other.customer().await?;
+    created(&other.save_card(&other_customer, "tok_ok").await?);
+    let due = due_invoices(&other, &other_customer, 1).await?;
+    eventually("the other account's invoice", async || Ok((get_invoice(&other, &due[0]).await?["status"] == "paid").then_some(())))
         .await?;
     assert_eq!(created(&other.pay(100).await?)["status"], "pending_settlement");
 
     merchant.mock(&cluster, &[]).await?;
-    eventually("all to be paid", async || {
+    eventually("all invoices to be paid", async || {
         let query = "SELECT count(*) FROM invoices WHERE account_id = $1 AND status = 'paid'";
         let paid: i64 = sqlx::query_scalar(query).bind(merchant.books.account).fetch_one(&merchant.books.db).await?;
         Ok((paid == 300).then_some(()))
     })
     .await?;
-    // By the ledger of the mock: how many were charged in the busiest second.
+    // The number of charges in the busiest second, by the mock's ledger.
     let busiest: i64 = sqlx::query_scalar(
         "SELECT max(n) FROM (SELECT count(*) AS n FROM mock.transactions t JOIN provider_accounts p ON p.id = t.account
                              WHERE p.account_id = $1 GROUP BY date_trunc('second', t.created_at)) s",
@@ -171,23 +172,23 @@ async fn an_open_breaker_sends_probes_and_then_a_bounded_backlog() -> Result<()>
     .bind(merchant.books.account)
     .fetch_one(&merchant.books.db)
     .await?;
-    assert!(busiest <= 120, "{busiest} in a second is no bounded rate");
+    assert!(busiest <= 120, "{busiest} charges in one second exceed the limit");
     assert_eq!(attempts(&merchant).await?, (300, 0));
     merchant.books.audit().await
 }
 
 #[tokio::test]
-async fn what_is_not_processed_for_too_long_is_given_up_with_its_own_reason() -> Result<()> {
+async fn unprocessed_operations_are_given_up_with_a_reason() -> Result<()> {
     let cluster = Cluster::builder().api(1).worker(1).scheduler(1).env("PROVIDER_RETRY_LIMIT_S", "4").start().await?;
     let merchant = Merchant::new(&cluster).await?;
     let customer = merchant.customer().await?;
     created(&merchant.save_card(&customer, "tok_ok").await?);
-    let sold = merchant.sold(1000).await?;
+    let sold = merchant.charge(1000).await?;
     merchant.mock(&cluster, &["--refuse"]).await?;
     accepted(&merchant.refund(&sold, Some(10)).await?);
-    let made = invoices_due(&merchant, &customer, 1).await?;
+    let due = due_invoices(&merchant, &customer, 1).await?;
     let failed = eventually("the attempt to fail", async || {
-        let page = merchant.api.get(&format!("/v1/invoices/{}/attempts", made[0])).await?;
+        let page = merchant.api.get(&format!("/v1/invoices/{}/attempts", due[0])).await?;
         let attempt = ok(&page)["data"][0].clone();
         Ok((attempt["status"] == "failed").then_some(attempt))
     })
@@ -201,10 +202,11 @@ async fn what_is_not_processed_for_too_long_is_given_up_with_its_own_reason() ->
     assert_eq!(refund["failureCode"], "provider_unavailable", "{refund}");
     assert!(refund["failureMessage"].as_str().is_some_and(|message| !message.is_empty()), "{refund}");
     let query = "SELECT payload::jsonb -> 'data' ->> 'refundId' FROM events WHERE account_id = $1 AND type = 'payment.refund_failed'";
-    let named: Option<String> =
+    let refund_id: Option<String> =
         sqlx::query_scalar(query).bind(merchant.books.account).fetch_one(&merchant.books.db).await?;
-    assert_eq!(named.as_deref(), refund["id"].as_str(), "the event names the refund");
-    let given_up = figure(&cluster, Kind::Worker, "payments_not_processed_given_up_total{provider=\"mock\"}").await?;
+    assert_eq!(refund_id.as_deref(), refund["id"].as_str(), "the event names the refund");
+    let given_up =
+        metric(&cluster, ProcessKind::Worker, "payments_not_processed_given_up_total{provider=\"mock\"}").await?;
     assert_eq!(given_up, 2.0);
     Ok(())
 }
@@ -215,7 +217,7 @@ async fn a_reversal_is_never_given_up() -> Result<()> {
     let merchant = Merchant::new(&cluster).await?;
     merchant.mock(&cluster, &["--refuse"]).await?;
     let failed = id(created(&merchant.api.post("/v1/payments", sale(900)).await?))?;
-    // The provider charged it all the same, as its statement tells.
+    // The provider charged it nevertheless, as its statement shows.
     let query = "SELECT reference FROM operations WHERE payment_id = $1";
     let reference: String =
         sqlx::query_scalar(query).bind(crate::support::uuid(&failed)?).fetch_one(&merchant.books.db).await?;
@@ -236,48 +238,48 @@ async fn a_reversal_is_never_given_up() -> Result<()> {
     .await?;
     let voided = "SELECT voided_at IS NOT NULL FROM mock.transactions WHERE id = $1";
     let voided: bool = sqlx::query_scalar(voided).bind(SECOND).fetch_one(&merchant.books.db).await?;
-    assert!(voided, "the second charge is gone");
+    assert!(voided, "the second charge must be voided");
     Ok(())
 }
 
 #[tokio::test]
-async fn wrong_credentials_and_a_currency_that_is_not_set_up_blame_no_card() -> Result<()> {
+async fn configuration_errors_do_not_count_against_cards() -> Result<()> {
     let cluster = Cluster::builder().api(1).worker(1).scheduler(1).gateway(1).start().await?;
     let shop = Shop::new(&cluster, &[]).await?;
     let merchant = &shop.merchant;
-    let (customer, card) = shop.saved(APPROVES).await?;
-    // Not boarded for this currency at the gateway, which our books do not know.
-    cluster.run_gateway(&["account", "set", "--username", &shop.known.username, "--currency", "USD"]).await?;
+    let (customer, card) = shop.saved_card(APPROVES).await?;
+    // The gateway account does not support this currency, and our configuration does not know that.
+    cluster.run_gateway(&["account", "set", "--username", &shop.gateway_account.username, "--currency", "USD"]).await?;
     let body = json!({"paymentMethodId": card, "amount": 500, "currency": "EUR"});
     let failed = merchant.api.post("/v1/payments", body).await?;
     assert_eq!((&created(&failed)["status"], &failed.body["failureCode"]), (&json!("failed"), &json!("configuration")));
     let invoice_body = json!({"customerId": customer, "currency": "EUR", "amount": 700});
-    let made = id(created(&merchant.api.post("/v1/invoices", invoice_body).await?))?;
-    ok(&merchant.api.post(&format!("/v1/invoices/{made}/schedule"), json!({"collectAt": LONG_AGO})).await?);
-    eventually("it to wait", async || Ok((waiting(merchant).await?.0 == 1).then_some(()))).await?;
+    let due = id(created(&merchant.api.post("/v1/invoices", invoice_body).await?))?;
+    ok(&merchant.api.post(&format!("/v1/invoices/{due}/schedule"), json!({"collectAt": LONG_AGO})).await?);
+    eventually("the operation to wait", async || Ok((waiting(merchant).await?.0 == 1).then_some(()))).await?;
     let errors =
-        figure(&cluster, Kind::Worker, "payments_configuration_errors_total{provider=\"card_gateway\"}").await?;
+        metric(&cluster, ProcessKind::Worker, "payments_configuration_errors_total{provider=\"card_gateway\"}").await?;
     assert!(errors >= 2.0, "{errors}");
-    // Dollars are taken all the while: one currency says nothing of the account.
+    // Dollars are still processed: an error in one currency does not affect the whole account.
     let body = json!({"paymentMethodId": card, "amount": 500, "currency": "USD"});
     assert_eq!(created(&merchant.api.post("/v1/payments", body).await?)["status"], "pending_settlement");
     cluster
-        .run_gateway(&["account", "set", "--username", &shop.known.username, "--currency", "USD", "--currency", "EUR"])
+        .run_gateway(&["account", "set", "--username", &shop.gateway_account.username, "--currency", "USD", "--currency", "EUR"])
         .await?;
-    eventually("it to be paid", async || Ok((invoice(merchant, &made).await?["status"] == "paid").then_some(())))
+    eventually("the invoice to be paid", async || Ok((get_invoice(merchant, &due).await?["status"] == "paid").then_some(())))
         .await?;
     assert_eq!(attempts(merchant).await?, (1, 0));
     Ok(())
 }
 
 #[tokio::test]
-async fn a_fee_of_the_gateway_makes_a_mismatch_that_is_reversed() -> Result<()> {
+async fn a_gateway_fee_is_reversed_as_an_amount_mismatch() -> Result<()> {
     let cluster = Cluster::builder().api(1).worker(1).scheduler(1).gateway(1).start().await?;
     let shop = Shop::new(&cluster, &[]).await?;
     let merchant = &shop.merchant;
-    let (customer, card) = shop.saved(APPROVES).await?;
+    let (customer, card) = shop.saved_card(APPROVES).await?;
     cluster
-        .run_gateway(&["account", "set", "--username", &shop.known.username, "--convenience-fee-percent", "250"])
+        .run_gateway(&["account", "set", "--username", &shop.gateway_account.username, "--convenience-fee-percent", "250"])
         .await?;
     let body = json!({"paymentMethodId": card, "amount": 10_000, "currency": "USD"});
     let failed = merchant.api.post("/v1/payments", body).await?;
@@ -285,33 +287,35 @@ async fn a_fee_of_the_gateway_makes_a_mismatch_that_is_reversed() -> Result<()> 
         (&created(&failed)["status"], &failed.body["failureCode"]),
         (&json!("failed"), &json!("amount_mismatch"))
     );
-    let records = async |wanted: &str| {
+    let wait_for_records = async |expected: &str| {
         eventually("the reversal", async || {
             let records = shop.records().await?;
-            Ok((records == wanted).then_some(()))
+            Ok((records == expected).then_some(()))
         })
         .await
     };
-    records("sale 10250 approved, void 10250 approved").await?;
+    wait_for_records("sale 10250 approved, void 10250 approved").await?;
     let anomaly: (String, i64) = sqlx::query_as("SELECT kind, amount FROM charge_anomalies WHERE account_id = $1")
         .bind(merchant.books.account)
         .fetch_one(&merchant.books.db)
         .await?;
     assert_eq!(anomaly, ("amount_mismatch".to_owned(), 10_250));
 
-    // A collection fails softly, and the card is none the worse for it.
-    let made = invoices_due(merchant, &customer, 1).await?;
+    // A collection gets a soft decline, and the card stays usable.
+    let due = due_invoices(merchant, &customer, 1).await?;
     eventually("the attempt", async || {
-        let page = merchant.api.get(&format!("/v1/invoices/{}/attempts", made[0])).await?;
+        let page = merchant.api.get(&format!("/v1/invoices/{}/attempts", due[0])).await?;
         let attempt = ok(&page)["data"][0].clone();
         Ok((attempt["declineCode"] == "amount_mismatch" && attempt["declineType"] == "soft").then_some(()))
     })
     .await?;
-    let shown = figure(&cluster, Kind::Scheduler, "payments_amount_mismatches_recent{provider=\"card_gateway\"}");
-    let _ = shown.await.context("the figure")?;
-    eventually("the alarm", async || {
+    let mismatches =
+        metric(&cluster, ProcessKind::Scheduler, "payments_amount_mismatches_last_hour{provider=\"card_gateway\"}");
+    let _ = mismatches.await.context("the metric does not exist")?;
+    eventually("two mismatches in the metric", async || {
         let count =
-            figure(&cluster, Kind::Scheduler, "payments_amount_mismatches_recent{provider=\"card_gateway\"}").await?;
+            metric(&cluster, ProcessKind::Scheduler, "payments_amount_mismatches_last_hour{provider=\"card_gateway\"}")
+                .await?;
         Ok((count == 2.0).then_some(()))
     })
     .await

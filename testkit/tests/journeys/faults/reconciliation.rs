@@ -1,11 +1,11 @@
-//! Money moved at the provider, and our books do not say so.
+//! Charges at the provider that our books lack or assign to another payment.
 
 use anyhow::{Result, bail};
-use testkit::{Cluster, Kind};
+use testkit::{Cluster, ProcessKind};
 
-use crate::support::{Merchant, cluster, created, eventually, figure, id, merchant, sale, uuid};
+use crate::support::{Merchant, cluster, created, eventually, id, merchant, metric, sale, uuid};
 
-/// Writes an approved sale into the mock's books behind everyone's back.
+/// Inserts an approved sale directly into the mock's ledger.
 pub(super) async fn book(merchant: &Merchant, charge: &str, reference: &str, amount: i64) -> Result<()> {
     sqlx::query(
         "INSERT INTO mock.transactions (id, account, kind, reference, approved, amount, currency, nature, occurred_at, unique_reference)
@@ -20,7 +20,7 @@ pub(super) async fn book(merchant: &Merchant, charge: &str, reference: &str, amo
     Ok(())
 }
 
-/// The statement is due now, and not in a minute.
+/// Makes the next reading of the statement due now.
 pub(super) async fn compare_now(merchant: &Merchant) -> Result<()> {
     sqlx::query("UPDATE provider_accounts SET reconcile_at = now() WHERE account_id = $1")
         .bind(merchant.books.account)
@@ -30,13 +30,13 @@ pub(super) async fn compare_now(merchant: &Merchant) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_charge_under_no_operation_of_ours_is_noted_once() -> Result<()> {
+async fn a_charge_without_an_operation_is_recorded_once() -> Result<()> {
     let merchant = merchant().await?;
     merchant.pay(100).await?;
     book(&merchant, &format!("mock_orphan_{}", merchant.account.id), "op_nobody", 500).await?;
     for _ in 0..2 {
         compare_now(&merchant).await?;
-        let noted = async || {
+        let recorded = async || {
             let count: i64 = sqlx::query_scalar(
                 "SELECT count(*) FROM orphans o JOIN provider_accounts p ON p.id = o.provider_account_id
                  WHERE o.account_id = $1 AND o.reference = 'op_nobody' AND p.reconcile_at > now() + interval '30 seconds'",
@@ -44,16 +44,16 @@ async fn a_charge_under_no_operation_of_ours_is_noted_once() -> Result<()> {
             .bind(merchant.books.account)
             .fetch_one(&merchant.books.db)
             .await?;
-            assert!(count <= 1, "noted once");
+            assert!(count <= 1, "the orphan must be recorded once");
             Ok((count == 1).then_some(()))
         };
-        eventually("the orphan", noted).await?;
+        eventually("the orphan", recorded).await?;
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn a_charge_of_a_payment_that_failed_is_reversed() -> Result<()> {
+async fn a_charge_of_a_failed_payment_is_reversed() -> Result<()> {
     let merchant = merchant().await?;
     merchant.mock(cluster().await?, &["--refuse"]).await?;
     let failed = merchant.api.post("/v1/payments", sale(900)).await?;
@@ -83,7 +83,7 @@ async fn a_charge_of_a_payment_that_failed_is_reversed() -> Result<()> {
         .await?;
     assert_eq!(anomalies, 1);
     let after = merchant.api.get(&format!("/v1/payments/{payment}")).await?;
-    assert_eq!(after.body["status"], "failed", "the merchant was told so, and it stays true");
+    assert_eq!(after.body["status"], "failed", "the status reported to the merchant must not change");
     Ok(())
 }
 
@@ -96,7 +96,7 @@ async fn a_charge_that_pays_another_payment_is_not_reversed() -> Result<()> {
     let failed = id(&merchant.api.post("/v1/payments", sale(700)).await?.body)?;
     merchant.mock(&cluster, &[]).await?;
 
-    // The provider confuses the two.
+    // The provider assigns the charge of one payment to the other.
     let confuse = "UPDATE mock.transactions SET reference = o.reference, unique_reference = o.reference
                    FROM operations o WHERE o.payment_id = $1 AND mock.transactions.id = $2";
     let charge: String = sqlx::query_scalar("SELECT provider_ref FROM payments WHERE id = $1")
@@ -106,38 +106,38 @@ async fn a_charge_that_pays_another_payment_is_not_reversed() -> Result<()> {
     sqlx::query(confuse).bind(uuid(&failed)?).bind(&charge).execute(&merchant.books.db).await?;
     compare_now(&merchant).await?;
 
-    let told = async || {
-        // It is there once it was counted.
-        let told = figure(&cluster, Kind::Worker, "payments_late_changes_total{provider=\"mock\"}").await;
-        Ok(told.is_ok_and(|count| count == 1.0).then_some(()))
+    let counted = async || {
+        // The metric exists only after it was first counted.
+        let late_changes = metric(&cluster, ProcessKind::Worker, "payments_late_changes_total{provider=\"mock\"}").await;
+        Ok(late_changes.is_ok_and(|count| count == 1.0).then_some(()))
     };
-    eventually("the alarm", told).await?;
+    eventually("the metric of late changes", counted).await?;
     let reversals: i64 = sqlx::query_scalar("SELECT count(*) FROM operations WHERE kind IN ('reverse', 'void')")
         .fetch_one(&merchant.books.db)
         .await?;
-    assert_eq!(reversals, 0, "what the cardholder has paid for stays paid");
+    assert_eq!(reversals, 0, "a charge that pays a payment must not be reversed");
     Ok(())
 }
 
 #[tokio::test]
-async fn payments_are_taken_while_redis_is_away() -> Result<()> {
+async fn payments_are_accepted_while_redis_is_down() -> Result<()> {
     let mut cluster = super::own_cluster().await?;
     let merchant = Merchant::new(&cluster).await?;
     merchant.pay(1).await?;
     cluster.redis.kill9()?;
-    let answers = crate::support::together(10, |n| merchant.pay(100 + n as i64)).await?;
-    for answer in &answers {
-        assert_eq!(created(answer)["status"], "pending_settlement");
+    let responses = crate::support::concurrently(10, |n| merchant.pay(100 + n as i64)).await?;
+    for response in &responses {
+        assert_eq!(created(response)["status"], "pending_settlement");
     }
     merchant.books.audit().await
 }
 
 #[tokio::test]
-async fn while_redis_is_away_nobody_puts_off_what_cannot_be_handed_out() -> Result<()> {
+async fn without_redis_unpushed_operations_stay_due() -> Result<()> {
     let mut cluster = Cluster::builder().api(1).scheduler(1).start().await?;
     let merchant = Merchant::new(&cluster).await?;
     cluster.redis.kill9()?;
-    let looked = async {
+    let check = async {
         let due = async || {
             let query = "SELECT now() FROM operations WHERE account_id = $1 AND next_push_at <= clock_timestamp()";
             Ok(sqlx::query(query).bind(merchant.books.account).fetch_optional(&merchant.books.db).await?.map(drop))
@@ -148,17 +148,17 @@ async fn while_redis_is_away_nobody_puts_off_what_cannot_be_handed_out() -> Resu
         eventually("three sweeps", swept).await?;
         let query = "SELECT pushes FROM operations WHERE account_id = $1";
         let pushes: i32 = sqlx::query_scalar(query).bind(merchant.books.account).fetch_one(&merchant.books.db).await?;
-        assert_eq!(pushes, 0, "the next worker to look would not see it");
+        assert_eq!(pushes, 0, "a deferred operation would be invisible to polling workers");
         Ok(())
     };
-    // No worker takes it, so the client still waits.
+    // No worker claims it, so the client keeps waiting.
     tokio::select! {
-        answer = merchant.pay(100) => bail!("answered: {answer:?}"),
-        looked = looked => looked,
+        response = merchant.pay(100) => bail!("unexpected response: {response:?}"),
+        checked = check => checked,
     }
 }
 
-/// How often the scheduler has looked for operations.
+/// How often the scheduler has polled for due operations.
 async fn sweeps(cluster: &Cluster) -> Result<f64> {
-    figure(cluster, Kind::Scheduler, "scheduler_ticks_total{tick=\"operations\",outcome=\"ok\"}").await
+    metric(cluster, ProcessKind::Scheduler, "scheduler_ticks_total{tick=\"operations\",outcome=\"ok\"}").await
 }

@@ -1,17 +1,17 @@
-//! Reading a provider's statement passes no line over: not while a reading is held up, nor where a line is still at work, fails, or
-//! is one of many of the same instant.
+//! Reading a provider's statement skips no line: not when a reading is blocked, a line's operation is still running, a
+//! line fails, or many lines have the same timestamp.
 
 use anyhow::Result;
 use sqlx::AssertSqlSafe;
-use testkit::{Cluster, Kind};
+use testkit::{Cluster, ProcessKind};
 
 use super::own_cluster;
-use crate::support::{Merchant, eventually, figure, sale};
+use crate::support::{Merchant, eventually, metric, sale};
 
-/// Lines of one reading.
+/// The number of lines in one reading.
 const LINES: i64 = 1000;
 
-/// Books so many charges of nobody's, after an instant by so many milliseconds each.
+/// Books charges without an operation, starting at a time and this many milliseconds apart.
 async fn book_orphans(merchant: &Merchant, from: &str, count: i64, apart_ms: i64) -> Result<()> {
     let book = format!(
         "INSERT INTO mock.transactions (id, account, kind, reference, approved, amount, currency, nature, occurred_at, unique_reference, created_at)
@@ -23,53 +23,53 @@ async fn book_orphans(merchant: &Merchant, from: &str, count: i64, apart_ms: i64
     Ok(())
 }
 
-/// Its statement was never read, since an hour, and is due from now on.
-async fn unread(merchant: &Merchant) -> Result<()> {
-    merchant_set(merchant, "created_at = now() - interval '1 hour', reconciled_until = NULL, reconcile_at = now()")
+/// Resets the reading: the account is an hour old, its statement has never been read, and it is due now.
+async fn reset_reading(merchant: &Merchant) -> Result<()> {
+    set_provider_account(merchant, "created_at = now() - interval '1 hour', reconciled_until = NULL, reconcile_at = now()")
         .await
 }
 
-async fn merchant_set(merchant: &Merchant, assignments: &'static str) -> Result<()> {
+async fn set_provider_account(merchant: &Merchant, assignments: &'static str) -> Result<()> {
     let set = format!("UPDATE provider_accounts SET {assignments} WHERE account_id = $1");
     sqlx::query(AssertSqlSafe(set)).bind(merchant.books.account).execute(&merchant.books.db).await?;
     Ok(())
 }
 
-/// Waits until so many charges are known to be nobody's.
-async fn noted(merchant: &Merchant, count: i64) -> Result<()> {
+/// Waits until this many charges are recorded as orphans.
+async fn wait_for_orphans(merchant: &Merchant, count: i64) -> Result<()> {
     let mut last = 0;
-    let found = eventually("the orphans", async || {
+    let recorded = eventually("the orphans", async || {
         last = sqlx::query_scalar("SELECT count(*) FROM orphans WHERE account_id = $1")
             .bind(merchant.books.account)
             .fetch_one(&merchant.books.db)
             .await?;
         Ok((last >= count).then_some(()))
     });
-    let found = found.await;
+    let recorded = recorded.await;
     assert_eq!(last, count);
-    found
+    recorded
 }
 
-/// Whether this holds of how far the statement was read.
-async fn read_until(merchant: &Merchant, condition: &str) -> Result<bool> {
+/// Whether an SQL condition on the provider account holds; null counts as false.
+async fn holds(merchant: &Merchant, condition: &str) -> Result<bool> {
     let query = format!("SELECT {condition} FROM provider_accounts WHERE account_id = $1");
-    let holds: Option<bool> =
+    let value: Option<bool> =
         sqlx::query_scalar(AssertSqlSafe(query)).bind(merchant.books.account).fetch_one(&merchant.books.db).await?;
-    Ok(holds.unwrap_or(false))
+    Ok(value.unwrap_or(false))
 }
 
 #[tokio::test]
-async fn what_is_booked_while_a_reading_is_held_up_is_read_by_the_next() -> Result<()> {
+async fn charges_booked_during_a_blocked_reading_are_read_by_the_next() -> Result<()> {
     let mut cluster = Cluster::builder().api(1).scheduler(1).start().await?;
     let merchant = Merchant::new(&cluster).await?;
     let db = merchant.books.db.clone();
-    unread(&merchant).await?;
+    reset_reading(&merchant).await?;
     book_orphans(&merchant, "now() - interval '100 seconds'", 1, 1).await?;
 
-    // It has its lines, and cannot write what it found.
+    // The worker has read the lines and is blocked when it records the orphan.
     let mut held = db.begin().await?;
     sqlx::query("LOCK TABLE orphans IN SHARE MODE").execute(&mut *held).await?;
-    cluster.add(Kind::Worker).await?;
+    cluster.add(ProcessKind::Worker).await?;
     let waiting =
         "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
                        AND query LIKE 'INSERT INTO orphans%')";
@@ -77,26 +77,26 @@ async fn what_is_booked_while_a_reading_is_held_up_is_read_by_the_next() -> Resu
         Ok(sqlx::query_scalar::<_, bool>(waiting).fetch_one(&db).await?.then_some(()))
     })
     .await?;
-    merchant_set(&merchant, "reconcile_at = 'infinity'").await?;
+    set_provider_account(&merchant, "reconcile_at = 'infinity'").await?;
     let now = "SELECT (clock_timestamp() - interval '4 minutes')::text";
-    let told: String = sqlx::query_scalar(now).fetch_one(&db).await?;
+    let limit: String = sqlx::query_scalar(now).fetch_one(&db).await?;
     held.rollback().await?;
 
-    noted(&merchant, 1).await?;
+    wait_for_orphans(&merchant, 1).await?;
     eventually("the end of the reading", async || {
-        Ok(read_until(&merchant, "reconciled_until IS NOT NULL").await?.then_some(()))
+        Ok(holds(&merchant, "reconciled_until IS NOT NULL").await?.then_some(()))
     })
     .await?;
-    assert!(read_until(&merchant, &format!("reconciled_until <= '{told}'")).await?, "it was asked for before that");
+    assert!(holds(&merchant, &format!("reconciled_until <= '{limit}'")).await?, "the reading must end at the time of its query");
     Ok(())
 }
 
 #[tokio::test]
-async fn a_full_reading_does_not_pass_over_what_is_at_work() -> Result<()> {
+async fn a_full_reading_does_not_skip_lines_of_running_operations() -> Result<()> {
     let mut cluster = Cluster::builder().api(1).scheduler(1).start().await?;
     let merchant = Merchant::new(&cluster).await?;
     let db = merchant.books.db.clone();
-    let looked = async {
+    let blocked_reading = async {
         let reference = eventually("the payment's operation", async || {
             let query = "SELECT reference FROM operations WHERE account_id = $1";
             let found: Option<String> =
@@ -104,51 +104,51 @@ async fn a_full_reading_does_not_pass_over_what_is_at_work() -> Result<()> {
             Ok(found)
         })
         .await?;
-        // Nobody takes it, for it is somebody's.
-        let mut taken = db.begin().await?;
+        // The row lock makes the operation look claimed.
+        let mut claimed = db.begin().await?;
         sqlx::query("SELECT FROM operations WHERE reference = $1 FOR UPDATE")
             .bind(&reference)
-            .execute(&mut *taken)
+            .execute(&mut *claimed)
             .await?;
-        unread(&merchant).await?;
+        reset_reading(&merchant).await?;
         book_orphans(&merchant, "now() - interval '100 seconds'", LINES + 1, 1).await?;
-        // One of them is its charge.
-        let its_own = "UPDATE mock.transactions SET reference = $2, unique_reference = $2
+        // One of the charges belongs to the payment's operation.
+        let assign = "UPDATE mock.transactions SET reference = $2, unique_reference = $2
                        WHERE unique_reference = 'op_nobody_3' AND account = (SELECT id FROM provider_accounts WHERE account_id = $1)";
-        sqlx::query(its_own).bind(merchant.books.account).bind(&reference).execute(&db).await?;
-        cluster.add(Kind::Worker).await?;
+        sqlx::query(assign).bind(merchant.books.account).bind(&reference).execute(&db).await?;
+        cluster.add(ProcessKind::Worker).await?;
 
-        noted(&merchant, LINES - 1).await?;
-        let at = format!(
+        wait_for_orphans(&merchant, LINES - 1).await?;
+        let stopped_at_charge = format!(
             "reconciled_until = (SELECT created_at FROM mock.transactions WHERE unique_reference = '{reference}')"
         );
-        eventually("the reading to stop where that is", async || Ok(read_until(&merchant, &at).await?.then_some(())))
+        eventually("the reading to stop at the payment's charge", async || Ok(holds(&merchant, &stopped_at_charge).await?.then_some(())))
             .await?;
-        taken.rollback().await?;
+        claimed.rollback().await?;
         let charged = async || {
             let query = "SELECT count(*) FROM operations WHERE account_id = $1 AND state = 'succeeded'";
             let count: i64 = sqlx::query_scalar(query).bind(merchant.books.account).fetch_one(&db).await?;
             Ok((count == 1).then_some(()))
         };
         eventually("the charge", charged).await?;
-        merchant_set(&merchant, "reconcile_at = now()").await?;
-        noted(&merchant, LINES).await
+        set_provider_account(&merchant, "reconcile_at = now()").await?;
+        wait_for_orphans(&merchant, LINES).await
     };
-    tokio::try_join!(merchant.api.post("/v1/payments", sale(500)), looked)?;
+    tokio::try_join!(merchant.api.post("/v1/payments", sale(500)), blocked_reading)?;
     Ok(())
 }
 
 #[tokio::test]
-async fn more_charges_of_one_instant_than_one_reading_takes_are_all_read() -> Result<()> {
+async fn more_charges_with_one_timestamp_than_fit_a_reading_are_all_read() -> Result<()> {
     let cluster = own_cluster().await?;
     let merchant = Merchant::new(&cluster).await?;
-    unread(&merchant).await?;
+    reset_reading(&merchant).await?;
     book_orphans(&merchant, "now() - interval '100 seconds'", LINES + 200, 0).await?;
-    noted(&merchant, LINES + 200).await
+    wait_for_orphans(&merchant, LINES + 200).await
 }
 
 #[tokio::test]
-async fn a_line_that_fails_keeps_no_other_from_being_read_and_is_read_again() -> Result<()> {
+async fn a_failing_line_blocks_no_other_and_is_read_again() -> Result<()> {
     let cluster = own_cluster().await?;
     let merchant = Merchant::new(&cluster).await?;
     let db = &merchant.books.db;
@@ -158,26 +158,26 @@ async fn a_line_that_fails_keeps_no_other_from_being_read_and_is_read_again() ->
     ] {
         sqlx::query(statement).execute(db).await?;
     }
-    unread(&merchant).await?;
+    reset_reading(&merchant).await?;
     book_orphans(&merchant, "now() - interval '600 seconds'", 3, 1000).await?;
-    noted(&merchant, 2).await?;
+    wait_for_orphans(&merchant, 2).await?;
     let failing =
         "reconciled_until = (SELECT created_at FROM mock.transactions WHERE unique_reference = 'op_nobody_2')";
-    eventually("the reading to stop at the line", async || Ok(read_until(&merchant, failing).await?.then_some(())))
+    eventually("the reading to stop at the line", async || Ok(holds(&merchant, failing).await?.then_some(())))
         .await?;
-    let told = async || {
-        // It is there once it was counted.
+    let counted = async || {
+        // The metric exists only after it was first counted.
         let failed = "payments_statements_total{provider=\"mock\",outcome=\"failed\"}";
-        let told = figure(&cluster, Kind::Worker, failed).await;
-        Ok(told.is_ok_and(|count| count != 0.0).then_some(()))
+        let failures = metric(&cluster, ProcessKind::Worker, failed).await;
+        Ok(failures.is_ok_and(|count| count != 0.0).then_some(()))
     };
-    eventually("the figure", told).await?;
+    eventually("the metric of failed readings", counted).await?;
 
     sqlx::query("DROP TRIGGER refuse ON orphans").execute(db).await?;
-    merchant_set(&merchant, "reconcile_at = now()").await?;
-    noted(&merchant, 3).await?;
+    set_provider_account(&merchant, "reconcile_at = now()").await?;
+    wait_for_orphans(&merchant, 3).await?;
     eventually("the reading to go on", async || {
-        Ok(read_until(&merchant, "reconciled_until > now() - interval '5 minutes'").await?.then_some(()))
+        Ok(holds(&merchant, "reconciled_until > now() - interval '5 minutes'").await?.then_some(()))
     })
     .await
 }

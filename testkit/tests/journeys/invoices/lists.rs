@@ -1,15 +1,15 @@
-//! Invoices page by page, and what is no invoice of the account.
+//! Listing invoices, and invoices of other accounts.
 
 use anyhow::Result;
 
-use super::{INVOICES, UNKNOWN, ask, draft, invoice, shown};
-use crate::support::{id, ids, is_listed, merchant, not_found, ok, refuses_what_is_no_page};
+use super::{INVOICES, UNKNOWN, ask, draft, invoice, current};
+use crate::support::{id, ids, assert_listed, merchant, not_found, ok, assert_invalid_pages_rejected};
 
 #[tokio::test]
 async fn invoices_are_listed_newest_first() -> Result<()> {
-    let (merchant, stranger) = (merchant().await?, merchant().await?);
+    let (merchant, other) = (merchant().await?, merchant().await?);
     let customer = merchant.customer().await?;
-    let theirs = id(&invoice(&stranger, &stranger.customer().await?).await?)?;
+    let foreign = id(&invoice(&other, &other.customer().await?).await?)?;
     let list = format!("{INVOICES}?");
     assert!(ids(&merchant.api.get(&list).await?).is_empty());
     let mut made = vec![draft(&merchant, &customer, "net_7").await?];
@@ -17,23 +17,23 @@ async fn invoices_are_listed_newest_first() -> Result<()> {
         made.insert(0, id(&invoice(&merchant, &customer).await?)?);
     }
     ok(&ask(&merchant, &made[4], "void").await?);
-    let rows = is_listed(&merchant.api, &list, &made).await?;
-    assert_eq!(rows[4], shown(&merchant, &made[4]).await?, "a row is the invoice as it stands");
-    refuses_what_is_no_page(&merchant.api, &list, &[&theirs, UNKNOWN, &customer]).await
+    let rows = assert_listed(&merchant.api, &list, &made).await?;
+    assert_eq!(rows[4], current(&merchant, &made[4]).await?, "a row is the current invoice");
+    assert_invalid_pages_rejected(&merchant.api, &list, &[&foreign, UNKNOWN, &customer]).await
 }
 
 #[tokio::test]
-async fn another_accounts_invoice_is_as_unknown_as_any() -> Result<()> {
-    let (merchant, stranger) = (merchant().await?, merchant().await?);
-    let customer = stranger.customer().await?;
-    let theirs = id(&invoice(&stranger, &customer).await?)?;
-    let written = draft(&stranger, &customer, "net_7").await?;
-    for unknown in [&theirs, &written, UNKNOWN, "nonsense", &customer] {
+async fn invoices_of_other_accounts_are_not_found() -> Result<()> {
+    let (merchant, other) = (merchant().await?, merchant().await?);
+    let customer = other.customer().await?;
+    let foreign = id(&invoice(&other, &customer).await?)?;
+    let foreign_draft = draft(&other, &customer, "net_7").await?;
+    for unknown in [&foreign, &foreign_draft, UNKNOWN, "nonsense", &customer] {
         not_found(&merchant.api.get(&format!("{INVOICES}/{unknown}")).await?);
         not_found(&ask(&merchant, unknown, "issue").await?);
         not_found(&ask(&merchant, unknown, "void").await?);
     }
-    assert_eq!(shown(&stranger, &theirs).await?["status"], "open");
-    assert_eq!(shown(&stranger, &written).await?["status"], "draft");
+    assert_eq!(current(&other, &foreign).await?["status"], "open");
+    assert_eq!(current(&other, &foreign_draft).await?["status"], "draft");
     Ok(())
 }

@@ -1,21 +1,21 @@
-//! Where an invoice stands: issued once, voided whenever nothing is under way, and never anything the constraints refuse.
+//! Invoice states: issued once, voided while no payment is in progress, and consistent by database constraints.
 
 use anyhow::Result;
 use serde_json::json;
 use sqlx::AssertSqlSafe;
 
-use super::{INVOICES, UNKNOWN, ask, draft, invoice, owed, shown};
-use crate::support::{Merchant, cluster, conflict, created, id, merchant, ok, refused, together, uuid, with, without};
+use super::{INVOICES, UNKNOWN, ask, draft, invoice, minimal, current};
+use crate::support::{Merchant, cluster, conflict, created, id, merchant, ok, refused, concurrently, uuid, with, without};
 
-/// Writes columns of an invoice by hand.
+/// Updates columns of an invoice directly.
 async fn set(merchant: &Merchant, invoice: &str, columns: &str) -> Result<(), sqlx::Error> {
     let statement = format!("UPDATE invoices SET {columns} WHERE id = $1");
     let id = uuid(invoice).expect("an id");
     sqlx::query(AssertSqlSafe(statement)).bind(id).execute(&merchant.books.db).await.map(drop)
 }
 
-/// Hangs a payment on an invoice by hand, in this status.
-async fn pay(merchant: &Merchant, invoice: &str, payment: &str, status: &str) -> Result<()> {
+/// Attaches a payment with this status to an invoice, directly in the database.
+async fn attach_payment(merchant: &Merchant, invoice: &str, payment: &str, status: &str) -> Result<()> {
     sqlx::query(
         "UPDATE payments SET invoice_id = $2, status = $3::payment_status, action_token = id::text, challenge_url = 'https://bank'
          WHERE id = $1",
@@ -29,32 +29,32 @@ async fn pay(merchant: &Merchant, invoice: &str, payment: &str, status: &str) ->
 }
 
 #[tokio::test]
-async fn a_draft_is_issued_once() -> Result<()> {
+async fn drafts_are_issued_once() -> Result<()> {
     let merchant = merchant().await?;
     let customer = merchant.customer().await?;
-    let written = draft(&merchant, &customer, "net_7").await?;
-    let before = shown(&merchant, &written).await?;
+    let draft_id = draft(&merchant, &customer, "net_7").await?;
+    let before = current(&merchant, &draft_id).await?;
     assert_eq!((&before["status"], &before["paymentTerms"]), (&json!("draft"), &json!("net_7")));
     for absent in ["number", "issuedAt", "dueAt", "paidAt", "voidedAt", "url", "collectionExhausted"] {
         assert!(before.get(absent).is_none(), "{absent}");
     }
-    let answer = ask(&merchant, &written, "issue").await?;
-    let issued = ok(&answer);
+    let response = ask(&merchant, &draft_id, "issue").await?;
+    let issued = ok(&response);
     assert_eq!((&issued["status"], &issued["number"]), (&json!("open"), &json!("INV-000001")));
     assert!(issued["issuedAt"].is_string() && issued["dueAt"].is_string() && issued["url"].is_string(), "{issued}");
-    let unchanged = ["issuedAt", "dueAt", "number", "url"].into_iter().fold(issued.clone(), without);
-    assert_eq!(unchanged, with(before, "status", "open"), "nothing else changes");
-    conflict(&ask(&merchant, &written, "issue").await?);
-    assert_eq!(&shown(&merchant, &written).await?, issued);
+    let without_issue_fields = ["issuedAt", "dueAt", "number", "url"].into_iter().fold(issued.clone(), without);
+    assert_eq!(without_issue_fields, with(before, "status", "open"), "issuing changes nothing else");
+    conflict(&ask(&merchant, &draft_id, "issue").await?);
+    assert_eq!(&current(&merchant, &draft_id).await?, issued);
     conflict(&ask(&merchant, &id(&invoice(&merchant, &customer).await?)?, "issue").await?);
     Ok(())
 }
 
 #[tokio::test]
-async fn terms_count_days_in_the_zone_of_the_account() -> Result<()> {
+async fn payment_terms_count_days_in_the_time_zone_of_the_account() -> Result<()> {
     let merchant = merchant().await?;
     let customer = merchant.customer().await?;
-    // A zone whose clocks change within two months, if there is one: there the days are not all of 24 hours.
+    // A zone that changes its clocks within two months, if there is one, so that not all days have 24 hours.
     let zone: String = sqlx::query_scalar(
         "SELECT n.name FROM pg_timezone_names n WHERE n.name ~ '^(America|Europe|Africa|Asia|Australia|Pacific)/'
          ORDER BY (now() AT TIME ZONE n.name) + interval '60 days' = (now() + interval '1440 hours') AT TIME ZONE n.name,
@@ -64,11 +64,11 @@ async fn terms_count_days_in_the_zone_of_the_account() -> Result<()> {
     .await?;
     cluster().await?.ctl(&["accounts", "set", &merchant.account.id, "--timezone", &zone]).await?;
     for (terms, days) in [("due_on_receipt", 0), ("net_7", 7), ("net_15", 15), ("net_30", 30), ("net_60", 60)] {
-        let written = draft(&merchant, &customer, terms).await?;
-        let at_once = merchant.api.post(INVOICES, with(owed(&customer, 100), "paymentTerms", terms)).await?;
-        for issued in [ok(&ask(&merchant, &written, "issue").await?), created(&at_once)] {
+        let draft_id = draft(&merchant, &customer, terms).await?;
+        let issued_on_creation = merchant.api.post(INVOICES, with(minimal(&customer, 100), "paymentTerms", terms)).await?;
+        for issued in [ok(&ask(&merchant, &draft_id, "issue").await?), created(&issued_on_creation)] {
             assert_eq!(issued["paymentTerms"], terms);
-            let right: bool = sqlx::query_scalar(
+            let is_correct: bool = sqlx::query_scalar(
                 "SELECT (($1::text::timestamptz AT TIME ZONE $3) + make_interval(days => $4)) AT TIME ZONE $3
                       = $2::text::timestamptz",
             )
@@ -78,106 +78,106 @@ async fn terms_count_days_in_the_zone_of_the_account() -> Result<()> {
             .bind(days)
             .fetch_one(&merchant.books.db)
             .await?;
-            assert!(right, "{terms} in {zone}: {issued}");
+            assert!(is_correct, "{terms} in {zone}: {issued}");
         }
     }
-    // That it is the account's zone which is asked shows at any time of the year where the zone is none.
+    // An invalid zone must fail, which proves at any time of the year that the account's zone is used.
     sqlx::query("UPDATE accounts SET timezone = 'Mars/Olympus' WHERE id = $1")
         .bind(merchant.books.account)
         .execute(&merchant.books.db)
         .await?;
-    let in_a_week = with(owed(&customer, 100), "paymentTerms", "net_7");
+    let in_a_week = with(minimal(&customer, 100), "paymentTerms", "net_7");
     refused(&merchant.api.post(INVOICES, in_a_week).await?, 500, "api_error");
     Ok(())
 }
 
 #[tokio::test]
-async fn whatever_it_was_an_invoice_is_voided_for_good() -> Result<()> {
+async fn invoices_in_any_state_can_be_voided_permanently() -> Result<()> {
     let merchant = merchant().await?;
     let customer = merchant.customer().await?;
-    let paid = merchant.sold(500).await?;
-    let pays = format!("status = 'paid', paid_at = now(), amount_paid = amount, payment_id = '{}'", uuid(&paid)?);
-    let collected =
+    let paid = merchant.charge(500).await?;
+    let paid_columns = format!("status = 'paid', paid_at = now(), amount_paid = amount, payment_id = '{}'", uuid(&paid)?);
+    let scheduled =
         "status = 'scheduled', collect_at = now() + interval '1 day', next_attempt_at = now() + interval '1 day'";
-    for (columns, gone) in [
+    for (columns, removed) in [
         ("description = 'open'", &[][..]),
-        (collected, &["collectAt", "nextAttemptAt"]),
-        (&pays, &[]),
+        (scheduled, &["collectAt", "nextAttemptAt"]),
+        (&paid_columns, &[]),
         ("collection_exhausted = true", &[]),
     ] {
         let made = id(&invoice(&merchant, &customer).await?)?;
         set(&merchant, &made, columns).await?;
-        let before = shown(&merchant, &made).await?;
-        let answer = ask(&merchant, &made, "void").await?;
-        assert!(ok(&answer)["voidedAt"].is_string());
-        let expected = with(gone.iter().fold(before, |body, name| without(body, name)), "status", "voided");
-        assert_eq!(without(answer.body.clone(), "voidedAt"), expected, "what was paid and numbered stays so");
+        let before = current(&merchant, &made).await?;
+        let response = ask(&merchant, &made, "void").await?;
+        assert!(ok(&response)["voidedAt"].is_string());
+        let expected = with(removed.iter().fold(before, |body, name| without(body, name)), "status", "voided");
+        assert_eq!(without(response.body.clone(), "voidedAt"), expected, "the payment and the number are unchanged");
         for _ in 0..2 {
-            assert_eq!(ok(&ask(&merchant, &made, "void").await?), &answer.body, "a voided one is answered as it is");
+            assert_eq!(ok(&ask(&merchant, &made, "void").await?), &response.body, "voiding again returns the voided invoice");
         }
         conflict(&ask(&merchant, &made, "issue").await?);
     }
-    let written = draft(&merchant, &customer, "net_7").await?;
-    let answer = ask(&merchant, &written, "void").await?;
-    assert_eq!(ok(&answer)["status"], "voided");
-    assert!(answer.body.get("number").is_none(), "a draft never gets one then");
-    assert!(answer.body.get("url").is_none(), "nor can it be paid");
-    conflict(&ask(&merchant, &written, "issue").await?);
+    let draft_id = draft(&merchant, &customer, "net_7").await?;
+    let response = ask(&merchant, &draft_id, "void").await?;
+    assert_eq!(ok(&response)["status"], "voided");
+    assert!(response.body.get("number").is_none(), "a voided draft has no number");
+    assert!(response.body.get("url").is_none(), "a voided draft has no payment page");
+    conflict(&ask(&merchant, &draft_id, "issue").await?);
     Ok(())
 }
 
 #[tokio::test]
-async fn while_a_payment_is_under_way_nothing_is_voided() -> Result<()> {
+async fn invoices_with_a_payment_in_progress_cannot_be_voided() -> Result<()> {
     let merchant = merchant().await?;
     let customer = merchant.customer().await?;
     let made = id(&invoice(&merchant, &customer).await?)?;
-    let payment = merchant.sold(500).await?;
-    for under_way in ["processing", "requires_action"] {
-        pay(&merchant, &made, &payment, under_way).await?;
+    let payment = merchant.charge(500).await?;
+    for in_progress in ["processing", "requires_action"] {
+        attach_payment(&merchant, &made, &payment, in_progress).await?;
         conflict(&ask(&merchant, &made, "void").await?);
-        assert_eq!(shown(&merchant, &made).await?["status"], "open");
+        assert_eq!(current(&merchant, &made).await?["status"], "open");
     }
     let other = id(&invoice(&merchant, &customer).await?)?;
     ok(&ask(&merchant, &other, "void").await?);
-    pay(&merchant, &made, &payment, "failed").await?;
+    attach_payment(&merchant, &made, &payment, "failed").await?;
     assert_eq!(ok(&ask(&merchant, &made, "void").await?)["status"], "voided");
     Ok(())
 }
 
 #[tokio::test]
-async fn of_many_that_void_and_issue_at_once_each_does_its_part_once() -> Result<()> {
+async fn concurrent_voids_and_issues_take_effect_once() -> Result<()> {
     let merchant = merchant().await?;
     let customer = merchant.customer().await?;
     for _ in 0..3 {
-        let written = draft(&merchant, &customer, "net_7").await?;
-        let answers =
-            together(20, async |i| ask(&merchant, &written, if i % 2 == 0 { "issue" } else { "void" }).await).await?;
-        let (issues, voids): (Vec<_>, Vec<_>) = answers.iter().enumerate().partition(|(i, _)| i % 2 == 0);
-        let issued = issues.iter().filter(|(_, answer)| answer.status == 200).count();
+        let draft_id = draft(&merchant, &customer, "net_7").await?;
+        let responses =
+            concurrently(20, async |i| ask(&merchant, &draft_id, if i % 2 == 0 { "issue" } else { "void" }).await).await?;
+        let (issues, voids): (Vec<_>, Vec<_>) = responses.iter().enumerate().partition(|(i, _)| i % 2 == 0);
+        let issued = issues.iter().filter(|(_, response)| response.status == 200).count();
         assert!(issued <= 1, "issued {issued} times");
-        let last = shown(&merchant, &written).await?;
+        let last = current(&merchant, &draft_id).await?;
         assert_eq!(last["status"], "voided");
         assert_eq!(last.get("number").is_some(), issued == 1);
-        for (_, answer) in voids {
-            assert_eq!(ok(answer), &last, "whoever voids sees the same");
+        for (_, response) in voids {
+            assert_eq!(ok(response), &last, "every void returns the same invoice");
         }
-        let told = merchant.books.events(&written).await?;
-        let mut told: Vec<_> = told.iter().map(|(kind, _)| kind.as_str()).collect();
-        // Each is dated when it was asked for, which may be before its turn.
-        told.sort_unstable();
+        let events = merchant.books.events(&draft_id).await?;
+        let mut events: Vec<_> = events.iter().map(|(kind, _)| kind.as_str()).collect();
+        // An event carries the time of its request, which may be before the request got the row lock.
+        events.sort_unstable();
         let expected = ["invoice.issued", "invoice.voided"];
-        assert_eq!(told, expected[1 - issued..]);
+        assert_eq!(events, expected[1 - issued..]);
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn the_schema_refuses_what_no_invoice_is() -> Result<()> {
-    let (merchant, stranger) = (merchant().await?, merchant().await?);
+async fn constraints_reject_inconsistent_invoices() -> Result<()> {
+    let (merchant, other_merchant) = (merchant().await?, merchant().await?);
     let customer = merchant.customer().await?;
-    let (made, written) = (id(&invoice(&merchant, &customer).await?)?, draft(&merchant, &customer, "net_7").await?);
-    let payment = uuid(&merchant.sold(500).await?)?;
-    let foreign = uuid(&stranger.sold(500).await?)?;
+    let (made, draft_id) = (id(&invoice(&merchant, &customer).await?)?, draft(&merchant, &customer, "net_7").await?);
+    let payment = uuid(&merchant.charge(500).await?)?;
+    let foreign = uuid(&other_merchant.charge(500).await?)?;
     let other = merchant.customer().await?;
     let card = uuid(&id(created(&merchant.save_card(&other, "tok_ok").await?))?)?;
     let paid = "paid_at = now(), amount_paid = amount";
@@ -185,19 +185,19 @@ async fn the_schema_refuses_what_no_invoice_is() -> Result<()> {
     for (invoice, columns, constraint) in [
         (&made, "number = NULL".to_owned(), "invoices_draft_has_no_number"),
         (&made, "status = 'draft'".to_owned(), "invoices_draft_has_no_number"),
-        (&written, "status = 'open'".to_owned(), "invoices_draft_has_no_number"),
-        (&written, "number = 7".to_owned(), "invoices_draft_has_no_number"),
+        (&draft_id, "status = 'open'".to_owned(), "invoices_draft_has_no_number"),
+        (&draft_id, "number = 7".to_owned(), "invoices_draft_has_no_number"),
         (&made, "due_at = NULL".to_owned(), "invoices_issue_is_whole"),
         (&made, "issued_at = NULL".to_owned(), "invoices_issue_is_whole"),
-        (&written, "due_at = now()".to_owned(), "invoices_due_by_date_or_terms"),
-        (&written, "payment_terms = NULL".to_owned(), "invoices_due_by_date_or_terms"),
+        (&draft_id, "due_at = now()".to_owned(), "invoices_due_by_date_or_terms"),
+        (&draft_id, "payment_terms = NULL".to_owned(), "invoices_due_by_date_or_terms"),
         (&made, format!("status = 'paid', {paid}"), "invoices_payment_is_whole"),
         (&made, format!("status = 'paid', paid_at = now(), {pays}"), "invoices_payment_is_whole"),
         (&made, "amount_paid = 1".to_owned(), "invoices_payment_is_whole"),
         (&made, "status = 'paid'".to_owned(), "invoices_paid_is_paid"),
         (&made, format!("{paid}, {pays}"), "invoices_paid_is_paid"),
         (&made, format!("status = 'paid', {paid}, payment_id = '{foreign}'"), "invoices_payment"),
-        (&written, format!("status = 'voided', voided_at = now(), {paid}, {pays}"), "invoices_only_issued_is_paid"),
+        (&draft_id, format!("status = 'voided', voided_at = now(), {paid}, {pays}"), "invoices_only_issued_is_paid"),
         (&made, "status = 'voided'".to_owned(), "invoices_voided_at"),
         (&made, "voided_at = now()".to_owned(), "invoices_voided_at"),
         (&made, "status = 'scheduled'".to_owned(), "invoices_scheduled_has_a_date"),
@@ -206,15 +206,15 @@ async fn the_schema_refuses_what_no_invoice_is() -> Result<()> {
         (&made, "amount_tax = 0".to_owned(), "invoices_parts_need_items"),
     ] {
         let refused = set(&merchant, invoice, &columns).await.expect_err(&columns);
-        let named = refused.as_database_error().and_then(|error| error.constraint());
-        assert_eq!(named, Some(constraint), "{columns}: {refused}");
+        let violated = refused.as_database_error().and_then(|error| error.constraint());
+        assert_eq!(violated, Some(constraint), "{columns}: {refused}");
     }
-    // Nor may a payment name what is no invoice of its account.
-    for no_invoice in [UNKNOWN, &id(&invoice(&stranger, &stranger.customer().await?).await?)?] {
+    // A payment cannot refer to an invoice of another account.
+    for not_an_invoice in [UNKNOWN, &id(&invoice(&other_merchant, &other_merchant.customer().await?).await?)?] {
         let refused =
-            pay(&merchant, no_invoice, &merchant.sold(500).await?, "failed").await.expect_err("no such invoice");
+            attach_payment(&merchant, not_an_invoice, &merchant.charge(500).await?, "failed").await.expect_err("no such invoice");
         assert!(refused.to_string().contains("payments_invoice"), "{refused}");
     }
-    assert_eq!(shown(&merchant, &made).await?["status"], "open");
+    assert_eq!(current(&merchant, &made).await?["status"], "open");
     Ok(())
 }

@@ -1,18 +1,18 @@
-//! What a key may do: the list says what the routes answer.
+//! The capabilities of a key: the list matches the responses of the routes.
 
 use std::collections::HashMap;
 
 use anyhow::{Context, Result};
 use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::{Answer, Client};
+use testkit::{Client, Response};
 
 use super::limited;
 use crate::signing::{self, Signed};
 use crate::support::{Browser, Merchant, ORIGIN, cluster, created, eventually, id, merchant, ok, refused, sale, with};
 
-/// One request for each operation of /v1, refused by nothing but a missing entitlement or a gap of the provider; what else
-/// it answers (a 404, a 422) shows that it was let in. A new operation needs a line here.
+/// One request for each operation of /v1. Only a missing entitlement or provider capability rejects it with 403 or 501;
+/// any other error (404, 422) shows that the key was authorized. A new operation needs a line here.
 const PROBES: &[(&str, Method, &str)] = &[
     ("customers.create", Method::POST, "/v1/customers"),
     ("customers.retrieve", Method::GET, "/v1/customers/cus_1"),
@@ -77,10 +77,10 @@ const PROBES: &[(&str, Method, &str)] = &[
     ("payment_links.cancel", Method::POST, "/v1/payment_links/plink_1/cancel"),
 ];
 
-/// Of test accounts alone: a live key is of the wrong kind there.
+/// Operations of test accounts only: a live key is not permitted.
 const TEST_ONLY: [&str; 3] = ["invoices.scheduler_run", "test_clock.retrieve", "test_clock.advance"];
 
-/// What an account cannot do before it is connected to its provider.
+/// Operations that need an account connected to its provider.
 const NEEDS_CONNECTION: [&str; 13] = [
     "payment_methods.create",
     "checkout_sessions.create",
@@ -97,30 +97,30 @@ const NEEDS_CONNECTION: [&str; 13] = [
     "payment_links.create",
 ];
 
-/// Whose routes are asked: a merchant's server, a page, and payments of which a part can be captured and refunded.
-struct Asked<'a> {
+/// The clients of an account, and payments that can be partially captured and refunded.
+struct Prober<'a> {
     merchant: &'a Merchant,
     browser: Client,
     authorized: String,
     captured: String,
 }
 
-impl<'a> Asked<'a> {
-    /// Prepared before anything is taken from the account.
+impl<'a> Prober<'a> {
+    /// Creates the payments; call it before the account loses any capability.
     async fn prepare(merchant: &'a Merchant) -> Result<Self> {
         let held = merchant.api.post("/v1/payments", with(sale(100), "capture", false)).await?;
         let (authorized, captured) = (id(created(&held))?, id(created(&merchant.pay(100).await?))?);
         Ok(Self { authorized, captured, ..Self::without_payments(merchant).await? })
     }
 
-    /// Of an account that has none, and cannot have any.
+    /// For an account that cannot create payments.
     async fn without_payments(merchant: &'a Merchant) -> Result<Self> {
-        let browser = Browser::of(cluster().await?, &merchant.account)?.api;
+        let browser = Browser::for_account(cluster().await?, &merchant.account)?.api;
         Ok(Self { merchant, browser, authorized: "pay_1".to_owned(), captured: "pay_1".to_owned() })
     }
 
-    /// A request of the merchant's server, signed if its account is live.
-    async fn send(&self, method: Method, path: &str, body: Option<&str>) -> Result<Answer> {
+    /// Sends a request with the secret key, signed if the account is live.
+    async fn send(&self, method: Method, path: &str, body: Option<&str>) -> Result<Response> {
         if self.merchant.account.signing_secret.is_some() {
             Signed::new(self.merchant, method, path, body)?.sign().send(&self.merchant.api).await
         } else {
@@ -129,10 +129,10 @@ impl<'a> Asked<'a> {
     }
 }
 
-async fn probe(operation: &str, asked: &Asked<'_>) -> Result<Answer> {
-    let found = PROBES.iter().find(|(name, ..)| *name == operation);
-    let (_, method, path) = found.with_context(|| format!("no probe of {operation}"))?;
-    let path = path.replace("{authorized}", &asked.authorized).replace("{captured}", &asked.captured);
+async fn probe(operation: &str, prober: &Prober<'_>) -> Result<Response> {
+    let probe = PROBES.iter().find(|(name, ..)| *name == operation);
+    let (_, method, path) = probe.with_context(|| format!("no probe of {operation}"))?;
+    let path = path.replace("{authorized}", &prober.authorized).replace("{captured}", &prober.captured);
     let body = match operation {
         "payments.authorize" => Some(with(sale(100), "capture", false)),
         "payments.partial_capture" | "payments.partial_refund" => Some(json!({"amount": 1})),
@@ -140,32 +140,32 @@ async fn probe(operation: &str, asked: &Asked<'_>) -> Result<Answer> {
     };
     let body = body.map(|body| body.to_string());
     if ["/v1/checkout_sessions", "/v1/tokens"].contains(&path.as_str()) {
-        return asked.browser.send(method.clone(), &path, body.map(String::into_bytes)).await;
+        return prober.browser.send(method.clone(), &path, body.map(String::into_bytes)).await;
     }
-    asked.send(method.clone(), &path, body.as_deref()).await
+    prober.send(method.clone(), &path, body.as_deref()).await
 }
 
-async fn states(asked: &Asked<'_>) -> Result<HashMap<String, String>> {
-    let answer = asked.send(Method::GET, "/v1/capabilities", None).await?;
-    assert_eq!(ok(&answer)["object"], "capabilities");
-    let rows = answer.body["data"].as_array().context("no data")?;
+async fn states(prober: &Prober<'_>) -> Result<HashMap<String, String>> {
+    let response = prober.send(Method::GET, "/v1/capabilities", None).await?;
+    assert_eq!(ok(&response)["object"], "capabilities");
+    let rows = response.body["data"].as_array().context("no data")?;
     let text = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
     let states: HashMap<_, _> = rows.iter().map(|row| (text(row, "operation"), text(row, "state"))).collect();
     assert_eq!(states.len(), rows.len(), "every operation once");
     Ok(states)
 }
 
-/// Every listed state is what the route really answers.
-async fn told_and_done_agree(asked: &Asked<'_>) -> Result<HashMap<String, String>> {
-    let states = states(asked).await?;
-    let live = asked.merchant.account.signing_secret.is_some();
+/// Asserts that each listed state matches the response of its route. Returns the states.
+async fn states_match_responses(prober: &Prober<'_>) -> Result<HashMap<String, String>> {
+    let states = states(prober).await?;
+    let live = prober.merchant.account.signing_secret.is_some();
     for (operation, state) in &states {
-        let answer = probe(operation, asked).await?;
-        let error = &answer.body["error"];
-        let (status, code) = (answer.status, error["code"].as_str().unwrap_or_default());
+        let response = probe(operation, prober).await?;
+        let error = &response.body["error"];
+        let (status, code) = (response.status, error["code"].as_str().unwrap_or_default());
         match state.as_str() {
             "active" => {
-                assert!(![401, 403, 501].contains(&status), "{operation} is active, and answers {}", answer.body)
+                assert!(![401, 403, 501].contains(&status), "{operation} is active but returns {}", response.body)
             }
             "unavailable" if live && TEST_ONLY.contains(&operation.as_str()) => {
                 assert_eq!((status, code), (403, "permission_denied"), "{operation}");
@@ -176,45 +176,45 @@ async fn told_and_done_agree(asked: &Asked<'_>) -> Result<HashMap<String, String
             other => panic!("{operation} is {other}"),
         }
         if state != "active" {
-            assert!(error["capability"].is_string(), "{operation}: {}", answer.body);
+            assert!(error["capability"].is_string(), "{operation}: {}", response.body);
         }
     }
     Ok(states)
 }
 
 #[tokio::test]
-async fn a_missing_entitlement_is_named() -> Result<()> {
+async fn missing_entitlements_are_named() -> Result<()> {
     let merchant = merchant().await?;
     let api = limited(&merchant, "secret", &["payments.create", "payments.list"]).await?;
     ok(&api.get("/v1/payments").await?);
     created(&api.post("/v1/payments", sale(100)).await?);
-    for (answer, capability) in [
+    for (response, capability) in [
         (api.get("/v1/payments/pay_1").await?, "payments.retrieve"),
         (api.get("/v1/customers").await?, "customers.list"),
         (api.delete("/v1/webhook_endpoints/we_1").await?, "webhook_endpoints.delete"),
-        // Before the body is read.
+        // The entitlement is checked before the body is read.
         (api.send(Method::POST, "/v1/customers", Some(b"{".to_vec())).await?, "customers.create"),
         (api.post("/v1/payments", with(sale(100), "capture", false)).await?, "payments.authorize"),
     ] {
-        assert_eq!(refused(&answer, 403, "capability_not_enabled")["capability"], capability);
+        assert_eq!(refused(&response, 403, "capability_not_enabled")["capability"], capability);
     }
     let page = limited(&merchant, "publishable", &["tokens.create"]).await?.header("origin", ORIGIN)?;
-    let answer = page.post("/v1/checkout_sessions", json!({})).await?;
-    assert_eq!(refused(&answer, 403, "capability_not_enabled")["capability"], "checkout_sessions.create");
+    let response = page.post("/v1/checkout_sessions", json!({})).await?;
+    assert_eq!(refused(&response, 403, "capability_not_enabled")["capability"], "checkout_sessions.create");
     Ok(())
 }
 
-/// What an account can do does not depend on who settles its money, as long as that provider can do it.
+/// The two providers offer the same capabilities.
 #[tokio::test]
-async fn the_card_gateway_can_do_all_of_it() -> Result<()> {
+async fn the_card_gateway_has_the_same_capabilities_as_the_mock() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
-    // The payments are the mock's, and stay there.
-    let asked = Asked::prepare(&merchant).await?;
-    let at_mock = states(&asked).await?;
-    let known = cluster.gateway_account(&format!("able-{}", merchant.books.account), &[]).await?;
-    cluster.connect(&merchant.account, &known, &[]).await?;
+    // The payments are made at the mock and stay there.
+    let prober = Prober::prepare(&merchant).await?;
+    let at_mock = states(&prober).await?;
+    let gateway_account = cluster.gateway_account(&format!("able-{}", merchant.books.account), &[]).await?;
+    cluster.connect(&merchant.account, &gateway_account, &[]).await?;
     cluster.ctl(&["accounts", "set", &merchant.account.id, "--provider", "card_gateway"]).await?;
-    assert_eq!(told_and_done_agree(&asked).await?, at_mock);
+    assert_eq!(states_match_responses(&prober).await?, at_mock);
     Ok(())
 }
 
@@ -231,22 +231,22 @@ fn sorted<const N: usize>(mut names: [&'static str; N]) -> Vec<&'static str> {
 }
 
 #[tokio::test]
-async fn the_list_of_a_live_account_says_what_its_routes_answer() -> Result<()> {
+async fn live_accounts_list_the_capabilities_that_their_routes_have() -> Result<()> {
     let merchant = signing::live(cluster().await?).await?;
-    let states = told_and_done_agree(&Asked::without_payments(&merchant).await?).await?;
+    let states = states_match_responses(&Prober::without_payments(&merchant).await?).await?;
     assert_eq!(unavailable(&states), sorted(TEST_ONLY));
     Ok(())
 }
 
-/// An account of the card gateway that no operator has connected takes no money, and does not look as if it could.
+/// A card gateway account that no operator has connected cannot charge, and its capabilities show that.
 #[tokio::test]
-async fn an_account_that_is_not_connected_cannot_take_money() -> Result<()> {
+async fn unconnected_accounts_cannot_charge() -> Result<()> {
     let cluster = cluster().await?;
     for mode in ["test", "live"] {
         let options = ["--mode", mode, "--provider", "card_gateway", "--origin", ORIGIN];
         let merchant = Merchant::with(cluster, &options).await?;
-        let asked = Asked::without_payments(&merchant).await?;
-        let before = told_and_done_agree(&asked).await?;
+        let prober = Prober::without_payments(&merchant).await?;
+        let before = states_match_responses(&prober).await?;
         let mut expected = sorted(NEEDS_CONNECTION);
         if mode == "live" {
             expected.extend(TEST_ONLY);
@@ -254,10 +254,10 @@ async fn an_account_that_is_not_connected_cannot_take_money() -> Result<()> {
         }
         assert_eq!(unavailable(&before), expected, "{mode}");
         for operation in ["payments.create", "checkout_sessions.create", "tokens.create", "payment_methods.create"] {
-            let answer = probe(operation, &asked).await?;
-            let error = refused(&answer, 403, "capability_not_enabled");
+            let response = probe(operation, &prober).await?;
+            let error = refused(&response, 403, "capability_not_enabled");
             let message = error["message"].as_str().unwrap_or_default();
-            assert!(message.contains("not connected to its provider") && message.contains("operator"), "{message}");
+            assert!(message.contains("connect the account to its provider") && message.contains("operator"), "{message}");
             assert_eq!(error["capability"], operation);
         }
         let listed = cluster.ctl(&["accounts", "list"]).await?;
@@ -265,29 +265,29 @@ async fn an_account_that_is_not_connected_cannot_take_money() -> Result<()> {
         let own = accounts.find(|account| account["id"] == merchant.account.id).context("the account")?;
         assert_eq!(own["connected"], false);
 
-        let known = cluster.gateway_account(&format!("later-{}", merchant.books.account), &[]).await?;
-        cluster.connect(&merchant.account, &known, &[]).await?;
-        // What was read of the key before is believed for a second.
+        let gateway_account = cluster.gateway_account(&format!("later-{}", merchant.books.account), &[]).await?;
+        cluster.connect(&merchant.account, &gateway_account, &[]).await?;
+        // The API caches a key for a second.
         let after = eventually("the connection", async || {
-            let listed = states(&asked).await?;
+            let listed = states(&prober).await?;
             Ok((listed["payments.create"] == "active").then_some(listed))
         })
         .await?;
-        assert_eq!(told_and_done_agree(&asked).await?, after);
+        assert_eq!(states_match_responses(&prober).await?, after);
         assert_eq!(unavailable(&after), if mode == "live" { sorted(TEST_ONLY) } else { vec![] }, "{mode}");
     }
     Ok(())
 }
 
-/// What was taken before the account moved can still be captured, voided and refunded where it is.
+/// Payments made before the switch can still be captured, voided and refunded at the old provider.
 #[tokio::test]
-async fn an_account_that_moved_keeps_what_it_has() -> Result<()> {
+async fn accounts_keep_managing_payments_after_a_provider_switch() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
-    let asked = Asked::prepare(&merchant).await?;
+    let prober = Prober::prepare(&merchant).await?;
     cluster.ctl(&["accounts", "set", &merchant.account.id, "--provider", "card_gateway"]).await?;
-    eventually("the move", async || Ok((states(&asked).await?["payments.create"] == "unavailable").then_some(())))
+    eventually("the provider switch", async || Ok((states(&prober).await?["payments.create"] == "unavailable").then_some(())))
         .await?;
-    let states = told_and_done_agree(&asked).await?;
+    let states = states_match_responses(&prober).await?;
     for operation in ["payments.create", "checkout_sessions.create", "payment_links.create"] {
         assert_eq!(states[operation], "unavailable", "{operation}");
     }

@@ -1,7 +1,8 @@
-//! Keys: who is let in, to what, and in which order a request is refused.
+//! API keys: authentication, entitlements, and the order of the checks.
 
+mod authentication;
 mod capabilities;
-mod letting_in;
+
 mod order;
 
 use anyhow::{Context, Result};
@@ -9,7 +10,7 @@ use testkit::Client;
 
 use crate::support::{Merchant, cluster};
 
-/// A client with a new key of this kind that has only these entitlements.
+/// A client with a new key of this kind, limited to these entitlements.
 pub(crate) async fn limited(merchant: &Merchant, kind: &str, entitlements: &[&str]) -> Result<Client> {
     let mut arguments = vec!["keys", "create", "--account", &merchant.account.id, "--kind", kind];
     entitlements.iter().for_each(|name| arguments.extend(["--entitlement", name]));

@@ -1,4 +1,4 @@
-//! The order in which a request is refused: what is wrong first is what is said.
+//! The order of the checks: the response names the first error.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -8,27 +8,27 @@ use super::limited;
 use crate::support::{Browser, cluster, created, invalid, merchant, not_found, payment, refused};
 
 #[tokio::test]
-async fn refusals_come_in_their_order() -> Result<()> {
+async fn checks_run_in_a_fixed_order() -> Result<()> {
     let cluster = cluster().await?;
     let merchant = merchant().await?;
-    let bare = Client::new(merchant.api.base())?;
-    let page = Browser::of(cluster, &merchant.account)?.api;
+    let no_key = Client::new(merchant.api.base())?;
+    let publishable = Browser::for_account(cluster, &merchant.account)?.api;
     let limited = limited(&merchant, "secret", &["payments.retrieve", "payment_methods.create"]).await?;
     merchant.mock(cluster, &["--without", "payments.list"]).await?;
 
-    // Each is wrong in all that comes later, too.
+    // Each request also fails every later check.
     let path = "/v1/payments?limit=0&startingAfter=nonsense";
-    refused(&bare.get(path).await?, 401, "authentication_failed");
-    refused(&page.get(path).await?, 403, "permission_denied");
-    let gap = limited.get(path).await?;
-    assert_eq!(refused(&gap, 501, "capability_not_supported")["capability"], "payments.list");
+    refused(&no_key.get(path).await?, 401, "authentication_failed");
+    refused(&publishable.get(path).await?, 403, "permission_denied");
+    let unsupported = limited.get(path).await?;
+    assert_eq!(refused(&unsupported, 501, "capability_not_supported")["capability"], "payments.list");
     merchant.mock(cluster, &[]).await?;
     let missing = limited.get(path).await?;
     assert_eq!(refused(&missing, 403, "capability_not_enabled")["capability"], "payments.list");
     refused(&merchant.api.get(path).await?, 422, "invalid_request");
 
     // Syntax, then the objects named, then the rules that need them, then their state.
-    let token = Browser::of(cluster, &merchant.account)?.token("tok_ok").await?;
+    let token = Browser::for_account(cluster, &merchant.account)?.token("tok_ok").await?;
     created(&merchant.api.post("/v1/payments", payment(100, &token)).await?);
     let card = |customer: &str, token: Value| json!({"customerId": customer, "paymentToken": token});
     let unknown = "cus_01ARZ3NDEKTSV4RRFFQ69G5FAV";

@@ -1,5 +1,5 @@
-//! Whoever locks several rows does so in the order of their ids, and tables in one order: no two commands wait for each other.
+//! Commands lock rows in the order of their ids and tables in one fixed order, so they never deadlock.
 
-mod again;
+mod fixtures;
 mod pairs;
-mod world;
+mod retries;

@@ -1,4 +1,4 @@
-//! Every pair of commands that lock more than one row, on the same rows, beside schedulers and workers.
+//! Runs every pair of commands that lock several rows, on the same rows, while schedulers and workers run.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use anyhow::Result;
 use futures_util::future::try_join_all;
 use serde_json::json;
 use sqlx::{Connection, PgConnection, PgPool, postgres::PgPoolOptions};
-use testkit::{Answer, Cluster};
+use testkit::{Cluster, Response};
 use tokio::time::sleep;
 
-use super::world::{Templates, World};
-use crate::support::{Merchant, eventually, id, printed, together};
+use super::fixtures::{Fixtures, Templates};
+use crate::support::{Merchant, eventually, id, api_id, concurrently};
 
-/// How often those meet that lock many invoices of one customer; others meet once.
+/// Rounds of pairs that both lock many invoices of one customer; other pairs run once.
 const ROUNDS: usize = 3;
-/// Merchants, each with pairs of its own at the same time.
+/// Merchants that run their share of the pairs in parallel.
 const LANES: usize = 3;
 
-/// What locks more than one row, or makes others do so.
+/// A command that locks more than one row, or makes a background process do so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Command {
     DefaultCard,
@@ -81,15 +81,15 @@ impl Command {
             .contains(&self)
     }
 
-    async fn run(self, world: &World<'_>, round: usize) -> Result<Vec<Answer>> {
-        let api = &world.merchant.api;
-        let all = async |prefix: &str, ids: &[uuid::Uuid], path: &str, what: &str| {
-            together(ids.len(), async |i| world.ask(&format!("/v1/{path}/{}/{what}", printed(prefix, ids[i]))).await)
+    async fn run(self, fixtures: &Fixtures<'_>, round: usize) -> Result<Vec<Response>> {
+        let api = &fixtures.merchant.api;
+        let all = async |prefix: &str, ids: &[uuid::Uuid], path: &str, action: &str| {
+            concurrently(ids.len(), async |i| fixtures.ask(&format!("/v1/{path}/{}/{action}", api_id(prefix, ids[i]))).await)
                 .await
         };
-        // Of those that wait some are named by both of a pair, from either end.
+        // Both commands of a pair share some of the waiting invoices, and may take them in opposite order.
         let some = |from: usize, count: usize| {
-            let mut some: Vec<_> = world.waiting.iter().skip(from).step_by(4).take(count).copied().collect();
+            let mut some: Vec<_> = fixtures.waiting.iter().skip(from).step_by(4).take(count).copied().collect();
             if round % 2 == 1 {
                 some.reverse();
             }
@@ -98,42 +98,42 @@ impl Command {
         let due = "next_attempt_at = CASE WHEN status = 'scheduled' THEN now() END";
         match self {
             Self::DefaultCard => {
-                let mut answers = Vec::new();
+                let mut responses = Vec::new();
                 for _ in 0..4 {
-                    let card = |i: usize| format!("/v1/payment_methods/{}/default", printed("pm_", world.cards[i % 2]));
-                    answers.extend(together(2, async |i| world.ask(&card(i)).await).await?);
-                    // They wait for another card once more.
-                    world.write("invoices", &world.waiting, "next_attempt_at = NULL").await?;
+                    let card = |i: usize| format!("/v1/payment_methods/{}/default", api_id("pm_", fixtures.cards[i % 2]));
+                    responses.extend(concurrently(2, async |i| fixtures.ask(&card(i)).await).await?);
+                    // The invoices wait for another card again.
+                    fixtures.write("invoices", &fixtures.waiting, "next_attempt_at = NULL").await?;
                 }
-                Ok(answers)
+                Ok(responses)
             }
             Self::SaveCard => {
-                let body = json!({"customerId": printed("cus_", world.customer), "paymentToken": "tok_ok"});
-                together(2, async |_| api.post("/v1/payment_methods", body.clone()).await).await
+                let body = json!({"customerId": api_id("cus_", fixtures.customer), "paymentToken": "tok_ok"});
+                concurrently(2, async |_| api.post("/v1/payment_methods", body.clone()).await).await
             }
             Self::UpdateCustomer => {
-                let path = format!("/v1/customers/{}", printed("cus_", world.customer));
-                together(3, async |i| api.post(&path, json!({"name": format!("Ada {round} {i}")})).await).await
+                let path = format!("/v1/customers/{}", api_id("cus_", fixtures.customer));
+                concurrently(3, async |i| api.post(&path, json!({"name": format!("Ada {round} {i}")})).await).await
             }
             Self::DefaultAddress => {
-                together(4, async |i| {
-                    let path = format!("/v1/addresses/{}/default", printed("adr_", world.addresses[i % 2]));
+                concurrently(4, async |i| {
+                    let path = format!("/v1/addresses/{}/default", api_id("adr_", fixtures.addresses[i % 2]));
                     let role = if i < 2 { "billing" } else { "shipping" };
                     api.post(&path, json!({"type": role})).await
                 })
                 .await
             }
-            Self::CancelSubscriptions => all("sub_", &world.subscriptions, "subscriptions", "cancel").await,
+            Self::CancelSubscriptions => all("sub_", &fixtures.subscriptions, "subscriptions", "cancel").await,
             Self::BillSubscriptions => {
                 let yesterday = "next_billing_date = CASE WHEN status <> 'cancelled' THEN current_date - 1 END,
                                  next_billing_at = CASE WHEN status <> 'cancelled' THEN now() - interval '1 day' END";
-                world.write("subscriptions", &world.subscriptions, yesterday).await?;
-                a_tick().await
+                fixtures.write("subscriptions", &fixtures.subscriptions, yesterday).await?;
+                scheduler_tick().await
             }
-            Self::IssueInvoices => all("inv_", &world.drafts, "invoices", "issue").await,
+            Self::IssueInvoices => all("inv_", &fixtures.drafts, "invoices", "issue").await,
             Self::ScheduleInvoices => {
-                together(world.open.len(), async |i| {
-                    let path = format!("/v1/invoices/{}/schedule", printed("inv_", world.open[i]));
+                concurrently(fixtures.open.len(), async |i| {
+                    let path = format!("/v1/invoices/{}/schedule", api_id("inv_", fixtures.open[i]));
                     api.post(&path, json!({"collectAt": "2020-01-01T00:00:00Z"})).await
                 })
                 .await
@@ -143,103 +143,103 @@ impl Command {
             Self::PayInvoices => {
                 let invoices = some(2, 4);
                 let cards = ["tok_ok", "tok_lost", "tok_partial", "tok_ok"];
-                together(4, async |i| world.pay("invoices", "i", invoices[i], cards[i]).await).await
+                concurrently(4, async |i| fixtures.pay("invoices", "i", invoices[i], cards[i]).await).await
             }
             Self::CollectInvoices => {
-                world.write("invoices", &some(3, 8), due).await?;
-                Ok(vec![world.ask("/v1/invoices/scheduler/run").await?])
+                fixtures.write("invoices", &some(3, 8), due).await?;
+                Ok(vec![fixtures.ask("/v1/invoices/scheduler/run").await?])
             }
             Self::DeclineInvoices => {
-                let lost = format!("default_payment_method_id = '{}'", world.cards[1]);
-                world.write("customers", &[world.customer], &lost).await?;
-                world.write("invoices", &some(0, 8), due).await?;
-                Ok(vec![world.ask("/v1/invoices/scheduler/run").await?])
+                let lost = format!("default_payment_method_id = '{}'", fixtures.cards[1]);
+                fixtures.write("customers", &[fixtures.customer], &lost).await?;
+                fixtures.write("invoices", &some(0, 8), due).await?;
+                Ok(vec![fixtures.ask("/v1/invoices/scheduler/run").await?])
             }
             Self::RunRecurring => {
                 let today = "anchor = current_date - 3, start_date = current_date - 3,
                              next_date = CASE WHEN status = 'active' THEN current_date END,
                              next_run_at = CASE WHEN status = 'active' THEN now() END";
-                world.write("recurring_invoices", &world.recurring, today).await?;
-                a_tick().await
+                fixtures.write("recurring_invoices", &fixtures.recurring, today).await?;
+                scheduler_tick().await
             }
             Self::ChangeRecurring => {
-                let mut answers = all("rinv_", &world.recurring, "recurring_invoices", "pause").await?;
-                answers.extend(all("rinv_", &world.recurring, "recurring_invoices", "resume").await?);
-                for id in &world.recurring {
-                    let path = format!("/v1/recurring_invoices/{}", printed("rinv_", *id));
-                    answers.push(api.post(&path, json!({"cadence": {"unit": "weekly", "interval": 1}})).await?);
+                let mut responses = all("rinv_", &fixtures.recurring, "recurring_invoices", "pause").await?;
+                responses.extend(all("rinv_", &fixtures.recurring, "recurring_invoices", "resume").await?);
+                for id in &fixtures.recurring {
+                    let path = format!("/v1/recurring_invoices/{}", api_id("rinv_", *id));
+                    responses.push(api.post(&path, json!({"cadence": {"unit": "weekly", "interval": 1}})).await?);
                 }
-                answers.extend(all("rinv_", &world.recurring[..1], "recurring_invoices", "cancel").await?);
-                Ok(answers)
+                responses.extend(all("rinv_", &fixtures.recurring[..1], "recurring_invoices", "cancel").await?);
+                Ok(responses)
             }
-            Self::CancelLinks => all("plink_", &world.links[..4], "payment_links", "cancel").await,
+            Self::CancelLinks => all("plink_", &fixtures.links[..4], "payment_links", "cancel").await,
             Self::PayLinks => {
-                together(3, async |i| world.pay("payment_links", "l", world.links[i + 2], "tok_ok").await).await
+                concurrently(3, async |i| fixtures.pay("payment_links", "l", fixtures.links[i + 2], "tok_ok").await).await
             }
             Self::ExpireLinks => {
                 let over = "created_at = now() - interval '1 hour', expires_at = now() - interval '1 second',
                             expiry_due_at = CASE WHEN expiry_due_at IS NOT NULL THEN now() - interval '1 second' END";
-                world.write("payment_links", &world.links, over).await?;
-                a_tick().await
+                fixtures.write("payment_links", &fixtures.links, over).await?;
+                scheduler_tick().await
             }
             Self::ChangePayments => {
-                let (held, unwanted) = tokio::try_join!(world.merchant.hold(900), world.merchant.hold(900))?;
+                let (held, unwanted) = tokio::try_join!(fixtures.merchant.hold(900), fixtures.merchant.hold(900))?;
                 let (one, other) =
-                    tokio::try_join!(world.merchant.capture(&held, None), world.merchant.void(&unwanted))?;
+                    tokio::try_join!(fixtures.merchant.capture(&held, None), fixtures.merchant.void(&unwanted))?;
                 Ok(vec![one, other])
             }
             Self::RefundPayments => {
-                let sold = world.merchant.sold(900).await?;
-                together(3, async |_| world.merchant.refund(&sold, Some(300)).await).await
+                let sold = fixtures.merchant.charge(900).await?;
+                concurrently(3, async |_| fixtures.merchant.refund(&sold, Some(300)).await).await
             }
             Self::InquirePayments => {
                 let asked = "WITH held AS MATERIALIZED (
                                  SELECT id FROM payments WHERE account_id = $1 AND inquiry_at IS NOT NULL
                                  ORDER BY id FOR NO KEY UPDATE)
                              UPDATE payments p SET inquiry_at = now() FROM held WHERE p.id = held.id";
-                sqlx::query(asked).bind(world.merchant.books.account).execute(world.db).await?;
-                a_tick().await
+                sqlx::query(asked).bind(fixtures.merchant.books.account).execute(fixtures.db).await?;
+                scheduler_tick().await
             }
             Self::ChangeEndpoints => {
                 let made = api.post("/v1/webhook_endpoints", json!({"url": "http://127.0.0.1:9/"})).await?;
                 let Ok(endpoint) = id(&made.body) else { return Ok(vec![made]) };
                 let path = format!("/v1/webhook_endpoints/{endpoint}");
                 sleep(Duration::from_millis(40)).await;
-                let rotated = world.ask(&format!("{path}/rotate_secret")).await?;
+                let rotated = fixtures.ask(&format!("{path}/rotate_secret")).await?;
                 let changed = api.post(&path, json!({"status": "enabled"})).await?;
                 Ok(vec![made, rotated, changed, api.delete(&path).await?])
             }
             Self::AdvanceClock => {
-                let to = world.merchant.later(&world.merchant.now().await?, "1 minute").await?;
-                Ok(vec![world.merchant.ask_to_advance(&to).await?])
+                let to = fixtures.merchant.later(&fixtures.merchant.now().await?, "1 minute").await?;
+                Ok(vec![fixtures.merchant.request_advance(&to).await?])
             }
         }
     }
 }
 
-/// About as long as a scheduler leaves what is due alone.
-async fn a_tick() -> Result<Vec<Answer>> {
+/// Waits about as long as a scheduler takes to find what is due.
+async fn scheduler_tick() -> Result<Vec<Response>> {
     sleep(Duration::from_millis(200)).await;
     Ok(vec![])
 }
 
-/// Both at once, or one a moment after the other.
-async fn meet(world: &World<'_>, one: Command, other: Command, round: usize) -> Result<Vec<String>> {
-    let later = async |first: bool, command: Command| {
+/// Runs both commands concurrently, from round 2 on with one slightly delayed. Returns the 5xx responses.
+async fn run_pair(fixtures: &Fixtures<'_>, one: Command, other: Command, round: usize) -> Result<Vec<String>> {
+    let delayed = async |first: bool, command: Command| {
         if first == round.is_multiple_of(2) {
             sleep(Duration::from_millis(4 * (round as u64 / 2))).await;
         }
-        command.run(world, round).await
+        command.run(fixtures, round).await
     };
-    let (first, second) = tokio::try_join!(later(true, one), later(false, other))?;
-    let failed = first.iter().chain(&second).filter(|answer| answer.status >= 500);
-    Ok(failed.map(|answer| format!("{one:?} beside {other:?}: {}", String::from_utf8_lossy(&answer.bytes))).collect())
+    let (first, second) = tokio::try_join!(delayed(true, one), delayed(false, other))?;
+    let failed = first.iter().chain(&second).filter(|response| response.status >= 500);
+    Ok(failed.map(|response| format!("{one:?} with {other:?}: {}", String::from_utf8_lossy(&response.bytes))).collect())
 }
 
-/// Answers that were failures of ours.
+/// Runs the pairs for a new merchant. Returns the 5xx responses.
 async fn lane(cluster: &Cluster, db: &PgPool, pairs: Vec<(Command, Command)>) -> Result<Vec<String>> {
     let merchant = Merchant::new(cluster).await?;
-    // Two that hear of everything, and a third that comes and goes.
+    // Two endpoints receive every event; ChangeEndpoints creates and deletes a third.
     for _ in 0..2 {
         merchant.api.post("/v1/webhook_endpoints", json!({"url": "http://127.0.0.1:9/"})).await?;
     }
@@ -248,14 +248,15 @@ async fn lane(cluster: &Cluster, db: &PgPool, pairs: Vec<(Command, Command)>) ->
     for (one, other) in &pairs {
         let rounds = if one.locks_many_invoices() && other.locks_many_invoices() { ROUNDS } else { 1 };
         for round in 0..rounds {
-            let world = World::make(cluster, &merchant, db, &templates).await?;
-            failures.extend(meet(&world, *one, *other, round).await?);
+            let fixtures = Fixtures::make(cluster, &merchant, db, &templates).await?;
+            failures.extend(run_pair(&fixtures, *one, *other, round).await?);
         }
     }
     Ok(failures)
 }
 
-/// Deadlocks that Postgres has counted. A server process tells of its own at its end at the latest, so all are ended.
+/// Deadlocks counted by Postgres. A backend may report its statistics only when it ends, so all backends are terminated
+/// first.
 async fn deadlocks(cluster: &Cluster) -> Result<i64> {
     let mut db = PgConnection::connect(cluster.database_url()).await?;
     let others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
@@ -275,13 +276,13 @@ async fn deadlocks(cluster: &Cluster) -> Result<i64> {
 }
 
 #[tokio::test]
-async fn no_two_commands_wait_for_each_other() -> Result<()> {
+async fn concurrent_commands_do_not_deadlock() -> Result<()> {
     let cluster = Cluster::builder().api(1).worker(2).scheduler(3).start().await?;
     let db = PgPoolOptions::new().max_connections(8).connect(cluster.database_url()).await?;
     let pairs: Vec<_> = (0..COMMANDS.len())
         .flat_map(|one| (one..COMMANDS.len()).map(move |other| (COMMANDS[one], COMMANDS[other])))
         .collect();
-    // What a clock is advanced for is done in its own order, so those pairs have a merchant of their own.
+    // An advancing clock orders the work of its account, so its pairs have their own merchant.
     let (with_clock, without): (Vec<_>, Vec<_>) =
         pairs.into_iter().partition(|(one, other)| [*one, *other].contains(&Command::AdvanceClock));
     let mut lanes = vec![with_clock];
@@ -294,27 +295,27 @@ async fn no_two_commands_wait_for_each_other() -> Result<()> {
     Ok(())
 }
 
-/// Tries of the pair that was seen to wait for each other.
-const TRIES: usize = 20;
+/// Attempts to provoke a deadlock.
+const ATTEMPTS: usize = 20;
 
-/// The proof that the test before this one can fail: with the order left out Postgres counts deadlocks. They are answered all the
-/// same, because what it breaks off is run again.
+/// Proves that the previous test can fail: without the lock order, Postgres counts deadlocks. The requests still
+/// succeed, because aborted transactions are retried.
 #[tokio::test]
-async fn without_the_order_of_ids_postgres_breaks_deadlocks() -> Result<()> {
-    let cluster = Cluster::builder().api(2).worker(1).env("LEFT_OUT", "lock_order").start().await?;
+async fn without_the_lock_order_commands_deadlock() -> Result<()> {
+    let cluster = Cluster::builder().api(2).worker(1).env("DISABLED_RULES", "lock_order").start().await?;
     let db = PgPoolOptions::new().max_connections(8).connect(cluster.database_url()).await?;
     let merchant = Merchant::new(&cluster).await?;
     let templates = Templates::of(&merchant).await?;
     let mut failures = Vec::new();
-    for round in 0..TRIES {
-        let world = World::make(&cluster, &merchant, &db, &templates).await?;
-        failures.extend(meet(&world, Command::DefaultCard, Command::CancelSubscriptions, round % 6).await?);
+    for round in 0..ATTEMPTS {
+        let fixtures = Fixtures::make(&cluster, &merchant, &db, &templates).await?;
+        failures.extend(run_pair(&fixtures, Command::DefaultCard, Command::CancelSubscriptions, round % 6).await?);
         let counted = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
         if sqlx::query_scalar::<_, i64>(counted).fetch_one(&db).await? > 0 {
             break;
         }
     }
     assert!(failures.is_empty(), "{failures:#?}");
-    assert!(deadlocks(&cluster).await? > 0, "no deadlock in {TRIES} tries shows what the order is for");
+    assert!(deadlocks(&cluster).await? > 0, "no deadlock in {ATTEMPTS} attempts without the lock order");
     Ok(())
 }

@@ -1,19 +1,19 @@
-//! What an operator sees and does with `ctl`, against real processes.
+//! `ctl`, the operators' command line, against real processes.
 
 mod attribution;
 mod audit;
-mod books;
+mod capacity;
 mod doctor;
-mod figures;
-mod finding;
-mod growth;
-mod printing;
+mod metrics;
+mod output;
+mod reconciliation;
 mod replay;
 mod resolve;
 mod resolve_billing;
 mod resolve_verified;
+mod search;
 mod statements;
-mod stories;
+mod verdicts;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -21,14 +21,14 @@ use testkit::Cluster;
 
 use crate::support::{Merchant, Receiver, Reply, created, eventually, id, uuid};
 
-/// Answers of the mock that are lost, in class C.
-async fn answers_are_lost(merchant: &Merchant, cluster: &Cluster, count: &str) -> Result<()> {
+/// Makes the mock, in class C, lose its next `count` responses.
+async fn lose_responses(merchant: &Merchant, cluster: &Cluster, count: &str) -> Result<()> {
     merchant.mock(cluster, &["--class", "C", "--lose-answer", count]).await
 }
 
-/// The operations of this merchant that wait for a person, when they are so many.
-async fn waiting(cluster: &Cluster, merchant: &Merchant, count: usize) -> Result<Vec<Value>> {
-    eventually("what waits for a person", async || {
+/// Waits until `count` operations of this merchant need manual review, and returns them.
+async fn manual_reviews(cluster: &Cluster, merchant: &Merchant, count: usize) -> Result<Vec<Value>> {
+    eventually("operations that need manual review", async || {
         let listed = cluster.ctl(&["operations", "list", "--unknown", "--account", &merchant.account.id]).await?;
         let rows = listed["operations"].as_array().context("a list")?;
         let rows: Vec<_> = rows.iter().filter(|row| row["waits_for"] == "a person").cloned().collect();
@@ -37,43 +37,42 @@ async fn waiting(cluster: &Cluster, merchant: &Merchant, count: usize) -> Result
     .await
 }
 
-/// The one operation of this merchant that waits for a person.
-async fn the_waiting(cluster: &Cluster, merchant: &Merchant) -> Result<String> {
-    Ok(text(&waiting(cluster, merchant, 1).await?[0], "id"))
+/// The only operation of this merchant that needs manual review.
+async fn manual_review(cluster: &Cluster, merchant: &Merchant) -> Result<String> {
+    Ok(text(&manual_reviews(cluster, merchant, 1).await?[0], "id"))
 }
 
-/// What the mock calls the last thing that it did under this reference.
-async fn at_provider(merchant: &Merchant, reference: &str) -> Result<String> {
-    let named =
+/// The mock's id of its last transaction with this reference.
+async fn provider_ref(merchant: &Merchant, reference: &str) -> Result<String> {
+    let query =
         sqlx::query_scalar("SELECT id FROM mock.transactions WHERE reference = $1 ORDER BY created_at DESC LIMIT 1");
-    Ok(named.bind(reference).fetch_one(&merchant.books.db).await?)
+    Ok(query.bind(reference).fetch_one(&merchant.books.db).await?)
 }
 
-/// The last request of an operation was sent so long ago that it can no longer arrive.
-async fn nothing_may_arrive(merchant: &Merchant, operation: &str) -> Result<()> {
+/// Backdates the last request of an operation so far that it can no longer arrive at the provider.
+async fn backdate_last_request(merchant: &Merchant, operation: &str) -> Result<()> {
     let query = sqlx::query("UPDATE operations SET last_sent_at = last_sent_at - interval '1 minute' WHERE id = $1");
     query.bind(uuid(operation)?).execute(&merchant.books.db).await?;
     Ok(())
 }
 
-/// The text of a field.
 #[track_caller]
 fn text(object: &Value, field: &str) -> String {
     object[field].as_str().unwrap_or_else(|| panic!("{field} of {object}")).to_owned()
 }
 
-/// A receiver that takes everything, and the id of an endpoint of the merchant's there.
-async fn listening(merchant: &Merchant) -> Result<(Receiver, String)> {
+/// A receiver that accepts every webhook, and the id of the merchant's endpoint for it.
+async fn webhook_receiver(merchant: &Merchant) -> Result<(Receiver, String)> {
     let receiver = Receiver::start(|_| Reply::ok()).await?;
     let endpoint = merchant.api.post("/v1/webhook_endpoints", json!({"url": receiver.url("/hooks")})).await?;
     let endpoint = id(created(&endpoint))?;
     Ok((receiver, endpoint))
 }
 
-/// Runs `ctl` where it must refuse, and answers what it complains about.
-async fn refused(cluster: &Cluster, arguments: &[&str]) -> Result<String> {
-    let ended = cluster.ctl_to_its_end(arguments).await?;
-    assert_ne!(ended.code, 0, "{arguments:?} printed {}", ended.printed);
-    assert!(!ended.complaint.contains("panicked"), "{}", ended.complaint);
-    Ok(ended.complaint)
+/// Runs `ctl`, which must fail, and returns its stderr.
+async fn ctl_error(cluster: &Cluster, arguments: &[&str]) -> Result<String> {
+    let output = cluster.ctl_output(arguments).await?;
+    assert_ne!(output.code, 0, "{arguments:?} printed {}", output.stdout);
+    assert!(!output.stderr.contains("panicked"), "{}", output.stderr);
+    Ok(output.stderr)
 }

@@ -1,53 +1,55 @@
-//! A provider has done something, its answer is lost, and only a person can find out: what they enter counts as if a worker had
-//! heard it.
+//! Manual resolution: the provider's response is lost, and an operator enters the outcome. It takes effect like a
+//! response that a worker received.
 
 use anyhow::Result;
 use serde_json::json;
 use testkit::Cluster;
 use tokio::join;
 
-use super::{answers_are_lost, at_provider, listening, nothing_may_arrive, refused, text, the_waiting, waiting};
+use super::{
+    backdate_last_request, ctl_error, lose_responses, manual_review, manual_reviews, provider_ref, text, webhook_receiver,
+};
 use crate::support::{Merchant, accepted, cluster, created, eventually, id, merchant, ok, payment, sale};
 
-/// A merchant who loses so many answers.
-async fn losing(answers: &str) -> Result<(&'static Cluster, Merchant)> {
+/// A merchant whose provider loses this many responses.
+async fn merchant_losing_responses(count: &str) -> Result<(&'static Cluster, Merchant)> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
-    answers_are_lost(&merchant, cluster, answers).await?;
+    lose_responses(&merchant, cluster, count).await?;
     Ok((cluster, merchant))
 }
 
 #[tokio::test]
-async fn a_charge_that_a_person_found_is_told_to_everybody_who_waits() -> Result<()> {
-    let (cluster, merchant) = losing("1").await?;
-    let (receiver, _) = listening(&merchant).await?;
-    let person = async {
-        let rows = waiting(cluster, &merchant, 1).await?;
+async fn resolved_charges_reach_the_request_webhooks_and_audit_log() -> Result<()> {
+    let (cluster, merchant) = merchant_losing_responses("1").await?;
+    let (receiver, _) = webhook_receiver(&merchant).await?;
+    let review = async {
+        let rows = manual_reviews(cluster, &merchant, 1).await?;
         let row = &rows[0];
         assert_eq!((&row["amount"], &row["currency"], &row["kind"]), (&1500.into(), &"USD".into(), &"sale".into()));
         assert_eq!((&row["account"], &row["provider"]), (&json!(merchant.account.id), &"mock".into()));
         assert_eq!(row["reference"], row["id"]);
-        let (operation, charge) = (text(row, "id"), at_provider(&merchant, &text(row, "reference")).await?);
+        let (operation, charge) = (text(row, "id"), provider_ref(&merchant, &text(row, "reference")).await?);
         let resolve =
             ["operations", "resolve", &operation, "--unverified", "--outcome", "charged", "--provider-ref", &charge];
-        let tried = cluster.ctl(&[&resolve[..], &["--dry-run"]].concat()).await?;
-        assert_eq!((&tried["changed"], &tried["audit"]), (&false.into(), &json!(null)), "{tried}");
-        assert_eq!(waiting(cluster, &merchant, 1).await?.len(), 1, "it was only tried");
+        let dry_run = cluster.ctl(&[&resolve[..], &["--dry-run"]].concat()).await?;
+        assert_eq!((&dry_run["changed"], &dry_run["audit"]), (&false.into(), &json!(null)), "{dry_run}");
+        assert_eq!(manual_reviews(cluster, &merchant, 1).await?.len(), 1, "a dry run changes nothing");
         let done = cluster.ctl(&[&["--as", "ada"], &resolve[..]].concat()).await?;
         assert_eq!(done["changed"], true, "{done}");
         let again = cluster.ctl(&resolve).await?;
         assert_eq!(again["changed"], false, "{again}");
         anyhow::Ok((operation, charge))
     };
-    // The request that waits is answered by what the person enters.
-    let (answer, person) = join!(merchant.pay_once("k", sale(1500)), person);
-    let ((operation, charge), answer) = (person?, answer?);
-    let paid = created(&answer).clone();
+    // The waiting request returns the outcome that the operator enters.
+    let (response, review) = join!(merchant.pay_with_key("k", sale(1500)), review);
+    let ((operation, charge), response) = (review?, response?);
+    let paid = created(&response).clone();
     assert_eq!(paid["status"], "pending_settlement");
-    assert_eq!(merchant.pay_once("k", sale(1500)).await?.bytes, answer.bytes, "the same key, the same answer");
+    assert_eq!(merchant.pay_with_key("k", sale(1500)).await?.bytes, response.bytes, "the same key returns the same response");
     let payment = id(&paid)?;
-    merchant.all_agree(&payment, "sale 1500", &["payment.captured"]).await?;
-    let heard = receiver.hears("/hooks", 1).await?;
-    assert_eq!(heard[0].event()["data"]["object"]["id"], json!(payment));
+    merchant.assert_consistent(&payment, "sale 1500", &["payment.captured"]).await?;
+    let webhooks = receiver.wait_for_requests("/hooks", 1).await?;
+    assert_eq!(webhooks[0].event()["data"]["object"]["id"], json!(payment));
     merchant.books.audit().await?;
 
     let listed = cluster.ctl(&["audit", "list", "--account", &merchant.account.id, "--limit", "1"]).await?;
@@ -59,25 +61,25 @@ async fn a_charge_that_a_person_found_is_told_to_everybody_who_waits() -> Result
 }
 
 #[tokio::test]
-async fn declined_failed_and_a_part_are_what_the_provider_said() -> Result<()> {
-    let (cluster, merchant) = losing("3").await?;
-    let person = async {
-        let rows = waiting(cluster, &merchant, 3).await?;
+async fn operations_can_be_resolved_as_declined_failed_or_partial() -> Result<()> {
+    let (cluster, merchant) = merchant_losing_responses("3").await?;
+    let review = async {
+        let rows = manual_reviews(cluster, &merchant, 3).await?;
         for row in &rows {
             let operation = text(row, "id");
-            let charge = at_provider(&merchant, &operation).await?;
+            let charge = provider_ref(&merchant, &operation).await?;
             let resolve = ["operations", "resolve", &operation, "--unverified", "--outcome"];
-            let said = match row["amount"].as_i64() {
+            let outcome = match row["amount"].as_i64() {
                 Some(901) => vec!["declined", "--code", "insufficient_funds"],
                 Some(902) => vec!["failed", "--reason", "their report has no such reference"],
                 _ => vec!["charged", "--provider-ref", &charge, "--amount", "450"],
             };
-            if said[0] != "charged" {
-                let complaint = refused(cluster, &[&resolve[..], &said].concat()).await?;
-                assert!(complaint.contains("may still arrive"), "{complaint}");
-                nothing_may_arrive(&merchant, &operation).await?;
+            if outcome[0] != "charged" {
+                let stderr = ctl_error(cluster, &[&resolve[..], &outcome].concat()).await?;
+                assert!(stderr.contains("may still arrive"), "{stderr}");
+                backdate_last_request(&merchant, &operation).await?;
             }
-            let done = cluster.ctl(&[&resolve[..], &said].concat()).await?;
+            let done = cluster.ctl(&[&resolve[..], &outcome].concat()).await?;
             assert_eq!(done["changed"], true, "{done}");
         }
         anyhow::Ok(())
@@ -85,7 +87,7 @@ async fn declined_failed_and_a_part_are_what_the_provider_said() -> Result<()> {
     let declined = merchant.api.post("/v1/payments", payment(901, "tok_insufficient"));
     let failed = merchant.pay(902);
     let half = merchant.api.post("/v1/payments", payment(900, "tok_partial"));
-    let (declined, failed, half, done) = join!(declined, failed, half, person);
+    let (declined, failed, half, done) = join!(declined, failed, half, review);
     done?;
     let declined = created(&declined?).clone();
     assert_eq!((&declined["status"], &declined["declineCode"]), (&"declined".into(), &"insufficient_funds".into()));
@@ -100,63 +102,63 @@ async fn declined_failed_and_a_part_are_what_the_provider_said() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_follows_a_charge_is_entered_too() -> Result<()> {
+async fn captures_voids_and_refunds_can_be_resolved() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
-    let (held, unwanted, sold) = (merchant.hold(1000).await?, merchant.hold(1000).await?, merchant.sold(1000).await?);
-    answers_are_lost(&merchant, cluster, "1").await?;
+    let (held, to_void, sold) = (merchant.hold(1000).await?, merchant.hold(1000).await?, merchant.charge(1000).await?);
+    lose_responses(&merchant, cluster, "1").await?;
     accepted(&merchant.refund(&sold, Some(300)).await?);
-    waiting(cluster, &merchant, 1).await?;
+    manual_reviews(cluster, &merchant, 1).await?;
     merchant.mock(cluster, &["--lose-answer", "2"]).await?;
-    let person = async {
-        for row in waiting(cluster, &merchant, 3).await? {
+    let review = async {
+        for row in manual_reviews(cluster, &merchant, 3).await? {
             let (operation, kind) = (text(&row, "id"), text(&row, "kind"));
             let resolve = ["operations", "resolve", &operation, "--unverified", "--outcome"];
-            let done = at_provider(&merchant, &operation).await.unwrap_or_else(|_| format!("void-{operation}"));
-            let complaint = refused(cluster, &[&resolve[..], &["charged", "--provider-ref", &done]].concat()).await?;
-            assert!(complaint.contains(&format!("a {kind}")), "{complaint}");
-            cluster.ctl(&[&resolve[..], &["done", "--provider-ref", &done]].concat()).await?;
+            let reference = provider_ref(&merchant, &operation).await.unwrap_or_else(|_| format!("void-{operation}"));
+            let stderr = ctl_error(cluster, &[&resolve[..], &["charged", "--provider-ref", &reference]].concat()).await?;
+            assert!(stderr.contains(&format!("a {kind}")), "{stderr}");
+            cluster.ctl(&[&resolve[..], &["done", "--provider-ref", &reference]].concat()).await?;
         }
         anyhow::Ok(())
     };
-    let (captured, voided, done) = join!(merchant.capture(&held, Some(400)), merchant.void(&unwanted), person);
+    let (captured, voided, done) = join!(merchant.capture(&held, Some(400)), merchant.void(&to_void), review);
     done?;
     assert_eq!(
         (&ok(&captured?)["status"], &ok(&voided?)["status"]),
         (&"pending_settlement".into(), &"cancelled".into())
     );
-    let refunded = merchant.becomes(&sold, "partially_refunded").await?;
+    let refunded = merchant.wait_for_status(&sold, "partially_refunded").await?;
     assert_eq!((&refunded["amountRefunded"], &refunded["pendingOperation"]), (&300.into(), &json!(null)));
-    merchant.all_agree(&held, "authorize 1000, capture 400", &["payment.authorized", "payment.captured"]).await?;
-    merchant.all_agree(&sold, "sale 1000, refund 300", &["payment.captured", "payment.refunded"]).await?;
+    merchant.assert_consistent(&held, "authorize 1000, capture 400", &["payment.authorized", "payment.captured"]).await?;
+    merchant.assert_consistent(&sold, "sale 1000, refund 300", &["payment.captured", "payment.refunded"]).await?;
     Ok(())
 }
 
 #[tokio::test]
-async fn of_two_who_enter_different_ends_at_once_one_wins() -> Result<()> {
-    let (cluster, merchant) = losing("1").await?;
-    let person = async {
-        let operation = the_waiting(cluster, &merchant).await?;
-        nothing_may_arrive(&merchant, &operation).await?;
-        let charge = at_provider(&merchant, &operation).await?;
+async fn concurrent_conflicting_resolutions_take_effect_once() -> Result<()> {
+    let (cluster, merchant) = merchant_losing_responses("1").await?;
+    let review = async {
+        let operation = manual_review(cluster, &merchant).await?;
+        backdate_last_request(&merchant, &operation).await?;
+        let charge = provider_ref(&merchant, &operation).await?;
         let resolve = ["operations", "resolve", &operation, "--unverified", "--outcome"];
         let charged = [&resolve[..], &["charged", "--provider-ref", &charge]].concat();
         let other = [&resolve[..], &["charged", "--provider-ref", "another_charge"]].concat();
         let failed = [&resolve[..], &["failed", "--reason", "not there"]].concat();
-        let ends = join!(
-            cluster.ctl_to_its_end(&charged),
-            cluster.ctl_to_its_end(&failed),
-            cluster.ctl_to_its_end(&other),
-            cluster.ctl_to_its_end(&charged)
+        let results = join!(
+            cluster.ctl_output(&charged),
+            cluster.ctl_output(&failed),
+            cluster.ctl_output(&other),
+            cluster.ctl_output(&charged)
         );
-        let codes = [ends.0?.code, ends.1?.code, ends.2?.code, ends.3?.code];
-        let won = codes.iter().filter(|code| **code == 0).count();
-        // Both that say the same may succeed, one of them without a change.
-        assert!(won == 1 || (won == 2 && codes[0] == 0 && codes[3] == 0), "{codes:?}");
+        let codes = [results.0?.code, results.1?.code, results.2?.code, results.3?.code];
+        let succeeded = codes.iter().filter(|code| **code == 0).count();
+        // Both equal resolutions may succeed, one of them without a change.
+        assert!(succeeded == 1 || (succeeded == 2 && codes[0] == 0 && codes[3] == 0), "{codes:?}");
         anyhow::Ok(())
     };
-    let (answer, done) = join!(merchant.pay(700), person);
+    let (response, done) = join!(merchant.pay(700), review);
     done?;
-    let payment = merchant.finished(&id(created(&answer?))?).await?;
+    let payment = merchant.wait_until_finished(&id(created(&response?))?).await?;
     let events = merchant.books.events(&id(&payment)?).await?;
     assert!(events.len() <= 1, "{events:?}");
     let (anomalies, records): (i64, i64) = sqlx::query_as(
@@ -166,35 +168,35 @@ async fn of_two_who_enter_different_ends_at_once_one_wins() -> Result<()> {
     .bind(merchant.books.account)
     .fetch_one(&merchant.books.db)
     .await?;
-    assert_eq!((anomalies, records), (0, 1), "whoever lost has written nothing");
+    assert_eq!((anomalies, records), (0, 1), "the losing resolution wrote nothing");
     Ok(())
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused() -> Result<()> {
+async fn invalid_resolutions_are_rejected() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
-    let paid = merchant.sold(300).await?;
-    let (sold, charge): (uuid::Uuid, String) =
+    let paid = merchant.charge(300).await?;
+    let (operation, charge): (uuid::Uuid, String) =
         sqlx::query_as("SELECT id, provider_ref FROM operations WHERE account_id = $1 AND kind = 'sale'")
             .bind(merchant.books.account)
             .fetch_one(&merchant.books.db)
             .await?;
-    let unwanted = "INSERT INTO charge_anomalies (id, account_id, payment_id, operation_id, reversal_operation_id, provider_ref,
+    let anomaly = "INSERT INTO charge_anomalies (id, account_id, payment_id, operation_id, reversal_operation_id, provider_ref,
                                                   amount, currency, created_at)
                     SELECT id, account_id, payment_id, id, id, 'unwanted', 1, 'USD', now() FROM operations WHERE id = $1";
-    sqlx::query(unwanted).bind(sold).execute(&merchant.books.db).await?;
-    let sold = crate::support::printed("op_", sold);
-    answers_are_lost(&merchant, cluster, "1").await?;
-    let person = async {
-        let operation = the_waiting(cluster, &merchant).await?;
-        for (arguments, complaint) in [
+    sqlx::query(anomaly).bind(operation).execute(&merchant.books.db).await?;
+    let finished = crate::support::api_id("op_", operation);
+    lose_responses(&merchant, cluster, "1").await?;
+    let review = async {
+        let operation = manual_review(cluster, &merchant).await?;
+        for (arguments, expected) in [
             (
                 &["op_00000000000000000000000000", "--outcome", "charged", "--provider-ref", "x"][..],
                 "no such operation",
             ),
             (&["pay_1", "--outcome", "charged", "--provider-ref", "x"], "not an id"),
-            (&[&sold, "--outcome", "charged", "--provider-ref", "x"], "has ended otherwise"),
-            (&[&sold, "--outcome", "failed", "--reason", "x"], "has ended otherwise"),
+            (&[&finished, "--outcome", "charged", "--provider-ref", "x"], "has ended otherwise"),
+            (&[&finished, "--outcome", "failed", "--reason", "x"], "has ended otherwise"),
             (&[&operation, "--outcome", "charged"], "--provider-ref"),
             (&[&operation, "--outcome", "charged", "--provider-ref", &charge], &format!("is the charge of {paid}")),
             (
@@ -207,25 +209,25 @@ async fn what_makes_no_sense_is_refused() -> Result<()> {
             (&[&operation, "--outcome", "charged", "--provider-ref", "x", "--amount", "0"], "amount"),
             (&[&operation, "--outcome", "charged", "--provider-ref", "x", "--amount", "701"], "amount"),
             (&[&operation, "--outcome", "charged", "--provider-ref", "x", "--reason", "y"], "reason"),
-            (&[&operation, "--outcome", "done", "--provider-ref", "x"], "no outcome of"),
+            (&[&operation, "--outcome", "done", "--provider-ref", "x"], "not a possible outcome of"),
             (&[&operation, "--outcome", "declined"], "--code"),
             (&[&operation, "--outcome", "failed", "--reason", "seen 4242 4242 4242 4242"], "may still arrive"),
             (&[&operation, "--outcome", "perhaps"], "perhaps"),
         ] {
-            let said = refused(cluster, &[&["operations", "resolve"], arguments].concat()).await?;
-            assert!(said.contains(complaint), "{arguments:?}: {said}");
+            let stderr = ctl_error(cluster, &[&["operations", "resolve"], arguments].concat()).await?;
+            assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
         }
-        nothing_may_arrive(&merchant, &operation).await?;
-        for (arguments, complaint) in [
+        backdate_last_request(&merchant, &operation).await?;
+        for (arguments, expected) in [
             (&["--outcome", "failed", "--reason", "seen 4242 4242 4242 4242"][..], "card number"),
             (&["--outcome", "failed", "--reason", " "], "reason"),
             (&["--outcome", "declined", "--code", "no_such"], "soft or hard"),
         ] {
-            let said = refused(cluster, &[&["operations", "resolve", &operation], arguments].concat()).await?;
-            assert!(said.contains(complaint), "{arguments:?}: {said}");
+            let stderr = ctl_error(cluster, &[&["operations", "resolve", &operation], arguments].concat()).await?;
+            assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
         }
-        assert_eq!(waiting(cluster, &merchant, 1).await?.len(), 1, "nothing was changed");
-        let said = [
+        assert_eq!(manual_reviews(cluster, &merchant, 1).await?.len(), 1, "rejected resolutions change nothing");
+        let arguments = [
             "operations",
             "resolve",
             &operation,
@@ -235,38 +237,38 @@ async fn what_makes_no_sense_is_refused() -> Result<()> {
             "--reason",
             "not in their books",
         ];
-        cluster.ctl(&said).await.map(drop)
+        cluster.ctl(&arguments).await.map(drop)
     };
-    let (answer, done) = join!(merchant.pay(700), person);
+    let (response, done) = join!(merchant.pay(700), review);
     done?;
-    assert_eq!(created(&answer?)["status"], "failed");
+    assert_eq!(created(&response?)["status"], "failed");
     Ok(())
 }
 
 #[tokio::test]
-async fn what_a_worker_still_asks_for_is_not_for_a_person() -> Result<()> {
+async fn operations_still_polled_by_a_worker_cannot_be_resolved() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
     merchant.mock(cluster, &["--class", "B", "--lose-answer", "1", "--latency-ms", "2000"]).await?;
-    let person = async {
-        let operation = eventually("an operation that is under way", async || {
+    let review = async {
+        let operation = eventually("an operation in progress", async || {
             let listed = cluster.ctl(&["operations", "list", "--account", &merchant.account.id]).await?;
             Ok(listed["operations"].as_array().and_then(|rows| rows.first()).map(|row| text(row, "id")))
         });
         let operation = operation.await?;
         let resolve =
             ["operations", "resolve", &operation, "--unverified", "--outcome", "charged", "--provider-ref", "x"];
-        let said = refused(cluster, &resolve).await?;
-        assert!(said.contains("does not wait for a person") || said.contains("has ended otherwise"), "{said}");
+        let stderr = ctl_error(cluster, &resolve).await?;
+        assert!(stderr.contains("does not need manual review") || stderr.contains("has ended otherwise"), "{stderr}");
         anyhow::Ok(())
     };
-    let (answer, done) = join!(merchant.pay(700), person);
+    let (response, done) = join!(merchant.pay(700), review);
     done?;
-    assert_eq!(merchant.finished(&id(created(&answer?))?).await?["status"], "pending_settlement");
+    assert_eq!(merchant.wait_until_finished(&id(created(&response?))?).await?["status"], "pending_settlement");
     merchant.books.audit().await
 }
 
-/// What the mock did under this reference is given back.
-async fn is_reversed(merchant: &Merchant, operation: &str) -> Result<()> {
+/// Waits until the mock's transaction with this reference is voided.
+async fn wait_until_reversed(merchant: &Merchant, operation: &str) -> Result<()> {
     let reversed = async || {
         let voided = "SELECT voided_at IS NOT NULL FROM mock.transactions WHERE reference = $1";
         let voided = sqlx::query_scalar::<_, bool>(voided).bind(operation).fetch_optional(&merchant.books.db).await?;
@@ -275,18 +277,18 @@ async fn is_reversed(merchant: &Merchant, operation: &str) -> Result<()> {
     eventually("the unwanted charge to be reversed", reversed).await
 }
 
-/// Writes something of the merchant's only operation by hand.
-async fn write(merchant: &Merchant, what: &str) -> Result<()> {
-    let statement = sqlx::AssertSqlSafe(format!("UPDATE operations SET {what} WHERE account_id = $1"));
+/// Updates columns of the merchant's only operation directly.
+async fn update_operation(merchant: &Merchant, columns: &str) -> Result<()> {
+    let statement = sqlx::AssertSqlSafe(format!("UPDATE operations SET {columns} WHERE account_id = $1"));
     sqlx::query(statement).bind(merchant.books.account).execute(&merchant.books.db).await?;
     Ok(())
 }
 
 #[tokio::test]
-async fn what_is_asked_for_in_vain_is_ended_by_a_person_who_says_so() -> Result<()> {
-    let (cluster, merchant) = losing("1").await?;
-    let person = async {
-        let operation = the_waiting(cluster, &merchant).await?;
+async fn operations_polled_without_result_can_be_ended_with_stop_asking() -> Result<()> {
+    let (cluster, merchant) = merchant_losing_responses("1").await?;
+    let review = async {
+        let operation = manual_review(cluster, &merchant).await?;
         let resolve = [
             "operations",
             "resolve",
@@ -298,30 +300,30 @@ async fn what_is_asked_for_in_vain_is_ended_by_a_person_who_says_so() -> Result<
             "their account is closed",
         ];
         let stop = [&resolve[..], &["--stop-asking"]].concat();
-        let complains = async |arguments: &[&str], complaint: &str| {
-            let said = refused(cluster, arguments).await?;
-            assert!(said.contains(complaint), "{complaint}: {said}");
+        let fails_with = async |arguments: &[&str], expected: &str| {
+            let stderr = ctl_error(cluster, arguments).await?;
+            assert!(stderr.contains(expected), "{expected}: {stderr}");
             anyhow::Ok(())
         };
-        // As if its provider were asked for ever, and told nothing.
-        write(&merchant, "next_push_at = now() + interval '1 hour', lease_until = now() + interval '1 hour'").await?;
-        complains(&resolve, "does not wait for a person").await?;
-        complains(&stop, "a worker has").await?;
-        write(&merchant, "lease_until = NULL").await?;
-        complains(&stop, "less than an hour ago").await?;
-        write(&merchant, "first_sent_at = first_sent_at - interval '1 hour'").await?;
-        complains(&stop, "may still arrive").await?;
-        nothing_may_arrive(&merchant, &operation).await?;
-        complains(&resolve, "does not wait for a person").await?;
-        let tried = cluster.ctl(&[&stop[..], &["--dry-run"]].concat()).await?;
-        assert_eq!(tried["changed"], false, "{tried}");
-        renewed_meanwhile(&merchant, complains(&stop, "or a worker has it")).await?;
+        // As if a worker polled the provider forever without an answer.
+        update_operation(&merchant, "next_push_at = now() + interval '1 hour', lease_until = now() + interval '1 hour'").await?;
+        fails_with(&resolve, "does not need manual review").await?;
+        fails_with(&stop, "a worker currently has").await?;
+        update_operation(&merchant, "lease_until = NULL").await?;
+        fails_with(&stop, "less than an hour ago").await?;
+        update_operation(&merchant, "first_sent_at = first_sent_at - interval '1 hour'").await?;
+        fails_with(&stop, "may still arrive").await?;
+        backdate_last_request(&merchant, &operation).await?;
+        fails_with(&resolve, "does not need manual review").await?;
+        let dry_run = cluster.ctl(&[&stop[..], &["--dry-run"]].concat()).await?;
+        assert_eq!(dry_run["changed"], false, "{dry_run}");
+        with_lease_renewed_during(&merchant, fails_with(&stop, "or a worker has it")).await?;
         assert_eq!(cluster.ctl(&[&["--as", "ada"], &stop[..]].concat()).await?["changed"], true);
         anyhow::Ok(operation)
     };
-    let (answer, operation) = join!(merchant.pay_once("k", sale(1500)), person);
-    let (answer, operation) = (answer?, operation?);
-    assert_eq!(merchant.finished(&id(created(&answer))?).await?["status"], "failed");
+    let (response, operation) = join!(merchant.pay_with_key("k", sale(1500)), review);
+    let (response, operation) = (response?, operation?);
+    assert_eq!(merchant.wait_until_finished(&id(created(&response))?).await?["status"], "failed");
     let listed = cluster.ctl(&["audit", "list", "--account", &merchant.account.id, "--limit", "1"]).await?;
     let record = &listed["audit"][0];
     assert_eq!((&record["actor"], &record["object"]), (&"ada".into(), &json!(operation)));
@@ -329,23 +331,23 @@ async fn what_is_asked_for_in_vain_is_ended_by_a_person_who_says_so() -> Result<
     Ok(())
 }
 
-/// A worker that hangs hears of a charge after a person has ended the operation that it was to ask about again.
+/// A worker that hung receives a charge after an operator ended its operation, which was due to be polled again.
 #[tokio::test]
-async fn a_late_worker_changes_nothing_of_what_is_asked_for_no_more() -> Result<()> {
+async fn late_outcomes_do_not_change_ended_operations() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
     merchant.mock(cluster, &["--class", "B", "--latency-ms", "7000"]).await?;
-    let person = async {
+    let review = async {
         let listed = async || {
             let listed = cluster.ctl(&["operations", "list", "--account", &merchant.account.id]).await?;
             let row = listed["operations"].as_array().and_then(|rows| rows.first());
             Ok(row.filter(|row| row["state"] == "sending").map(|row| text(row, "id")))
         };
-        let operation = eventually("a request under way", listed).await?;
-        let asked_for =
+        let operation = eventually("a request in flight", listed).await?;
+        let due_for_polling =
             "state = 'unknown', lease_until = now() - interval '1 second', next_push_at = now() + interval '1 hour',
                          first_sent_at = now() - interval '2 hours', last_sent_at = now() - interval '2 hours'";
-        write(&merchant, asked_for).await?;
-        let said = [
+        update_operation(&merchant, due_for_polling).await?;
+        let arguments = [
             "operations",
             "resolve",
             &operation,
@@ -356,59 +358,59 @@ async fn a_late_worker_changes_nothing_of_what_is_asked_for_no_more() -> Result<
             "closed",
             "--stop-asking",
         ];
-        assert_eq!(cluster.ctl(&said).await?["changed"], true);
+        assert_eq!(cluster.ctl(&arguments).await?["changed"], true);
         merchant.mock(cluster, &["--latency-ms", "0"]).await?;
         anyhow::Ok(operation)
     };
-    let (answer, operation) = join!(merchant.pay_once("k", sale(1500)), person);
-    let (answer, operation) = (answer?, operation?);
-    assert_eq!(created(&answer)["status"], "failed");
-    is_reversed(&merchant, &operation).await?;
-    assert_eq!(merchant.payment(&id(&answer.body)?).await?["status"], "failed", "as the person has said");
-    assert_eq!(merchant.pay_once("k", sale(1500)).await?.bytes, answer.bytes);
+    let (response, operation) = join!(merchant.pay_with_key("k", sale(1500)), review);
+    let (response, operation) = (response?, operation?);
+    assert_eq!(created(&response)["status"], "failed");
+    wait_until_reversed(&merchant, &operation).await?;
+    assert_eq!(merchant.payment(&id(&response.body)?).await?["status"], "failed", "as the operator entered");
+    assert_eq!(merchant.pay_with_key("k", sale(1500)).await?.bytes, response.bytes);
     Ok(())
 }
 
-/// While somebody is about to end it, a worker begins its lease anew under the same fencing token.
-async fn renewed_meanwhile(merchant: &Merchant, ending: impl Future<Output = Result<()>>) -> Result<()> {
-    let mut held_up = merchant.books.db.begin().await?;
+/// Runs `ending` while a worker renews its lease with the same fencing token, so that `ending` sees the renewed lease.
+async fn with_lease_renewed_during(merchant: &Merchant, ending: impl Future<Output = Result<()>>) -> Result<()> {
+    let mut transaction = merchant.books.db.begin().await?;
     let account = merchant.books.account;
     let lock = sqlx::query("SELECT FROM payments WHERE account_id = $1 FOR NO KEY UPDATE");
-    lock.bind(account).execute(&mut *held_up).await?;
-    let held_by: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *held_up).await?;
+    lock.bind(account).execute(&mut *transaction).await?;
+    let blocking_pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *transaction).await?;
     let renew = async {
-        eventually("somebody who waits for the payment", async || {
-            let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'
+        eventually("a session that waits for the payment", async || {
+            let blocked = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'
                              AND $1 = ANY (pg_blocking_pids(pid)))";
-            let waits = sqlx::query_scalar::<_, bool>(waits).bind(held_by).fetch_one(&merchant.books.db).await?;
-            Ok(waits.then_some(()))
+            let blocked = sqlx::query_scalar::<_, bool>(blocked).bind(blocking_pid).fetch_one(&merchant.books.db).await?;
+            Ok(blocked.then_some(()))
         })
         .await?;
         let renew =
             "UPDATE operations SET lease_until = clock_timestamp() + interval '20 seconds' WHERE account_id = $1";
-        sqlx::query(renew).bind(account).execute(&mut *held_up).await?;
-        held_up.commit().await?;
+        sqlx::query(renew).bind(account).execute(&mut *transaction).await?;
+        transaction.commit().await?;
         anyhow::Ok(())
     };
     let (ended, renewed) = join!(ending, renew);
     renewed?;
     ended?;
-    write(merchant, "lease_until = NULL").await
+    update_operation(merchant, "lease_until = NULL").await
 }
 
-/// A worker is slow to hear the answer, and others have taken its operation for one whose answer is lost. A person enters that
-/// nothing was done; then the worker hears of a charge after all, which nobody wants by now, and it is reversed.
+/// A worker receives its response late: its lease expired, and an operator resolved the operation as failed. The worker
+/// then reports a charge, which is reversed.
 #[tokio::test]
-async fn a_late_worker_finds_what_a_person_has_entered() -> Result<()> {
+async fn late_charges_after_a_manual_resolution_are_reversed() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
     merchant.mock(cluster, &["--class", "C", "--latency-ms", "7000"]).await?;
-    let person = async {
-        eventually("a request under way", async || Ok((merchant.books.sent().await? == 1).then_some(()))).await?;
-        let given_up = "UPDATE operations SET lease_until = now() - interval '1 second', next_push_at = now(),
+    let review = async {
+        eventually("a request in flight", async || Ok((merchant.books.in_flight().await? == 1).then_some(()))).await?;
+        let lease_expired = "UPDATE operations SET lease_until = now() - interval '1 second', next_push_at = now(),
                             last_sent_at = now() - interval '1 minute' WHERE account_id = $1";
-        sqlx::query(given_up).bind(merchant.books.account).execute(&merchant.books.db).await?;
-        let operation = the_waiting(cluster, &merchant).await?;
-        let said = [
+        sqlx::query(lease_expired).bind(merchant.books.account).execute(&merchant.books.db).await?;
+        let operation = manual_review(cluster, &merchant).await?;
+        let arguments = [
             "operations",
             "resolve",
             &operation,
@@ -418,33 +420,33 @@ async fn a_late_worker_finds_what_a_person_has_entered() -> Result<()> {
             "--reason",
             "not in their books",
         ];
-        assert_eq!(cluster.ctl(&said).await?["changed"], true);
+        assert_eq!(cluster.ctl(&arguments).await?["changed"], true);
         merchant.mock(cluster, &["--latency-ms", "0"]).await?;
         anyhow::Ok(operation)
     };
-    let (answer, operation) = join!(merchant.pay_once("k", sale(1500)), person);
-    let (answer, operation) = (answer?, operation?);
-    assert_eq!(created(&answer)["status"], "failed");
-    let payment = id(&answer.body)?;
-    is_reversed(&merchant, &operation).await?;
+    let (response, operation) = join!(merchant.pay_with_key("k", sale(1500)), review);
+    let (response, operation) = (response?, operation?);
+    assert_eq!(created(&response)["status"], "failed");
+    let payment = id(&response.body)?;
+    wait_until_reversed(&merchant, &operation).await?;
     assert_eq!(merchant.payment(&payment).await?["status"], "failed");
-    assert_eq!(merchant.pay_once("k", sale(1500)).await?.bytes, answer.bytes);
+    assert_eq!(merchant.pay_with_key("k", sale(1500)).await?.bytes, response.bytes);
     let shown = cluster.ctl(&["payments", "show", &payment]).await?;
-    let told = shown["story"].as_array().is_some_and(|story| story.iter().any(|row| row["what"] == "second charge"));
-    assert!(told, "{shown:#}");
-    let said = shown["verdict"].to_string();
-    assert!(said.contains("was given back") && !said.contains("did nothing"), "{said}");
+    let has_second_charge = shown["story"].as_array().is_some_and(|timeline| timeline.iter().any(|row| row["what"] == "second charge"));
+    assert!(has_second_charge, "{shown:#}");
+    let verdict = shown["verdict"].to_string();
+    assert!(verdict.contains("was reversed") && !verdict.contains("without a charge"), "{verdict}");
 
-    // Had the provider refused to reverse it, the card would stand charged.
-    let refused = "UPDATE operations SET state = 'failed', provider_ref = NULL, failure = 'it has settled'
+    // If the provider refuses the reversal, the verdict says that the card remains charged.
+    let refuse_reversal = "UPDATE operations SET state = 'failed', provider_ref = NULL, failure = 'it has settled'
                    WHERE account_id = $1 AND kind = 'reverse' AND state = 'succeeded'";
     let written = async || {
-        let done = sqlx::query(refused).bind(merchant.books.account).execute(&merchant.books.db).await?;
+        let done = sqlx::query(refuse_reversal).bind(merchant.books.account).execute(&merchant.books.db).await?;
         Ok((done.rows_affected() == 1).then_some(()))
     };
     eventually("the end of the reversal", written).await?;
-    let said = cluster.ctl(&["payments", "why", &payment]).await?["verdict"].to_string();
-    let (first, second) = ("of 1500 USD was not given back: it has settled", "stands charged");
-    assert!(said.contains(first) && said.contains(second) && !said.contains("did nothing"), "{said}");
+    let verdict = cluster.ctl(&["payments", "why", &payment]).await?["verdict"].to_string();
+    let (first, second) = ("of 1500 USD was not reversed: it has settled", "remains charged");
+    assert!(verdict.contains(first) && verdict.contains(second) && !verdict.contains("without a charge"), "{verdict}");
     Ok(())
 }

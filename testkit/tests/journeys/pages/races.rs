@@ -1,4 +1,4 @@
-//! Several want something of one page at once: one of them gets it, and everyone is told the truth.
+//! Concurrent requests for one page: exactly one takes effect, and every client sees the true result.
 
 use std::time::Duration;
 
@@ -8,40 +8,40 @@ use serde_json::Value;
 use testkit::Cluster;
 use tokio::time::sleep;
 
-use super::{INVOICES, LINKS, becomes, ledgers, link_at, shown, told};
-use crate::support::{Merchant, Payer, created, eventually, id, payment_made, race, together};
+use super::{INVOICES, LINKS, wait_for_status, ledgers, link_at, current, event_types};
+use crate::support::{Merchant, Payer, created, eventually, id, redirect_payment_id, race, concurrently};
 
 const ROUNDS: usize = 100;
-const AT_ONCE: usize = 20;
+const CONCURRENCY: usize = 20;
 
-/// Two of each process, so that those who race do not even share one.
-async fn rivals() -> Result<(Cluster, Merchant)> {
+/// Two processes of each kind, so that racing requests can run in different processes.
+async fn redundant_cluster() -> Result<(Cluster, Merchant)> {
     let cluster = Cluster::builder().api(2).worker(2).scheduler(2).start().await?;
     let merchant = Merchant::new(&cluster).await?;
     merchant.mock(&cluster, &["--latency-ms", "30"]).await?;
     Ok((cluster, merchant))
 }
 
-/// A number that looks like chance and is the same in each run.
+/// A pseudo-random delay, the same in each run.
 fn jitter(round: usize, salt: usize, below_ms: usize) -> Duration {
     let mixed = (round * 7919 + salt * 104_729).wrapping_mul(2_654_435_761) >> 7;
     Duration::from_millis((mixed % below_ms) as u64)
 }
 
-/// The mock has charged so many times for all links and invoices, declined or not.
-async fn charges_are(merchant: &Merchant, count: usize) -> Result<()> {
+/// Asserts the number of charges at the mock, including declined ones.
+async fn assert_charges(merchant: &Merchant, count: usize) -> Result<()> {
     assert_eq!(merchant.books.charges().await?, i64::try_from(count)?, "charges at the mock");
     merchant.books.audit().await
 }
 
 #[tokio::test]
-async fn of_two_payers_one_pays() -> Result<()> {
-    let (cluster, merchant) = rivals().await?;
-    for batch in 0..ROUNDS / AT_ONCE {
+async fn of_two_concurrent_payers_one_pays() -> Result<()> {
+    let (cluster, merchant) = redundant_cluster().await?;
+    for batch in 0..ROUNDS / CONCURRENCY {
         let round = async |i: usize| {
-            let round = batch * AT_ONCE + i;
+            let round = batch * CONCURRENCY + i;
             let (made, payer) = link_at(&cluster, &merchant, 500).await?;
-            let other = Payer::of(&made, &cluster.api_url(1))?;
+            let other = Payer::for_object(&made, &cluster.api_url(1))?;
             let first = async {
                 sleep(jitter(round, 1, 10)).await;
                 payer.submit("tok_ok").await
@@ -51,118 +51,118 @@ async fn of_two_payers_one_pays() -> Result<()> {
                 other.submit("tok_ok").await
             };
             let (first, second) = tokio::try_join!(first, second)?;
-            let payments: Vec<_> = [&first, &second].into_iter().filter_map(payment_made).collect();
-            assert_eq!(payments.len(), 1, "one has paid: {payments:?}");
-            let loser = if payment_made(&first).is_some() { (&other, &second) } else { (&payer, &first) };
+            let payments: Vec<_> = [&first, &second].into_iter().filter_map(redirect_payment_id).collect();
+            assert_eq!(payments.len(), 1, "exactly one payment: {payments:?}");
+            let loser = if redirect_payment_id(&first).is_some() { (&other, &second) } else { (&payer, &first) };
             let page = loser.0.follow(loser.1).await?;
             assert!(page.html.contains("being processed") || page.html.contains("Paid on"), "{}", page.html);
-            let paid = becomes(&merchant, &made, "paid").await?;
+            let paid = wait_for_status(&merchant, &made, "paid").await?;
             assert_eq!(paid["paymentId"].as_str(), Some(payments[0].as_str()));
             assert_eq!(ledgers(&merchant, &made).await?, ["sale 500"]);
-            assert_eq!(told(&merchant, &made).await?, ["payment_link.paid"]);
+            assert_eq!(event_types(&merchant, &made).await?, ["payment_link.paid"]);
             Ok(())
         };
-        together(AT_ONCE, round).await?;
+        concurrently(CONCURRENCY, round).await?;
     }
-    charges_are(&merchant, ROUNDS).await
+    assert_charges(&merchant, ROUNDS).await
 }
 
 #[tokio::test]
-async fn of_a_hundred_payers_of_one_link_one_pays() -> Result<()> {
-    let (cluster, merchant) = rivals().await?;
+async fn of_a_hundred_concurrent_payers_one_pays() -> Result<()> {
+    let (cluster, merchant) = redundant_cluster().await?;
     let (made, payer) = link_at(&cluster, &merchant, 500).await?;
-    let other = Payer::of(&made, &cluster.api_url(1))?;
-    let answers = together(100, async |i| [&payer, &other][i % 2].submit("tok_ok").await).await?;
-    let payments: Vec<_> = answers.iter().filter_map(payment_made).collect();
+    let other = Payer::for_object(&made, &cluster.api_url(1))?;
+    let responses = concurrently(100, async |i| [&payer, &other][i % 2].submit("tok_ok").await).await?;
+    let payments: Vec<_> = responses.iter().filter_map(redirect_payment_id).collect();
     assert_eq!(payments.len(), 1, "{payments:?}");
-    assert_eq!(becomes(&merchant, &made, "paid").await?["paymentId"].as_str(), Some(payments[0].as_str()));
-    charges_are(&merchant, 1).await
+    assert_eq!(wait_for_status(&merchant, &made, "paid").await?["paymentId"].as_str(), Some(payments[0].as_str()));
+    assert_charges(&merchant, 1).await
 }
 
-/// Whatever ends it races against its payer: then it is paid and the merchant was refused, or it has ended and nobody was
-/// charged. Answers how often it was paid.
-async fn payer_against(
+/// Races a payer against an action that ends the object: either it is paid, or it has ended and nothing was charged.
+/// Returns how often it was paid.
+async fn race_payer_against(
     cluster: &Cluster,
     merchant: &Merchant,
-    (path, end, ended): (&str, &str, &str),
+    (path, action, end_status): (&str, &str, &str),
     make: impl AsyncFn() -> Result<Value>,
 ) -> Result<usize> {
     let mut paid = 0;
-    for batch in 0..ROUNDS / AT_ONCE {
+    for batch in 0..ROUNDS / CONCURRENCY {
         let round = async |i: usize| {
-            let round = batch * AT_ONCE + i;
+            let round = batch * CONCURRENCY + i;
             let made = make().await?;
-            let payer = Payer::of(&made, &cluster.api_url(1))?;
+            let payer = Payer::for_object(&made, &cluster.api_url(1))?;
             let paying = async {
                 sleep(jitter(round, 1, 40)).await;
                 payer.submit("tok_ok").await
             };
             let ending = async {
                 sleep(jitter(round, 2, 80)).await;
-                merchant.api.send(Method::POST, &format!("{path}/{}/{end}", id(&made)?), None).await
+                merchant.api.send(Method::POST, &format!("{path}/{}/{action}", id(&made)?), None).await
             };
-            let (paid, refused) = tokio::try_join!(paying, ending)?;
-            let (paid, done) = (payment_made(&paid).is_some(), refused.status == 200);
-            assert!(done || refused.status == 409, "{}", refused.body);
+            let (paid, ended) = tokio::try_join!(paying, ending)?;
+            let (paid, done) = (redirect_payment_id(&paid).is_some(), ended.status == 200);
+            assert!(done || ended.status == 409, "{}", ended.body);
             Ok((made, paid, done))
         };
-        for (made, was_paid, was_ended) in together(AT_ONCE, round).await? {
-            let now = shown(merchant, &made).await?;
+        for (made, was_paid, was_ended) in concurrently(CONCURRENCY, round).await? {
+            let now = current(merchant, &made).await?;
             let charged = ledgers(merchant, &made).await?;
             if was_paid {
                 paid += 1;
                 assert_eq!(charged, ["sale 500"]);
                 assert!(now["paymentId"].is_string(), "{now}");
             } else {
-                assert!(was_ended, "somebody must have got what he wanted: {now}");
-                assert_eq!(now["status"], ended);
+                assert!(was_ended, "one of the two must succeed: {now}");
+                assert_eq!(now["status"], end_status);
                 assert!(charged.is_empty(), "{charged:?}");
             }
             // A paid link is not cancelled; a paid invoice may be voided, and keeps its payment.
             assert!(!(was_paid && was_ended) || path == INVOICES, "{now}");
         }
     }
-    charges_are(merchant, paid).await?;
+    assert_charges(merchant, paid).await?;
     Ok(paid)
 }
 
 #[tokio::test]
-async fn a_payer_against_the_cancellation_of_the_link() -> Result<()> {
-    let (cluster, merchant) = rivals().await?;
+async fn payment_races_with_link_cancellation() -> Result<()> {
+    let (cluster, merchant) = redundant_cluster().await?;
     let make = async || Ok(link_at(&cluster, &merchant, 500).await?.0);
-    let paid = payer_against(&cluster, &merchant, (LINKS, "cancel", "cancelled"), make).await?;
+    let paid = race_payer_against(&cluster, &merchant, (LINKS, "cancel", "cancelled"), make).await?;
     eprintln!("paid {paid}, cancelled {}", ROUNDS - paid);
     Ok(())
 }
 
 #[tokio::test]
-async fn a_payer_against_the_voiding_of_the_invoice() -> Result<()> {
-    let (cluster, merchant) = rivals().await?;
+async fn payment_races_with_invoice_void() -> Result<()> {
+    let (cluster, merchant) = redundant_cluster().await?;
     let customer = merchant.customer().await?;
     let make = async || {
         let body = serde_json::json!({"customerId": customer, "currency": "USD", "amount": 500});
         Ok(created(&merchant.api.post(INVOICES, body).await?).clone())
     };
-    let paid = payer_against(&cluster, &merchant, (INVOICES, "void", "voided"), make).await?;
+    let paid = race_payer_against(&cluster, &merchant, (INVOICES, "void", "voided"), make).await?;
     eprintln!("paid {paid}, voided {}", ROUNDS - paid);
     Ok(())
 }
 
 #[tokio::test]
-async fn what_was_begun_is_finished_though_the_api_dies() -> Result<()> {
-    let (mut cluster, merchant) = rivals().await?;
+async fn payments_complete_after_the_api_is_killed() -> Result<()> {
+    let (mut cluster, merchant) = redundant_cluster().await?;
     let (made, payer) = link_at(&cluster, &merchant, 500).await?;
     cluster.worker(0).pause()?;
     cluster.worker(1).pause()?;
-    let dying = async {
+    let killing = async {
         eventually("the intent", async || Ok((merchant.books.operations().await? == 1).then_some(()))).await?;
         cluster.api(0).kill9()
     };
-    let (answer, died) = tokio::join!(payer.submit("tok_ok"), dying);
-    died?;
-    assert!(answer.is_err(), "nobody was there to answer");
-    let other = Payer::of(&made, &cluster.api_url(1))?;
-    other.pay("tok_ok").await?.shows(200, &["being processed"]);
+    let (response, killed) = tokio::join!(payer.submit("tok_ok"), killing);
+    killed?;
+    assert!(response.is_err(), "the killed api cannot respond");
+    let other = Payer::for_object(&made, &cluster.api_url(1))?;
+    other.pay("tok_ok").await?.assert_shows(200, &["being processed"]);
     cluster.redis.flush_all().await?;
     cluster.worker(0).resume()?;
     cluster.worker(1).resume()?;
@@ -171,25 +171,25 @@ async fn what_was_begun_is_finished_though_the_api_dies() -> Result<()> {
         Ok(page.html.contains("Paid on").then_some(()))
     })
     .await
-    .context("the page tells of it")?;
+    .context("the page shows the payment")?;
     cluster.api(0).restart().await?;
-    charges_are(&merchant, 1).await
+    assert_charges(&merchant, 1).await
 }
 
-/// The cardholder pays on the page while the schedulers, and runs beside them, collect the same invoice.
+/// The cardholder pays on the page while schedulers and manual runs collect the same invoice.
 #[tokio::test]
-async fn a_payer_against_the_collection() -> Result<()> {
-    let (cluster, merchant) = rivals().await?;
+async fn payment_races_with_collection() -> Result<()> {
+    let (cluster, merchant) = redundant_cluster().await?;
     let customer = merchant.customer().await?;
     created(&merchant.save_card(&customer, "tok_ok").await?);
     let mut by_payer = 0;
-    for batch in 0..ROUNDS / AT_ONCE {
+    for batch in 0..ROUNDS / CONCURRENCY {
         let round = async |i: usize| {
-            let round = batch * AT_ONCE + i;
+            let round = batch * CONCURRENCY + i;
             let body = serde_json::json!({"customerId": customer, "currency": "USD", "amount": 500});
             let made = created(&merchant.api.post(INVOICES, body).await?).clone();
             let path = format!("{INVOICES}/{}", id(&made)?);
-            let payer = Payer::of(&made, &cluster.api_url(1))?;
+            let payer = Payer::for_object(&made, &cluster.api_url(1))?;
             let paying = async {
                 sleep(jitter(round, 1, 60)).await;
                 payer.submit("tok_ok").await
@@ -201,18 +201,18 @@ async fn a_payer_against_the_collection() -> Result<()> {
                 merchant.api.send(Method::POST, &format!("{INVOICES}/scheduler/run"), None).await
             };
             let (paying, _) = race(round, paying, collecting).await?;
-            let paid = becomes(&merchant, &made, "paid").await?;
+            let paid = wait_for_status(&merchant, &made, "paid").await?;
             assert_eq!(ledgers(&merchant, &made).await?, ["sale 500"]);
             let attempts = merchant.api.get(&format!("{path}/attempts")).await?;
             let attempts = attempts.body["data"].as_array().expect("a list").clone();
-            let by_payer = payment_made(&paying);
+            let by_payer = redirect_payment_id(&paying);
             assert_eq!(attempts.len(), usize::from(by_payer.is_none()), "{attempts:?}");
             let payment = by_payer.clone().map_or_else(|| attempts[0]["paymentId"].clone(), Value::from);
             assert_eq!(paid["paymentId"], payment);
             Ok(usize::from(by_payer.is_some()))
         };
-        by_payer += together(AT_ONCE, round).await?.into_iter().sum::<usize>();
+        by_payer += concurrently(CONCURRENCY, round).await?.into_iter().sum::<usize>();
     }
-    assert!((1..ROUNDS).contains(&by_payer), "the page came first {by_payer} times: no race");
-    charges_are(&merchant, ROUNDS).await
+    assert!((1..ROUNDS).contains(&by_payer), "the page won {by_payer} times: no race");
+    assert_charges(&merchant, ROUNDS).await
 }

@@ -1,63 +1,63 @@
-//! A link's time is up: whoever reads it knows at once, and whoever wants to hear of it is told once.
+//! Expiry of links: it shows on the next read, and its event is written once.
 
 use anyhow::Result;
-use testkit::{Client, Cluster, Kind};
+use testkit::{Client, Cluster, ProcessKind};
 
-use super::{LINKS, link_id, shown, time_is_up, told};
-use crate::support::{Merchant, eventually, merchant, ok, together};
+use super::{LINKS, link_id, current, expire, event_types};
+use crate::support::{Merchant, eventually, merchant, ok, concurrently};
 
 #[tokio::test]
-async fn whoever_reads_a_link_knows_that_it_has_expired() -> Result<()> {
-    // Nobody is there to note it.
+async fn expired_links_read_as_expired_without_a_scheduler() -> Result<()> {
+    // Without a scheduler, the expiry is not stored.
     let cluster = Cluster::builder().api(1).worker(1).start().await?;
     let merchant = Merchant::new(&cluster).await?;
     let link = link_id(&merchant).await?;
-    time_is_up(&merchant, &link).await?;
-    let read = shown(&merchant, &link).await?;
-    assert_eq!(read["status"], "expired");
-    assert_eq!(ok(&merchant.api.get(LINKS).await?)["data"][0], read);
-    assert!(told(&merchant, &link).await?.is_empty());
+    expire(&merchant, &link).await?;
+    let expired = current(&merchant, &link).await?;
+    assert_eq!(expired["status"], "expired");
+    assert_eq!(ok(&merchant.api.get(LINKS).await?)["data"][0], expired);
+    assert!(event_types(&merchant, &link).await?.is_empty());
     Ok(())
 }
 
 #[tokio::test]
-async fn an_expiry_is_told_once() -> Result<()> {
+async fn expiry_events_are_written_once() -> Result<()> {
     let mut cluster = Cluster::builder().api(1).worker(1).start().await?;
     let merchant = Merchant::new(&cluster).await?;
-    let links = together(250, async |_| link_id(&merchant).await).await?;
+    let links = concurrently(250, async |_| link_id(&merchant).await).await?;
     let open = link_id(&merchant).await?;
     for link in &links {
-        time_is_up(&merchant, link).await?;
+        expire(&merchant, link).await?;
     }
     for _ in 0..3 {
-        cluster.add(Kind::Scheduler).await?;
+        cluster.add(ProcessKind::Scheduler).await?;
     }
     for link in &links {
-        eventually("the expiry to be told", async || Ok((!told(&merchant, link).await?.is_empty()).then_some(())))
+        eventually("the expiry event", async || Ok((!event_types(&merchant, link).await?.is_empty()).then_some(())))
             .await?;
         let events = merchant.books.events(link).await?;
-        assert_eq!(events, [("payment_link.expired".to_owned(), shown(&merchant, link).await?)]);
+        assert_eq!(events, [("payment_link.expired".to_owned(), current(&merchant, link).await?)]);
     }
-    let metrics = Client::new(&cluster.metrics_url(Kind::Scheduler, 0))?.get("/metrics").await?;
+    let metrics = Client::new(&cluster.metrics_url(ProcessKind::Scheduler, 0))?.get("/metrics").await?;
     let metrics = String::from_utf8(metrics.bytes)?;
     assert!(
         metrics.contains("billing_oldest_due_age_seconds{work=\"payment_links\"} "),
-        "how late it is can be watched"
+        "the expiry lag is exported"
     );
-    assert_eq!(shown(&merchant, &open).await?["status"], "open");
-    assert!(told(&merchant, &open).await?.is_empty());
+    assert_eq!(current(&merchant, &open).await?["status"], "open");
+    assert!(event_types(&merchant, &open).await?.is_empty());
     Ok(())
 }
 
 #[tokio::test]
-async fn it_expires_by_the_clock_of_the_account() -> Result<()> {
+async fn links_expire_by_the_account_clock() -> Result<()> {
     let merchant = merchant().await?;
     let link = link_id(&merchant).await?;
     let now = merchant.now().await?;
     merchant.advance_to(&merchant.later(&now, "29 days").await?).await?;
-    assert_eq!(shown(&merchant, &link).await?["status"], "open");
+    assert_eq!(current(&merchant, &link).await?["status"], "open");
     merchant.advance_to(&merchant.later(&now, "31 days").await?).await?;
-    assert_eq!(shown(&merchant, &link).await?["status"], "expired");
-    assert_eq!(told(&merchant, &link).await?.len(), 1, "once the advance is answered, all has happened");
+    assert_eq!(current(&merchant, &link).await?["status"], "expired");
+    assert_eq!(event_types(&merchant, &link).await?.len(), 1, "the advance returns after all due work has run");
     Ok(())
 }

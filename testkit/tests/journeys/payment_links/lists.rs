@@ -1,14 +1,14 @@
-//! Links page by page, and what is no link of the account.
+//! Listing links, and links of other accounts.
 
 use anyhow::Result;
 
-use super::{LINKS, UNKNOWN, cancel, link_id, shown};
-use crate::support::{ids, is_listed, merchant, not_found, ok, refuses_what_is_no_page};
+use super::{LINKS, UNKNOWN, cancel, link_id, current};
+use crate::support::{ids, assert_listed, merchant, not_found, ok, assert_invalid_pages_rejected};
 
 #[tokio::test]
 async fn links_are_listed_newest_first() -> Result<()> {
-    let (merchant, stranger) = (merchant().await?, merchant().await?);
-    let theirs = link_id(&stranger).await?;
+    let (merchant, other_merchant) = (merchant().await?, merchant().await?);
+    let foreign = link_id(&other_merchant).await?;
     let list = format!("{LINKS}?");
     assert!(ids(&merchant.api.get(&list).await?).is_empty());
     let mut made = Vec::new();
@@ -16,19 +16,19 @@ async fn links_are_listed_newest_first() -> Result<()> {
         made.insert(0, link_id(&merchant).await?);
     }
     ok(&cancel(&merchant, &made[4]).await?);
-    let rows = is_listed(&merchant.api, &list, &made).await?;
-    assert_eq!(rows[4], shown(&merchant, &made[4]).await?, "a row is the link as it stands");
-    refuses_what_is_no_page(&merchant.api, &list, &[&theirs, UNKNOWN]).await
+    let rows = assert_listed(&merchant.api, &list, &made).await?;
+    assert_eq!(rows[4], current(&merchant, &made[4]).await?, "a row is the current link");
+    assert_invalid_pages_rejected(&merchant.api, &list, &[&foreign, UNKNOWN]).await
 }
 
 #[tokio::test]
-async fn another_accounts_link_is_as_unknown_as_any() -> Result<()> {
-    let (merchant, stranger) = (merchant().await?, merchant().await?);
-    let theirs = link_id(&stranger).await?;
-    for unknown in [theirs.as_str(), UNKNOWN, "nonsense"] {
+async fn links_of_other_accounts_are_not_found() -> Result<()> {
+    let (merchant, other_merchant) = (merchant().await?, merchant().await?);
+    let foreign = link_id(&other_merchant).await?;
+    for unknown in [foreign.as_str(), UNKNOWN, "nonsense"] {
         not_found(&merchant.api.get(&format!("{LINKS}/{unknown}")).await?);
         not_found(&cancel(&merchant, unknown).await?);
     }
-    assert_eq!(shown(&stranger, &theirs).await?["status"], "open");
+    assert_eq!(current(&other_merchant, &foreign).await?["status"], "open");
     Ok(())
 }

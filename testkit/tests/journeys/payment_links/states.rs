@@ -1,50 +1,50 @@
-//! Where a link stands: it ends once, and never anywhere that the constraints refuse.
+//! Link states: each link ends once, and stays consistent by database constraints.
 
 use anyhow::Result;
 
-use super::{UNKNOWN, cancel, link, link_id, set, shown, time_is_up, told};
-use crate::support::{conflict, id, merchant, ok, together, uuid, with, without};
+use super::{UNKNOWN, cancel, link, link_id, set, current, expire, event_types};
+use crate::support::{conflict, id, merchant, ok, concurrently, uuid, with, without};
 
 #[tokio::test]
-async fn a_link_is_cancelled_once() -> Result<()> {
+async fn links_are_cancelled_once() -> Result<()> {
     let merchant = merchant().await?;
     let made = link(&merchant).await?;
     let link = id(&made)?;
-    let answer = cancel(&merchant, &link).await?;
-    assert!(ok(&answer)["cancelledAt"].is_string());
-    assert_eq!(without(answer.body.clone(), "cancelledAt"), with(made, "status", "cancelled"), "nothing else changes");
-    for again in together(10, async |_| cancel(&merchant, &link).await).await? {
-        assert_eq!(ok(&again), &answer.body, "a cancelled one is answered as it is");
+    let response = cancel(&merchant, &link).await?;
+    assert!(ok(&response)["cancelledAt"].is_string());
+    assert_eq!(without(response.body.clone(), "cancelledAt"), with(made, "status", "cancelled"), "cancelling changes nothing else");
+    for again in concurrently(10, async |_| cancel(&merchant, &link).await).await? {
+        assert_eq!(ok(&again), &response.body, "cancelling again returns the cancelled link");
     }
-    assert_eq!(shown(&merchant, &link).await?, answer.body);
+    assert_eq!(current(&merchant, &link).await?, response.body);
     let events = merchant.books.events(&link).await?;
-    assert_eq!(events, [("payment_link.cancelled".to_owned(), answer.body)], "told once, as the API shows it");
+    assert_eq!(events, [("payment_link.cancelled".to_owned(), response.body)], "one event, with the object as the API returns it");
     Ok(())
 }
 
 #[tokio::test]
-async fn what_is_paid_or_has_expired_is_not_cancelled() -> Result<()> {
+async fn paid_and_expired_links_cannot_be_cancelled() -> Result<()> {
     let merchant = merchant().await?;
     let paid = link_id(&merchant).await?;
-    let payment = uuid(&merchant.sold(500).await?)?;
-    let pays = format!("status = 'paid', paid_at = now(), payment_id = '{payment}', expiry_due_at = NULL");
-    set(&merchant, &paid, &pays).await?;
+    let payment = uuid(&merchant.charge(500).await?)?;
+    let paid_columns = format!("status = 'paid', paid_at = now(), payment_id = '{payment}', expiry_due_at = NULL");
+    set(&merchant, &paid, &paid_columns).await?;
     conflict(&cancel(&merchant, &paid).await?);
-    assert_eq!(shown(&merchant, &paid).await?["status"], "paid");
+    assert_eq!(current(&merchant, &paid).await?["status"], "paid");
     let expired = link_id(&merchant).await?;
-    time_is_up(&merchant, &expired).await?;
+    expire(&merchant, &expired).await?;
     conflict(&cancel(&merchant, &expired).await?);
-    assert_eq!(shown(&merchant, &expired).await?["status"], "expired");
-    assert!(told(&merchant, &expired).await?.iter().all(|kind| kind == "payment_link.expired"));
+    assert_eq!(current(&merchant, &expired).await?["status"], "expired");
+    assert!(event_types(&merchant, &expired).await?.iter().all(|kind| kind == "payment_link.expired"));
     Ok(())
 }
 
 #[tokio::test]
-async fn the_schema_refuses_what_no_link_is() -> Result<()> {
-    let (merchant, stranger) = (merchant().await?, merchant().await?);
+async fn constraints_reject_inconsistent_links() -> Result<()> {
+    let (merchant, other_merchant) = (merchant().await?, merchant().await?);
     let made = link_id(&merchant).await?;
-    let payment = uuid(&merchant.sold(500).await?)?;
-    let foreign = uuid(&stranger.sold(500).await?)?;
+    let payment = uuid(&merchant.charge(500).await?)?;
+    let foreign = uuid(&other_merchant.charge(500).await?)?;
     let ends = "expiry_due_at = NULL";
     for (columns, constraint) in [
         ("expires_at = created_at, expiry_due_at = created_at".to_owned(), "payment_links_expires_later"),
@@ -59,20 +59,20 @@ async fn the_schema_refuses_what_no_link_is() -> Result<()> {
         ("page_token = 'short'".to_owned(), "payment_links_page_token_check"),
         ("amount = 0".to_owned(), "payment_links_amount_check"),
     ] {
-        let refused = set(&merchant, &made, &columns).await.expect_err(&columns);
-        let named = refused.as_database_error().and_then(|error| error.constraint());
-        assert_eq!(named, Some(constraint), "{columns}: {refused}");
+        let error = set(&merchant, &made, &columns).await.expect_err(&columns);
+        let violated = error.as_database_error().and_then(|error| error.constraint());
+        assert_eq!(violated, Some(constraint), "{columns}: {error}");
     }
-    // Nor may a payment name what is no link of its account.
-    for no_link in [UNKNOWN, &link_id(&stranger).await?] {
-        let refused = sqlx::query("UPDATE payments SET payment_link_id = $2 WHERE id = $1")
+    // A payment cannot refer to a link of another account.
+    for not_a_link in [UNKNOWN, &link_id(&other_merchant).await?] {
+        let error = sqlx::query("UPDATE payments SET payment_link_id = $2 WHERE id = $1")
             .bind(payment)
-            .bind(uuid(no_link)?)
+            .bind(uuid(not_a_link)?)
             .execute(&merchant.books.db)
             .await
             .expect_err("no such link");
-        assert!(refused.to_string().contains("payments_payment_link"), "{refused}");
+        assert!(error.to_string().contains("payments_payment_link"), "{error}");
     }
-    assert_eq!(shown(&merchant, &made).await?["status"], "open");
+    assert_eq!(current(&merchant, &made).await?["status"], "open");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Known fields are strict: what is nearly right is refused by name, and nothing comes of it.
+//! Invalid fields are rejected by name and have no effect.
 
 use anyhow::Result;
 use reqwest::Method;
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use crate::support::{Merchant, created, ids, invalid, merchant, not_found, payment, sale, with, without};
 
-async fn post_text(merchant: &Merchant, text: String) -> Result<testkit::Answer> {
+async fn post_text(merchant: &Merchant, text: String) -> Result<testkit::Response> {
     merchant.api.send(Method::POST, "/v1/payments", Some(text.into_bytes())).await
 }
 
 #[tokio::test]
-async fn an_amount_is_a_whole_number_of_minor_units() -> Result<()> {
+async fn amounts_must_be_integers_in_minor_units() -> Result<()> {
     let merchant = merchant().await?;
     let wrong = [
         "10.0",
@@ -31,25 +31,25 @@ async fn an_amount_is_a_whole_number_of_minor_units() -> Result<()> {
         "{}",
     ];
     for amount in wrong {
-        // Written by hand: a JSON library would send 1e3 as something else.
+        // Raw text, because a JSON library would rewrite 1e3.
         let body = format!(r#"{{"amount": {amount}, "currency": "USD", "paymentToken": "tok_ok"}}"#);
-        let answer = post_text(&merchant, body).await?;
-        assert_eq!(answer.status, 422, "{amount}: {}", answer.body);
+        let response = post_text(&merchant, body).await?;
+        assert_eq!(response.status, 422, "{amount}: {}", response.body);
         if amount != "1e400" {
-            // A number that no JSON reader holds is a fault of syntax, and those have no field.
-            invalid(&answer, "amount");
+            // A number out of range is a syntax error, which names no field.
+            invalid(&response, "amount");
         }
     }
     invalid(&merchant.api.post("/v1/payments", without(sale(1), "amount")).await?, "amount");
-    assert!(ids(&merchant.api.get("/v1/payments").await?).is_empty(), "a refusal leaves nothing behind");
-    let most = merchant.api.post("/v1/payments", sale(9_007_199_254_740_991)).await?;
-    assert_eq!(created(&most)["amount"], 9_007_199_254_740_991_i64);
+    assert!(ids(&merchant.api.get("/v1/payments").await?).is_empty(), "rejected payments are not stored");
+    let largest = merchant.api.post("/v1/payments", sale(9_007_199_254_740_991)).await?;
+    assert_eq!(created(&largest)["amount"], 9_007_199_254_740_991_i64);
     assert_eq!(created(&merchant.api.post("/v1/payments", sale(1)).await?)["amount"], 1);
     Ok(())
 }
 
 #[tokio::test]
-async fn every_other_field_is_strict_too() -> Result<()> {
+async fn invalid_fields_are_rejected() -> Result<()> {
     let merchant = merchant().await?;
     let wrong = [
         ("currency", vec![json!("US"), json!("USDX"), json!("XXX"), json!("ZZZ"), json!(840), json!(""), Value::Null]),
@@ -59,33 +59,33 @@ async fn every_other_field_is_strict_too() -> Result<()> {
     ];
     for (field, values) in wrong {
         for value in values {
-            let answer = merchant.api.post("/v1/payments", with(sale(100), field, value.clone())).await?;
-            assert_eq!(answer.status, 422, "{field} {value}: {}", answer.body);
-            invalid(&answer, field);
+            let response = merchant.api.post("/v1/payments", with(sale(100), field, value.clone())).await?;
+            assert_eq!(response.status, 422, "{field} {value}: {}", response.body);
+            invalid(&response, field);
         }
     }
     invalid(&merchant.api.post("/v1/payments", without(sale(100), "currency")).await?, "currency");
-    assert!(ids(&merchant.api.get("/v1/payments").await?).is_empty(), "a refusal leaves nothing behind");
+    assert!(ids(&merchant.api.get("/v1/payments").await?).is_empty(), "rejected payments are not stored");
     assert_eq!(merchant.books.charges().await?, 0);
     Ok(())
 }
 
 #[tokio::test]
-async fn null_is_omitted() -> Result<()> {
+async fn null_equals_an_absent_field() -> Result<()> {
     let merchant = merchant().await?;
     let mut body = with(sale(100), "capture", Value::Null);
     for (field, value) in [("returnUrl", Value::Null), ("paymentMethodId", Value::Null), ("currency", json!("eur"))] {
         body = with(body, field, value);
     }
-    let answer = merchant.api.post("/v1/payments", body).await?;
-    assert_eq!((&created(&answer)["capture"], &answer.body["currency"]), (&json!(true), &json!("EUR")));
-    let back = merchant.api.post("/v1/payments", with(sale(100), "returnUrl", "https://shop.example/back?a=1")).await?;
-    created(&back);
+    let response = merchant.api.post("/v1/payments", body).await?;
+    assert_eq!((&created(&response)["capture"], &response.body["currency"]), (&json!(true), &json!("EUR")));
+    let with_return_url = merchant.api.post("/v1/payments", with(sale(100), "returnUrl", "https://shop.example/back?a=1")).await?;
+    created(&with_return_url);
     Ok(())
 }
 
 #[tokio::test]
-async fn exactly_one_thing_pays() -> Result<()> {
+async fn exactly_one_payment_source_is_required() -> Result<()> {
     let merchant = merchant().await?;
     let customer = merchant.customer().await?;
     let card = merchant.save_card(&customer, "tok_ok").await?;

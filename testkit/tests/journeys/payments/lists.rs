@@ -1,11 +1,11 @@
-//! Lists: newest first, page by page, and never from the top again.
+//! Listing payments: order, cursors and limits.
 
 use anyhow::Result;
 
-use crate::support::{created, id, ids, invalid, merchant, ok, together, walk};
+use crate::support::{created, id, ids, invalid, merchant, ok, concurrently, list_all};
 
 #[tokio::test]
-async fn pages_hold_each_payment_once_and_newest_first() -> Result<()> {
+async fn pages_list_each_payment_once_newest_first() -> Result<()> {
     let merchant = merchant().await?;
     assert!(ids(&merchant.api.get("/v1/payments").await?).is_empty());
     let mut made = Vec::new();
@@ -14,23 +14,23 @@ async fn pages_hold_each_payment_once_and_newest_first() -> Result<()> {
     }
     made.reverse();
     for limit in [1, 2, 3, 4, 100] {
-        assert_eq!(walk(&merchant.api, "/v1/payments?", limit).await?, made, "pages of {limit}");
+        assert_eq!(list_all(&merchant.api, "/v1/payments?", limit).await?, made, "pages of {limit}");
     }
-    together(7, async |_| merchant.pay(1).await).await?;
+    concurrently(7, async |_| merchant.pay(1).await).await?;
     let first = merchant.api.get("/v1/payments").await?;
-    assert_eq!(ids(&first).len(), 10, "ten where no limit is given");
+    assert_eq!(ids(&first).len(), 10, "the default limit is ten");
     assert_eq!(ok(&first)["hasMore"], true);
-    let all = walk(&merchant.api, "/v1/payments?", 5).await?;
+    let all = list_all(&merchant.api, "/v1/payments?", 5).await?;
     assert_eq!(all.len(), 11);
     assert!(all.is_sorted_by(|newer, older| newer > older), "ids are ordered by time");
     Ok(())
 }
 
 #[tokio::test]
-async fn a_cursor_must_name_a_row_of_the_list() -> Result<()> {
+async fn cursors_must_name_a_row_of_the_list() -> Result<()> {
     let merchant = merchant().await?;
-    let stranger = crate::support::merchant().await?;
-    let foreign = id(created(&stranger.pay(100).await?))?;
+    let other_merchant = crate::support::merchant().await?;
+    let foreign = id(created(&other_merchant.pay(100).await?))?;
     let customer = merchant.customer().await?;
     merchant.pay(100).await?;
     for cursor in [foreign.as_str(), "pay_01ARZ3NDEKTSV4RRFFQ69G5FAV", "nonsense", "", &customer] {
@@ -40,7 +40,7 @@ async fn a_cursor_must_name_a_row_of_the_list() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_limit_is_from_1_to_100() -> Result<()> {
+async fn limits_are_from_1_to_100() -> Result<()> {
     let merchant = merchant().await?;
     for limit in ["0", "101", "abc", "-1", "1.5", "", "1e1", "99999999999999999999"] {
         for list in ["payments", "customers"] {

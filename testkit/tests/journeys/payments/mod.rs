@@ -1,9 +1,9 @@
-//! Payments: create, retrieve, list, and everything that is refused on the way.
+//! Payments: create, retrieve, list, and every kind of rejected request.
 
-mod counted;
 mod envelope;
 mod fields;
-mod heads;
+mod headers;
 mod lists;
 mod outcomes;
+mod request_metrics;
 mod slow;

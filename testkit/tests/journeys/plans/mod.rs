@@ -1,13 +1,13 @@
-//! Plans: what is kept and refused, and that a price has one plan.
+//! Plans: fields, validation, and one plan per price.
 
+mod deduplication;
 mod fields;
-mod one_for_a_price;
 
 use serde_json::{Value, json};
 
 const PLANS: &str = "/v1/plans";
 
-/// A plan of this amount, each month.
+/// A monthly plan of this amount.
 fn monthly(amount: i64) -> Value {
     json!({"name": "Gold", "amount": amount, "currency": "USD", "interval": "month"})
 }

@@ -1,17 +1,17 @@
-//! On which dates invoices are produced, and when such a date begins.
+//! The dates on which invoices are produced, and when these dates start.
 
 use anyhow::Result;
 use serde_json::{Value, json};
 use sqlx::Row;
 
 use super::{
-    RECURRING, cadence, day, dormant, has_produced, invoices, make, merchant, period, periods, recurring, set, shown,
-    since, sleeper, told,
+    RECURRING, cadence, day, starting_in_2090, wait_for_invoices, invoices, make, merchant, period, periods, recurring, set, current,
+    backdate_start, create_future, event_types,
 };
 use crate::support::{cluster, eventually, id, invalid, uuid, with};
 
 #[tokio::test]
-async fn the_first_date_is_the_first_that_matches_from_the_start_on() -> Result<()> {
+async fn the_first_date_is_the_first_match_from_the_start() -> Result<()> {
     let merchant = merchant().await?;
     let customer = merchant.customer().await?;
     let on = |unit: &str, day: i32| with(cadence(unit, 1), "dayOfMonth", day);
@@ -34,7 +34,7 @@ async fn the_first_date_is_the_first_that_matches_from_the_start_on() -> Result<
 }
 
 #[tokio::test]
-async fn a_start_that_has_passed_makes_no_backlog() -> Result<()> {
+async fn past_start_dates_create_no_backlog() -> Result<()> {
     let merchant = merchant().await?;
     let customer = merchant.customer().await?;
     for (start, next) in [(-10, 4), (-14, 0), (-7, 0), (-1, 6)] {
@@ -42,10 +42,10 @@ async fn a_start_that_has_passed_makes_no_backlog() -> Result<()> {
         let made = make(&merchant, body).await?;
         assert_eq!(made["nextInvoiceDate"], day(&merchant, next).await?.as_str(), "from {start} days");
         if next == 0 {
-            has_produced(&merchant, &id(&made)?, 1).await?;
+            wait_for_invoices(&merchant, &id(&made)?, 1).await?;
             assert_eq!(periods(&merchant, &id(&made)?).await?, [period(&merchant, 0, 7).await?]);
         }
-        let after = shown(&merchant, &id(&made)?).await?;
+        let after = current(&merchant, &id(&made)?).await?;
         let expected = if next == 0 { 7 } else { next };
         assert_eq!(after["nextInvoiceDate"], day(&merchant, expected).await?.as_str());
     }
@@ -53,10 +53,10 @@ async fn a_start_that_has_passed_makes_no_backlog() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_end_is_part_of_it_and_must_leave_a_date() -> Result<()> {
+async fn end_dates_are_inclusive_and_must_leave_a_date() -> Result<()> {
     let merchant = merchant().await?;
     let customer = merchant.customer().await?;
-    let body = dormant(&customer, cadence("monthly", 1));
+    let body = starting_in_2090(&customer, cadence("monthly", 1));
     make(&merchant, with(body.clone(), "endDate", "2090-01-15")).await?;
     let with_end = |end: Value| with(body.clone(), "endDate", end);
     invalid(&merchant.api.post(RECURRING, with_end(json!("2090-01-14"))).await?, "endDate");
@@ -67,7 +67,7 @@ async fn an_end_is_part_of_it_and_must_leave_a_date() -> Result<()> {
     let passed = with(recurring(&customer, cadence("daily", 1)), "startDate", day(&merchant, -9).await?);
     let passed = with(passed, "endDate", day(&merchant, -1).await?);
     invalid(&merchant.api.post(RECURRING, passed).await?, "endDate");
-    // Without a start it starts today, which is after yesterday.
+    // Without a start date it starts today, after the end date.
     let yesterday = with(recurring(&customer, cadence("daily", 1)), "endDate", day(&merchant, -1).await?);
     invalid(&merchant.api.post(RECURRING, yesterday).await?, "endDate");
     let beyond = with(recurring(&customer, cadence("daily", 1)), "startDate", "9999-12-31");
@@ -76,13 +76,13 @@ async fn an_end_is_part_of_it_and_must_leave_a_date() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_31st_comes_back_after_a_short_month_and_the_last_date_completes() -> Result<()> {
+async fn day_31_returns_after_short_months_and_the_last_date_completes() -> Result<()> {
     let merchant = merchant().await?;
-    let body = dormant(&merchant.customer().await?, json!({"unit": "monthly", "dayOfMonth": 31}));
+    let body = starting_in_2090(&merchant.customer().await?, json!({"unit": "monthly", "dayOfMonth": 31}));
     let made = id(&make(&merchant, with(body, "endDate", "2091-01-01")).await?)?;
     set(&merchant, &made, "start_date = '2024-01-31', anchor = '2024-01-31'").await?;
     set(&merchant, &made, "next_date = '2024-01-31', next_run_at = '2024-01-31', end_date = '2024-05-31'").await?;
-    let completed = has_produced(&merchant, &made, 5).await?;
+    let completed = wait_for_invoices(&merchant, &made, 5).await?;
     let expected = [
         "2024-01-31/2024-02-28",
         "2024-02-29/2024-03-30",
@@ -90,7 +90,7 @@ async fn the_31st_comes_back_after_a_short_month_and_the_last_date_completes() -
         "2024-04-30/2024-05-30",
         "2024-05-31/2024-06-29",
     ];
-    assert_eq!(periods(&merchant, &made).await?, expected, "nobody has run it for years, and each cycle is owed");
+    assert_eq!(periods(&merchant, &made).await?, expected, "every missed cycle is produced");
     let invoices = invoices(&merchant, &made).await?;
     let numbers: Vec<_> = invoices.iter().map(|invoice| invoice["number"].clone()).collect();
     assert_eq!(
@@ -106,12 +106,12 @@ async fn the_31st_comes_back_after_a_short_month_and_the_last_date_completes() -
 }
 
 #[tokio::test]
-async fn what_was_missed_is_made_up_for_one_cycle_after_the_other() -> Result<()> {
+async fn missed_cycles_are_produced_in_order() -> Result<()> {
     let merchant = merchant().await?;
-    let made = sleeper(&merchant).await?;
+    let made = create_future(&merchant).await?;
     set(&merchant, &made, "cadence_unit = 'daily', cadence_interval = 3").await?;
-    since(&merchant, &made, &day(&merchant, -10).await?).await?;
-    let after = has_produced(&merchant, &made, 4).await?;
+    backdate_start(&merchant, &made, &day(&merchant, -10).await?).await?;
+    let after = wait_for_invoices(&merchant, &made, 4).await?;
     assert_eq!(
         (&after["status"], after["nextInvoiceDate"].as_str()),
         (&json!("active"), Some(&*day(&merchant, 2).await?))
@@ -121,15 +121,15 @@ async fn what_was_missed_is_made_up_for_one_cycle_after_the_other() -> Result<()
         expected.push(period(&merchant, from, 3).await?);
     }
     assert_eq!(periods(&merchant, &made).await?, expected);
-    assert!(told(&merchant, &made).await?.is_empty(), "to go on is no event");
+    assert!(event_types(&merchant, &made).await?.is_empty(), "producing an invoice writes no event of the recurring invoice");
     Ok(())
 }
 
 #[tokio::test]
-async fn a_date_begins_where_the_account_is() -> Result<()> {
+async fn dates_start_in_the_time_zone_of_the_account() -> Result<()> {
     let merchant = merchant().await?;
-    let made = sleeper(&merchant).await?;
-    let begins = async |zone: &str| -> Result<bool> {
+    let made = create_future(&merchant).await?;
+    let starts_in = async |zone: &str| -> Result<bool> {
         let query = "SELECT next_run_at = next_date::timestamp AT TIME ZONE $2 FROM recurring_invoices WHERE id = $1";
         Ok(sqlx::query_scalar(query).bind(uuid(&made)?).bind(zone).fetch_one(&merchant.books.db).await?)
     };
@@ -137,34 +137,34 @@ async fn a_date_begins_where_the_account_is() -> Result<()> {
         .bind(merchant.books.account)
         .fetch_one(&merchant.books.db)
         .await?;
-    assert!(begins(&zone).await?);
-    // It moves west. Where it was, a day has begun that is yet to begin here.
+    assert!(starts_in(&zone).await?);
+    // The account moves west, where the day has not started yet.
     cluster().await?.ctl(&["accounts", "set", &merchant.account.id, "--timezone", "Pacific/Honolulu"]).await?;
     set(&merchant, &made, "next_run_at = now() - interval '1 minute'").await?;
-    eventually("put off", async || Ok(begins("Pacific/Honolulu").await?.then_some(()))).await?;
-    let after = shown(&merchant, &made).await?;
+    eventually("the deferral", async || Ok(starts_in("Pacific/Honolulu").await?.then_some(()))).await?;
+    let after = current(&merchant, &made).await?;
     assert_eq!((&after["nextInvoiceDate"], &after["occurrenceCount"]), (&json!("2090-01-15"), &json!(0)));
     Ok(())
 }
 
 #[tokio::test]
-async fn a_cycle_that_is_run_twice_has_one_invoice() -> Result<()> {
+async fn cycles_run_twice_produce_one_invoice() -> Result<()> {
     let merchant = merchant().await?;
-    let made = sleeper(&merchant).await?;
+    let made = create_future(&merchant).await?;
     set(&merchant, &made, "cadence_unit = 'daily', cadence_interval = 5").await?;
-    since(&merchant, &made, &day(&merchant, -11).await?).await?;
-    let after = has_produced(&merchant, &made, 3).await?;
+    backdate_start(&merchant, &made, &day(&merchant, -11).await?).await?;
+    let after = wait_for_invoices(&merchant, &made, 3).await?;
     let billed = periods(&merchant, &made).await?;
-    // Somebody turns it back, as nothing of ours does: a constraint refuses that, unless it is a row of the former release.
-    let back = "next_date = anchor, next_run_at = now() - interval '11 days'";
-    let refused = set(&merchant, &made, back).await.expect_err("that day was billed");
-    assert!(refused.to_string().contains("recurring_invoices_next_after_billed"), "{refused}");
-    set(&merchant, &made, &format!("{back}, last_billed_date = NULL")).await?;
-    eventually("it passes over what was billed", async || {
-        Ok((shown(&merchant, &made).await?["nextInvoiceDate"] == after["nextInvoiceDate"]).then_some(()))
+    // Moving the next date back violates a constraint, except in rows of the previous release.
+    let moved_back = "next_date = anchor, next_run_at = now() - interval '11 days'";
+    let error = set(&merchant, &made, moved_back).await.expect_err("the day was already billed");
+    assert!(error.to_string().contains("recurring_invoices_next_after_billed"), "{error}");
+    set(&merchant, &made, &format!("{moved_back}, last_billed_date = NULL")).await?;
+    eventually("billed dates to be skipped", async || {
+        Ok((current(&merchant, &made).await?["nextInvoiceDate"] == after["nextInvoiceDate"]).then_some(()))
     })
     .await?;
-    assert_eq!(shown(&merchant, &made).await?, after);
+    assert_eq!(current(&merchant, &made).await?, after);
     assert_eq!(periods(&merchant, &made).await?, billed);
     let row = sqlx::query("SELECT count(*) AS count FROM invoices WHERE recurring_invoice_id = $1").bind(uuid(&made)?);
     assert_eq!(row.fetch_one(&merchant.books.db).await?.try_get::<i64, _>("count")?, 3);

@@ -1,17 +1,17 @@
-//! An invoice that cannot be produced is tried again after an hour and after six, and then no more.
+//! Failed invoices are retried after one hour and after six hours, then the recurring invoice is parked.
 
 use anyhow::Result;
 use serde_json::json;
 use uuid::Uuid;
 
 use super::{
-    ask, cadence, day, has_produced, invoices, make, merchant, period, periods, recurring, set, shown, starting_today,
-    told,
+    ask, cadence, day, wait_for_invoices, invoices, make, merchant, period, periods, recurring, set, current, starting_today,
+    event_types,
 };
 use crate::support::{Merchant, conflict, eventually, id, ok, uuid, with};
 
-/// What can only come of a mistake: somebody has the next number already, so that nothing can be issued.
-async fn takes_the_next_number(merchant: &Merchant) -> Result<Uuid> {
+/// Simulates a bug: another invoice has the next number, so that no invoice can be issued.
+async fn occupy_next_number(merchant: &Merchant) -> Result<Uuid> {
     let customer = uuid(&merchant.customer().await?)?;
     let query = sqlx::query_scalar(
         "INSERT INTO invoices (id, account_id, customer_id, status, number, currency, amount, due_at, issued_at, page_token,
@@ -22,13 +22,13 @@ async fn takes_the_next_number(merchant: &Merchant) -> Result<Uuid> {
     Ok(query.bind(merchant.books.account).bind(customer).fetch_one(&merchant.books.db).await?)
 }
 
-async fn gives_it_back(merchant: &Merchant, invoice: Uuid) -> Result<()> {
+async fn release_number(merchant: &Merchant, invoice: Uuid) -> Result<()> {
     sqlx::query("DELETE FROM invoices WHERE id = $1").bind(invoice).execute(&merchant.books.db).await?;
     Ok(())
 }
 
-/// Waits until it has failed so often; answers in how many hours it is tried again.
-async fn fails(merchant: &Merchant, recurring: &str, times: i32) -> Result<f64> {
+/// Waits until it has failed this many times; returns the hours until the next retry.
+async fn wait_for_failure(merchant: &Merchant, recurring: &str, times: i32) -> Result<f64> {
     let id = uuid(recurring)?;
     eventually(&format!("failure {times}"), async || {
         let query = sqlx::query_scalar::<_, f64>(
@@ -41,56 +41,56 @@ async fn fails(merchant: &Merchant, recurring: &str, times: i32) -> Result<f64> 
 }
 
 #[tokio::test]
-async fn the_third_failure_in_a_row_parks_until_it_is_resumed() -> Result<()> {
+async fn the_third_consecutive_failure_parks_until_resumed() -> Result<()> {
     let merchant = merchant().await?;
-    let wrong = takes_the_next_number(&merchant).await?;
+    let conflicting = occupy_next_number(&merchant).await?;
     let made = starting_today(&merchant, "monthly", 1).await?;
-    let before = shown(&merchant, &made).await?;
+    let before = current(&merchant, &made).await?;
     assert_eq!(before["nextInvoiceDate"], day(&merchant, 0).await?.as_str());
     for (times, hours) in [(1, 1.0), (2, 6.0)] {
-        let wait = fails(&merchant, &made, times).await?;
-        assert!(wait <= hours && wait > hours - 0.5, "tried again in {wait} hours");
-        assert_eq!(shown(&merchant, &made).await?, before, "nothing was produced, and its date stays");
+        let wait = wait_for_failure(&merchant, &made, times).await?;
+        assert!(wait <= hours && wait > hours - 0.5, "retried in {wait} hours");
+        assert_eq!(current(&merchant, &made).await?, before, "no invoice, and the same date");
         set(&merchant, &made, "next_run_at = now()").await?;
     }
-    let parked = eventually("it is parked", async || {
-        Ok(Some(shown(&merchant, &made).await?).filter(|shown| shown["status"] == "parked"))
+    let parked = eventually("the recurring invoice to be parked", async || {
+        Ok(Some(current(&merchant, &made).await?).filter(|current| current["status"] == "parked"))
     })
     .await?;
     assert!(parked.get("nextInvoiceDate").is_none(), "{parked}");
     assert_eq!((&parked["occurrenceCount"], invoices(&merchant, &made).await?.len()), (&json!(0), 0));
     assert_eq!(merchant.books.events(&made).await?, [("recurring_invoice.parked".to_owned(), parked)]);
 
-    // What fails holds up no other: a draft needs no number.
+    // Other recurring invoices are not affected: a draft needs no number.
     let body = with(recurring(&merchant.customer().await?, cadence("monthly", 1)), "mode", "draft_for_review");
-    has_produced(&merchant, &id(&make(&merchant, body).await?)?, 1).await?;
+    wait_for_invoices(&merchant, &id(&make(&merchant, body).await?)?, 1).await?;
 
     conflict(&ask(&merchant, &made, "pause").await?);
-    gives_it_back(&merchant, wrong).await?;
+    release_number(&merchant, conflicting).await?;
     let resumed = ask(&merchant, &made, "resume").await?;
-    assert_eq!(ok(&resumed), &before, "from today on, a fresh start");
-    has_produced(&merchant, &made, 1).await?;
+    assert_eq!(ok(&resumed), &before, "resumed from today on, without failures");
+    wait_for_invoices(&merchant, &made, 1).await?;
     let [invoice] = &invoices(&merchant, &made).await?[..] else { panic!("one invoice") };
     assert_eq!(
         (&invoice["number"], &invoice["status"]),
         (&json!("INV-000001"), &json!("open")),
-        "no number was used up"
+        "the failures used no number"
     );
-    assert_eq!(told(&merchant, &made).await?, ["recurring_invoice.parked", "recurring_invoice.resumed"]);
+    assert_eq!(event_types(&merchant, &made).await?, ["recurring_invoice.parked", "recurring_invoice.resumed"]);
     Ok(())
 }
 
 #[tokio::test]
-async fn a_success_ends_the_series_and_bills_the_date_that_failed() -> Result<()> {
+async fn a_success_resets_the_failures_and_bills_the_failed_date() -> Result<()> {
     let merchant = merchant().await?;
-    let wrong = takes_the_next_number(&merchant).await?;
+    let conflicting = occupy_next_number(&merchant).await?;
     let made = starting_today(&merchant, "daily", 5).await?;
-    fails(&merchant, &made, 1).await?;
+    wait_for_failure(&merchant, &made, 1).await?;
     set(&merchant, &made, "next_run_at = now()").await?;
-    fails(&merchant, &made, 2).await?;
-    gives_it_back(&merchant, wrong).await?;
+    wait_for_failure(&merchant, &made, 2).await?;
+    release_number(&merchant, conflicting).await?;
     set(&merchant, &made, "next_run_at = now()").await?;
-    let after = has_produced(&merchant, &made, 1).await?;
+    let after = wait_for_invoices(&merchant, &made, 1).await?;
     assert_eq!(after["nextInvoiceDate"], day(&merchant, 5).await?.as_str());
     assert_eq!(periods(&merchant, &made).await?, [period(&merchant, 0, 5).await?]);
     let query = "SELECT failure_count FROM recurring_invoices WHERE id = $1";
@@ -100,10 +100,10 @@ async fn a_success_ends_the_series_and_bills_the_date_that_failed() -> Result<()
 }
 
 #[tokio::test]
-async fn a_parked_one_may_be_cancelled() -> Result<()> {
+async fn parked_recurring_invoices_can_be_cancelled() -> Result<()> {
     let merchant = merchant().await?;
     let made = starting_today(&merchant, "yearly", 1).await?;
-    has_produced(&merchant, &made, 1).await?;
+    wait_for_invoices(&merchant, &made, 1).await?;
     set(&merchant, &made, "status = 'parked', failure_count = 3, next_date = NULL, next_run_at = NULL").await?;
     conflict(&ask(&merchant, &made, "pause").await?);
     assert_eq!(ok(&ask(&merchant, &made, "cancel").await?)["status"], "cancelled");

@@ -1,21 +1,21 @@
-//! Where a recurring invoice stands: stopped, resumed without a backlog, and never anything the constraints refuse.
+//! Recurring invoice states: pause, resume without a backlog, cancel, and consistency by database constraints.
 
 use anyhow::Result;
 use serde_json::json;
 
 use super::{
-    ask, cadence, day, days_pass, has_produced, invoices, make, merchant, periods, recurring, set, shown, sleeper,
-    starting_today, template, told, update,
+    ask, cadence, day, backdate_by, wait_for_invoices, invoices, make, merchant, periods, recurring, set, current, create_future,
+    starting_today, template, event_types, update,
 };
-use crate::support::{conflict, created, id, ok, together, uuid, with, without};
+use crate::support::{conflict, created, id, ok, concurrently, uuid, with, without};
 
 #[tokio::test]
-async fn it_is_paused_resumed_and_cancelled() -> Result<()> {
+async fn recurring_invoices_can_be_paused_resumed_and_cancelled() -> Result<()> {
     let merchant = merchant().await?;
-    let made = sleeper(&merchant).await?;
-    let active = shown(&merchant, &made).await?;
+    let made = create_future(&merchant).await?;
+    let active = current(&merchant, &made).await?;
     let stopped = |status: &str| with(without(active.clone(), "nextInvoiceDate"), "status", status);
-    for (what, expected) in [
+    for (action, expected) in [
         ("resume", active.clone()),
         ("pause", stopped("paused")),
         ("pause", stopped("paused")),
@@ -24,12 +24,12 @@ async fn it_is_paused_resumed_and_cancelled() -> Result<()> {
         ("cancel", stopped("cancelled")),
         ("cancel", stopped("cancelled")),
     ] {
-        let answer = ask(&merchant, &made, what).await?;
-        assert_eq!(ok(&answer), &expected, "{what}");
-        assert_eq!(shown(&merchant, &made).await?, expected);
+        let response = ask(&merchant, &made, action).await?;
+        assert_eq!(ok(&response), &expected, "{action}");
+        assert_eq!(current(&merchant, &made).await?, expected);
     }
-    for what in ["pause", "resume"] {
-        conflict(&ask(&merchant, &made, what).await?);
+    for action in ["pause", "resume"] {
+        conflict(&ask(&merchant, &made, action).await?);
     }
     conflict(&update(&merchant, &made, json!({"name": "Again"})).await?);
     let events = merchant.books.events(&made).await?;
@@ -38,56 +38,56 @@ async fn it_is_paused_resumed_and_cancelled() -> Result<()> {
         let object = if status == "active" { active.clone() } else { stopped(status) };
         (format!("recurring_invoice.{kind}"), object)
     });
-    assert_eq!(events, expected, "what changes nothing is no event");
+    assert_eq!(events, expected, "actions without effect write no event");
     Ok(())
 }
 
 #[tokio::test]
-async fn a_completed_one_may_only_be_cancelled() -> Result<()> {
+async fn completed_recurring_invoices_can_only_be_cancelled() -> Result<()> {
     let merchant = merchant().await?;
     let customer = merchant.customer().await?;
     let body = with(recurring(&customer, cadence("monthly", 1)), "endDate", day(&merchant, 0).await?);
     let made = id(&make(&merchant, body).await?)?;
-    let completed = has_produced(&merchant, &made, 1).await?;
+    let completed = wait_for_invoices(&merchant, &made, 1).await?;
     assert_eq!(completed["status"], "completed");
-    for what in ["pause", "resume"] {
-        conflict(&ask(&merchant, &made, what).await?);
+    for action in ["pause", "resume"] {
+        conflict(&ask(&merchant, &made, action).await?);
     }
     conflict(&update(&merchant, &made, json!({"name": "Again"})).await?);
-    assert_eq!(shown(&merchant, &made).await?, completed);
+    assert_eq!(current(&merchant, &made).await?, completed);
     assert_eq!(ok(&ask(&merchant, &made, "cancel").await?), &with(completed, "status", "cancelled"));
     let [invoice] = &invoices(&merchant, &made).await?[..] else { panic!("one invoice") };
     assert_eq!(invoice["status"], "open", "its invoices are not affected");
-    assert_eq!(told(&merchant, &made).await?, ["recurring_invoice.completed", "recurring_invoice.cancelled"]);
+    assert_eq!(event_types(&merchant, &made).await?, ["recurring_invoice.completed", "recurring_invoice.cancelled"]);
     Ok(())
 }
 
 #[tokio::test]
-async fn what_was_missed_while_paused_is_not_made_up_for() -> Result<()> {
+async fn cycles_missed_while_paused_are_not_produced() -> Result<()> {
     let merchant = merchant().await?;
     let made = starting_today(&merchant, "weekly", 1).await?;
-    has_produced(&merchant, &made, 1).await?;
+    wait_for_invoices(&merchant, &made, 1).await?;
     ok(&ask(&merchant, &made, "pause").await?);
-    days_pass(&merchant, &made, 24).await?;
-    // While it is paused others go on: whoever runs them has seen it too.
+    backdate_by(&merchant, &made, 24).await?;
+    // Once a scheduler has run another one, it has also seen the paused one.
     let witness = starting_today(&merchant, "weekly", 1).await?;
-    has_produced(&merchant, &witness, 1).await?;
+    wait_for_invoices(&merchant, &witness, 1).await?;
     assert_eq!(periods(&merchant, &made).await?.len(), 1);
     let resumed = ask(&merchant, &made, "resume").await?;
-    assert_eq!(ok(&resumed)["nextInvoiceDate"], day(&merchant, 4).await?.as_str(), "a date of its own, from today on");
+    assert_eq!(ok(&resumed)["nextInvoiceDate"], day(&merchant, 4).await?.as_str(), "the next matching date from today on");
     let other = starting_today(&merchant, "weekly", 1).await?;
-    has_produced(&merchant, &other, 1).await?;
+    wait_for_invoices(&merchant, &other, 1).await?;
     assert_eq!(periods(&merchant, &made).await?.len(), 1, "no backlog");
-    assert_eq!(shown(&merchant, &made).await?, resumed.body);
+    assert_eq!(current(&merchant, &made).await?, resumed.body);
     Ok(())
 }
 
 #[tokio::test]
-async fn of_many_that_stop_and_resume_at_once_each_does_its_part_once() -> Result<()> {
+async fn concurrent_pauses_and_resumes_take_effect_once() -> Result<()> {
     let merchant = merchant().await?;
     for _ in 0..3 {
-        let made = sleeper(&merchant).await?;
-        let answers = together(24, async |i| match i % 4 {
+        let made = create_future(&merchant).await?;
+        let responses = concurrently(24, async |i| match i % 4 {
             0 => ask(&merchant, &made, "pause").await,
             1 => ask(&merchant, &made, "resume").await,
             2 => update(&merchant, &made, json!({"template": template(100 + i as i64)})).await,
@@ -95,24 +95,24 @@ async fn of_many_that_stop_and_resume_at_once_each_does_its_part_once() -> Resul
             _ => ask(&merchant, &made, "pause").await,
         })
         .await?;
-        assert!(answers.iter().all(|answer| [200, 409].contains(&answer.status)));
-        let last = shown(&merchant, &made).await?;
+        assert!(responses.iter().all(|response| [200, 409].contains(&response.status)));
+        let last = current(&merchant, &made).await?;
         assert_eq!(last["status"], "cancelled");
-        let events = told(&merchant, &made).await?;
-        let count = |kind: &str| events.iter().filter(|told| told.ends_with(kind)).count();
+        let events = event_types(&merchant, &made).await?;
+        let count = |kind: &str| events.iter().filter(|event| event.ends_with(kind)).count();
         assert_eq!(count(".cancelled"), 1, "{events:?}");
-        assert!(count(".paused") - count(".resumed") <= 1, "they take turns: {events:?}");
+        assert!(count(".paused") - count(".resumed") <= 1, "pauses and resumes alternate: {events:?}");
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn the_schema_refuses_what_none_is() -> Result<()> {
-    let (merchant, stranger) = (merchant().await?, merchant().await?);
-    let (active, paused) = (sleeper(&merchant).await?, sleeper(&merchant).await?);
+async fn constraints_reject_inconsistent_recurring_invoices() -> Result<()> {
+    let (merchant, other_merchant) = (merchant().await?, merchant().await?);
+    let (active, paused) = (create_future(&merchant).await?, create_future(&merchant).await?);
     ok(&ask(&merchant, &paused, "pause").await?);
-    let theirs = shown(&stranger, &sleeper(&stranger).await?).await?["customerId"].clone();
-    let foreign = format!("customer_id = '{}'", uuid(theirs.as_str().unwrap_or_default())?);
+    let foreign_customer = current(&other_merchant, &create_future(&other_merchant).await?).await?["customerId"].clone();
+    let foreign = format!("customer_id = '{}'", uuid(foreign_customer.as_str().unwrap_or_default())?);
     for (recurring, columns, constraint) in [
         (&active, "status = 'paused'", "recurring_invoices_only_active_has_next"),
         (&active, "status = 'completed'", "recurring_invoices_only_active_has_next"),
@@ -135,22 +135,22 @@ async fn the_schema_refuses_what_none_is() -> Result<()> {
         (&active, "template = '[]'", "recurring_invoices_template_check"),
         (&active, foreign.as_str(), "recurring_invoices_customer"),
     ] {
-        let refused = set(&merchant, recurring, columns).await.expect_err(columns);
-        let named = refused.as_database_error().and_then(|error| error.constraint());
-        assert_eq!(named, Some(constraint), "{columns}: {refused}");
+        let error = set(&merchant, recurring, columns).await.expect_err(columns);
+        let violated = error.as_database_error().and_then(|error| error.constraint());
+        assert_eq!(violated, Some(constraint), "{columns}: {error}");
     }
-    // Nor may an invoice name one that is another customer's.
+    // An invoice cannot refer to a recurring invoice of another customer.
     let customer = merchant.customer().await?;
-    let owed = json!({"customerId": customer, "currency": "USD", "amount": 100});
-    let invoice = id(created(&merchant.api.post("/v1/invoices", owed).await?))?;
+    let body = json!({"customerId": customer, "currency": "USD", "amount": 100});
+    let invoice = id(created(&merchant.api.post("/v1/invoices", body).await?))?;
     let query = "UPDATE invoices SET recurring_invoice_id = $2, billing_period = 'p' WHERE id = $1";
-    let refused = sqlx::query(query)
+    let error = sqlx::query(query)
         .bind(uuid(&invoice)?)
         .bind(uuid(&active)?)
         .execute(&merchant.books.db)
         .await
-        .expect_err("another customer's");
-    assert!(refused.to_string().contains("invoices_recurring_invoice"), "{refused}");
-    assert_eq!(shown(&merchant, &active).await?["status"], "active");
+        .expect_err("a recurring invoice of another customer");
+    assert!(error.to_string().contains("invoices_recurring_invoice"), "{error}");
+    assert_eq!(current(&merchant, &active).await?["status"], "active");
     Ok(())
 }

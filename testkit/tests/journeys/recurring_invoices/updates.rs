@@ -1,23 +1,23 @@
-//! What an update changes, and to which date it leads.
+//! Updates and the next date that results from them.
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::{
-    ask, cadence, day, dormant, has_produced, make, merchant, period, periods, recurring, row, shown, sleeper,
-    starting_today, template, told, update,
+    ask, cadence, day, starting_in_2090, wait_for_invoices, make, merchant, period, periods, recurring, row, current, create_future,
+    starting_today, template, event_types, update,
 };
 use crate::support::{conflict, id, invalid, ok, with};
 
 #[tokio::test]
-async fn only_what_is_sent_changes() -> Result<()> {
+async fn updates_change_only_the_sent_fields() -> Result<()> {
     let merchant = merchant().await?;
     let customer = merchant.customer().await?;
-    let body = with(with(dormant(&customer, cadence("monthly", 3)), "endDate", "2091-12-31"), "name", "Rent");
+    let body = with(with(starting_in_2090(&customer, cadence("monthly", 3)), "endDate", "2091-12-31"), "name", "Rent");
     let mut made = make(&merchant, body).await?;
     let path = id(&made)?;
-    let nothing = update(&merchant, &path, json!({"name": null, "endDate": null, "cadence": null})).await?;
-    assert_eq!(ok(&nothing), &made);
+    let unchanged = update(&merchant, &path, json!({"name": null, "endDate": null, "cadence": null})).await?;
+    assert_eq!(ok(&unchanged), &made);
     for (name, value) in [
         ("name", json!("Heating")),
         ("mode", json!("draft_for_review")),
@@ -26,21 +26,21 @@ async fn only_what_is_sent_changes() -> Result<()> {
         ("customerId", json!(customer)),
     ] {
         made = with(made, name, value.clone());
-        let answer = update(&merchant, &path, json!({name: value})).await?;
-        assert_eq!(ok(&answer), &made, "{name}");
+        let response = update(&merchant, &path, json!({name: value})).await?;
+        assert_eq!(ok(&response), &made, "{name}");
     }
-    // What it shows is more than what it takes.
+    // The returned object has fields that an update does not accept.
     invalid(&update(&merchant, &path, made.clone()).await?, "createdAt");
-    assert_eq!(shown(&merchant, &path).await?, made);
-    assert!(told(&merchant, &path).await?.is_empty(), "no event tells of it");
+    assert_eq!(current(&merchant, &path).await?, made);
+    assert!(event_types(&merchant, &path).await?.is_empty(), "updates write no event");
     Ok(())
 }
 
 #[tokio::test]
-async fn an_update_is_as_strict_as_a_creation() -> Result<()> {
+async fn updates_are_validated_like_creations() -> Result<()> {
     let merchant = merchant().await?;
     let made =
-        make(&merchant, dormant(&merchant.customer().await?, json!({"unit": "monthly", "dayOfMonth": 31}))).await?;
+        make(&merchant, starting_in_2090(&merchant.customer().await?, json!({"unit": "monthly", "dayOfMonth": 31}))).await?;
     let path = id(&made)?;
     let other = merchant.customer().await?;
     for (body, param) in [
@@ -59,10 +59,10 @@ async fn an_update_is_as_strict_as_a_creation() -> Result<()> {
         (json!({"template": with(template(1), "items", json!([row("Nothing", 1, 0)]))}), "template.items"),
     ] {
         invalid(&update(&merchant, &path, body.clone()).await?, param);
-        assert_eq!(shown(&merchant, &path).await?, made, "{body}");
+        assert_eq!(current(&merchant, &path).await?, made, "{body}");
     }
-    let ends = update(&merchant, &path, json!({"endDate": "2091-01-01"})).await?;
-    assert_eq!(ok(&ends)["endDate"], "2091-01-01");
+    let with_end = update(&merchant, &path, json!({"endDate": "2091-01-01"})).await?;
+    assert_eq!(ok(&with_end)["endDate"], "2091-01-01");
     invalid(&update(&merchant, &path, json!({"startDate": "2091-01-02"})).await?, "startDate");
     let last = json!({"cadence": {"unit": "monthly"}, "lastDayOfMonth": true});
     assert_eq!(ok(&update(&merchant, &path, last).await?)["lastDayOfMonth"], true);
@@ -73,52 +73,52 @@ async fn an_update_is_as_strict_as_a_creation() -> Result<()> {
 }
 
 #[tokio::test]
-async fn another_cadence_is_counted_from_today() -> Result<()> {
+async fn new_cadences_count_from_today() -> Result<()> {
     let merchant = merchant().await?;
     let customer = merchant.customer().await?;
     let body = with(recurring(&customer, cadence("weekly", 2)), "startDate", day(&merchant, -1).await?);
     let made = id(&make(&merchant, body).await?)?;
     let changed = update(&merchant, &made, json!({"cadence": cadence("daily", 3)})).await?;
-    assert_eq!(ok(&changed)["nextInvoiceDate"], day(&merchant, 0).await?.as_str(), "today is a day of it");
-    assert_eq!(changed.body["startDate"], day(&merchant, -1).await?.as_str(), "as agreed");
-    let after = has_produced(&merchant, &made, 1).await?;
+    assert_eq!(ok(&changed)["nextInvoiceDate"], day(&merchant, 0).await?.as_str(), "the new cadence includes today");
+    assert_eq!(changed.body["startDate"], day(&merchant, -1).await?.as_str(), "the start date is unchanged");
+    let after = wait_for_invoices(&merchant, &made, 1).await?;
     assert_eq!(after["nextInvoiceDate"], day(&merchant, 3).await?.as_str());
     assert_eq!(periods(&merchant, &made).await?, [period(&merchant, 0, 3).await?]);
 
-    // From a start that is ahead the dates are counted as before.
-    let sleeping = sleeper(&merchant).await?;
+    // A start date in the future remains the reference.
+    let future = create_future(&merchant).await?;
     let on_the_10th = json!({"cadence": {"unit": "monthly", "dayOfMonth": 10}});
-    assert_eq!(ok(&update(&merchant, &sleeping, on_the_10th).await?)["nextInvoiceDate"], "2090-02-10");
+    assert_eq!(ok(&update(&merchant, &future, on_the_10th).await?)["nextInvoiceDate"], "2090-02-10");
     let last = json!({"cadence": {"unit": "yearly"}, "lastDayOfMonth": true});
-    assert_eq!(ok(&update(&merchant, &sleeping, last).await?)["nextInvoiceDate"], "2090-01-31");
+    assert_eq!(ok(&update(&merchant, &future, last).await?)["nextInvoiceDate"], "2090-01-31");
     Ok(())
 }
 
 #[tokio::test]
-async fn another_start_is_treated_as_a_first() -> Result<()> {
+async fn new_start_dates_create_no_backlog() -> Result<()> {
     let merchant = merchant().await?;
-    let made = sleeper(&merchant).await?;
+    let made = create_future(&merchant).await?;
     let moved = async |start: String| -> Result<Value> {
         Ok(ok(&update(&merchant, &made, json!({"startDate": start, "cadence": cadence("weekly", 1)})).await?).clone())
     };
     assert_eq!(moved(day(&merchant, 9).await?).await?["nextInvoiceDate"], day(&merchant, 9).await?.as_str());
     let passed = moved(day(&merchant, -9).await?).await?;
-    assert_eq!(passed["nextInvoiceDate"], day(&merchant, 5).await?.as_str(), "its dates, and no backlog");
+    assert_eq!(passed["nextInvoiceDate"], day(&merchant, 5).await?.as_str(), "the next matching date, and no backlog");
     assert_eq!(passed["occurrenceCount"], 0);
     Ok(())
 }
 
 #[tokio::test]
-async fn a_day_that_was_billed_is_not_billed_again() -> Result<()> {
+async fn billed_days_are_not_billed_again() -> Result<()> {
     let merchant = merchant().await?;
     let made = starting_today(&merchant, "daily", 4).await?;
-    has_produced(&merchant, &made, 1).await?;
-    // Today is a day of each of these, and was billed.
+    wait_for_invoices(&merchant, &made, 1).await?;
+    // Each cadence includes today, which was already billed.
     for (unit, interval, next) in [("weekly", 1, 7), ("daily", 2, 2), ("weekly", 2, 14), ("daily", 4, 4)] {
         let changed = update(&merchant, &made, json!({"cadence": cadence(unit, interval)})).await?;
         assert_eq!(ok(&changed)["nextInvoiceDate"], day(&merchant, next).await?.as_str(), "{unit} {interval}");
     }
-    // So it is however one comes back to today.
+    // Neither a resume nor a new start date bills today again.
     ok(&ask(&merchant, &made, "pause").await?);
     assert_eq!(ok(&ask(&merchant, &made, "resume").await?)["nextInvoiceDate"], day(&merchant, 4).await?.as_str());
     let moved = update(&merchant, &made, json!({"startDate": day(&merchant, -4).await?})).await?;
@@ -128,10 +128,10 @@ async fn a_day_that_was_billed_is_not_billed_again() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_end_that_leaves_no_date_completes() -> Result<()> {
+async fn end_dates_that_leave_no_date_complete() -> Result<()> {
     let merchant = merchant().await?;
     let made = starting_today(&merchant, "weekly", 1).await?;
-    has_produced(&merchant, &made, 1).await?;
+    wait_for_invoices(&merchant, &made, 1).await?;
     let ended = update(&merchant, &made, json!({"endDate": day(&merchant, 6).await?})).await?;
     assert_eq!(ok(&ended)["status"], "completed");
     assert!(ended.body.get("nextInvoiceDate").is_none(), "{}", ended.body);
@@ -141,17 +141,17 @@ async fn an_end_that_leaves_no_date_completes() -> Result<()> {
     invalid(&update(&merchant, &made, json!({"endDate": "2001-01-01"})).await?, "endDate");
 
     let other = starting_today(&merchant, "weekly", 1).await?;
-    has_produced(&merchant, &other, 1).await?;
-    let stays = update(&merchant, &other, json!({"endDate": day(&merchant, 7).await?})).await?;
+    wait_for_invoices(&merchant, &other, 1).await?;
+    let still_active = update(&merchant, &other, json!({"endDate": day(&merchant, 7).await?})).await?;
     assert_eq!(
-        (&ok(&stays)["status"], &stays.body["nextInvoiceDate"]),
+        (&ok(&still_active)["status"], &still_active.body["nextInvoiceDate"]),
         (&json!("active"), &json!(day(&merchant, 7).await?))
     );
-    // A paused one is asked when it is resumed.
+    // A paused recurring invoice completes when it is resumed.
     ok(&ask(&merchant, &other, "pause").await?);
     let paused = update(&merchant, &other, json!({"endDate": day(&merchant, 6).await?})).await?;
     assert_eq!(ok(&paused)["status"], "paused");
     assert_eq!(ok(&ask(&merchant, &other, "resume").await?)["status"], "completed");
-    assert_eq!(told(&merchant, &other).await?, ["recurring_invoice.paused", "recurring_invoice.completed"]);
+    assert_eq!(event_types(&merchant, &other).await?, ["recurring_invoice.paused", "recurring_invoice.completed"]);
     Ok(())
 }

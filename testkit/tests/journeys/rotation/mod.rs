@@ -1,4 +1,4 @@
-//! Keys are rotated while merchants go on (docs/rotation.md).
+//! Rotation of keys in operation (docs/rotation.md).
 
 mod api_keys;
 mod peppers;
@@ -10,23 +10,23 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use testkit::{Builder, Cluster};
 
-/// Variables of every process and of `ctl`; one that is empty is not set.
+/// Environment variables of every process and of `ctl`; an empty value means unset.
 type Settings<'a> = [(&'a str, &'a str)];
 
 const ENCRYPTION: [&str; 2] = ["ENCRYPTION_KEY", "OLD_ENCRYPTION_KEYS"];
 const PEPPER: [&str; 2] = ["KEY_PEPPER", "OLD_KEY_PEPPERS"];
 
-/// A key that is easily told from others.
+/// A key of one repeated digit, easy to recognize.
 fn key(digit: &str) -> String {
     digit.repeat(64)
 }
 
-/// A cluster whose keys are of these digits.
+/// A cluster with keys of these digits.
 fn with_keys(encryption: &str, pepper: &str) -> Builder {
     Cluster::builder().env("ENCRYPTION_KEY", &key(encryption)).env("KEY_PEPPER", &key(pepper))
 }
 
-/// One after another, every process is started anew in this environment.
+/// Restarts the processes one after another with these variables.
 async fn restart_with(cluster: &mut Cluster, settings: &Settings<'_>) -> Result<()> {
     for (name, value) in settings {
         cluster.set_env(name, value);
@@ -34,32 +34,32 @@ async fn restart_with(cluster: &mut Cluster, settings: &Settings<'_>) -> Result<
     for process in cluster.processes() {
         settings.iter().for_each(|(name, value)| process.set_env(name, value));
         let status = process.terminate().await?;
-        ensure!(status.code() == Some(0), "{} ends well", process.kind().name());
+        ensure!(status.code() == Some(0), "{} exits with 0", process.kind().name());
         process.restart().await?;
     }
     Ok(())
 }
 
-/// What `ctl doctor` says of a check: its grade, and in which words.
-async fn examined(cluster: &Cluster, check: &str) -> Result<(String, String)> {
-    let ended = cluster.ctl_to_its_end(&["doctor", "--json"]).await?;
-    let report = ended.json();
+/// Grade and text of a check of `ctl doctor`.
+async fn doctor_check(cluster: &Cluster, check: &str) -> Result<(String, String)> {
+    let output = cluster.ctl_output(&["doctor", "--json"]).await?;
+    let report = output.json();
     let row = report["checks"].as_array().into_iter().flatten().find(|row| row["check"] == check);
-    let row = row.with_context(|| format!("{check} is not in {ended:?}"))?;
+    let row = row.with_context(|| format!("{check} is not in {output:?}"))?;
     let text = |field: &str| row[field].as_str().unwrap_or_default().to_owned();
     Ok((text("grade"), text("says")))
 }
 
-/// Whether the doctor says so.
-async fn doctor_says(cluster: &Cluster, check: &str, grade: &str, words: &str) -> Result<()> {
-    let (found, says) = examined(cluster, check).await?;
-    ensure!(found == grade && says.contains(words), "{check} is {found}: {says}");
+/// Fails unless the check has this grade and its text contains these words.
+async fn assert_doctor(cluster: &Cluster, check: &str, grade: &str, words: &str) -> Result<()> {
+    let (actual, text) = doctor_check(cluster, check).await?;
+    ensure!(actual == grade && text.contains(words), "{check} is {actual}: {text}");
     Ok(())
 }
 
-/// The figures that a command printed.
-fn figures<const N: usize>(printed: &Value, names: [&str; N]) -> [i64; N] {
-    names.map(|name| printed[name].as_i64().unwrap_or_else(|| panic!("{name} of {printed}")))
+/// The numbers in a command's output.
+fn counts<const N: usize>(output: &Value, names: [&str; N]) -> [i64; N] {
+    names.map(|name| output[name].as_i64().unwrap_or_else(|| panic!("{name} of {output}")))
 }
 
 const REENCRYPTED: [&str; 3] = ["reencrypted", "remaining", "unreadable"];

@@ -1,27 +1,27 @@
-//! `ctl reencrypt`: all that is sealed, once, whatever else happens meanwhile.
+//! `ctl reencrypt` reencrypts each stored secret once, despite kills and concurrent rotations.
 
 use anyhow::{Context, Result};
 use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::{Cluster, Kind};
+use testkit::{Cluster, ProcessKind};
 
-use super::{ENCRYPTION, REENCRYPTED, doctor_says, figures, key, restart_with, with_keys};
+use super::{ENCRYPTION, REENCRYPTED, assert_doctor, counts, key, restart_with, with_keys};
 use crate::deliveries::signature;
 use crate::signing::{Signed, live};
-use crate::support::{Merchant, Receiver, Reply, created, eventually, ok, together, uuid};
+use crate::support::{Merchant, Receiver, Reply, created, eventually, ok, concurrently, uuid};
 
 const ENDPOINTS: &str = "/v1/webhook_endpoints";
-const WANTED: usize = 20;
-/// Beside these the live merchant has a signing secret.
-const SECRETS: i64 = WANTED as i64 + 1;
+const ENDPOINT_COUNT: usize = 20;
+/// The endpoints' secrets and the live merchant's signing secret.
+const SECRETS: i64 = ENDPOINT_COUNT as i64 + 1;
 
-/// Merchants with many endpoints and one with a signing secret, in a cluster whose key was just changed from `a` to `b`.
-struct World {
+/// A merchant with many endpoints and one with a signing secret, in a cluster whose key just changed from `a` to `b`.
+struct Fixtures {
     cluster: Cluster,
     live: Merchant,
     merchant: Merchant,
     receiver: Receiver,
-    /// Endpoints with their last secrets; each has its id for its path.
+    /// Ids of the endpoints with their current secrets.
     endpoints: Vec<(String, String)>,
 }
 
@@ -29,15 +29,15 @@ fn secret(endpoint: &Value) -> Result<String> {
     endpoint["secret"].as_str().map(str::to_owned).context("a secret")
 }
 
-impl World {
+impl Fixtures {
     async fn new() -> Result<Self> {
         let mut cluster = with_keys("a", "c").api(1).worker(1).scheduler(1).start().await?;
         let (live, merchant) = (live(&cluster).await?, Merchant::new(&cluster).await?);
         let receiver = Receiver::start(|_| Reply::ok()).await?;
-        let made = together(WANTED, async |n| {
+        let made = concurrently(ENDPOINT_COUNT, async |n| {
             let body = json!({"url": receiver.url(&format!("/{n}")), "enabledEvents": ["customer.created"]});
-            let answer = merchant.api.post(ENDPOINTS, body).await?;
-            Ok((crate::support::id(created(&answer))?, secret(&answer.body)?))
+            let response = merchant.api.post(ENDPOINTS, body).await?;
+            Ok((crate::support::id(created(&response))?, secret(&response.body)?))
         });
         let endpoints = made.await?;
         restart_with(&mut cluster, &[(ENCRYPTION[0], &key("b")), (ENCRYPTION[1], &key("a"))]).await?;
@@ -55,120 +55,120 @@ impl World {
         Ok(rows.iter().filter(|row| row["action"] == "secrets.reencrypt").cloned().collect())
     }
 
-    /// With the new key alone: live requests are let in, and each endpoint hears, signed with its secret.
-    async fn is_whole(&mut self) -> Result<()> {
+    /// With only the new key, signed requests work and each endpoint gets webhooks signed with its secret.
+    async fn assert_new_key_suffices(&mut self) -> Result<()> {
         restart_with(&mut self.cluster, &[(ENCRYPTION[0], &key("b")), (ENCRYPTION[1], "")]).await?;
         let request = Signed::new(&self.live, Method::GET, "/v1/customers", None)?.sign();
         ok(&request.send(&self.live.api).await?);
         self.merchant.customer().await?;
         for (n, (_, secret)) in self.endpoints.iter().enumerate() {
-            let request = self.receiver.hears(&format!("/{n}"), 1).await?.remove(0);
+            let request = self.receiver.wait_for_requests(&format!("/{n}"), 1).await?.remove(0);
             let (id, at) = (request.header("webhook-id"), request.header("webhook-timestamp"));
-            let right = signature(secret, id, at, &request.body)?;
+            let expected = signature(secret, id, at, &request.body)?;
             let signatures = request.header("webhook-signature");
-            assert_eq!(signatures.split(' ').next(), Some(right.as_str()), "endpoint {n}");
+            assert_eq!(signatures.split(' ').next(), Some(expected.as_str()), "endpoint {n}");
         }
-        doctor_says(&self.cluster, "encryption key", "ok", "sealed under it").await
+        assert_doctor(&self.cluster, "encryption key", "ok", "sealed under it").await
     }
 }
 
 #[tokio::test]
-async fn it_counts_first_and_then_writes_each_secret_once() -> Result<()> {
-    let mut world = World::new().await?;
-    let tried = world.cluster.ctl(&["reencrypt", "--dry-run"]).await?;
-    assert_eq!(figures(&tried, REENCRYPTED), [0, SECRETS, 0]);
-    assert!(world.records().await?.is_empty(), "what is only tried is not recorded");
-    assert_eq!(figures(&world.cluster.ctl(&["reencrypt"]).await?, REENCRYPTED), [SECRETS, 0, 0]);
-    assert_eq!(figures(&world.cluster.ctl(&["reencrypt"]).await?, REENCRYPTED), [0, 0, 0]);
-    let records = world.records().await?;
-    let told: i64 = records.iter().filter_map(|record| record["detail"]["reencrypted"].as_i64()).sum();
-    assert_eq!((records.len(), told), (2, SECRETS), "one for each column that had any: {records:?}");
+async fn reencryption_writes_each_secret_once() -> Result<()> {
+    let mut fixtures = Fixtures::new().await?;
+    let dry_run = fixtures.cluster.ctl(&["reencrypt", "--dry-run"]).await?;
+    assert_eq!(counts(&dry_run, REENCRYPTED), [0, SECRETS, 0]);
+    assert!(fixtures.records().await?.is_empty(), "dry runs are not recorded");
+    assert_eq!(counts(&fixtures.cluster.ctl(&["reencrypt"]).await?, REENCRYPTED), [SECRETS, 0, 0]);
+    assert_eq!(counts(&fixtures.cluster.ctl(&["reencrypt"]).await?, REENCRYPTED), [0, 0, 0]);
+    let records = fixtures.records().await?;
+    let reencrypted: i64 = records.iter().filter_map(|record| record["detail"]["reencrypted"].as_i64()).sum();
+    assert_eq!((records.len(), reencrypted), (2, SECRETS), "one record per column with secrets: {records:?}");
     assert!(records.iter().any(|record| record["object"] == "webhook_endpoints.secret"));
     assert!(!json!(records).to_string().contains(&key("b")[..16]));
-    world.is_whole().await
+    fixtures.assert_new_key_suffices().await
 }
 
 #[tokio::test]
-async fn killed_in_the_middle_it_is_run_again() -> Result<()> {
-    let mut world = World::new().await?;
-    let middle = &world.endpoints[WANTED / 2].0;
-    let mut held = world.merchant.books.db.begin().await?;
+async fn killed_reencryptions_can_be_run_again() -> Result<()> {
+    let mut fixtures = Fixtures::new().await?;
+    let middle = &fixtures.endpoints[ENDPOINT_COUNT / 2].0;
+    let mut transaction = fixtures.merchant.books.db.begin().await?;
     sqlx::query("SELECT id FROM webhook_endpoints WHERE id = $1 FOR UPDATE")
         .bind(uuid(middle)?)
-        .execute(&mut *held)
+        .execute(&mut *transaction)
         .await?;
-    let mut run = world.cluster.ctl_begun(&["reencrypt", "--batch", "1"])?;
-    eventually("ctl to wait for the row that is held", async || {
+    let mut run = fixtures.cluster.spawn_ctl(&["reencrypt", "--batch", "1"])?;
+    eventually("ctl to wait for the locked row", async || {
         let waits =
             "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'ctl' AND wait_event_type = 'Lock')";
-        let waits: bool = sqlx::query_scalar(waits).fetch_one(&world.merchant.books.db).await?;
+        let waits: bool = sqlx::query_scalar(waits).fetch_one(&fixtures.merchant.books.db).await?;
         Ok(waits.then_some(()))
     })
     .await?;
     run.kill().await?;
-    held.rollback().await?;
+    transaction.rollback().await?;
 
-    let [_, remaining, unreadable] = figures(&world.cluster.ctl(&["reencrypt", "--dry-run"]).await?, REENCRYPTED);
-    assert!(0 < remaining && remaining < SECRETS, "{remaining} of {SECRETS} are left: it was in the middle");
+    let [_, remaining, unreadable] = counts(&fixtures.cluster.ctl(&["reencrypt", "--dry-run"]).await?, REENCRYPTED);
+    assert!(0 < remaining && remaining < SECRETS, "{remaining} of {SECRETS} are left: ctl was killed in the middle");
     assert_eq!(unreadable, 0);
-    doctor_says(&world.cluster, "encryption key", "warn", "which must stay").await?;
-    assert_eq!(figures(&world.cluster.ctl(&["reencrypt"]).await?, REENCRYPTED), [remaining, 0, 0]);
-    let told: i64 = world.records().await?.iter().filter_map(|record| record["detail"]["reencrypted"].as_i64()).sum();
-    assert_eq!(told, SECRETS, "each has its record, whoever died");
-    world.is_whole().await
+    assert_doctor(&fixtures.cluster, "encryption key", "warn", "which must be kept").await?;
+    assert_eq!(counts(&fixtures.cluster.ctl(&["reencrypt"]).await?, REENCRYPTED), [remaining, 0, 0]);
+    let recorded: i64 = fixtures.records().await?.iter().filter_map(|record| record["detail"]["reencrypted"].as_i64()).sum();
+    assert_eq!(recorded, SECRETS, "every secret is recorded despite the kill");
+    fixtures.assert_new_key_suffices().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_that_is_rotated_meanwhile_stays_as_its_merchant_has_it() -> Result<()> {
-    let mut world = World::new().await?;
-    // A process of the step before seals under the former key, as while a new one is rolled out.
+async fn secrets_rotated_during_reencryption_stay_valid() -> Result<()> {
+    let mut fixtures = Fixtures::new().await?;
+    // A process of the previous rotation step still encrypts with the old key, as during a rollout.
     let (new, old) = (key("b"), key("a"));
-    world.cluster.set_env(ENCRYPTION[0], &old);
-    world.cluster.set_env(ENCRYPTION[1], &new);
-    world.cluster.add(Kind::Api).await?;
-    world.cluster.set_env(ENCRYPTION[0], &new);
-    world.cluster.set_env(ENCRYPTION[1], &old);
-    let former = testkit::Client::new(&world.cluster.api_url(1))?.bearer(&world.merchant.account.secret_key)?;
+    fixtures.cluster.set_env(ENCRYPTION[0], &old);
+    fixtures.cluster.set_env(ENCRYPTION[1], &new);
+    fixtures.cluster.add(ProcessKind::Api).await?;
+    fixtures.cluster.set_env(ENCRYPTION[0], &new);
+    fixtures.cluster.set_env(ENCRYPTION[1], &old);
+    let former = testkit::Client::new(&fixtures.cluster.api_url(1))?.bearer(&fixtures.merchant.account.secret_key)?;
 
-    let (world_ref, former) = (&world, &former);
-    let rotating = together(WANTED, async |n| {
-        let endpoint = &world_ref.endpoints[n].0;
+    let (shared, former) = (&fixtures, &former);
+    let rotating = concurrently(ENDPOINT_COUNT, async |n| {
+        let endpoint = &shared.endpoints[n].0;
         let path = format!("{ENDPOINTS}/{endpoint}/rotate_secret");
         let mut last = None;
         for _ in 0..6 {
             secret(ok(&former.send(Method::POST, &path, None).await?))?;
-            last = Some(world_ref.rotate(endpoint).await?);
+            last = Some(shared.rotate(endpoint).await?);
         }
         last.context("a secret")
     });
-    let runs = together(2, async |_| world_ref.cluster.ctl_to_its_end(&["reencrypt", "--batch", "1", "--json"]).await);
-    let (secrets, ended) = tokio::try_join!(rotating, runs)?;
-    assert!(ended.iter().all(|ended| ended.complaint.is_empty()), "{ended:?}");
-    for (endpoint, secret) in world.endpoints.iter_mut().zip(secrets) {
+    let runs = concurrently(2, async |_| shared.cluster.ctl_output(&["reencrypt", "--batch", "1", "--json"]).await);
+    let (secrets, outputs) = tokio::try_join!(rotating, runs)?;
+    assert!(outputs.iter().all(|output| output.stderr.is_empty()), "{outputs:?}");
+    for (endpoint, secret) in fixtures.endpoints.iter_mut().zip(secrets) {
         endpoint.1 = secret;
     }
-    world.cluster.api(1).terminate().await?;
-    let last = world.cluster.ctl(&["reencrypt"]).await?;
-    assert_eq!(figures(&last, REENCRYPTED)[1..], [0, 0]);
-    world.is_whole().await
+    fixtures.cluster.api(1).terminate().await?;
+    let last = fixtures.cluster.ctl(&["reencrypt"]).await?;
+    assert_eq!(counts(&last, REENCRYPTED)[1..], [0, 0]);
+    fixtures.assert_new_key_suffices().await
 }
 
 #[tokio::test]
-async fn what_no_key_opens_is_named_and_left_alone() -> Result<()> {
-    let mut world = World::new().await?;
-    let lost = world.endpoints[3].0.clone();
+async fn undecryptable_secrets_are_named_and_unchanged() -> Result<()> {
+    let mut fixtures = Fixtures::new().await?;
+    let lost = fixtures.endpoints[3].0.clone();
     let stored = "SELECT secret FROM webhook_endpoints WHERE id = $1";
     let query = sqlx::query("UPDATE webhook_endpoints SET secret = decode(repeat('ab', 80), 'hex') WHERE id = $1");
-    query.bind(uuid(&lost)?).execute(&world.merchant.books.db).await?;
-    let ended = world.cluster.ctl_to_its_end(&["reencrypt", "--json"]).await?;
-    assert_eq!((ended.code, figures(&ended.json(), REENCRYPTED)), (1, [SECRETS - 1, 1, 1]));
-    let kept: Vec<u8> = sqlx::query_scalar(stored).bind(uuid(&lost)?).fetch_one(&world.merchant.books.db).await?;
-    assert_eq!(kept, [0xab; 80]);
-    doctor_says(&world.cluster, "encryption key", "bad", &lost).await?;
-    // A new secret mends it. The former one cannot sign beside it, but a day later nobody asks.
-    world.endpoints[3].1 = world.rotate(&lost).await?;
-    let ended = "UPDATE webhook_endpoints SET previous_secret_until = now() - interval '1 second' WHERE id = $1";
-    sqlx::query(ended).bind(uuid(&lost)?).execute(&world.merchant.books.db).await?;
-    assert_eq!(figures(&world.cluster.ctl(&["reencrypt"]).await?, REENCRYPTED), [0, 0, 0]);
-    world.is_whole().await
+    query.bind(uuid(&lost)?).execute(&fixtures.merchant.books.db).await?;
+    let output = fixtures.cluster.ctl_output(&["reencrypt", "--json"]).await?;
+    assert_eq!((output.code, counts(&output.json(), REENCRYPTED)), (1, [SECRETS - 1, 1, 1]));
+    let unchanged: Vec<u8> = sqlx::query_scalar(stored).bind(uuid(&lost)?).fetch_one(&fixtures.merchant.books.db).await?;
+    assert_eq!(unchanged, [0xab; 80]);
+    assert_doctor(&fixtures.cluster, "encryption key", "bad", &lost).await?;
+    // A rotation repairs the endpoint once the lost previous secret has expired.
+    fixtures.endpoints[3].1 = fixtures.rotate(&lost).await?;
+    let expire = "UPDATE webhook_endpoints SET previous_secret_until = now() - interval '1 second' WHERE id = $1";
+    sqlx::query(expire).bind(uuid(&lost)?).execute(&fixtures.merchant.books.db).await?;
+    assert_eq!(counts(&fixtures.cluster.ctl(&["reencrypt"]).await?, REENCRYPTED), [0, 0, 0]);
+    fixtures.assert_new_key_suffices().await
 }

@@ -1,4 +1,4 @@
-//! What must hold when there is a lot of everything, and when it has grown old.
+//! Behavior with large tables and old data.
 
 mod plans;
 mod retention;

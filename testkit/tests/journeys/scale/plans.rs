@@ -1,6 +1,6 @@
-//! Every statement that the compiler has checked, planned for tables in which all rows are one large account's, so that any
-//! index seems as good as the one that begins with the account. Such a plan is kept when there are other accounts: none may
-//! read past rows that it must not show. What is asserted is the plan, which no busy machine changes.
+//! Query plans of every sqlx-checked statement, for tables in which one large account owns all rows. Then every index
+//! seems as good to the planner as one that starts with the account, and a cached plan stays when other accounts
+//! arrive: no plan may scan rows of other accounts. The tests assert plans, which do not depend on the machine's load.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -12,10 +12,10 @@ use testkit::Cluster;
 
 use crate::support::{Merchant, created, eventually, id};
 
-/// Copies of each row.
+/// Copies per table.
 const ROWS: i64 = 1_000;
 
-/// Each table that grows, and what of a copied row must be its own, by its number `n`.
+/// Each table that grows, and the columns that a copy must replace, by its number `n`.
 const TABLES: [(&str, &str); 17] = [
     ("customers", ""),
     ("payment_methods", ""),
@@ -36,8 +36,8 @@ const TABLES: [(&str, &str); 17] = [
     ("collection_attempts", "'invoice_id', new_ulid(now()), 'payment_id', new_ulid(now())"),
 ];
 
-/// One row at least of each table.
-async fn live_a_little(merchant: &Merchant) -> Result<()> {
+/// Creates at least one row of each table.
+async fn create_rows(merchant: &Merchant) -> Result<()> {
     let make = async |path: &str, body: Value| -> Result<String> { id(created(&merchant.api.post(path, body).await?)) };
     make("/v1/webhook_endpoints", json!({"url": "http://127.0.0.1:9/"})).await?;
     let customer = merchant.customer().await?;
@@ -58,13 +58,13 @@ async fn live_a_little(merchant: &Merchant) -> Result<()> {
         "template": {"currency": "USD", "items": [{"description": "Rent", "quantity": 1, "unitAmount": 700}]}});
     make("/v1/recurring_invoices", monthly).await?;
     make("/v1/payment_links", json!({"amount": 700, "currency": "USD"})).await?;
-    let payment = merchant.sold(500).await?;
+    let payment = merchant.charge(500).await?;
     assert_eq!(merchant.refund(&payment, Some(100)).await?.status, 202);
     eventually("the refund", async || Ok((merchant.payment(&payment).await?["amountRefunded"] == 100).then_some(())))
         .await
 }
 
-async fn multiply(db: &mut PgConnection, account: uuid::Uuid) -> Result<()> {
+async fn copy_rows(db: &mut PgConnection, account: uuid::Uuid) -> Result<()> {
     sqlx::query("SET session_replication_role = replica").execute(&mut *db).await?;
     for (table, own) in TABLES {
         let own = if own.is_empty() { String::new() } else { format!(", {own}") };
@@ -74,98 +74,98 @@ async fn multiply(db: &mut PgConnection, account: uuid::Uuid) -> Result<()> {
         );
         let copied =
             sqlx::query(AssertSqlSafe(copy)).bind(account).bind(ROWS).execute(&mut *db).await.context(table)?;
-        assert_eq!(i64::try_from(copied.rows_affected())?, ROWS, "{table} had a row");
+        assert_eq!(i64::try_from(copied.rows_affected())?, ROWS, "{table} must have a row to copy");
     }
     sqlx::query("ANALYZE").execute(db).await?;
     Ok(())
 }
 
-/// Every statement of the processes, with the number of its parameters; the card gateway's and the mock's own left out.
+/// The statements of the processes with their parameter counts, without those of the card gateway and the mock.
 fn statements() -> Result<Vec<(String, usize)>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("no parent")?.join(".sqlx");
-    let mut found = Vec::new();
+    let mut statements = Vec::new();
     for entry in fs::read_dir(folder)? {
         let described: Value = serde_json::from_slice(&fs::read(entry?.path())?)?;
         let text = described["query"].as_str().context("no query")?;
         if !text.contains("gateway.") && !text.contains("mock.") {
             let parameters = described["describe"]["parameters"]["Left"].as_array().map_or(0, Vec::len);
-            found.push((text.to_owned(), parameters));
+            statements.push((text.to_owned(), parameters));
         }
     }
-    assert!(found.len() > 200, "only {} statements", found.len());
-    Ok(found)
+    assert!(statements.len() > 200, "only {} statements", statements.len());
+    Ok(statements)
 }
 
-/// What is wrong with a part of a plan.
-fn wrong(node: &Value) -> Option<String> {
+/// The problem of a plan node, if any.
+fn problem(node: &Value) -> Option<String> {
     let text = |name: &str| node[name].as_str().unwrap_or_default();
     let (kind, table, bound, filter) = (text("Node Type"), text("Relation Name"), text("Index Cond"), text("Filter"));
-    let grows = TABLES.iter().any(|(grows, _)| table.starts_with(grows));
+    let grows = TABLES.iter().any(|(name, _)| table.starts_with(name));
     if !grows {
         return None;
     }
-    // One row, whoever's it is.
-    let others = bound.replace("account_id = ", "");
-    let by_id = others.contains("(id = ") || others.contains("_id = ");
-    // Operators list everyone's, and may keep that to an account.
-    let everyones = filter.contains("IS NULL) OR (account_id = ");
-    let past_others = filter.contains("account_id = ") && !by_id && !everyones;
-    let past_its_own = filter.contains("= ANY ($") && !by_id;
-    // A clock that is asked anew for each row bounds no index.
+    // A single row by its id, of any account.
+    let other_conditions = bound.replace("account_id = ", "");
+    let by_id = other_conditions.contains("(id = ") || other_conditions.contains("_id = ");
+    // Operators list all accounts, optionally filtered by account.
+    let all_accounts = filter.contains("IS NULL) OR (account_id = ");
+    let scans_other_accounts = filter.contains("account_id = ") && !by_id && !all_accounts;
+    let scans_own_rows = filter.contains("= ANY ($") && !by_id;
+    // clock_timestamp() is volatile, so it cannot be an index condition.
     let due = ["next_push_at", "due_at", "next_attempt_at", "expires_at", "reconcile_at"];
-    let past_what_is_not_due = due.iter().any(|due| {
+    let scans_rows_not_due = due.iter().any(|due| {
         filter.contains(&format!("{due} <= clock_timestamp()"))
             || filter.contains(&format!("{due} < clock_timestamp()"))
     });
-    (kind == "Seq Scan" || past_others || past_its_own || past_what_is_not_due)
-        .then(|| format!("{kind} of {table} by {} ({bound}), past what is not {filter}", text("Index Name")))
+    (kind == "Seq Scan" || scans_other_accounts || scans_own_rows || scans_rows_not_due)
+        .then(|| format!("{kind} of {table} by {} ({bound}), filters {filter}", text("Index Name")))
 }
 
-fn all_wrong(node: &Value, found: &mut Vec<String>) {
-    found.extend(wrong(node));
+fn collect_problems(node: &Value, problems: &mut Vec<String>) {
+    problems.extend(problem(node));
     for part in node["Plans"].as_array().into_iter().flatten() {
-        all_wrong(part, found);
+        collect_problems(part, problems);
     }
 }
 
 #[tokio::test]
-async fn no_statement_reads_past_rows_that_it_must_not_show() -> Result<()> {
+async fn no_statement_scans_rows_of_other_accounts() -> Result<()> {
     let cluster = Cluster::builder().api(1).worker(1).start().await?;
     let large = Merchant::new(&cluster).await?;
-    live_a_little(&large).await?;
+    create_rows(&large).await?;
     let mut db = PgConnection::connect(cluster.database_url()).await?;
-    multiply(&mut db, large.books.account).await?;
+    copy_rows(&mut db, large.books.account).await?;
 
-    // As every connection of the processes is (common/src/db.rs), and with the plan that serves any parameters.
+    // The settings of the processes' connections (common/src/db.rs), and generic plans.
     for setting in ["seqscan", "bitmapscan", "hashjoin", "mergejoin", "sort"] {
         sqlx::query(AssertSqlSafe(format!("SET enable_{setting} = off"))).execute(&mut db).await?;
     }
     sqlx::query("SET plan_cache_mode = force_generic_plan").execute(&mut db).await?;
-    let mut bad = BTreeMap::new();
+    let mut failures = BTreeMap::new();
     for (statement, parameters) in statements()? {
         let words = ["SELECT", "WITH", "INSERT", "UPDATE", "DELETE"];
         if !words.iter().any(|word| statement.trim_start().starts_with(word)) {
             continue;
         }
-        sqlx::raw_sql(AssertSqlSafe(format!("PREPARE looked_at AS {statement}")))
+        sqlx::raw_sql(AssertSqlSafe(format!("PREPARE checked AS {statement}")))
             .execute(&mut db)
             .await
             .context(statement.clone())?;
         let nulls = vec!["NULL"; parameters].join(", ");
         let arguments = if parameters == 0 { String::new() } else { format!("({nulls})") };
-        let explain = format!("EXPLAIN (FORMAT JSON) EXECUTE looked_at{arguments}");
+        let explain = format!("EXPLAIN (FORMAT JSON) EXECUTE checked{arguments}");
         let plan: Value = sqlx::query_scalar(AssertSqlSafe(explain))
             .persistent(false)
             .fetch_one(&mut db)
             .await
             .context(statement.clone())?;
-        let mut found = Vec::new();
-        all_wrong(&plan[0]["Plan"], &mut found);
-        if !found.is_empty() {
-            bad.insert(statement, found);
+        let mut problems = Vec::new();
+        collect_problems(&plan[0]["Plan"], &mut problems);
+        if !problems.is_empty() {
+            failures.insert(statement, problems);
         }
-        sqlx::raw_sql("DEALLOCATE looked_at").execute(&mut db).await?;
+        sqlx::raw_sql("DEALLOCATE checked").execute(&mut db).await?;
     }
-    assert!(bad.is_empty(), "{} statements:\n{bad:#?}", bad.len());
+    assert!(failures.is_empty(), "{} statements:\n{failures:#?}", failures.len());
     Ok(())
 }

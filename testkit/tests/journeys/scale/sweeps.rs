@@ -1,4 +1,4 @@
-//! What has ended is forgotten as fast as it may come, and nothing else is.
+//! Expired rows are deleted in large batches; other rows are kept.
 
 use anyhow::Result;
 use testkit::Cluster;
@@ -11,7 +11,7 @@ const MANY: i64 = 12_000;
 const FEW: i64 = 10;
 
 #[tokio::test]
-async fn what_has_ended_is_forgotten_by_the_thousand_and_nothing_else() -> Result<()> {
+async fn expired_rows_are_deleted_in_batches_and_others_kept() -> Result<()> {
     let mut cluster = Cluster::builder().api(1).worker(1).start().await?;
     let merchant = live(&cluster).await?;
     let account = merchant.books.account;
@@ -34,10 +34,10 @@ async fn what_has_ended_is_forgotten_by_the_thousand_and_nothing_else() -> Resul
              FROM accounts, generate_series(1, $2) n WHERE id = $1",
         ),
     ] {
-        // A session or token is remembered for a day after its end, so that a late replay is told the truth.
-        let just_now = if table == "request_nonces" { "1 hour" } else { "-23 hours" };
-        for (count, ends, name) in [(MANY, "-25 hours", "old"), (FEW, just_now, "just now"), (FEW, "1 hour", "new")] {
-            let rows = sqlx::query(rows).bind(account).bind(count).bind(ends).bind(name);
+        // Sessions and tokens are kept for a day after expiry, so that late replays get an accurate error.
+        let recently = if table == "request_nonces" { "1 hour" } else { "-23 hours" };
+        for (count, expires_in, name) in [(MANY, "-25 hours", "old"), (FEW, recently, "just now"), (FEW, "1 hour", "new")] {
+            let rows = sqlx::query(rows).bind(account).bind(count).bind(expires_in).bind(name);
             assert_eq!(i64::try_from(rows.execute(&merchant.books.db).await?.rows_affected())?, count, "{table}");
         }
     }
@@ -47,10 +47,10 @@ async fn what_has_ended_is_forgotten_by_the_thousand_and_nothing_else() -> Resul
         Ok(sqlx::query_scalar(counts).fetch_one(&merchant.books.db).await?)
     };
     assert_eq!(left().await?, [MANY + 2 * FEW; 3]);
-    cluster.add(testkit::Kind::Scheduler).await?;
-    eventually("all that has ended to be forgotten", async || {
+    cluster.add(testkit::ProcessKind::Scheduler).await?;
+    eventually("expired rows to be deleted", async || {
         let left = left().await?;
-        assert!(left.iter().all(|left| *left >= 2 * FEW), "what has not ended was forgotten: {left:?}");
+        assert!(left.iter().all(|left| *left >= 2 * FEW), "rows that must be kept were deleted: {left:?}");
         Ok((left == [2 * FEW; 3]).then_some(()))
     })
     .await

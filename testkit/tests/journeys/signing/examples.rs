@@ -1,4 +1,4 @@
-//! The examples that merchants copy, with the public libraries they name, against a real api.
+//! The published signing examples, with the public libraries they use, against a real api.
 
 use anyhow::{Context, Result};
 use testkit::examples::{Example, run};
@@ -6,8 +6,8 @@ use testkit::examples::{Example, run};
 use super::{customers, live};
 use crate::support::cluster;
 
-/// Runs an example as a new live merchant, who has one customer more by it.
-async fn makes_a_customer(example: &Example) -> Result<()> {
+/// Runs an example as a new live merchant, and asserts that it creates a customer.
+async fn assert_creates_a_customer(example: &Example) -> Result<()> {
     let merchant = live(cluster().await?).await?;
     let account = &merchant.account;
     let mut command = example.command();
@@ -16,24 +16,24 @@ async fn makes_a_customer(example: &Example) -> Result<()> {
         .env("SECRET_KEY", &account.secret_key)
         .env("KEY_ID", &account.secret_key_id)
         .env("SIGNING_SECRET", account.signing_secret.as_deref().context("a signing secret")?);
-    let said = run(command).await?;
-    assert!(said.contains("201") && said.contains("ada@example.com"), "{said}");
+    let output = run(command).await?;
+    assert!(output.contains("201") && output.contains("ada@example.com"), "{output}");
     assert_eq!(customers(&merchant).await?, 1);
     Ok(())
 }
 
 #[tokio::test]
-async fn the_example_in_python_is_accepted() -> Result<()> {
+async fn the_python_example_is_accepted() -> Result<()> {
     match Example::in_python("signing", "sign.py").await? {
-        Some(example) => makes_a_customer(&example).await,
+        Some(example) => assert_creates_a_customer(&example).await,
         None => Ok(()),
     }
 }
 
 #[tokio::test]
-async fn the_example_in_node_is_accepted() -> Result<()> {
+async fn the_node_example_is_accepted() -> Result<()> {
     match Example::in_node("signing", "sign.mjs").await? {
-        Some(example) => makes_a_customer(&example).await,
+        Some(example) => assert_creates_a_customer(&example).await,
         None => Ok(()),
     }
 }

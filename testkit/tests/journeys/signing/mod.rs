@@ -1,4 +1,4 @@
-//! Requests with live keys: signed by their holder, as they came, and once.
+//! Requests with live keys must be signed, unchanged, and used once.
 
 mod examples;
 mod refusals;
@@ -15,19 +15,19 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hmac::{Hmac, KeyInit, Mac};
 use reqwest::Method;
 use sha2::{Digest, Sha256};
-use testkit::{Answer, Client, Cluster};
+use testkit::{Client, Cluster, Response};
 
 use crate::support::{Merchant, ORIGIN};
 
-/// Keys are made anew in each run, so that a number is new to them.
+/// Each run has new keys, so a counter gives unique nonces.
 static NONCES: AtomicU64 = AtomicU64::new(1);
 
-/// A live account, whose requests are signed by hand.
+/// A live account, whose requests the tests sign.
 pub(crate) async fn live(cluster: &Cluster) -> Result<Merchant> {
     Merchant::with(cluster, &["--mode", "live", "--provider", "mock", "--origin", ORIGIN]).await
 }
 
-/// A request and what its signature says. Each test spoils one thing, before it is signed or after.
+/// A request and its signature parameters. Each test changes one of them, before or after signing.
 #[derive(Clone, Debug)]
 pub(crate) struct Signed {
     method: Method,
@@ -43,7 +43,7 @@ pub(crate) struct Signed {
 }
 
 impl Signed {
-    /// A right one, not signed yet.
+    /// A valid, unsigned request.
     pub(crate) fn new(merchant: &Merchant, method: Method, target: &str, body: Option<&str>) -> Result<Self> {
         let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
         let mut request = Self {
@@ -65,13 +65,13 @@ impl Signed {
         Ok(request)
     }
 
-    /// A header that is covered.
+    /// Adds a header that the signature covers.
     fn header(&mut self, name: &str, value: &str) {
         self.headers.insert(name.to_owned(), value.to_owned());
         self.covered.push(name.to_owned());
     }
 
-    /// The headers that sign it, as it stands.
+    /// Adds the signature headers.
     pub(crate) fn sign(mut self) -> Self {
         let names: Vec<_> = self.covered.iter().map(|name| format!("\"{name}\"")).collect();
         let Self { created, key_id, nonce, .. } = &self;
@@ -95,8 +95,8 @@ impl Signed {
         self
     }
 
-    /// Sends it just as it stands, signed or not.
-    pub(crate) async fn send(&self, api: &Client) -> Result<Answer> {
+    /// Sends the request, signed or not.
+    pub(crate) async fn send(&self, api: &Client) -> Result<Response> {
         let mut api = api.clone();
         for (name, value) in &self.headers {
             api = api.header(name, value)?;
@@ -116,7 +116,7 @@ fn now() -> Result<i64> {
     Ok(i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())?)
 }
 
-/// The customers that were made, as the books have them: a refused request has left none.
+/// The number of stored customers, to assert that rejected requests have no effect.
 async fn customers(merchant: &Merchant) -> Result<i64> {
     let query = "SELECT count(*) FROM customers WHERE account_id = $1";
     Ok(sqlx::query_scalar(query).bind(merchant.books.account).fetch_one(&merchant.books.db).await?)

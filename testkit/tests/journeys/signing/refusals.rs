@@ -1,4 +1,4 @@
-//! What is signed rightly is let in; whatever is changed, left out or made with another key is not.
+//! Valid signatures are accepted; changed or incomplete signatures and those of another key are rejected.
 
 use anyhow::{Context, Result};
 use reqwest::Method;
@@ -8,13 +8,13 @@ use crate::support::{Browser, Merchant, cluster, created, invalid, merchant, not
 
 const ADA: &str = r#"{"email":"ada@example.com"}"#;
 
-/// A right request to make a customer, not signed yet.
+/// A valid, unsigned request that creates a customer.
 fn customer(merchant: &Merchant) -> Result<Signed> {
     Signed::new(merchant, Method::POST, "/v1/customers", Some(ADA))
 }
 
 #[tokio::test]
-async fn a_right_signature_is_accepted() -> Result<()> {
+async fn valid_signatures_are_accepted() -> Result<()> {
     let merchant = live(cluster().await?).await?;
     let get = async |target: &str| Signed::new(&merchant, Method::GET, target, None)?.sign().send(&merchant.api).await;
     ok(&get("/v1/payments").await?);
@@ -31,7 +31,7 @@ async fn a_right_signature_is_accepted() -> Result<()> {
     created(&keyed.sign().send(&merchant.api).await?);
     assert_eq!(customers(&merchant).await?, 2);
 
-    // No body: nothing to digest. Test tokens are for test accounts, whoever signs.
+    // Requests without a body need no digest. Live accounts reject test tokens, even if signed.
     let void = Signed::new(&merchant, Method::POST, "/v1/payments/pay_1/void", None)?;
     not_found(&void.sign().send(&merchant.api).await?);
     let sale = r#"{"amount":100,"currency":"USD","paymentToken":"tok_ok"}"#;
@@ -40,7 +40,7 @@ async fn a_right_signature_is_accepted() -> Result<()> {
     invalid(&pay.sign().send(&merchant.api).await?, "paymentToken");
     assert_eq!(merchant.books.charges().await?, 0);
 
-    // 300 seconds either way, and a little for the way here.
+    // The tolerance is 300 seconds either way; 10 seconds are for transport.
     for offset in [-290, 290] {
         let mut early = customer(&merchant)?;
         early.created = now()? + offset;
@@ -50,78 +50,78 @@ async fn a_right_signature_is_accepted() -> Result<()> {
 }
 
 #[tokio::test]
-async fn whoever_need_not_sign_is_not_asked_to() -> Result<()> {
+async fn test_keys_and_publishable_keys_need_no_signature() -> Result<()> {
     let cluster = cluster().await?;
     let (test, live) = (merchant().await?, live(cluster).await?);
     let nonsense = test.api.header("signature", "nonsense")?.header("signature-input", "nonsense")?;
     ok(&nonsense.get("/v1/payments").await?);
-    let browser = Browser::of(cluster, &live.account)?;
+    let browser = Browser::for_account(cluster, &live.account)?;
     browser.session().await?;
     Ok(())
 }
 
-/// Signs and then spoils.
-async fn spoilt(merchant: &Merchant, spoil: impl FnOnce(&mut Signed)) -> Result<testkit::Answer> {
+/// Signs a request, tampers with it, and sends it.
+async fn send_tampered(merchant: &Merchant, tamper: impl FnOnce(&mut Signed)) -> Result<testkit::Response> {
     let mut request = Signed::new(merchant, Method::POST, "/v1/customers?a=b", Some(ADA))?;
     request.header("idempotency-key", "one");
     let mut request = request.sign();
-    spoil(&mut request);
+    tamper(&mut request);
     request.send(&merchant.api).await
 }
 
 #[tokio::test]
-async fn whatever_is_changed_after_signing_is_refused() -> Result<()> {
+async fn changes_after_signing_are_rejected() -> Result<()> {
     let merchant = live(cluster().await?).await?;
     let set = |name: &'static str, value: &'static str| {
         move |request: &mut Signed| drop(request.headers.insert(name.into(), value.into()))
     };
     let body = |body: &'static str| move |request: &mut Signed| request.body = Some(body.into());
     let remove = |name: &'static str| move |request: &mut Signed| drop(request.headers.remove(name));
-    let answers = [
-        spoilt(&merchant, body(r#"{"email":"eve@example.com"}"#)).await?,
-        spoilt(&merchant, body(r#"{"email":"ada@example.com"} "#)).await?,
-        spoilt(&merchant, |request| request.body = None).await?,
-        spoilt(&merchant, |request| {
+    let responses = [
+        send_tampered(&merchant, body(r#"{"email":"eve@example.com"}"#)).await?,
+        send_tampered(&merchant, body(r#"{"email":"ada@example.com"} "#)).await?,
+        send_tampered(&merchant, |request| request.body = None).await?,
+        send_tampered(&merchant, |request| {
             request.body = Some("{}".into());
             request.headers.insert("content-digest".into(), digest("{}"));
         })
         .await?,
-        spoilt(&merchant, |request| request.path = "/v1/payments".into()).await?,
-        spoilt(&merchant, |request| request.query = Some("a=c".into())).await?,
-        spoilt(&merchant, |request| request.query = None).await?,
-        spoilt(&merchant, |request| request.method = Method::GET).await?,
-        spoilt(&merchant, set("idempotency-key", "two")).await?,
-        spoilt(&merchant, remove("idempotency-key")).await?,
-        spoilt(&merchant, remove("content-digest")).await?,
-        spoilt(&merchant, remove("signature")).await?,
-        spoilt(&merchant, remove("signature-input")).await?,
-        spoilt(&merchant, set("signature", "sig1=:AAAA:")).await?,
-        spoilt(&merchant, set("signature", "sig2=:AAAA:")).await?,
-        spoilt(&merchant, set("signature", "nonsense")).await?,
-        spoilt(&merchant, set("signature-input", "nonsense")).await?,
-        spoilt(&merchant, set("signature-input", "sig1=()")).await?,
-        spoilt(&merchant, |request| {
+        send_tampered(&merchant, |request| request.path = "/v1/payments".into()).await?,
+        send_tampered(&merchant, |request| request.query = Some("a=c".into())).await?,
+        send_tampered(&merchant, |request| request.query = None).await?,
+        send_tampered(&merchant, |request| request.method = Method::GET).await?,
+        send_tampered(&merchant, set("idempotency-key", "two")).await?,
+        send_tampered(&merchant, remove("idempotency-key")).await?,
+        send_tampered(&merchant, remove("content-digest")).await?,
+        send_tampered(&merchant, remove("signature")).await?,
+        send_tampered(&merchant, remove("signature-input")).await?,
+        send_tampered(&merchant, set("signature", "sig1=:AAAA:")).await?,
+        send_tampered(&merchant, set("signature", "sig2=:AAAA:")).await?,
+        send_tampered(&merchant, set("signature", "nonsense")).await?,
+        send_tampered(&merchant, set("signature-input", "nonsense")).await?,
+        send_tampered(&merchant, set("signature-input", "sig1=()")).await?,
+        send_tampered(&merchant, |request| {
             let input = request.headers["signature-input"].replace("nonce=\"", "nonce=\"x");
             request.headers.insert("signature-input".into(), input);
         })
         .await?,
     ];
-    for answer in &answers {
-        let error = refused(answer, 401, "authentication_failed");
+    for response in &responses {
+        let error = refused(response, 401, "authentication_failed");
         let message = error["message"].as_str().unwrap_or_default();
-        assert!(!message.contains("one") && !message.contains("eve"), "nothing sent is repeated: {message}");
+        assert!(!message.contains("one") && !message.contains("eve"), "the error does not repeat the input: {message}");
     }
     assert_eq!(customers(&merchant).await?, 0);
     Ok(())
 }
 
 #[tokio::test]
-async fn what_is_not_covered_is_not_trusted() -> Result<()> {
+async fn incomplete_or_stale_signatures_are_rejected() -> Result<()> {
     let merchant = live(cluster().await?).await?;
-    for left_out in ["@method", "@path", "@query", "content-digest", "idempotency-key"] {
+    for omitted in ["@method", "@path", "@query", "content-digest", "idempotency-key"] {
         let mut request = customer(&merchant)?;
         request.header("idempotency-key", "one");
-        request.covered.retain(|name| name != left_out);
+        request.covered.retain(|name| name != omitted);
         refused(&request.sign().send(&merchant.api).await?, 401, "authentication_failed");
     }
     let mut twice = customer(&merchant)?;
@@ -145,7 +145,7 @@ async fn what_is_not_covered_is_not_trusted() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_signature_is_made_with_the_signing_secret_of_that_very_key() -> Result<()> {
+async fn signatures_need_the_signing_secret_of_their_key() -> Result<()> {
     let cluster = cluster().await?;
     let (merchant, other) = (live(cluster).await?, live(cluster).await?);
     let second = cluster.ctl(&["keys", "create", "--account", &merchant.account.id, "--kind", "secret"]).await?;
@@ -163,7 +163,7 @@ async fn a_signature_is_made_with_the_signing_secret_of_that_very_key() -> Resul
         request.secret = secret;
         refused(&request.sign().send(&merchant.api).await?, 401, "authentication_failed");
     }
-    // The other account's signature, whole, with this account's key; and of two keys of one account, one's with the other.
+    // A complete signature of another account with this key, then one of another key of the same account.
     refused(&customer(&other)?.sign().send(&merchant.api).await?, 401, "authentication_failed");
     let mut request = customer(&merchant)?;
     (request.key_id, request.secret) = (second("id")?, second("signing_secret")?);

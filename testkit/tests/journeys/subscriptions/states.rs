@@ -1,24 +1,24 @@
-//! What the schema refuses, whoever asks for it.
+//! Database constraints on subscriptions.
 
 use anyhow::Result;
 use sqlx::AssertSqlSafe;
 
-use super::{cancel, payer, plan, subscribed, wanted};
+use super::{cancel, customer_with_card, plan, subscribe, subscription_body};
 use crate::support::{created, id, merchant, ok, uuid, with};
 
 #[tokio::test]
-async fn the_schema_refuses_what_no_subscription_is() -> Result<()> {
-    let (merchant, stranger) = (merchant().await?, merchant().await?);
-    let (customer, other) = (payer(&merchant).await?, merchant.customer().await?);
+async fn constraints_reject_inconsistent_subscriptions() -> Result<()> {
+    let (merchant, other_merchant) = (merchant().await?, merchant().await?);
+    let (customer, other) = (customer_with_card(&merchant).await?, merchant.customer().await?);
     let plan_id = plan(&merchant, "month").await?;
-    let sent = wanted(&customer, &plan_id);
-    let active = id(&subscribed(&merchant, sent.clone()).await?)?;
-    let scheduled = id(&subscribed(&merchant, with(sent.clone(), "startAt", "2099-01-01")).await?)?;
-    let cancelled = id(&subscribed(&merchant, sent).await?)?;
+    let sent = subscription_body(&customer, &plan_id);
+    let active = id(&subscribe(&merchant, sent.clone()).await?)?;
+    let scheduled = id(&subscribe(&merchant, with(sent.clone(), "startAt", "2099-01-01")).await?)?;
+    let cancelled = id(&subscribe(&merchant, sent).await?)?;
     ok(&cancel(&merchant, &cancelled).await?);
     let foreign_card = uuid(&id(created(&merchant.save_card(&other, "tok_ok").await?))?)?;
-    let foreign_plan = uuid(&plan(&stranger, "month").await?)?;
-    let foreign_customer = uuid(&stranger.customer().await?)?;
+    let foreign_plan = uuid(&plan(&other_merchant, "month").await?)?;
+    let foreign_customer = uuid(&other_merchant.customer().await?)?;
     let next = "next_billing_at = now(), next_billing_date = anchor";
     for (subscription, columns, constraint) in [
         (&active, "status = 'scheduled'".to_owned(), "subscriptions_scheduled_until_billed"),
@@ -46,20 +46,20 @@ async fn the_schema_refuses_what_no_subscription_is() -> Result<()> {
         (&scheduled, format!("customer_id = '{foreign_customer}'"), "subscriptions_customer"),
     ] {
         let statement = AssertSqlSafe(format!("UPDATE subscriptions SET {columns} WHERE id = $1"));
-        let refused = sqlx::query(statement).bind(uuid(subscription)?).execute(&merchant.books.db).await;
-        let refused = refused.expect_err(&columns);
-        let named = refused.as_database_error().and_then(|error| error.constraint());
-        assert_eq!(named, Some(constraint), "{columns}: {refused}");
+        let error = sqlx::query(statement).bind(uuid(subscription)?).execute(&merchant.books.db).await;
+        let error = error.expect_err(&columns);
+        let violated = error.as_database_error().and_then(|error| error.constraint());
+        assert_eq!(violated, Some(constraint), "{columns}: {error}");
     }
-    // Nor may an invoice be for a cycle of what is no subscription of its customer.
+    // An invoice cannot refer to a subscription of another customer.
     let invoice =
         merchant.api.post("/v1/invoices", serde_json::json!({"customerId": other, "currency": "USD", "amount": 1}));
     let invoice = uuid(&id(created(&invoice.await?))?)?;
     let statement = "UPDATE invoices SET subscription_id = $2, billing_period = '2026-01-01/2026-01-31' WHERE id = $1";
-    for no_subscription in [&active, super::UNKNOWN] {
-        let written = sqlx::query(statement).bind(invoice).bind(uuid(no_subscription)?);
-        let refused = written.execute(&merchant.books.db).await.expect_err("no such subscription");
-        assert!(refused.to_string().contains("invoices_subscription"), "{refused}");
+    for subscription in [&active, super::UNKNOWN] {
+        let update = sqlx::query(statement).bind(invoice).bind(uuid(subscription)?);
+        let error = update.execute(&merchant.books.db).await.expect_err("no such subscription");
+        assert!(error.to_string().contains("invoices_subscription"), "{error}");
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The books: what the mock charged, compared with what our rows say. Nothing of it is reachable over HTTP, and that is the
-//! point: the provider's statement is the witness.
+//! The mock provider's ledger compared with our rows. Both are read from the database, because the API cannot vouch for
+//! itself.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -8,19 +8,19 @@ use testkit::Account;
 use ulid::Ulid;
 use uuid::Uuid;
 
-/// The uuid inside an id of the API.
+/// The UUID of an API id.
 pub(crate) fn uuid(id: &str) -> Result<Uuid> {
-    let (_, ulid) = id.rsplit_once('_').with_context(|| format!("{id} is no id"))?;
-    let ulid = Ulid::from_string(ulid).ok().with_context(|| format!("{id} is no id"))?;
+    let (_, ulid) = id.rsplit_once('_').with_context(|| format!("{id} is not an id"))?;
+    let ulid = Ulid::from_string(ulid).ok().with_context(|| format!("{id} is not an id"))?;
     Ok(Uuid::from_u128(ulid.0))
 }
 
-/// An id as the API prints it.
-pub(crate) fn printed(prefix: &str, id: Uuid) -> String {
+/// Formats an id as the API does.
+pub(crate) fn api_id(prefix: &str, id: Uuid) -> String {
     format!("{prefix}{}", Ulid(id.as_u128()))
 }
 
-/// One merchant's books.
+/// The books of one merchant.
 #[derive(Clone)]
 pub(crate) struct Books {
     pub(crate) db: PgPool,
@@ -37,7 +37,7 @@ impl Books {
         Ok(sqlx::query_scalar(query).bind(self.account).fetch_one(&self.db).await?)
     }
 
-    /// Charges that reached the mock, declined ones too.
+    /// Charges that reached the mock, including declined ones.
     pub(crate) async fn charges(&self) -> Result<i64> {
         self.count(
             "SELECT count(*) FROM mock.transactions t JOIN provider_accounts p ON p.id = t.account
@@ -46,29 +46,29 @@ impl Books {
         .await
     }
 
-    /// Payments whose outcome is not known.
+    /// Payments without a known outcome.
     pub(crate) async fn unfinished(&self) -> Result<i64> {
         self.count("SELECT count(*) FROM payments WHERE account_id = $1 AND status = 'processing'").await
     }
 
-    /// Intents that were written.
+    /// Operations, whatever their state.
     pub(crate) async fn operations(&self) -> Result<i64> {
         self.count("SELECT count(*) FROM operations WHERE account_id = $1").await
     }
 
-    /// Requests that are under way to the mock.
-    pub(crate) async fn sent(&self) -> Result<i64> {
+    /// Operations whose request to the mock is in flight.
+    pub(crate) async fn in_flight(&self) -> Result<i64> {
         self.count("SELECT count(*) FROM operations WHERE account_id = $1 AND state = 'sending'").await
     }
 
-    /// Payments that were asked for with this amount: where each request has an amount of its own, its payments.
-    pub(crate) async fn payments_of(&self, amount: i64) -> Result<i64> {
+    /// Payments with this requested amount. A test that gives each request its own amount finds them by it.
+    pub(crate) async fn payments_with_amount(&self, amount: i64) -> Result<i64> {
         let query = "SELECT count(*) FROM payments WHERE account_id = $1 AND amount_requested = $2";
         Ok(sqlx::query_scalar(query).bind(self.account).bind(amount).fetch_one(&self.db).await?)
     }
 
-    /// What the mock's ledger shows of a payment's charge and all that followed it, such as `authorize 10, capture 4`; how a
-    /// charge has ended stands behind it, such as `sale 10 settled`.
+    /// The mock's transactions of a payment, such as `authorize 10, capture 4`, with their final state, such as
+    /// `sale 10 settled`.
     pub(crate) async fn ledger(&self, payment: &str) -> Result<String> {
         let lines: Vec<String> = sqlx::query_scalar(
             "SELECT concat_ws(' ', t.kind, t.amount, CASE WHEN t.settled_at IS NOT NULL THEN 'settled' END,
@@ -85,7 +85,7 @@ impl Books {
         Ok(lines.join(", "))
     }
 
-    /// The events about an object, oldest first, each with the object as it was told.
+    /// The events about an object, oldest first, each with the object in its payload.
     pub(crate) async fn events(&self, object: &str) -> Result<Vec<(String, Value)>> {
         let rows: Vec<(String, String)> = sqlx::query_as(
             "SELECT type, payload FROM events WHERE account_id = $1
@@ -95,11 +95,11 @@ impl Books {
         .bind(object)
         .fetch_all(&self.db)
         .await?;
-        let told = |payload: &str| serde_json::from_str::<Value>(payload).map(|event| event["data"]["object"].clone());
-        rows.into_iter().map(|(kind, payload)| Ok((kind, told(&payload)?))).collect()
+        let object_of = |payload: &str| serde_json::from_str::<Value>(payload).map(|event| event["data"]["object"].clone());
+        rows.into_iter().map(|(kind, payload)| Ok((kind, object_of(&payload)?))).collect()
     }
 
-    /// Nothing is unfinished, each payment has exactly one approved charge at the mock, and each of those its payment.
+    /// Asserts that nothing is unfinished, and that approved charges at the mock and payments correspond one to one.
     pub(crate) async fn audit(&self) -> Result<()> {
         let without_one_charge = self
             .count(
@@ -118,7 +118,7 @@ impl Books {
                          AND p.amount = t.amount AND p.status NOT IN ('processing', 'declined', 'failed'))",
             )
             .await?;
-        assert_eq!(without_payment, 0, "approved charges that no payment knows of");
+        assert_eq!(without_payment, 0, "approved charges without a payment");
         assert_eq!(self.unfinished().await?, 0, "payments that are still processing");
         let anomalies = self.count("SELECT count(*) FROM charge_anomalies WHERE account_id = $1").await?;
         assert_eq!(anomalies, 0, "second charges");

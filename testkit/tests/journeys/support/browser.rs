@@ -1,41 +1,41 @@
-//! A page of the merchant in a cardholder's browser: a publishable key and an origin.
+//! A page of the merchant in a cardholder's browser: a client with a publishable key and an `Origin`.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use testkit::{Account, Answer, Client, Cluster};
+use testkit::{Account, Client, Cluster, Response};
 
 use super::created;
 
-/// Where the pages of test merchants live.
+/// The origin of the test merchants' pages.
 pub(crate) const ORIGIN: &str = "https://shop.example";
 
-/// What a page can do.
+/// A client with the rights of a page.
 pub(crate) struct Browser {
     pub(crate) api: Client,
 }
 
 impl Browser {
     /// A page at [`ORIGIN`].
-    pub(crate) fn of(cluster: &Cluster, account: &Account) -> Result<Self> {
+    pub(crate) fn for_account(cluster: &Cluster, account: &Account) -> Result<Self> {
         let api = Client::new(&cluster.api_url(0))?.bearer(&account.publishable_key)?.header("origin", ORIGIN)?;
         Ok(Self { api })
     }
 
     /// The id of a new checkout session.
     pub(crate) async fn session(&self) -> Result<String> {
-        let answer = self.api.send(reqwest::Method::POST, "/v1/checkout_sessions", None).await?;
-        text(created(&answer), "sessionId")
+        let response = self.api.send(reqwest::Method::POST, "/v1/checkout_sessions", None).await?;
+        text(created(&response), "sessionId")
     }
 
-    /// Exchanges what a card field got for a payment token.
-    pub(crate) async fn exchange(&self, session: &str, upstream: &str) -> Result<Answer> {
+    /// Exchanges an upstream token of a card field for a payment token.
+    pub(crate) async fn exchange(&self, session: &str, upstream: &str) -> Result<Response> {
         self.api.post("/v1/tokens", json!({"sessionId": session, "upstreamToken": upstream})).await
     }
 
-    /// A fresh payment token for this test card.
+    /// A new payment token for this test card.
     pub(crate) async fn token(&self, upstream: &str) -> Result<String> {
-        let answer = self.exchange(&self.session().await?, upstream).await?;
-        text(created(&answer), "paymentToken")
+        let response = self.exchange(&self.session().await?, upstream).await?;
+        text(created(&response), "paymentToken")
     }
 }
 

@@ -1,9 +1,8 @@
-//! An account's time, as its merchant reads and moves it. Instants are texts as the API prints them, which are in the order of
-//! time.
+//! The test clock of an account. Times are strings as the API prints them, so they compare in chronological order.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use testkit::Answer;
+use testkit::Response;
 
 use super::{Merchant, eventually, ok, uuid};
 
@@ -12,17 +11,17 @@ const CLOCK: &str = "/v1/test_clock";
 impl Merchant {
     /// The account's test clock.
     pub(crate) async fn clock(&self) -> Result<Value> {
-        let answer = self.api.get(CLOCK).await?;
-        assert_eq!(ok(&answer)["object"], "test_clock");
-        Ok(answer.body)
+        let response = self.api.get(CLOCK).await?;
+        assert_eq!(ok(&response)["object"], "test_clock");
+        Ok(response.body)
     }
 
-    /// The account's time.
+    /// The current time of the account.
     pub(crate) async fn now(&self) -> Result<String> {
         Ok(self.clock().await?["now"].as_str().context("a time")?.to_owned())
     }
 
-    /// An instant and so much more.
+    /// The time `by` after `than`.
     pub(crate) async fn later(&self, than: &str, by: &str) -> Result<String> {
         let later = sqlx::query_scalar(
             r#"SELECT to_char(($1::timestamptz + $2::interval) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')"#,
@@ -30,28 +29,28 @@ impl Merchant {
         Ok(later.bind(than).bind(by).fetch_one(&self.books.db).await?)
     }
 
-    /// Asks for the clock to be advanced.
-    pub(crate) async fn ask_to_advance(&self, to: &str) -> Result<Answer> {
+    /// Requests an advance of the clock.
+    pub(crate) async fn request_advance(&self, to: &str) -> Result<Response> {
         self.api.post(&format!("{CLOCK}/advance"), json!({"to": to})).await
     }
 
-    /// Advances the clock to an instant; all that fell due up to then has run.
+    /// Advances the clock and asserts that everything due by then has run.
     pub(crate) async fn advance_to(&self, to: &str) -> Result<()> {
-        let answer = self.ask_to_advance(to).await?;
-        assert!(ok(&answer).get("pending").is_none(), "{}", answer.body);
-        assert!(answer.body["now"].as_str().is_some_and(|now| now >= to), "{} instead of {to}", answer.body);
+        let response = self.request_advance(to).await?;
+        assert!(ok(&response).get("pending").is_none(), "{}", response.body);
+        assert!(response.body["now"].as_str().is_some_and(|now| now >= to), "{} instead of {to}", response.body);
         Ok(())
     }
 
-    /// Advances the clock by so much, and answers where to.
+    /// Advances the clock by an interval and returns the new time.
     pub(crate) async fn advance(&self, by: &str) -> Result<String> {
         let to = self.later(&self.now().await?, by).await?;
         self.advance_to(&to).await?;
         Ok(to)
     }
 
-    /// Once the clock is not being advanced any more.
-    pub(crate) async fn ticks(&self) -> Result<String> {
+    /// Waits until no advance is pending and returns the time.
+    pub(crate) async fn wait_for_clock(&self) -> Result<String> {
         eventually("the end of an advance", async || {
             let clock = self.clock().await?;
             Ok(clock.get("pending").is_none().then(|| clock["now"].as_str().unwrap_or_default().to_owned()))
@@ -59,8 +58,8 @@ impl Merchant {
         .await
     }
 
-    /// What the events about an object are called and when they happened, in the order in which they were written.
-    pub(crate) async fn history(&self, object: &str) -> Result<Vec<(String, String)>> {
+    /// The types and timestamps of the events about an object, in the order of writing.
+    pub(crate) async fn event_history(&self, object: &str) -> Result<Vec<(String, String)>> {
         let rows = sqlx::query_as(
             "SELECT type, payload::json ->> 'timestamp' FROM events
              WHERE account_id = $1 AND payload::json -> 'data' -> 'object' ->> 'id' = $2 ORDER BY created_at, id",
@@ -68,8 +67,8 @@ impl Merchant {
         Ok(rows.bind(self.books.account).bind(object).fetch_all(&self.books.db).await?)
     }
 
-    /// The provider booked this charge earlier, and it is asked for at this instant of the account's time.
-    pub(crate) async fn charge_is_asked_for(&self, payment: &str, booked: &str, at: &str) -> Result<()> {
+    /// Moves the charge back by `booked` at the provider, and its next inquiry to `at` on the account's clock.
+    pub(crate) async fn schedule_inquiry(&self, payment: &str, booked: &str, at: &str) -> Result<()> {
         let earlier = sqlx::query(
             "UPDATE mock.transactions t SET occurred_at = occurred_at - $2::interval FROM payments p
              WHERE t.id = p.provider_ref AND p.id = $1",

@@ -1,4 +1,4 @@
-//! What is true of every list. A list is named by its path, which ends with `?` or `&`.
+//! Checks that hold for every list endpoint. A list is given by its path, ending in `?` or `&`.
 
 use anyhow::Result;
 use serde_json::Value;
@@ -6,32 +6,33 @@ use testkit::Client;
 
 use super::{ids, invalid};
 
-/// Every id of a list, read in pages of `limit`.
-pub(crate) async fn walk(api: &Client, list: &str, limit: usize) -> Result<Vec<String>> {
-    let mut seen: Vec<String> = Vec::new();
+/// Reads every id of a list in pages of `limit`.
+pub(crate) async fn list_all(api: &Client, list: &str, limit: usize) -> Result<Vec<String>> {
+    let mut all: Vec<String> = Vec::new();
     loop {
-        let after = seen.last().map(|id| format!("&startingAfter={id}")).unwrap_or_default();
+        let after = all.last().map(|id| format!("&startingAfter={id}")).unwrap_or_default();
         let page = api.get(&format!("{list}limit={limit}{after}")).await?;
-        seen.extend(ids(&page));
+        all.extend(ids(&page));
         if page.body["hasMore"] == false {
-            return Ok(seen);
+            return Ok(all);
         }
-        assert_eq!(page.body["data"].as_array().map(Vec::len), Some(limit), "a page with more after it is full");
+        assert_eq!(page.body["data"].as_array().map(Vec::len), Some(limit), "a page with hasMore must be full");
     }
 }
 
-/// The list shows these in this order, in pages of any size. Answers the first ten, which are shown where no limit is given.
-pub(crate) async fn is_listed(api: &Client, list: &str, expected: &[String]) -> Result<Value> {
+/// Asserts that the list has these ids in this order for several page sizes. Returns the first page with the default
+/// limit of ten.
+pub(crate) async fn assert_listed(api: &Client, list: &str, expected: &[String]) -> Result<Value> {
     for limit in [1, 2, 5, 11, 100] {
-        assert_eq!(walk(api, list, limit).await?, expected, "pages of {limit}");
+        assert_eq!(list_all(api, list, limit).await?, expected, "pages of {limit}");
     }
     let page = api.get(list).await?;
-    assert_eq!(ids(&page), expected[..expected.len().min(10)], "ten where no limit is given");
+    assert_eq!(ids(&page), expected[..expected.len().min(10)], "the default limit is ten");
     Ok(page.body["data"].clone())
 }
 
-/// These ids, as what is none at all, are no place in the list to go on from; and a page has from one to a hundred rows.
-pub(crate) async fn refuses_what_is_no_page(api: &Client, list: &str, foreign: &[&str]) -> Result<()> {
+/// Foreign and malformed cursors are rejected, and so is a limit outside 1..=100.
+pub(crate) async fn assert_invalid_pages_rejected(api: &Client, list: &str, foreign: &[&str]) -> Result<()> {
     for cursor in [foreign, &["nonsense", ""]].concat() {
         invalid(&api.get(&format!("{list}startingAfter={cursor}")).await?, "startingAfter");
     }

@@ -1,15 +1,15 @@
-//! What the journeys share.
+//! Helpers that the journeys share.
 
-mod answers;
 mod books;
 mod browser;
 mod clock;
-mod figures;
 mod lists;
 mod load;
 mod merchant;
+mod metrics;
 mod payer;
 mod receiver;
+mod responses;
 mod shop;
 mod waiting;
 
@@ -18,30 +18,30 @@ use serde_json::{Value, json};
 use testkit::Cluster;
 use tokio::sync::OnceCell;
 
-pub(crate) use answers::{accepted, conflict, created, ids, invalid, not_found, ok, refused, said_of};
-pub(crate) use books::{Books, printed, uuid};
+pub(crate) use books::{Books, api_id, uuid};
 pub(crate) use browser::{Browser, ORIGIN};
-pub(crate) use figures::figure;
-pub(crate) use lists::{is_listed, refuses_what_is_no_page, walk};
+pub(crate) use lists::{assert_invalid_pages_rejected, assert_listed, list_all};
 pub(crate) use load::Load;
 pub(crate) use merchant::{Merchant, id};
-pub(crate) use payer::{Payer, payment_made};
+pub(crate) use metrics::metric;
+pub(crate) use payer::{Payer, redirect_payment_id};
 pub(crate) use receiver::{FLOOD, Receiver, Reply, Request};
+pub(crate) use responses::{accepted, conflict, created, error_text, ids, invalid, not_found, ok, refused};
 pub(crate) use shop::{Cardholder, Shop};
-pub(crate) use waiting::{eventually, race, together};
+pub(crate) use waiting::{concurrently, eventually, race};
 
-/// The cluster of all tests that break nothing. It ends with the test process.
+/// The cluster shared by all tests without faults. It stops with the test process.
 pub(crate) async fn cluster() -> Result<&'static Cluster> {
     static SHARED: OnceCell<Cluster> = OnceCell::const_new();
     SHARED.get_or_try_init(|| Cluster::builder().api(1).worker(1).scheduler(1).gateway(1).start()).await
 }
 
-/// A merchant of the shared cluster.
+/// A new merchant in the shared cluster.
 pub(crate) async fn merchant() -> Result<Merchant> {
     Merchant::new(cluster().await?).await
 }
 
-/// The body of a payment with a card that approves.
+/// The body of a payment with a card that is approved.
 pub(crate) fn sale(amount: i64) -> Value {
     payment(amount, "tok_ok")
 }
@@ -51,13 +51,13 @@ pub(crate) fn payment(amount: i64, token: &str) -> Value {
     json!({"amount": amount, "currency": "USD", "paymentToken": token})
 }
 
-/// The body with one field more, or another value for it.
+/// The body with a field added or replaced.
 pub(crate) fn with(mut body: Value, field: &str, value: impl Into<Value>) -> Value {
     body[field] = value.into();
     body
 }
 
-/// The body with one field less.
+/// The body without a field.
 pub(crate) fn without(mut body: Value, field: &str) -> Value {
     body.as_object_mut().expect("bodies are objects").remove(field);
     body

@@ -1,5 +1,5 @@
-//! A merchant's server that hears of events and does with each request what its test says, the worst included. By hand, on
-//! TCP, since no decent server library would behave like this.
+//! A merchant's webhook receiver whose test decides how each request is handled, however badly. It is written on plain
+//! TCP, because no server library misbehaves like this.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,52 +20,52 @@ use tokio::{
 
 use super::eventually;
 
-/// Bytes of the body that nobody should read to its end.
+/// Size in bytes of a response body that no client should read to its end.
 pub(crate) const FLOOD: u64 = 200 * 1024 * 1024;
 
-/// A request, whole, as it came.
+/// A complete request as received.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) path: String,
-    /// Which one on its path, from 0.
+    /// Its index among the requests on its path, from 0.
     pub(crate) nth: usize,
-    /// By names in lower case.
+    /// Keyed by lower-case name.
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: Vec<u8>,
-    /// When all of it was there.
+    /// When it was complete.
     pub(crate) at: Instant,
 }
 
 impl Request {
-    /// A header; none of ours may be missing.
+    /// A header that must be present.
     #[track_caller]
     pub(crate) fn header(&self, name: &str) -> &str {
-        self.headers.get(name).unwrap_or_else(|| panic!("{name} is not among {:?}", self.headers))
+        self.headers.get(name).unwrap_or_else(|| panic!("no {name} in {:?}", self.headers))
     }
 
-    /// The event that it tells of.
+    /// The event in the body.
     #[track_caller]
     pub(crate) fn event(&self) -> Value {
         serde_json::from_slice(&self.body).expect("the body of a delivery is JSON")
     }
 }
 
-/// What becomes of a request.
+/// How a request is handled.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
-    /// This answer, on a connection that stays.
-    Answer { status: u16, headers: Vec<(&'static str, String)>, body: String },
-    /// The reply after a while.
-    Late(Duration, Box<Reply>),
-    /// The reply once the test has said [`Receiver::release`].
+    /// This response, on a connection that stays open.
+    Response { status: u16, headers: Vec<(&'static str, String)>, body: String },
+    /// The reply after a delay.
+    Delayed(Duration, Box<Reply>),
+    /// The reply after the test has called [`Receiver::release`].
     Held(Box<Reply>),
-    /// 200, and the connection is closed without a word, though it was to stay.
+    /// 200, and the connection is closed without `Connection: close`.
     Close,
-    /// Nothing, for ever.
+    /// No response, ever.
     Silence,
-    /// 200, and a byte of the body each second, for ever.
+    /// 200, and a byte of the body each second, without end.
     Drip,
-    /// 200, and [`FLOOD`] bytes.
+    /// 200, and a body of [`FLOOD`] bytes.
     Flood,
     /// The connection is reset.
     Reset,
@@ -77,50 +77,50 @@ impl Reply {
         Self::status(200)
     }
 
-    /// An answer with this status.
+    /// A response with this status.
     pub(crate) fn status(status: u16) -> Self {
-        Self::Answer { status, headers: Vec::new(), body: format!("answered {status}") }
+        Self::Response { status, headers: Vec::new(), body: format!("answered {status}") }
     }
 
-    /// An answer with this status and header.
+    /// A response with this status and header.
     pub(crate) fn with_header(status: u16, name: &'static str, value: impl ToString) -> Self {
-        Self::Answer { status, headers: vec![(name, value.to_string())], body: String::new() }
+        Self::Response { status, headers: vec![(name, value.to_string())], body: String::new() }
     }
 
-    /// It after so many milliseconds.
+    /// This reply after a delay in milliseconds.
     pub(crate) fn after(self, milliseconds: u64) -> Self {
-        Self::Late(Duration::from_millis(milliseconds), Box::new(self))
+        Self::Delayed(Duration::from_millis(milliseconds), Box::new(self))
     }
 
-    /// It at the test's word.
+    /// This reply after [`Receiver::release`].
     pub(crate) fn held(self) -> Self {
         Self::Held(Box::new(self))
     }
 }
 
-/// What was seen so far.
+/// What the receiver has recorded so far.
 #[derive(Default)]
-struct Diary {
+struct Recorded {
     connections: usize,
     requests: Vec<Request>,
     on_path: HashMap<String, usize>,
-    /// Bytes of floods that were taken before the connection ended, one number for each.
+    /// Bytes sent of each flood until its connection ended.
     floods: Vec<u64>,
 }
 
 struct Shared {
-    diary: Mutex<Diary>,
+    recorded: Mutex<Recorded>,
     reply: Box<dyn Fn(&Request) -> Reply + Send + Sync>,
     released: watch::Sender<bool>,
 }
 
 impl Shared {
-    fn diary(&self) -> MutexGuard<'_, Diary> {
-        self.diary.lock().unwrap_or_else(PoisonError::into_inner)
+    fn recorded(&self) -> MutexGuard<'_, Recorded> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A server on loopback, until it is dropped.
+/// A server on loopback. It stops when it is dropped.
 pub(crate) struct Receiver {
     url: String,
     shared: Arc<Shared>,
@@ -128,12 +128,12 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// Begins to serve; the test says what becomes of each request.
+    /// Starts to serve. `reply` decides how each request is handled.
     pub(crate) async fn start(reply: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}", listener.local_addr()?);
         let shared =
-            Arc::new(Shared { diary: Mutex::default(), reply: Box::new(reply), released: watch::Sender::new(false) });
+            Arc::new(Shared { recorded: Mutex::default(), reply: Box::new(reply), released: watch::Sender::new(false) });
         let mut server = JoinSet::new();
         server.spawn({
             let shared = Arc::clone(&shared);
@@ -142,10 +142,10 @@ impl Receiver {
                 loop {
                     match listener.accept().await {
                         Ok((stream, _)) => {
-                            shared.diary().connections += 1;
+                            shared.recorded().connections += 1;
                             let shared = Arc::clone(&shared);
                             connections.spawn(async move {
-                                // Whoever hung up has nothing more to say.
+                                // The client may close the connection at any time.
                                 let _ = serve(stream, &shared).await;
                             });
                         }
@@ -163,46 +163,46 @@ impl Receiver {
         format!("{}{path}", self.url)
     }
 
-    /// Lets go of what is held, now and later.
+    /// Sends held replies, now and from now on.
     pub(crate) fn release(&self) {
         self.shared.released.send_replace(true);
     }
 
-    /// Holds what is to be held once more, after [`Receiver::release`].
+    /// Undoes [`Receiver::release`]: replies are held again.
     pub(crate) fn hold(&self) {
         self.shared.released.send_replace(false);
     }
 
-    /// How many connections were made to it.
+    /// The number of connections accepted so far.
     pub(crate) fn connections(&self) -> usize {
-        self.shared.diary().connections
+        self.shared.recorded().connections
     }
 
-    /// How much was taken of each flood that has ended.
+    /// Bytes sent of each flood that has ended.
     pub(crate) fn floods(&self) -> Vec<u64> {
-        self.shared.diary().floods.clone()
+        self.shared.recorded().floods.clone()
     }
 
-    /// The requests on this path so far, in the order in which they came.
-    pub(crate) fn heard(&self, path: &str) -> Vec<Request> {
-        self.shared.diary().requests.iter().filter(|request| request.path == path).cloned().collect()
+    /// The requests on this path so far, in order of arrival.
+    pub(crate) fn received(&self, path: &str) -> Vec<Request> {
+        self.shared.recorded().requests.iter().filter(|request| request.path == path).cloned().collect()
     }
 
-    /// How many there were on this path.
+    /// The number of requests on this path so far.
     pub(crate) fn count(&self, path: &str) -> usize {
-        self.shared.diary().on_path.get(path).copied().unwrap_or(0)
+        self.shared.recorded().on_path.get(path).copied().unwrap_or(0)
     }
 
     /// Every request so far.
     pub(crate) fn all(&self) -> Vec<Request> {
-        self.shared.diary().requests.clone()
+        self.shared.recorded().requests.clone()
     }
 
-    /// Waits until at least so many have come on this path, and answers them.
-    pub(crate) async fn hears(&self, path: &str, count: usize) -> Result<Vec<Request>> {
-        let looked = async || Ok((self.count(path) >= count).then(|| self.heard(path)));
-        let heard = eventually(path, looked).await;
-        heard.with_context(|| format!("{} requests on {path} instead of {count}", self.count(path)))
+    /// Waits until at least `count` requests have arrived on this path and returns them.
+    pub(crate) async fn wait_for_requests(&self, path: &str, count: usize) -> Result<Vec<Request>> {
+        let arrived = async || Ok((self.count(path) >= count).then(|| self.received(path)));
+        let requests = eventually(path, arrived).await;
+        requests.with_context(|| format!("{} requests on {path} instead of {count}", self.count(path)))
     }
 }
 
@@ -210,14 +210,14 @@ async fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut buffer = Vec::new();
     while let Some(request) = read(&mut stream, &mut buffer, shared).await? {
-        if !answer(&mut stream, (shared.reply)(&request), shared).await? {
+        if !respond(&mut stream, (shared.reply)(&request), shared).await? {
             break;
         }
     }
     Ok(())
 }
 
-/// The next request, noted; none if the sender is done.
+/// Reads and records the next request; `None` if the client has closed the connection.
 async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>, shared: &Shared) -> io::Result<Option<Request>> {
     loop {
         if let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -229,16 +229,16 @@ async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>, shared: &Shared) -> 
                 .map(|(name, value)| (name.to_lowercase(), value.trim().to_owned()))
                 .collect();
             let length = headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
-            let whole = end + 4 + length;
-            if buffer.len() >= whole {
-                let body = buffer[end + 4..whole].to_vec();
-                buffer.drain(..whole);
-                let mut diary = shared.diary();
-                let on_path = diary.on_path.entry(path.clone()).or_default();
+            let total = end + 4 + length;
+            if buffer.len() >= total {
+                let body = buffer[end + 4..total].to_vec();
+                buffer.drain(..total);
+                let mut recorded = shared.recorded();
+                let on_path = recorded.on_path.entry(path.clone()).or_default();
                 let nth = *on_path;
                 *on_path += 1;
                 let request = Request { path, nth, headers, body, at: Instant::now() };
-                diary.requests.push(request.clone());
+                recorded.requests.push(request.clone());
                 return Ok(Some(request));
             }
         }
@@ -248,24 +248,24 @@ async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>, shared: &Shared) -> 
     }
 }
 
-/// Does what is to be done; answers whether the connection goes on.
-async fn answer(stream: &mut TcpStream, reply: Reply, shared: &Shared) -> io::Result<bool> {
+/// Executes a reply. Returns whether the connection stays open.
+async fn respond(stream: &mut TcpStream, reply: Reply, shared: &Shared) -> io::Result<bool> {
     match reply {
-        Reply::Answer { status, headers, body } => {
+        Reply::Response { status, headers, body } => {
             let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
             let length = body.len();
-            let answer = format!("HTTP/1.1 {status} Said\r\n{headers}content-length: {length}\r\n\r\n{body}");
-            stream.write_all(answer.as_bytes()).await?;
+            let response = format!("HTTP/1.1 {status} Reply\r\n{headers}content-length: {length}\r\n\r\n{body}");
+            stream.write_all(response.as_bytes()).await?;
             Ok(true)
         }
-        Reply::Late(wait, reply) => {
-            sleep(wait).await;
-            Box::pin(answer(stream, *reply, shared)).await
+        Reply::Delayed(delay, reply) => {
+            sleep(delay).await;
+            Box::pin(respond(stream, *reply, shared)).await
         }
         Reply::Held(reply) => {
-            // The sender of the word lives as long as the server.
+            // The sender lives as long as the server.
             let _ = shared.released.subscribe().wait_for(|released| *released).await;
-            Box::pin(answer(stream, *reply, shared)).await
+            Box::pin(respond(stream, *reply, shared)).await
         }
         Reply::Close => {
             stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await?;
@@ -282,11 +282,11 @@ async fn answer(stream: &mut TcpStream, reply: Reply, shared: &Shared) -> io::Re
         Reply::Flood => {
             let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {FLOOD}\r\n\r\n");
             stream.write_all(head.as_bytes()).await?;
-            let (chunk, mut taken) = ([b'x'; 64 * 1024], 0);
-            while taken < FLOOD && stream.write_all(&chunk).await.is_ok() {
-                taken += chunk.len() as u64;
+            let (chunk, mut written) = ([b'x'; 64 * 1024], 0);
+            while written < FLOOD && stream.write_all(&chunk).await.is_ok() {
+                written += chunk.len() as u64;
             }
-            shared.diary().floods.push(taken);
+            shared.recorded().floods.push(written);
             Ok(false)
         }
         Reply::Reset => {

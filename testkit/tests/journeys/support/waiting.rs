@@ -1,4 +1,4 @@
-//! Waiting for what must come, and doing many things at once.
+//! Waiting for conditions and running requests concurrently.
 
 use std::time::Duration;
 
@@ -6,25 +6,25 @@ use anyhow::{Result, bail};
 use futures_util::future::try_join_all;
 use tokio::time::{Instant, sleep};
 
-/// Longer than anything takes that is not broken: the promise after the last fault is a minute.
-const PATIENCE: Duration = Duration::from_secs(75);
+/// Only broken code takes longer: the system promises to recover within a minute of the last fault.
+const TIMEOUT: Duration = Duration::from_secs(75);
 
-/// Looks until there is something to see. A look that fails is one that saw nothing yet: servers may be away.
-pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
-    let until = Instant::now() + PATIENCE;
+/// Polls until `poll` returns a value. Errors are retried, because servers may be down.
+pub(crate) async fn eventually<T>(what: &str, mut poll: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
+    let until = Instant::now() + TIMEOUT;
     loop {
-        let seen = look().await;
-        if let Ok(Some(seen)) = seen {
-            return Ok(seen);
+        let result = poll().await;
+        if let Ok(Some(value)) = result {
+            return Ok(value);
         }
         if Instant::now() >= until {
-            bail!("waited in vain: {what}; the last look said {:?}", seen.err());
+            bail!("timed out waiting for {what}; last error: {:?}", result.err());
         }
         sleep(Duration::from_millis(50)).await;
     }
 }
 
-/// Both at once. But two of the races are lost beforehand, so that both ends are seen on any machine.
+/// Runs both concurrently. Rounds 0 and 1 run them in sequence, so that both results of the race occur on any machine.
 pub(crate) async fn race<A, B>(
     round: usize,
     one: impl Future<Output = Result<A>>,
@@ -43,8 +43,8 @@ pub(crate) async fn race<A, B>(
     }
 }
 
-/// Does `count` things at once.
-pub(crate) async fn together<T, F>(count: usize, each: impl Fn(usize) -> F) -> Result<Vec<T>>
+/// Runs `each` `count` times concurrently.
+pub(crate) async fn concurrently<T, F>(count: usize, each: impl Fn(usize) -> F) -> Result<Vec<T>>
 where
     F: Future<Output = Result<T>>,
 {

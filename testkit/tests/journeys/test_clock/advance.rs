@@ -1,101 +1,101 @@
-//! Advances that meet each other, or something that takes its time.
+//! Concurrent advances, and advances that wait for slow operations.
 
 use anyhow::Result;
 use futures_util::future::try_join;
 use serde_json::json;
 
-use super::{CAPTURED, SETTLED, ends_after, is_under_way};
-use crate::support::{cluster, conflict, created, eventually, merchant, ok, together};
+use super::{CAPTURED, SETTLED, assert_ended_after, wait_for_request_in_flight};
+use crate::support::{cluster, conflict, created, eventually, merchant, ok, concurrently};
 
 #[tokio::test]
-async fn whoever_asks_for_the_same_joins_and_for_something_else_has_to_wait() -> Result<()> {
+async fn equal_advances_join_and_others_conflict() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
-    let sold = merchant.sold(1000).await?;
+    let captured = merchant.charge(1000).await?;
     merchant.mock(cluster, &["--latency-ms", "3000"]).await?;
     let to = merchant.later(&merchant.now().await?, "1 hour").await?;
-    let elsewhere = merchant.later(&to, "1 second").await?;
-    // The clock waits for the charge that is under way, and stands still meanwhile.
-    let asked = async {
-        is_under_way(&merchant).await?;
-        let (first, second) = (merchant.ask_to_advance(&to), async {
-            eventually("a clock that stands", async || Ok((merchant.clock().await?["pending"] == true).then_some(())))
+    let later = merchant.later(&to, "1 second").await?;
+    // The clock stands still until the charge in flight ends.
+    let advances = async {
+        wait_for_request_in_flight(&merchant).await?;
+        let (first, second) = (merchant.request_advance(&to), async {
+            eventually("a pending advance", async || Ok((merchant.clock().await?["pending"] == true).then_some(())))
                 .await?;
-            let stands = merchant.clock().await?;
-            assert_eq!(stands, merchant.clock().await?);
-            assert!(stands["now"].as_str() < Some(&to));
-            conflict(&merchant.ask_to_advance(&elsewhere).await?);
-            merchant.ask_to_advance(&to).await
+            let clock = merchant.clock().await?;
+            assert_eq!(clock, merchant.clock().await?);
+            assert!(clock["now"].as_str() < Some(&to));
+            conflict(&merchant.request_advance(&later).await?);
+            merchant.request_advance(&to).await
         });
         try_join(first, second).await
     };
-    let (slow, (first, second)) = try_join(merchant.pay(500), asked).await?;
-    // It may be read after the clock has moved.
+    let (slow, (first, second)) = try_join(merchant.pay(500), advances).await?;
+    // The response may be read after the clock has moved.
     let status = &created(&slow)["status"];
     assert!(status == "pending_settlement" || status == "settled", "{status}");
-    for answer in [first, second] {
-        assert!(ok(&answer)["now"].as_str() >= Some(&to) && answer.body.get("pending").is_none(), "{}", answer.body);
+    for response in [first, second] {
+        assert!(ok(&response)["now"].as_str() >= Some(&to) && response.body.get("pending").is_none(), "{}", response.body);
     }
-    ends_after(&merchant, &sold, CAPTURED, "1 minute", SETTLED).await?;
+    assert_ended_after(&merchant, &captured, CAPTURED, "1 minute", SETTLED).await?;
     let slow = slow.body["id"].as_str().unwrap_or_default();
-    ends_after(&merchant, slow, CAPTURED, "1 minute", SETTLED).await?;
-    ok(&merchant.ask_to_advance(&merchant.later(&elsewhere, "1 hour").await?).await?);
+    assert_ended_after(&merchant, slow, CAPTURED, "1 minute", SETTLED).await?;
+    ok(&merchant.request_advance(&merchant.later(&later, "1 hour").await?).await?);
     Ok(())
 }
 
 #[tokio::test]
-async fn advances_at_once_to_one_instant_are_one() -> Result<()> {
+async fn concurrent_equal_advances_run_once() -> Result<()> {
     let merchant = merchant().await?;
-    let mut sold = Vec::new();
+    let mut captured = Vec::new();
     for _ in 0..5 {
-        sold.push(merchant.sold(1000).await?);
+        captured.push(merchant.charge(1000).await?);
     }
     for _ in 0..3 {
         let to = merchant.later(&merchant.now().await?, "1 day").await?;
         let (merchant, to) = (&merchant, &to);
-        for answer in together(6, |_| merchant.ask_to_advance(to)).await? {
-            // Who comes when all is over is too late.
-            assert!(answer.status == 200 || answer.body["error"]["param"] == "to", "{}", answer.body);
+        for response in concurrently(6, |_| merchant.request_advance(to)).await? {
+            // A request after the end of the advance is rejected.
+            assert!(response.status == 200 || response.body["error"]["param"] == "to", "{}", response.body);
         }
         assert!(merchant.now().await? >= *to);
         assert!(merchant.now().await? < merchant.later(to, "1 hour").await?);
     }
-    for payment in &sold {
-        ends_after(&merchant, payment, CAPTURED, "1 minute", SETTLED).await?;
+    for payment in &captured {
+        assert_ended_after(&merchant, payment, CAPTURED, "1 minute", SETTLED).await?;
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn an_advance_that_takes_long_goes_on_when_it_has_been_answered() -> Result<()> {
+async fn long_advances_continue_after_the_response() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
-    let sold = merchant.sold(1000).await?;
-    // Longer than a provider is waited for: the outcome is unknown, and asked for again.
+    let captured = merchant.charge(1000).await?;
+    // Longer than the provider timeout: the outcome is unknown and polled.
     merchant.mock(cluster, &["--latency-ms", "60000"]).await?;
     let to = merchant.later(&merchant.now().await?, "1 hour").await?;
-    let asked = async {
-        is_under_way(&merchant).await?;
-        merchant.ask_to_advance(&to).await
+    let advances = async {
+        wait_for_request_in_flight(&merchant).await?;
+        merchant.request_advance(&to).await
     };
-    let (slow, advance) = try_join(merchant.pay(500), asked).await?;
+    let (slow, advance) = try_join(merchant.pay(500), advances).await?;
     assert_eq!(created(&slow)["status"], "processing");
     assert_eq!(ok(&advance)["pending"], true);
     assert!(advance.body["now"].as_str() < Some(&to), "{}", advance.body);
     merchant.mock(cluster, &["--latency-ms", "0"]).await?;
-    assert!(merchant.ticks().await? >= to);
-    ends_after(&merchant, &sold, CAPTURED, "1 minute", SETTLED).await?;
+    assert!(merchant.wait_for_clock().await? >= to);
+    assert_ended_after(&merchant, &captured, CAPTURED, "1 minute", SETTLED).await?;
     let slow = slow.body["id"].as_str().unwrap_or_default();
-    ends_after(&merchant, slow, CAPTURED, "1 minute", SETTLED).await?;
+    assert_ended_after(&merchant, slow, CAPTURED, "1 minute", SETTLED).await?;
     merchant.books.audit().await
 }
 
-/// What only a person can find out keeps no clock from going on, not even for years.
+/// Operations that need manual review do not stop an advance.
 #[tokio::test]
-async fn a_clock_does_not_wait_for_a_person() -> Result<()> {
+async fn clocks_do_not_wait_for_manual_review() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
     let held = merchant.hold(1000).await?;
     merchant.mock(cluster, &["--class", "C", "--lose-answer", "1"]).await?;
     let path = format!("/v1/payments/{held}/capture");
-    let lost = merchant.api.post(&path, json!({}));
+    let capture = merchant.api.post(&path, json!({}));
     let advanced = async {
         eventually("an unknown outcome", async || {
             let query =
@@ -109,8 +109,8 @@ async fn a_clock_does_not_wait_for_a_person() -> Result<()> {
     };
     tokio::select! {
         advanced = advanced => drop(advanced?),
-        answer = lost => panic!("answered first: {}", answer?.body),
+        response = capture => panic!("the capture returned first: {}", response?.body),
     }
-    assert_eq!(merchant.payment(&held).await?["pendingOperation"], "capture", "as it was");
+    assert_eq!(merchant.payment(&held).await?["pendingOperation"], "capture", "the capture is still pending");
     Ok(())
 }

@@ -1,21 +1,21 @@
-//! How much of what bills itself a test account may have, since each cycle on the way of its clock is made.
+//! The limit of recurring invoices and subscriptions in a test account, because an advance runs all their cycles.
 
 use anyhow::Result;
 use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::Answer;
+use testkit::Response;
 
 use crate::recurring_invoices::{cadence, recurring};
 use crate::signing::{Signed, live};
-use crate::subscriptions::{plan, wanted};
-use crate::support::{Merchant, cluster, conflict, created, id, merchant, ok, refused, together, with};
+use crate::subscriptions::{plan, subscription_body};
+use crate::support::{Merchant, cluster, conflict, created, id, merchant, ok, refused, concurrently, with};
 
 const RECURRING: &str = "/v1/recurring_invoices";
 const SUBSCRIPTIONS: &str = "/v1/subscriptions";
-/// As docs/api.md says, Limits.
-const MOST: i32 = 1_000;
+/// The limit documented in docs/api.md, Limits.
+const MAX: i32 = 1_000;
 
-/// What both kinds are made of; neither produces anything for long.
+/// Request bodies of both kinds, which start in 2090.
 struct Bodies {
     recurring: Value,
     subscription: Value,
@@ -27,12 +27,12 @@ impl Bodies {
         let plan = plan(merchant, "month").await?;
         Ok(Self {
             recurring: with(recurring(&customer, cadence("daily", 1)), "startDate", "2090-01-15"),
-            subscription: with(wanted(&customer, &plan), "startAt", "2090-01-15"),
+            subscription: with(subscription_body(&customer, &plan), "startAt", "2090-01-15"),
         })
     }
 }
 
-/// Copies the only recurring invoice of an account so many times.
+/// Copies the only recurring invoice of an account `times` times.
 async fn copy(merchant: &Merchant, times: i32) -> Result<()> {
     let copy = sqlx::query(
         "INSERT INTO recurring_invoices
@@ -44,37 +44,37 @@ async fn copy(merchant: &Merchant, times: i32) -> Result<()> {
     Ok(())
 }
 
-async fn post(merchant: &Merchant, path: &str) -> Result<Answer> {
+async fn post(merchant: &Merchant, path: &str) -> Result<Response> {
     merchant.api.send(Method::POST, path, None).await
 }
 
-fn is_full(answer: &Answer) {
-    let message = refused(answer, 409, "conflict")["message"].as_str().unwrap_or_default().to_owned();
+fn assert_limit_reached(response: &Response) {
+    let message = refused(response, 409, "conflict")["message"].as_str().unwrap_or_default().to_owned();
     assert!(message.contains("1000") && message.contains("cancel one"), "{message}");
 }
 
 #[tokio::test]
-async fn what_bills_itself_in_a_test_account_has_a_bound() -> Result<()> {
+async fn test_accounts_have_a_limit_of_recurring_billing() -> Result<()> {
     let merchant = merchant().await?;
     let bodies = Bodies::of(&merchant).await?;
     let recurring = async || merchant.api.post(RECURRING, bodies.recurring.clone()).await;
     let subscription = async || merchant.api.post(SUBSCRIPTIONS, bodies.subscription.clone()).await;
     let first = id(created(&recurring().await?))?;
-    copy(&merchant, MOST - 3).await?;
+    copy(&merchant, MAX - 3).await?;
     let subscribed = id(created(&subscription().await?))?;
     created(&recurring().await?);
-    is_full(&recurring().await?);
-    is_full(&subscription().await?);
+    assert_limit_reached(&recurring().await?);
+    assert_limit_reached(&subscription().await?);
 
-    // One that is paused takes no room, and finds none when others have taken it.
+    // A paused recurring invoice does not count, and cannot be resumed at the limit.
     ok(&post(&merchant, &format!("{RECURRING}/{first}/resume")).await?);
     ok(&post(&merchant, &format!("{RECURRING}/{first}/pause")).await?);
     created(&subscription().await?);
-    is_full(&post(&merchant, &format!("{RECURRING}/{first}/resume")).await?);
+    assert_limit_reached(&post(&merchant, &format!("{RECURRING}/{first}/resume")).await?);
     assert_eq!(ok(&merchant.api.get(&format!("{RECURRING}/{first}")).await?)["status"], "paused");
     ok(&post(&merchant, &format!("{SUBSCRIPTIONS}/{subscribed}/cancel")).await?);
     ok(&post(&merchant, &format!("{RECURRING}/{first}/resume")).await?);
-    is_full(&recurring().await?);
+    assert_limit_reached(&recurring().await?);
 
     let other = Merchant::new(cluster().await?).await?;
     created(&other.api.post(RECURRING, Bodies::of(&other).await?.recurring).await?);
@@ -82,24 +82,24 @@ async fn what_bills_itself_in_a_test_account_has_a_bound() -> Result<()> {
 }
 
 #[tokio::test]
-async fn of_many_at_once_no_more_find_room_than_there_is() -> Result<()> {
+async fn concurrent_creations_do_not_exceed_the_limit() -> Result<()> {
     let merchant = merchant().await?;
     let bodies = Bodies::of(&merchant).await?;
     created(&merchant.api.post(RECURRING, bodies.recurring.clone()).await?);
-    copy(&merchant, MOST - 6).await?;
-    let answers = together(16, async |n| match n % 2 {
+    copy(&merchant, MAX - 6).await?;
+    let responses = concurrently(16, async |n| match n % 2 {
         0 => merchant.api.post(RECURRING, bodies.recurring.clone()).await,
         _ => merchant.api.post(SUBSCRIPTIONS, bodies.subscription.clone()).await,
     })
     .await?;
-    assert_eq!(answers.iter().filter(|answer| answer.status == 201).count(), 5);
-    answers.iter().filter(|answer| answer.status != 201).for_each(conflict);
+    assert_eq!(responses.iter().filter(|response| response.status == 201).count(), 5);
+    responses.iter().filter(|response| response.status != 201).for_each(conflict);
     Ok(())
 }
 
-/// A live account has no clock to move, and as many as it has customers.
+/// A live account has no test clock, so it needs no limit.
 #[tokio::test]
-async fn a_live_account_has_no_such_bound() -> Result<()> {
+async fn live_accounts_have_no_such_limit() -> Result<()> {
     let live = live(cluster().await?).await?;
     let make = async |path: &str, body: &Value| -> Result<String> {
         let signed = Signed::new(&live, Method::POST, path, Some(&body.to_string()))?;
@@ -108,7 +108,7 @@ async fn a_live_account_has_no_such_bound() -> Result<()> {
     let customer = make("/v1/customers", &json!({"email": "ada@example.com"})).await?;
     let body = with(recurring(&customer, cadence("daily", 1)), "startDate", "2090-01-15");
     make(RECURRING, &body).await?;
-    copy(&live, MOST).await?;
+    copy(&live, MAX).await?;
     make(RECURRING, &body).await?;
     Ok(())
 }

@@ -1,38 +1,38 @@
-//! Whoever advances a clock is taken away in the middle, or cannot do what is due.
+//! Workers that are killed or paused during an advance, and due work that fails.
 
 use anyhow::{Context, Result};
 use sqlx::Connection;
 use sqlx::PgConnection;
-use testkit::{Cluster, Kind};
+use testkit::{Cluster, ProcessKind};
 
-use super::{CAPTURED, SETTLED, ends_after};
+use super::{CAPTURED, SETTLED, assert_ended_after};
 use crate::faults::own_cluster;
 use crate::support::{Merchant, eventually, ok, uuid};
 
-/// Payments that settle one after the other, and a clock that is stopped at one of them for as long as the connection holds
-/// its row.
-pub(super) struct Halfway {
+/// Payments that settle one after another during an advance, which blocks at one of them while the connection locks its
+/// row.
+pub(super) struct BlockedAdvance {
     pub(super) payments: Vec<String>,
-    holder: PgConnection,
+    lock_connection: PgConnection,
 }
 
 const BEFORE: usize = 4;
 
-impl Halfway {
+impl BlockedAdvance {
     pub(super) async fn prepare(cluster: &Cluster, merchant: &Merchant) -> Result<Self> {
         let mut payments = Vec::new();
         for _ in 0..2 * BEFORE {
-            payments.push(merchant.sold(1000).await?);
+            payments.push(merchant.charge(1000).await?);
         }
-        let mut holder = PgConnection::connect(cluster.database_url()).await?;
-        sqlx::query("BEGIN").execute(&mut holder).await?;
+        let mut lock_connection = PgConnection::connect(cluster.database_url()).await?;
+        sqlx::query("BEGIN").execute(&mut lock_connection).await?;
         let lock = sqlx::query("SELECT FROM payments WHERE id = $1 FOR UPDATE");
-        lock.bind(uuid(&payments[BEFORE])?).execute(&mut holder).await?;
-        Ok(Self { payments, holder })
+        lock.bind(uuid(&payments[BEFORE])?).execute(&mut lock_connection).await?;
+        Ok(Self { payments, lock_connection })
     }
 
-    pub(super) async fn reached(&self, merchant: &Merchant) -> Result<()> {
-        eventually("half of it", async || {
+    pub(super) async fn wait_until_blocked(&self, merchant: &Merchant) -> Result<()> {
+        eventually("the settlements before the lock", async || {
             let mut settled = 0;
             for payment in &self.payments {
                 settled += usize::from(merchant.payment(payment).await?["settled"] == true);
@@ -43,105 +43,105 @@ impl Halfway {
         .await
     }
 
-    pub(super) async fn goes_on(&mut self) -> Result<()> {
-        sqlx::query("ROLLBACK").execute(&mut self.holder).await?;
+    pub(super) async fn unblock(&mut self) -> Result<()> {
+        sqlx::query("ROLLBACK").execute(&mut self.lock_connection).await?;
         Ok(())
     }
 
-    async fn ends(self, merchant: &Merchant, to: &str) -> Result<()> {
-        assert!(merchant.ticks().await?.as_str() >= to);
+    async fn assert_completed(self, merchant: &Merchant, to: &str) -> Result<()> {
+        assert!(merchant.wait_for_clock().await?.as_str() >= to);
         for payment in &self.payments {
-            ends_after(merchant, payment, CAPTURED, "1 minute", SETTLED).await?;
+            assert_ended_after(merchant, payment, CAPTURED, "1 minute", SETTLED).await?;
         }
         Ok(())
     }
 }
 
 #[tokio::test]
-async fn an_advance_goes_on_where_a_killed_worker_has_left_it() -> Result<()> {
+async fn advances_continue_after_a_killed_worker() -> Result<()> {
     let mut cluster = own_cluster().await?;
     let merchant = Merchant::new(&cluster).await?;
-    let mut halfway = Halfway::prepare(&cluster, &merchant).await?;
+    let mut blocked = BlockedAdvance::prepare(&cluster, &merchant).await?;
     let to = merchant.later(&merchant.now().await?, "1 day").await?;
-    let (asked, killed) = tokio::join!(merchant.ask_to_advance(&to), async {
-        halfway.reached(&merchant).await?;
+    let (response, killed) = tokio::join!(merchant.request_advance(&to), async {
+        blocked.wait_until_blocked(&merchant).await?;
         cluster.worker(0).kill9()?;
-        let stands = merchant.clock().await?;
-        assert_eq!(stands["pending"], true);
-        assert!(stands["now"].as_str() < Some(&to), "{stands}");
+        let clock = merchant.clock().await?;
+        assert_eq!(clock["pending"], true);
+        assert!(clock["now"].as_str() < Some(&to), "{clock}");
         cluster.worker(0).restart().await?;
-        halfway.goes_on().await
+        blocked.unblock().await
     });
     killed?;
-    ok(&asked?);
-    halfway.ends(&merchant, &to).await
+    ok(&response?);
+    blocked.assert_completed(&merchant, &to).await
 }
 
 #[tokio::test]
-async fn a_worker_that_sleeps_through_its_lease_moves_no_clock_back() -> Result<()> {
+async fn workers_paused_beyond_their_lease_do_not_move_clocks_back() -> Result<()> {
     let mut cluster = own_cluster().await?;
     let merchant = Merchant::new(&cluster).await?;
-    let mut halfway = Halfway::prepare(&cluster, &merchant).await?;
+    let mut blocked = BlockedAdvance::prepare(&cluster, &merchant).await?;
     let to = merchant.later(&merchant.now().await?, "1 day").await?;
-    let (asked, slept) = tokio::join!(merchant.ask_to_advance(&to), async {
-        halfway.reached(&merchant).await?;
+    let (response, paused) = tokio::join!(merchant.request_advance(&to), async {
+        blocked.wait_until_blocked(&merchant).await?;
         cluster.worker(0).pause()?;
-        cluster.add(Kind::Worker).await?;
-        halfway.goes_on().await
+        cluster.add(ProcessKind::Worker).await?;
+        blocked.unblock().await
     });
-    slept?;
-    ok(&asked?);
-    halfway.ends(&merchant, &to).await?;
+    paused?;
+    ok(&response?);
+    blocked.assert_completed(&merchant, &to).await?;
     let before = merchant.now().await?;
     cluster.worker(0).resume()?;
     assert_eq!(cluster.worker(0).terminate().await?.code(), Some(0));
     assert!(merchant.now().await? >= before);
-    let again = merchant.later(&before, "1 day").await?;
-    merchant.advance_to(&again).await
+    let next = merchant.later(&before, "1 day").await?;
+    merchant.advance_to(&next).await
 }
 
 #[tokio::test]
-async fn an_advance_outlives_the_loss_of_redis_and_of_its_request() -> Result<()> {
+async fn advances_survive_the_loss_of_redis_and_their_request() -> Result<()> {
     let mut cluster = own_cluster().await?;
     let merchant = Merchant::new(&cluster).await?;
-    let sold = merchant.sold(1000).await?;
+    let captured = merchant.charge(1000).await?;
     let to = merchant.later(&merchant.now().await?, "1 day").await?;
-    // Nobody is there to do it, and whoever has asked is gone.
+    // No worker runs the advance, and the api of the request is killed.
     cluster.worker(0).kill9()?;
-    let (_, stopped) = tokio::join!(merchant.ask_to_advance(&to), async {
-        eventually("an advance", async || Ok(merchant.clock().await?.get("pending").map(drop))).await?;
+    let (_, stopped) = tokio::join!(merchant.request_advance(&to), async {
+        eventually("a pending advance", async || Ok(merchant.clock().await?.get("pending").map(drop))).await?;
         cluster.api(0).kill9()
     });
     stopped?;
     cluster.redis.flush_all().await?;
     cluster.worker(0).restart().await?;
     cluster.api(0).restart().await?;
-    assert!(merchant.ticks().await? >= to);
-    ends_after(&merchant, &sold, CAPTURED, "1 minute", SETTLED).await
+    assert!(merchant.wait_for_clock().await? >= to);
+    assert_ended_after(&merchant, &captured, CAPTURED, "1 minute", SETTLED).await
 }
 
-/// A mistake of ours in one row must not stop an account's time.
+/// A row whose due work fails must not stop the account's clock.
 #[tokio::test]
-async fn what_cannot_be_done_is_told_and_left_behind() -> Result<()> {
+async fn failing_due_work_is_logged_and_skipped() -> Result<()> {
     let mut cluster = own_cluster().await?;
     let merchant = Merchant::new(&cluster).await?;
-    let (broken, sold) = (merchant.sold(1000).await?, merchant.sold(1000).await?);
+    let (failing, captured) = (merchant.charge(1000).await?, merchant.charge(1000).await?);
     for statement in [
         "CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'broken'; END $$"
             .to_owned(),
         format!(
             "CREATE TRIGGER broken BEFORE UPDATE ON payments FOR EACH ROW WHEN (OLD.id = '{}') EXECUTE FUNCTION broken()",
-            uuid(&broken)?
+            uuid(&failing)?
         ),
     ] {
         sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&merchant.books.db).await?;
     }
     merchant.advance("1 hour").await?;
-    assert_eq!(merchant.payment(&sold).await?["settled"], true);
-    assert_eq!(merchant.payment(&broken).await?["settled"], false);
+    assert_eq!(merchant.payment(&captured).await?["settled"], true);
+    assert_eq!(merchant.payment(&failing).await?["settled"], false);
     let log = cluster.worker(0).log();
-    assert!(log.contains("stays due; the clock goes on"), "{log}");
+    assert!(log.contains("stays due; the advance continues"), "{log}");
     sqlx::query("DROP TRIGGER broken ON payments").execute(&merchant.books.db).await?;
-    merchant.becomes(&broken, "settled").await.context("once it can be done")?;
+    merchant.wait_for_status(&failing, "settled").await.context("after the trigger is dropped")?;
     Ok(())
 }

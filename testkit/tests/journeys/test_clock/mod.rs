@@ -1,4 +1,4 @@
-//! The time of a test account: read, moved ahead, and what falls due on the way.
+//! The test clock of an account: reading, advancing, and work that falls due.
 
 mod advance;
 mod billing;
@@ -17,15 +17,15 @@ const AUTHORIZED: &str = "payment.authorized";
 const SETTLED: &str = "payment.settled";
 const EXPIRED: &str = "payment.expired";
 
-/// The payment was captured or authorized, and so much later by the account's time, to the millisecond, this happened to it.
-async fn ends_after(merchant: &Merchant, payment: &str, begins: &str, after: &str, ends: &str) -> Result<()> {
-    let history = merchant.history(payment).await?;
+/// Asserts that the payment's only events are `start` and, exactly `after` by the account's time, `end`.
+async fn assert_ended_after(merchant: &Merchant, payment: &str, start: &str, after: &str, end: &str) -> Result<()> {
+    let history = merchant.event_history(payment).await?;
     let due = merchant.later(&history[0].1, after).await?;
-    assert_eq!(history, [(begins.to_owned(), history[0].1.clone()), (ends.to_owned(), due)]);
+    assert_eq!(history, [(start.to_owned(), history[0].1.clone()), (end.to_owned(), due)]);
     Ok(())
 }
 
-/// Once a request is under way to the mock.
-async fn is_under_way(merchant: &Merchant) -> Result<()> {
-    eventually("a request under way", async || Ok((merchant.books.sent().await? > 0).then_some(()))).await
+/// Waits until a request to the mock is in flight.
+async fn wait_for_request_in_flight(merchant: &Merchant) -> Result<()> {
+    eventually("a request in flight", async || Ok((merchant.books.in_flight().await? > 0).then_some(()))).await
 }

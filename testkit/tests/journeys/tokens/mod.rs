@@ -1,8 +1,8 @@
-//! From the page to the payment: origins, sessions, and tokens that are good once.
+//! From the page to the payment: origins, checkout sessions, and single-use tokens.
 
 mod origins;
 mod sessions;
-mod spending;
+mod usage;
 
 use anyhow::Result;
 
@@ -11,9 +11,9 @@ use crate::support::{Browser, Merchant, cluster, merchant};
 const SESSIONS: &str = "/v1/checkout_sessions";
 const TOKENS: &str = "/v1/tokens";
 
-/// A merchant and its page.
+/// A merchant and a browser on its page.
 async fn shop() -> Result<(Merchant, Browser)> {
     let merchant = merchant().await?;
-    let browser = Browser::of(cluster().await?, &merchant.account)?;
+    let browser = Browser::for_account(cluster().await?, &merchant.account)?;
     Ok((merchant, browser))
 }

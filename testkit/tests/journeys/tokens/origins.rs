@@ -1,4 +1,4 @@
-//! Who may ask from a browser: origins, preflights, and the two kinds of keys.
+//! Requests from browsers: origins, preflights, and the two kinds of keys.
 
 use anyhow::Result;
 use reqwest::Method;
@@ -9,10 +9,10 @@ use super::{SESSIONS, TOKENS, shop};
 use crate::support::{Merchant, ORIGIN, cluster, created, merchant, refused, sale};
 
 #[tokio::test]
-async fn the_origin_is_read_before_the_key_and_must_be_allowed() -> Result<()> {
+async fn the_origin_is_checked_before_the_key() -> Result<()> {
     let merchant = merchant().await?;
     let bare = Client::new(merchant.api.base())?;
-    // Before anything else: neither key nor body is looked at.
+    // The origin is checked before the key and the body.
     for api in [&bare, &bare.bearer("nonsense")?, &bare.bearer(&merchant.account.publishable_key)?, &merchant.api] {
         refused(&api.send(Method::POST, SESSIONS, Some(b"{".to_vec())).await?, 401, "no_origin_header");
     }
@@ -29,15 +29,15 @@ async fn the_origin_is_read_before_the_key_and_must_be_allowed() -> Result<()> {
         "https://shop.example.evil.example",
         "https://evil.example",
     ] {
-        let answer = page.header("origin", origin)?.post(SESSIONS, json!({})).await?;
-        refused(&answer, 401, "authentication_failed");
+        let response = page.header("origin", origin)?.post(SESSIONS, json!({})).await?;
+        refused(&response, 401, "authentication_failed");
     }
     created(&page.header("origin", ORIGIN)?.post(SESSIONS, json!({})).await?);
     Ok(())
 }
 
 #[tokio::test]
-async fn an_empty_allow_list_refuses_every_origin() -> Result<()> {
+async fn empty_allow_lists_reject_every_origin() -> Result<()> {
     let merchant = Merchant::with(cluster().await?, &["--mode", "test", "--provider", "mock"]).await?;
     let page = Client::new(merchant.api.base())?.bearer(&merchant.account.publishable_key)?;
     for origin in [ORIGIN, "null"] {
@@ -47,34 +47,34 @@ async fn an_empty_allow_list_refuses_every_origin() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_preflight_carries_no_key() -> Result<()> {
+async fn preflights_need_no_key() -> Result<()> {
     let (_, browser) = shop().await?;
     for path in [SESSIONS, TOKENS] {
-        let ask = Client::new(browser.api.base())?
+        let preflight = Client::new(browser.api.base())?
             .header("origin", ORIGIN)?
             .header("access-control-request-method", "POST")?
             .header("access-control-request-headers", "authorization,content-type")?;
-        let answer = ask.send(Method::OPTIONS, path, None).await?;
-        assert!((200..300).contains(&answer.status), "{path}: {}", answer.status);
-        let header = |name: &str| answer.header(name).unwrap_or_default().to_ascii_lowercase();
+        let response = preflight.send(Method::OPTIONS, path, None).await?;
+        assert!((200..300).contains(&response.status), "{path}: {}", response.status);
+        let header = |name: &str| response.header(name).unwrap_or_default().to_ascii_lowercase();
         assert!([ORIGIN, "*"].contains(&header("access-control-allow-origin").as_str()));
         assert!(header("access-control-allow-methods").contains("post"));
         let headers = header("access-control-allow-headers");
         assert!(headers.contains("authorization") && headers.contains("content-type"));
     }
-    // The page must be able to read what it is told, a refusal too.
-    for answer in [
+    // The page must be able to read every response, including errors.
+    for response in [
         browser.api.post(SESSIONS, json!({})).await?,
         browser.api.post(SESSIONS, json!({"intent": "nonsense"})).await?,
         browser.exchange("cs_unknown", "tok_ok").await?,
     ] {
-        assert!(answer.header("access-control-allow-origin").is_some(), "{}", answer.body);
+        assert!(response.header("access-control-allow-origin").is_some(), "{}", response.body);
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn each_kind_of_key_has_its_own_routes() -> Result<()> {
+async fn publishable_and_secret_keys_have_separate_routes() -> Result<()> {
     let (merchant, browser) = shop().await?;
     let secret = merchant.api.header("origin", ORIGIN)?;
     refused(&secret.post(SESSIONS, json!({})).await?, 403, "permission_denied");

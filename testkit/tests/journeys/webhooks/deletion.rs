@@ -1,22 +1,22 @@
-//! Deleting an endpoint: it is gone, and no attempt begins once that was answered.
+//! Deleting an endpoint: it is not found any more, and no attempt starts after the response.
 
 use anyhow::Result;
 use reqwest::Method;
 use serde_json::json;
-use testkit::Answer;
+use testkit::Response;
 use tokio::time::{Duration, Instant};
 
-use super::{ENDPOINTS, Event, endpoint, merchant, pending};
-use crate::support::{Merchant, eventually, ids, not_found, ok, together, uuid};
+use super::{ENDPOINTS, Event, endpoint, merchant, insert_pending};
+use crate::support::{Merchant, eventually, ids, not_found, ok, concurrently, uuid};
 
-/// How long after its claim an attempt may begin: `START_WINDOW` of the program.
+/// How long after its claim an attempt may start; equals `START_WINDOW` of the worker.
 const START_WINDOW: Duration = Duration::from_secs(2);
 
-async fn delete(merchant: &Merchant, endpoint: &str) -> Result<Answer> {
+async fn delete(merchant: &Merchant, endpoint: &str) -> Result<Response> {
     merchant.api.delete(&format!("{ENDPOINTS}/{endpoint}")).await
 }
 
-/// A worker has taken a delivery and holds it for an hour.
+/// Claims a delivery for an hour, as a worker does.
 async fn claim(merchant: &Merchant, delivery: &str, db: impl sqlx::PgExecutor<'_>) -> Result<()> {
     sqlx::query(
         "UPDATE webhook_pending SET due_at = clock_timestamp(), lease_until = clock_timestamp() + interval '1 hour'
@@ -30,59 +30,59 @@ async fn claim(merchant: &Merchant, delivery: &str, db: impl sqlx::PgExecutor<'_
 }
 
 #[tokio::test]
-async fn what_is_deleted_is_gone() -> Result<()> {
+async fn deleted_endpoints_are_not_found() -> Result<()> {
     let merchant = merchant().await?;
-    let (gone, kept) = (endpoint(&merchant).await?, endpoint(&merchant).await?);
-    let answer = delete(&merchant, &gone).await?;
-    assert_eq!(ok(&answer), &json!({"id": gone, "object": "webhook_endpoint", "deleted": true}));
-    let path = format!("{ENDPOINTS}/{gone}");
+    let (deleted, kept) = (endpoint(&merchant).await?, endpoint(&merchant).await?);
+    let response = delete(&merchant, &deleted).await?;
+    assert_eq!(ok(&response), &json!({"id": deleted, "object": "webhook_endpoint", "deleted": true}));
+    let path = format!("{ENDPOINTS}/{deleted}");
     not_found(&merchant.api.get(&path).await?);
     not_found(&merchant.api.post(&path, json!({"status": "enabled"})).await?);
     not_found(&merchant.api.send(Method::POST, &format!("{path}/rotate_secret"), None).await?);
-    not_found(&delete(&merchant, &gone).await?);
+    not_found(&delete(&merchant, &deleted).await?);
     assert_eq!(ids(&merchant.api.get(ENDPOINTS).await?), [kept]);
     Ok(())
 }
 
 #[tokio::test]
-async fn of_many_deletions_one_succeeds() -> Result<()> {
+async fn concurrent_deletions_succeed_once() -> Result<()> {
     let merchant = merchant().await?;
     let endpoint = endpoint(&merchant).await?;
-    let answers = together(8, async |_| delete(&merchant, &endpoint).await).await?;
-    let (won, lost): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status == 200);
-    assert_eq!(won.len(), 1);
-    lost.into_iter().for_each(not_found);
+    let responses = concurrently(8, async |_| delete(&merchant, &endpoint).await).await?;
+    let (succeeded, failed): (Vec<_>, Vec<_>) = responses.iter().partition(|response| response.status == 200);
+    assert_eq!(succeeded.len(), 1);
+    failed.into_iter().for_each(not_found);
     Ok(())
 }
 
 #[tokio::test]
-async fn an_attempt_that_was_claimed_is_given_time_to_begin() -> Result<()> {
+async fn deletion_waits_until_claimed_attempts_cannot_start() -> Result<()> {
     let merchant = merchant().await?;
-    let event = Event::of(&merchant).await?;
+    let event = Event::create(&merchant).await?;
     let endpoint = endpoint(&merchant).await?;
-    let claimed = pending(&merchant, &endpoint, &event).await?;
+    let claimed = insert_pending(&merchant, &endpoint, &event).await?;
     claim(&merchant, &claimed, &merchant.books.db).await?;
-    let asked = Instant::now();
+    let started = Instant::now();
     ok(&delete(&merchant, &endpoint).await?);
-    // Not how fast it is: what was claimed a moment ago might have begun until then.
-    assert!(asked.elapsed() >= START_WINDOW, "answered while an attempt could still begin");
+    // A minimum, not a performance limit: a claimed attempt may start within the window.
+    assert!(started.elapsed() >= START_WINDOW, "the response came while an attempt could still start");
     Ok(())
 }
 
 #[tokio::test]
-async fn a_claim_that_is_being_made_is_waited_for() -> Result<()> {
+async fn deletion_waits_for_a_claim_in_progress() -> Result<()> {
     let merchant = merchant().await?;
-    let event = Event::of(&merchant).await?;
+    let event = Event::create(&merchant).await?;
     let endpoint = endpoint(&merchant).await?;
-    let delivery = pending(&merchant, &endpoint, &event).await?;
+    let delivery = insert_pending(&merchant, &endpoint, &event).await?;
 
-    // A worker in the middle of its claim holds the endpoint's key.
+    // A worker that is claiming holds a key lock on the endpoint.
     let mut worker = merchant.books.db.begin().await?;
     let key = "SELECT id FROM webhook_endpoints WHERE id = $1 FOR KEY SHARE";
     sqlx::query(key).bind(uuid(&endpoint)?).execute(&mut *worker).await?;
     let deletion = async {
-        let answer = delete(&merchant, &endpoint).await?;
-        Ok::<_, anyhow::Error>((answer, Instant::now()))
+        let response = delete(&merchant, &endpoint).await?;
+        Ok::<_, anyhow::Error>((response, Instant::now()))
     };
     let claiming = async {
         eventually("the deletion to wait for the claim", async || {
@@ -97,8 +97,8 @@ async fn a_claim_that_is_being_made_is_waited_for() -> Result<()> {
         worker.commit().await?;
         Ok(claimed)
     };
-    let ((answer, answered), claimed) = tokio::try_join!(deletion, claiming)?;
-    ok(&answer);
-    assert!(answered - claimed >= START_WINDOW, "answered while the attempt could still begin");
+    let ((response, responded_at), claimed) = tokio::try_join!(deletion, claiming)?;
+    ok(&response);
+    assert!(responded_at - claimed >= START_WINDOW, "the response came while the attempt could still start");
     Ok(())
 }

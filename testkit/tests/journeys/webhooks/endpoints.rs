@@ -1,47 +1,47 @@
-//! What is kept of an endpoint, what an update changes, and how many there may be.
+//! Stored endpoint fields, updates, and the limit of endpoints.
 
 use anyhow::Result;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{ENDPOINTS, endpoint, hook, merchant, still};
+use super::{ENDPOINTS, endpoint, endpoint_body, merchant, cluster_without_workers};
 use crate::signing::{Signed, live};
 use crate::support::{
-    Merchant, conflict, created, id, ids, invalid, is_listed, not_found, ok, refused, refuses_what_is_no_page, said_of,
-    together, uuid, with, without,
+    Merchant, conflict, created, id, ids, invalid, assert_listed, not_found, ok, refused, assert_invalid_pages_rejected, error_text,
+    concurrently, uuid, with, without,
 };
 
 #[tokio::test]
-async fn what_is_sent_is_kept_and_the_rest_is_absent() -> Result<()> {
+async fn endpoints_store_the_sent_fields() -> Result<()> {
     let merchant = merchant().await?;
     let url = "https://hooks.example/in?shop=1";
-    let answer = merchant.api.post(ENDPOINTS, json!({"url": url, "enabledEvents": null})).await?;
-    let made = created(&answer);
+    let response = merchant.api.post(ENDPOINTS, json!({"url": url, "enabledEvents": null})).await?;
+    let made = created(&response);
     assert!(id(made)?.starts_with("we_"));
-    let shown = json!({
+    let expected = json!({
         "object": "webhook_endpoint", "livemode": false, "url": url, "enabledEvents": [], "status": "enabled",
     });
-    assert_eq!(without(without(without(made.clone(), "id"), "createdAt"), "secret"), shown);
+    assert_eq!(without(without(without(made.clone(), "id"), "createdAt"), "secret"), expected);
     assert!(made["createdAt"].is_string());
     let read = merchant.api.get(&format!("{ENDPOINTS}/{}", id(made)?)).await?;
     assert_eq!(ok(&read), &without(made.clone(), "secret"));
 
     let events = json!(["payment.settled", "customer.created", "payment.settled", "webhook_endpoint.disabled"]);
-    let some = merchant.api.post(ENDPOINTS, with(hook(), "enabledEvents", events)).await?;
+    let some = merchant.api.post(ENDPOINTS, with(endpoint_body(), "enabledEvents", events)).await?;
     let once = json!(["payment.settled", "customer.created", "webhook_endpoint.disabled"]);
-    assert_eq!(created(&some)["enabledEvents"], once, "each once, in the order sent");
+    assert_eq!(created(&some)["enabledEvents"], once, "without duplicates, in the order sent");
     for all in [json!([]), Value::Null] {
-        let answer = merchant.api.post(ENDPOINTS, with(hook(), "enabledEvents", all)).await?;
-        assert_eq!(created(&answer)["enabledEvents"], json!([]));
+        let response = merchant.api.post(ENDPOINTS, with(endpoint_body(), "enabledEvents", all)).await?;
+        assert_eq!(created(&response)["enabledEvents"], json!([]));
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn fields_are_strict() -> Result<()> {
+async fn invalid_fields_are_rejected() -> Result<()> {
     let merchant = merchant().await?;
     invalid(&merchant.api.post(ENDPOINTS, json!({})).await?, "url");
-    invalid(&merchant.api.post(ENDPOINTS, with(hook(), "url", Value::Null)).await?, "url");
+    invalid(&merchant.api.post(ENDPOINTS, with(endpoint_body(), "url", Value::Null)).await?, "url");
     let path = format!("{ENDPOINTS}/{}", endpoint(&merchant).await?);
     let before = merchant.api.get(&path).await?.body;
     let longest = format!("https://hooks.example/{}", "x".repeat(2048 - 22));
@@ -69,71 +69,71 @@ async fn fields_are_strict() -> Result<()> {
     ];
     for (param, value) in wrong {
         let field = param.split('[').next().unwrap_or_default();
-        let answer = merchant.api.post(ENDPOINTS, with(hook(), field, value.clone())).await?;
-        invalid(&answer, param);
-        let message = answer.body["error"]["message"].as_str().unwrap_or_default();
+        let response = merchant.api.post(ENDPOINTS, with(endpoint_body(), field, value.clone())).await?;
+        invalid(&response, param);
+        let message = response.body["error"]["message"].as_str().unwrap_or_default();
         assert!(!message.contains("nonsense") && !message.contains("-1") && !message.contains("true"), "{message}");
         invalid(&merchant.api.post(&path, json!({field: value})).await?, param);
     }
     for status in [json!("paused"), json!("Enabled"), json!(""), json!(true), json!(1)] {
         invalid(&merchant.api.post(&path, json!({"status": status, "url": "https://never.example"})).await?, "status");
     }
-    // Of several wrong fields the first is named, by the order of their names.
+    // Of several invalid fields, the alphabetically first is named.
     let all = json!({"url": 1, "status": 1, "enabledEvents": 1});
     invalid(&merchant.api.post(&path, all).await?, "enabledEvents");
-    assert_eq!(ok(&merchant.api.get(&path).await?), &before, "a refused update changes nothing");
-    created(&merchant.api.post(ENDPOINTS, with(hook(), "url", longest)).await?);
-    created(&merchant.api.post(ENDPOINTS, with(hook(), "url", "http://hooks.example:8080/in")).await?);
+    assert_eq!(ok(&merchant.api.get(&path).await?), &before, "a rejected update changes nothing");
+    created(&merchant.api.post(ENDPOINTS, with(endpoint_body(), "url", longest)).await?);
+    created(&merchant.api.post(ENDPOINTS, with(endpoint_body(), "url", "http://hooks.example:8080/in")).await?);
     Ok(())
 }
 
 #[tokio::test]
-async fn live_accounts_have_https_alone() -> Result<()> {
-    let merchant = live(still().await?).await?;
+async fn live_endpoints_require_https() -> Result<()> {
+    let merchant = live(cluster_without_workers().await?).await?;
     let send = async |target: &str, url: &str| {
         let body = json!({"url": url}).to_string();
         Signed::new(&merchant, Method::POST, target, Some(&body))?.sign().send(&merchant.api).await
     };
     invalid(&send(ENDPOINTS, "http://hooks.example/in").await?, "url");
-    let answer = send(ENDPOINTS, "https://hooks.example/in").await?;
-    assert_eq!(created(&answer)["livemode"], true);
-    let path = format!("{ENDPOINTS}/{}", id(&answer.body)?);
+    let response = send(ENDPOINTS, "https://hooks.example/in").await?;
+    assert_eq!(created(&response)["livemode"], true);
+    let path = format!("{ENDPOINTS}/{}", id(&response.body)?);
     invalid(&send(&path, "http://hooks.example/in").await?, "url");
     assert_eq!(ok(&send(&path, "https://other.example").await?)["url"], "https://other.example");
     Ok(())
 }
 
 #[tokio::test]
-async fn an_update_changes_only_what_is_sent() -> Result<()> {
+async fn updates_change_only_the_sent_fields() -> Result<()> {
     let merchant = merchant().await?;
-    let made = merchant.api.post(ENDPOINTS, hook()).await?;
+    let made = merchant.api.post(ENDPOINTS, endpoint_body()).await?;
     let path = format!("{ENDPOINTS}/{}", id(created(&made))?);
-    let mut shown = without(made.body.clone(), "secret");
-    let nothing = json!({"url": null, "enabledEvents": null, "status": null});
+    let mut expected = without(made.body.clone(), "secret");
+    let unchanged = json!({"url": null, "enabledEvents": null, "status": null});
     invalid(&merchant.api.post(&path, json!({"secret": "whsec_mine"})).await?, "secret");
-    for nothing in [json!({}), nothing] {
-        assert_eq!(ok(&merchant.api.post(&path, nothing).await?), &shown);
+    for unchanged in [json!({}), unchanged] {
+        assert_eq!(ok(&merchant.api.post(&path, unchanged).await?), &expected);
     }
-    for (field, value, kept) in [
+    for (field, value, stored) in [
         ("url", json!("http://other.example"), json!("http://other.example")),
         ("enabledEvents", json!(["payment.captured", "payment.captured"]), json!(["payment.captured"])),
         ("enabledEvents", json!([]), json!([])),
     ] {
-        shown = with(shown, field, kept);
-        assert_eq!(ok(&merchant.api.post(&path, json!({field: value})).await?), &shown);
+        expected = with(expected, field, stored);
+        assert_eq!(ok(&merchant.api.post(&path, json!({field: value})).await?), &expected);
     }
-    assert_eq!(ok(&merchant.api.get(&path).await?), &shown);
+    assert_eq!(ok(&merchant.api.get(&path).await?), &expected);
     Ok(())
 }
 
-/// What the table says of an endpoint's failures and pauses.
-async fn troubled(merchant: &Merchant, endpoint: &str) -> Result<bool> {
+/// Whether the endpoint's row has a failure or a pause.
+async fn has_failures(merchant: &Merchant, endpoint: &str) -> Result<bool> {
     let query = "SELECT failing_since IS NOT NULL OR paused_until IS NOT NULL FROM webhook_endpoints WHERE id = $1";
     Ok(sqlx::query_scalar(query).bind(uuid(endpoint)?).fetch_one(&merchant.books.db).await?)
 }
 
-/// An endpoint as it is after days of failures.
-async fn in_trouble(merchant: &Merchant, endpoint: &str, reason: Option<&str>) -> Result<()> {
+/// Puts an endpoint into the state after days of failures.
+async fn set_failing(merchant: &Merchant, endpoint: &str, reason: Option<&str>) -> Result<()> {
     sqlx::query(
         "UPDATE webhook_endpoints SET failing_since = now() - interval '5 days', paused_until = now() + interval '1 hour',
                 status = CASE WHEN $2::text IS NULL THEN 'enabled' ELSE 'disabled' END::webhook_endpoint_status,
@@ -147,7 +147,7 @@ async fn in_trouble(merchant: &Merchant, endpoint: &str, reason: Option<&str>) -
 }
 
 #[tokio::test]
-async fn an_endpoint_is_disabled_for_a_reason_and_enabled_afresh() -> Result<()> {
+async fn enabling_an_endpoint_resets_its_failures() -> Result<()> {
     let merchant = merchant().await?;
     let endpoint = endpoint(&merchant).await?;
     let path = format!("{ENDPOINTS}/{endpoint}");
@@ -159,51 +159,51 @@ async fn an_endpoint_is_disabled_for_a_reason_and_enabled_afresh() -> Result<()>
     assert_eq!(ok(&status("disabled").await?), &disabled("merchant"));
     assert_eq!(ok(&status("enabled").await?), &enabled);
     for reason in ["gone", "failing"] {
-        in_trouble(&merchant, &endpoint, Some(reason)).await?;
+        set_failing(&merchant, &endpoint, Some(reason)).await?;
         assert_eq!(ok(&merchant.api.get(&path).await?), &disabled(reason));
         let events = json!({"enabledEvents": ["payment.expired"]});
-        assert_eq!(ok(&merchant.api.post(&path, events).await?), &disabled(reason), "that enables nothing");
-        assert!(troubled(&merchant, &endpoint).await?);
+        assert_eq!(ok(&merchant.api.post(&path, events).await?), &disabled(reason), "the update does not enable it");
+        assert!(has_failures(&merchant, &endpoint).await?);
         assert_eq!(ok(&status("enabled").await?), &enabled);
-        assert!(!troubled(&merchant, &endpoint).await?, "failures before it was enabled count no more");
+        assert!(!has_failures(&merchant, &endpoint).await?, "enabling resets the failures");
     }
-    in_trouble(&merchant, &endpoint, None).await?;
+    set_failing(&merchant, &endpoint, None).await?;
     ok(&merchant.api.post(&path, json!({"url": enabled["url"]})).await?);
-    assert!(troubled(&merchant, &endpoint).await?, "the same URL is no other one");
+    assert!(has_failures(&merchant, &endpoint).await?, "the same URL does not reset the failures");
     ok(&merchant.api.post(&path, json!({"url": "https://other.example"})).await?);
-    assert!(!troubled(&merchant, &endpoint).await?, "the failures were another URL's");
+    assert!(!has_failures(&merchant, &endpoint).await?, "a new URL resets the failures");
     Ok(())
 }
 
 #[tokio::test]
-async fn another_accounts_endpoint_is_as_unknown_as_any() -> Result<()> {
-    let (merchant, stranger) = (merchant().await?, merchant().await?);
+async fn endpoints_of_other_accounts_are_not_found() -> Result<()> {
+    let (merchant, other_merchant) = (merchant().await?, merchant().await?);
     let endpoint = endpoint(&merchant).await?;
-    let asked = async |id: &str| -> Result<Vec<String>> {
+    let errors = async |id: &str| -> Result<Vec<String>> {
         let path = format!("{ENDPOINTS}/{id}");
-        let answers = [
-            stranger.api.get(&path).await?,
-            stranger.api.post(&path, json!({"url": "https://mine.example"})).await?,
-            stranger.api.send(Method::POST, &format!("{path}/rotate_secret"), None).await?,
-            stranger.api.delete(&path).await?,
+        let responses = [
+            other_merchant.api.get(&path).await?,
+            other_merchant.api.post(&path, json!({"url": "https://mine.example"})).await?,
+            other_merchant.api.send(Method::POST, &format!("{path}/rotate_secret"), None).await?,
+            other_merchant.api.delete(&path).await?,
         ];
-        answers.iter().for_each(not_found);
-        // What the body says wrong comes before what the path names.
-        invalid(&stranger.api.post(&path, json!({"url": "nonsense"})).await?, "url");
-        Ok(answers.iter().map(|answer| said_of(answer, id)).collect())
+        responses.iter().for_each(not_found);
+        // Syntax errors in the body come before unknown ids in the path.
+        invalid(&other_merchant.api.post(&path, json!({"url": "nonsense"})).await?, "url");
+        Ok(responses.iter().map(|response| error_text(response, id)).collect())
     };
-    let foreign = asked(&endpoint).await?;
-    assert_eq!(foreign, asked("we_01ARZ3NDEKTSV4RRFFQ69G5FAV").await?);
-    assert_eq!(foreign, asked("nonsense").await?);
-    assert_eq!(ok(&merchant.api.get(&format!("{ENDPOINTS}/{endpoint}")).await?)["url"], hook()["url"]);
-    assert!(ids(&stranger.api.get(ENDPOINTS).await?).is_empty());
+    let foreign = errors(&endpoint).await?;
+    assert_eq!(foreign, errors("we_01ARZ3NDEKTSV4RRFFQ69G5FAV").await?);
+    assert_eq!(foreign, errors("nonsense").await?);
+    assert_eq!(ok(&merchant.api.get(&format!("{ENDPOINTS}/{endpoint}")).await?)["url"], endpoint_body()["url"]);
+    assert!(ids(&other_merchant.api.get(ENDPOINTS).await?).is_empty());
     Ok(())
 }
 
 #[tokio::test]
-async fn pages_hold_each_endpoint_once_and_newest_first() -> Result<()> {
-    let (merchant, stranger) = (merchant().await?, merchant().await?);
-    let foreign = endpoint(&stranger).await?;
+async fn pages_list_each_endpoint_once_newest_first() -> Result<()> {
+    let (merchant, other_merchant) = (merchant().await?, merchant().await?);
+    let foreign = endpoint(&other_merchant).await?;
     let mut made = Vec::new();
     for _ in 0..5 {
         made.push(endpoint(&merchant).await?);
@@ -212,24 +212,24 @@ async fn pages_hold_each_endpoint_once_and_newest_first() -> Result<()> {
     ok(&merchant.api.delete(&format!("{ENDPOINTS}/{deleted}")).await?);
     made.reverse();
     let list = format!("{ENDPOINTS}?");
-    is_listed(&merchant.api, &list, &made).await?;
-    refuses_what_is_no_page(&merchant.api, &list, &[&foreign, &deleted, "we_01ARZ3NDEKTSV4RRFFQ69G5FAV"]).await
+    assert_listed(&merchant.api, &list, &made).await?;
+    assert_invalid_pages_rejected(&merchant.api, &list, &[&foreign, &deleted, "we_01ARZ3NDEKTSV4RRFFQ69G5FAV"]).await
 }
 
 #[tokio::test]
-async fn of_many_endpoints_at_once_fifty_are_made() -> Result<()> {
-    let (merchant, stranger) = (merchant().await?, merchant().await?);
-    let answers = together(60, async |_| merchant.api.post(ENDPOINTS, hook()).await).await?;
-    let (won, lost): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status == 201);
-    assert_eq!(won.len(), 50);
-    lost.into_iter().for_each(conflict);
+async fn concurrent_creations_stop_at_fifty_endpoints() -> Result<()> {
+    let (merchant, other_merchant) = (merchant().await?, merchant().await?);
+    let responses = concurrently(60, async |_| merchant.api.post(ENDPOINTS, endpoint_body()).await).await?;
+    let (created_responses, conflicts): (Vec<_>, Vec<_>) = responses.iter().partition(|response| response.status == 201);
+    assert_eq!(created_responses.len(), 50);
+    conflicts.into_iter().for_each(conflict);
     let page = merchant.api.get(&format!("{ENDPOINTS}?limit=100")).await?;
     assert_eq!(ids(&page).len(), 50);
 
-    endpoint(&stranger).await?;
-    ok(&merchant.api.delete(&format!("{ENDPOINTS}/{}", id(&won[0].body)?)).await?);
+    endpoint(&other_merchant).await?;
+    ok(&merchant.api.delete(&format!("{ENDPOINTS}/{}", id(&created_responses[0].body)?)).await?);
     endpoint(&merchant).await?;
-    let full = merchant.api.post(ENDPOINTS, hook()).await?;
+    let full = merchant.api.post(ENDPOINTS, endpoint_body()).await?;
     refused(&full, 409, "conflict");
     invalid(&merchant.api.post(ENDPOINTS, json!({"url": "nonsense"})).await?, "url");
     Ok(())

@@ -1,19 +1,19 @@
-//! The filters of the list of deliveries: what they refuse, and what they make of a cursor.
+//! The filters of the delivery list: validation, and cursors.
 
 use anyhow::Result;
 
-use super::{DELIVERIES, Event, endpoint, made, merchant, pending};
+use super::{DELIVERIES, Event, endpoint, insert_finished, merchant, insert_pending};
 use crate::support::{ids, invalid, not_found, ok};
 
 #[tokio::test]
-async fn a_cursor_must_be_within_the_filters() -> Result<()> {
+async fn cursors_must_match_the_filters() -> Result<()> {
     let merchant = merchant().await?;
-    let event = Event::of(&merchant).await?;
+    let event = Event::create(&merchant).await?;
     let (one, other) = (endpoint(&merchant).await?, endpoint(&merchant).await?);
-    let waiting = pending(&merchant, &one, &event).await?;
-    let succeeded = made(&merchant, &one, &event, "succeeded").await?;
-    let failed = made(&merchant, &one, &event, "failed").await?;
-    // What has ended was pending when its page was read, or may have been; an end changes no more.
+    let waiting = insert_pending(&merchant, &one, &event).await?;
+    let succeeded = insert_finished(&merchant, &one, &event, "succeeded").await?;
+    let failed = insert_finished(&merchant, &one, &event, "failed").await?;
+    // A finished delivery may have been pending when its page was read; a final status does not change.
     for (status, cursors) in [
         ("", vec![&waiting, &succeeded, &failed]),
         ("&status=pending", vec![&waiting, &succeeded, &failed]),
@@ -21,11 +21,11 @@ async fn a_cursor_must_be_within_the_filters() -> Result<()> {
         ("&status=failed", vec![&failed]),
     ] {
         for cursor in [&waiting, &succeeded, &failed] {
-            for (endpoint, is_within) in [(None, true), (Some(&one), true), (Some(&other), false)] {
+            for (endpoint, matches) in [(None, true), (Some(&one), true), (Some(&other), false)] {
                 let endpoint = endpoint.map(|id| format!("&endpointId={id}")).unwrap_or_default();
                 let path = format!("{DELIVERIES}?startingAfter={cursor}{status}{endpoint}");
                 let page = merchant.api.get(&path).await?;
-                if is_within && cursors.contains(&cursor) {
+                if matches && cursors.contains(&cursor) {
                     assert!(!ids(&page).contains(cursor), "{path}");
                 } else {
                     invalid(&page, "startingAfter");
@@ -40,12 +40,12 @@ async fn a_cursor_must_be_within_the_filters() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_endpoint_of_nobody_or_of_others_is_not_found() -> Result<()> {
-    let (merchant, stranger) = (merchant().await?, merchant().await?);
-    let foreign = endpoint(&stranger).await?;
+async fn unknown_and_foreign_endpoints_are_not_found() -> Result<()> {
+    let (merchant, other_merchant) = (merchant().await?, merchant().await?);
+    let foreign = endpoint(&other_merchant).await?;
     for unknown in [foreign.as_str(), "we_01ARZ3NDEKTSV4RRFFQ69G5FAV", "nonsense", "", &merchant.account.id] {
         not_found(&merchant.api.get(&format!("{DELIVERIES}?endpointId={unknown}")).await?);
-        // An object before a cursor, and the form of the query before both.
+        // Unknown objects come before cursors, and query syntax before both.
         let cursor = "startingAfter=whd_01ARZ3NDEKTSV4RRFFQ69G5FAV";
         not_found(&merchant.api.get(&format!("{DELIVERIES}?endpointId={unknown}&{cursor}")).await?);
         invalid(&merchant.api.get(&format!("{DELIVERIES}?endpointId={unknown}&status=x")).await?, "status");
@@ -56,7 +56,7 @@ async fn an_endpoint_of_nobody_or_of_others_is_not_found() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_status_is_one_of_three() -> Result<()> {
+async fn status_filters_are_validated() -> Result<()> {
     let merchant = merchant().await?;
     for status in ["", "Pending", "done", "0", "pending,failed"] {
         invalid(&merchant.api.get(&format!("{DELIVERIES}?status={status}")).await?, "status");

@@ -1,7 +1,6 @@
-//! Webhooks: a merchant's endpoints and their secrets, and deliveries as they are listed and replayed.
+//! Webhook endpoints and their secrets, and listing and replaying deliveries.
 //!
-//! Deliveries are written here by hand, as a worker would have left them. So the cluster has nobody who delivers, and what a
-//! test has written stays as it is.
+//! The tests insert deliveries as a worker would leave them. The cluster has no worker, so these rows do not change.
 
 mod deletion;
 mod deliveries;
@@ -16,30 +15,29 @@ use testkit::Cluster;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-use crate::support::{Merchant, created, id, printed, uuid};
+use crate::support::{Merchant, created, id, api_id, uuid};
 
 const ENDPOINTS: &str = "/v1/webhook_endpoints";
 const DELIVERIES: &str = "/v1/webhook_deliveries";
 
-/// The cluster of all tests here. It ends with the test process.
-async fn still() -> Result<&'static Cluster> {
+/// The cluster of all tests in this module. It ends with the test process.
+async fn cluster_without_workers() -> Result<&'static Cluster> {
     static SHARED: OnceCell<Cluster> = OnceCell::const_new();
     SHARED.get_or_try_init(|| Cluster::builder().api(1).start()).await
 }
 
-/// A merchant of the cluster in which nothing is delivered.
+/// A merchant of the cluster without workers.
 async fn merchant() -> Result<Merchant> {
-    Merchant::new(still().await?).await
+    Merchant::new(cluster_without_workers().await?).await
 }
 
-/// The body of an endpoint that is told of nothing that happens here, so that its deliveries are those of the test.
-fn hook() -> Value {
+/// The body of an endpoint for an event type that these tests do not trigger, so that only the test adds deliveries.
+fn endpoint_body() -> Value {
     json!({"url": "https://hooks.example/in", "enabledEvents": ["payment.expired"]})
 }
 
-/// The id of a new endpoint.
 async fn endpoint(merchant: &Merchant) -> Result<String> {
-    id(created(&merchant.api.post(ENDPOINTS, hook()).await?))
+    id(created(&merchant.api.post(ENDPOINTS, endpoint_body()).await?))
 }
 
 /// An event of the account.
@@ -51,8 +49,8 @@ struct Event {
 }
 
 impl Event {
-    /// A new customer's.
-    async fn of(merchant: &Merchant) -> Result<Self> {
+    /// Creates a customer and returns its event.
+    async fn create(merchant: &Merchant) -> Result<Self> {
         merchant.customer().await?;
         let newest = "SELECT id, type, payload FROM events WHERE account_id = $1 ORDER BY id DESC LIMIT 1";
         let row: (Uuid, String, String) =
@@ -60,14 +58,13 @@ impl Event {
         Ok(Self { id: row.0, kind: row.1, payload: row.2 })
     }
 
-    /// As the API prints it.
-    fn name(&self) -> String {
-        printed("evt_", self.id)
+    fn api_id(&self) -> String {
+        api_id("evt_", self.id)
     }
 }
 
-/// The id of a delivery that is due tomorrow.
-async fn pending(merchant: &Merchant, endpoint: &str, event: &Event) -> Result<String> {
+/// Inserts a delivery that is due tomorrow, and returns its id.
+async fn insert_pending(merchant: &Merchant, endpoint: &str, event: &Event) -> Result<String> {
     let id: Uuid = sqlx::query_scalar(
         "INSERT INTO webhook_pending (id, account_id, endpoint_id, event_id, due_at, created_at)
          VALUES (new_ulid(clock_timestamp()), $1, $2, $3, clock_timestamp() + interval '1 day', clock_timestamp())
@@ -78,11 +75,11 @@ async fn pending(merchant: &Merchant, endpoint: &str, event: &Event) -> Result<S
     .bind(event.id)
     .fetch_one(&merchant.books.db)
     .await?;
-    Ok(printed("whd_", id))
+    Ok(api_id("whd_", id))
 }
 
-/// The id of a delivery that has come to this end.
-async fn made(merchant: &Merchant, endpoint: &str, event: &Event, status: &str) -> Result<String> {
+/// Inserts a delivery that ended with this status, and returns its id.
+async fn insert_finished(merchant: &Merchant, endpoint: &str, event: &Event, status: &str) -> Result<String> {
     let id: Uuid = sqlx::query_scalar(
         "INSERT INTO webhook_deliveries
             (id, account_id, endpoint_id, event_id, attempt, status, failure, attempted_at, created_at)
@@ -96,11 +93,11 @@ async fn made(merchant: &Merchant, endpoint: &str, event: &Event, status: &str) 
     .bind(status)
     .fetch_one(&merchant.books.db)
     .await?;
-    Ok(printed("whd_", id))
+    Ok(api_id("whd_", id))
 }
 
-/// What a worker does at the end of an attempt: the row goes over, under its id.
-async fn ends(merchant: &Merchant, delivery: &str) -> Result<()> {
+/// Moves a pending delivery to the finished ones with the same id, as a worker does after an attempt.
+async fn finish(merchant: &Merchant, delivery: &str) -> Result<()> {
     let moved = sqlx::query(
         "WITH gone AS (DELETE FROM webhook_pending WHERE account_id = $1 AND id = $2 RETURNING *)
          INSERT INTO webhook_deliveries (id, account_id, endpoint_id, event_id, attempt, status, created_at)
@@ -114,13 +111,12 @@ async fn ends(merchant: &Merchant, delivery: &str) -> Result<()> {
     Ok(())
 }
 
-/// One delivery as the API shows it.
 async fn delivery(merchant: &Merchant, id: &str) -> Result<Value> {
-    let answer = merchant.api.get(&format!("{DELIVERIES}/{id}")).await?;
-    Ok(crate::support::ok(&answer).clone())
+    let response = merchant.api.get(&format!("{DELIVERIES}/{id}")).await?;
+    Ok(crate::support::ok(&response).clone())
 }
 
-/// The secret in an answer that made one.
-fn secret(answer: &Value) -> Result<String> {
-    answer["secret"].as_str().map(str::to_owned).with_context(|| format!("no secret in {answer}"))
+/// The secret in a response that created one.
+fn secret(response: &Value) -> Result<String> {
+    response["secret"].as_str().map(str::to_owned).with_context(|| format!("no secret in {response}"))
 }

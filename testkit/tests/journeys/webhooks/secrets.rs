@@ -1,4 +1,4 @@
-//! Secrets: shown when they are made and never again, sealed in the table, and two at a time at most.
+//! Endpoint secrets: returned only on creation, stored encrypted, and at most two at a time.
 
 use std::collections::HashSet;
 
@@ -7,25 +7,25 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reqwest::Method;
 use serde_json::json;
 use sqlx::Row;
-use testkit::Answer;
+use testkit::Response;
 
-use super::{ENDPOINTS, endpoint, hook, merchant, secret, still};
-use crate::support::{Merchant, created, id, not_found, ok, together, uuid, without};
+use super::{ENDPOINTS, endpoint, endpoint_body, merchant, secret, cluster_without_workers};
+use crate::support::{Merchant, created, id, not_found, ok, concurrently, uuid, without};
 
 /// The random bytes of a secret.
 fn bytes(secret: &str) -> Result<Vec<u8>> {
-    let text = secret.strip_prefix("whsec_").with_context(|| format!("{secret} is no secret"))?;
+    let text = secret.strip_prefix("whsec_").with_context(|| format!("{secret} is not a secret"))?;
     Ok(STANDARD.decode(text)?)
 }
 
-/// The present and the former secret of an endpoint as the table has them, and whether the former one ends in a day.
-struct Sealed {
-    present: Vec<u8>,
-    former: Option<Vec<u8>>,
-    for_a_day: Option<bool>,
+/// The encrypted current and previous secret of an endpoint, and whether the previous one expires in a day.
+struct StoredSecrets {
+    current: Vec<u8>,
+    previous: Option<Vec<u8>>,
+    expires_in_a_day: Option<bool>,
 }
 
-async fn sealed(merchant: &Merchant, endpoint: &str) -> Result<Sealed> {
+async fn stored_secrets(merchant: &Merchant, endpoint: &str) -> Result<StoredSecrets> {
     let row = sqlx::query(
         "SELECT secret, previous_secret, previous_secret_until - clock_timestamp() BETWEEN interval '23 hours'
             AND interval '24 hours' AS for_a_day FROM webhook_endpoints WHERE id = $1",
@@ -33,10 +33,10 @@ async fn sealed(merchant: &Merchant, endpoint: &str) -> Result<Sealed> {
     .bind(uuid(endpoint)?)
     .fetch_one(&merchant.books.db)
     .await?;
-    Ok(Sealed { present: row.get("secret"), former: row.get("previous_secret"), for_a_day: row.get("for_a_day") })
+    Ok(StoredSecrets { current: row.get("secret"), previous: row.get("previous_secret"), expires_in_a_day: row.get("for_a_day") })
 }
 
-async fn rotate(merchant: &Merchant, endpoint: &str) -> Result<Answer> {
+async fn rotate(merchant: &Merchant, endpoint: &str) -> Result<Response> {
     merchant.api.send(Method::POST, &format!("{ENDPOINTS}/{endpoint}/rotate_secret"), None).await
 }
 
@@ -45,10 +45,10 @@ fn contains(haystack: &[u8], needle: &[u8]) -> bool {
 }
 
 #[tokio::test]
-async fn a_secret_is_shown_once_and_sealed() -> Result<()> {
+async fn secrets_are_shown_once_and_stored_encrypted() -> Result<()> {
     let merchant = merchant().await?;
-    let answer = merchant.api.post(ENDPOINTS, hook()).await?;
-    let (shown, endpoint) = (secret(created(&answer))?, id(&answer.body)?);
+    let response = merchant.api.post(ENDPOINTS, endpoint_body()).await?;
+    let (shown, endpoint) = (secret(created(&response))?, id(&response.body)?);
     let random = bytes(&shown)?;
     assert_eq!(random.len(), 32);
     let path = format!("{ENDPOINTS}/{endpoint}");
@@ -61,37 +61,37 @@ async fn a_secret_is_shown_once_and_sealed() -> Result<()> {
         ok(&later);
         assert!(!contains(&later.bytes, b"whsec_") && !contains(&later.bytes, b"\"secret\""), "{}", later.body);
     }
-    let stored = sealed(&merchant, &endpoint).await?;
+    let stored = stored_secrets(&merchant, &endpoint).await?;
     for plain in [random.as_slice(), shown.as_bytes(), b"whsec_"] {
-        assert!(!contains(&stored.present, plain), "the secret lies open in the table");
+        assert!(!contains(&stored.current, plain), "the secret is stored in plain text");
     }
-    assert!(stored.former.is_none());
+    assert!(stored.previous.is_none());
 
-    let other = merchant.api.post(ENDPOINTS, hook()).await?;
+    let other = merchant.api.post(ENDPOINTS, endpoint_body()).await?;
     assert_ne!(secret(created(&other))?, shown);
     Ok(())
 }
 
 #[tokio::test]
-async fn a_rotation_keeps_the_former_secret_for_a_day() -> Result<()> {
+async fn rotations_keep_the_previous_secret_for_a_day() -> Result<()> {
     let merchant = merchant().await?;
-    let made = merchant.api.post(ENDPOINTS, hook()).await?;
+    let made = merchant.api.post(ENDPOINTS, endpoint_body()).await?;
     let (first, endpoint) = (secret(created(&made))?, id(&made.body)?);
-    let mut before = sealed(&merchant, &endpoint).await?;
+    let mut before = stored_secrets(&merchant, &endpoint).await?;
     let mut shown = HashSet::from([first]);
     for rotation in 1..=3 {
-        let answer = rotate(&merchant, &endpoint).await?;
-        assert_eq!(without(ok(&answer).clone(), "secret"), without(made.body.clone(), "secret"));
-        assert_eq!(bytes(&secret(&answer.body)?)?.len(), 32);
-        assert!(shown.insert(secret(&answer.body)?), "a new one each time");
-        let after = sealed(&merchant, &endpoint).await?;
+        let response = rotate(&merchant, &endpoint).await?;
+        assert_eq!(without(ok(&response).clone(), "secret"), without(made.body.clone(), "secret"));
+        assert_eq!(bytes(&secret(&response.body)?)?.len(), 32);
+        assert!(shown.insert(secret(&response.body)?), "a new secret each time");
+        let after = stored_secrets(&merchant, &endpoint).await?;
         assert_eq!(
-            after.former.as_ref(),
-            Some(&before.present),
-            "rotation {rotation}: the present one becomes the former"
+            after.previous.as_ref(),
+            Some(&before.current),
+            "rotation {rotation}: the current secret becomes the previous one"
         );
-        assert_ne!(after.present, before.present);
-        assert_eq!(after.for_a_day, Some(true));
+        assert_ne!(after.current, before.current);
+        assert_eq!(after.expires_in_a_day, Some(true));
         before = after;
     }
     let path = format!("{ENDPOINTS}/{endpoint}");
@@ -102,21 +102,21 @@ async fn a_rotation_keeps_the_former_secret_for_a_day() -> Result<()> {
 }
 
 #[tokio::test]
-async fn rotations_at_once_are_one_after_another() -> Result<()> {
+async fn concurrent_rotations_are_serialized() -> Result<()> {
     let merchant = merchant().await?;
     let endpoint = endpoint(&merchant).await?;
-    let answers = together(8, async |_| rotate(&merchant, &endpoint).await).await?;
-    let shown = answers.iter().map(|answer| secret(ok(answer))).collect::<Result<HashSet<_>>>()?;
+    let responses = concurrently(8, async |_| rotate(&merchant, &endpoint).await).await?;
+    let shown = responses.iter().map(|response| secret(ok(response))).collect::<Result<HashSet<_>>>()?;
     assert_eq!(shown.len(), 8);
-    let stored = sealed(&merchant, &endpoint).await?;
-    assert!(stored.former.is_some_and(|former| former != stored.present));
+    let stored = stored_secrets(&merchant, &endpoint).await?;
+    assert!(stored.previous.is_some_and(|previous| previous != stored.current));
     Ok(())
 }
 
 #[tokio::test]
-async fn the_operator_sees_endpoints_and_rotates_secrets() -> Result<()> {
-    let (cluster, merchant, stranger) = (still().await?, merchant().await?, merchant().await?);
-    let (one, other, foreign) = (endpoint(&merchant).await?, endpoint(&merchant).await?, endpoint(&stranger).await?);
+async fn operators_list_endpoints_and_rotate_secrets() -> Result<()> {
+    let (cluster, merchant, other_merchant) = (cluster_without_workers().await?, merchant().await?, merchant().await?);
+    let (one, other, foreign) = (endpoint(&merchant).await?, endpoint(&merchant).await?, endpoint(&other_merchant).await?);
     let deleted = endpoint(&merchant).await?;
     ok(&merchant.api.delete(&format!("{ENDPOINTS}/{deleted}")).await?);
     ok(&merchant.api.post(&format!("{ENDPOINTS}/{one}"), json!({"status": "disabled"})).await?);
@@ -126,33 +126,33 @@ async fn the_operator_sees_endpoints_and_rotates_secrets() -> Result<()> {
     let rows = listed["endpoints"].as_array().context("no endpoints")?;
     let shown: Vec<_> = rows.iter().map(|row| (row["id"].as_str(), row["status"].as_str())).collect();
     assert_eq!(shown, [(Some(other.as_str()), Some("enabled")), (Some(one.as_str()), Some("disabled"))]);
-    assert_eq!((&rows[1]["disabled_reason"], &rows[1]["url"]), (&json!("merchant"), &hook()["url"]));
+    assert_eq!((&rows[1]["disabled_reason"], &rows[1]["url"]), (&json!("merchant"), &endpoint_body()["url"]));
     assert_eq!(rows[0]["account"], account);
     assert!(!listed.to_string().contains("secret\""), "{listed}");
     let all = cluster.ctl(&["webhooks", "list"]).await?.to_string();
     assert!(all.contains(&one) && all.contains(&foreign) && !all.contains(&deleted));
 
-    let before = sealed(&merchant, &one).await?;
+    let before = stored_secrets(&merchant, &one).await?;
     let rotated = cluster.ctl(&["webhooks", "rotate-secret", &one]).await?;
     assert_eq!(rotated["id"], one.as_str());
     assert_eq!(bytes(&secret(&rotated)?)?.len(), 32);
-    let after = sealed(&merchant, &one).await?;
-    assert_eq!(after.former.as_ref(), Some(&before.present));
+    let after = stored_secrets(&merchant, &one).await?;
+    assert_eq!(after.previous.as_ref(), Some(&before.current));
 
-    // The merchant may have none but the former: nobody ends it by mistake.
-    let refused =
-        cluster.ctl(&["webhooks", "rotate-secret", &one]).await.expect_err("a former secret signs").to_string();
-    assert!(refused.contains("--again") && refused.contains("the former secret signs until"), "{refused}");
-    let still = sealed(&merchant, &one).await?;
-    assert_eq!((&still.present, &still.former), (&after.present, &after.former));
+    // The merchant may still use the previous secret, so a second rotation needs --again.
+    let error =
+        cluster.ctl(&["webhooks", "rotate-secret", &one]).await.expect_err("the previous secret still signs").to_string();
+    assert!(error.contains("--again") && error.contains("the previous secret signs until"), "{error}");
+    let unchanged = stored_secrets(&merchant, &one).await?;
+    assert_eq!((&unchanged.current, &unchanged.previous), (&after.current, &after.previous));
     let again = cluster.ctl(&["webhooks", "rotate-secret", &one, "--again"]).await?;
     assert_ne!(secret(&again)?, secret(&rotated)?);
-    assert_eq!(sealed(&merchant, &one).await?.former, Some(after.present));
+    assert_eq!(stored_secrets(&merchant, &one).await?.previous, Some(after.current));
     sqlx::query("UPDATE webhook_endpoints SET previous_secret_until = now() WHERE id = $1")
         .bind(uuid(&one)?)
         .execute(&merchant.books.db)
         .await?;
-    cluster.ctl(&["webhooks", "rotate-secret", &one]).await.context("none signs any more")?;
+    cluster.ctl(&["webhooks", "rotate-secret", &one]).await.context("the previous secret has expired")?;
     for unknown in [deleted.as_str(), "we_01ARZ3NDEKTSV4RRFFQ69G5FAV"] {
         assert!(cluster.ctl(&["webhooks", "rotate-secret", unknown]).await.is_err());
     }
@@ -160,10 +160,10 @@ async fn the_operator_sees_endpoints_and_rotates_secrets() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_operator_whose_rotation_may_have_been_committed_is_told_so() -> Result<()> {
-    let (cluster, merchant) = (still().await?, merchant().await?);
+async fn ambiguous_rotation_commits_are_reported() -> Result<()> {
+    let (cluster, merchant) = (cluster_without_workers().await?, merchant().await?);
     let endpoint = endpoint(&merchant).await?;
-    // The commit fails, and not the statements before it.
+    // Only the commit fails, not the statements before it.
     for statement in [
         "CREATE OR REPLACE FUNCTION refuse_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'lost'; END $$".to_owned(),
         format!(
@@ -173,9 +173,9 @@ async fn an_operator_whose_rotation_may_have_been_committed_is_told_so() -> Resu
     ] {
         sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&merchant.books.db).await?;
     }
-    let failed = cluster.ctl(&["webhooks", "rotate-secret", &endpoint]).await.expect_err("no answer").to_string();
+    let failed = cluster.ctl(&["webhooks", "rotate-secret", &endpoint]).await.expect_err("a failed commit").to_string();
     assert!(failed.contains("may have been rotated") && failed.contains("--again"), "{failed}");
     sqlx::query("DROP TRIGGER refuse_commit ON audit_log").execute(&merchant.books.db).await?;
-    cluster.ctl(&["webhooks", "rotate-secret", &endpoint]).await.context("this one had not been")?;
+    cluster.ctl(&["webhooks", "rotate-secret", &endpoint]).await.context("the first rotation was not committed")?;
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! Subscriptions through the years: which cycles are billed, whoever bills them, and what they leave owed.
+//! Subscriptions over years: which cycles are billed, under concurrency and failures, and when they are past due.
 
-mod cancelled;
+mod cancellation;
 mod cycles;
-mod owed;
+mod past_due;
 mod running;
 
 use sqlx::AssertSqlSafe;
@@ -12,19 +12,19 @@ use crate::accounts::Scope;
 use crate::error::Result;
 use crate::flows::{cancel_subscription, create_plan, create_subscription, run_due_subscriptions};
 use crate::id::SubscriptionId;
-use crate::idempotency::Made;
+use crate::idempotency::CreationResult;
 use crate::money::Money;
 use crate::plans::{Creation, Interval, NewPlan, Plan};
 use crate::subscriptions::{self, NewSubscription, Subscription};
 
-/// Any batch: large enough to matter, small enough to be met.
+/// Large enough for batching, small enough to be exceeded.
 const BATCH: i64 = 3;
 
 impl Shop {
     async fn plan(&self, interval: Interval, interval_count: i32) -> Plan {
         let price = Money { minor: 2900, currency: "USD".parse().expect("a currency") };
         let new = NewPlan { name: "Gold".into(), price, interval, interval_count };
-        match create_plan(&self.db, &self.caller, new, None, at("2020-01-01T00:00:00Z")).await.expect("a plan").made() {
+        match create_plan(&self.db, &self.caller, new, None, at("2020-01-01T00:00:00Z")).await.expect("a plan").into_new() {
             Creation::New(plan) | Creation::Existing(plan) => plan,
         }
     }
@@ -37,10 +37,10 @@ impl Shop {
             start_at: start_at.map(|day| day.parse().expect("a day")),
             timezone: zone.parse().expect("a zone"),
         };
-        create_subscription(&self.db, &self.caller, &new, None, at(now)).await.map(Made::made)
+        create_subscription(&self.db, &self.caller, &new, None, at(now)).await.map(CreationResult::into_new)
     }
 
-    /// One of a plan by days, months, …, in UTC.
+    /// Creates a subscription of a plan with this interval, in UTC.
     pub(super) async fn subscribed(&self, interval: Interval, start_at: &str, now: &str) -> Subscription {
         let plan = self.plan(interval, 1).await;
         self.subscribe(&plan, Some(start_at), "UTC", now).await.expect("a subscription")
@@ -50,33 +50,33 @@ impl Shop {
         cancel_subscription(&self.db, &self.caller, subscription.id, at(now)).await.expect("cancelled")
     }
 
-    /// Bills all that is due; answers how many cycles that were.
+    /// Bills all due cycles and returns how many.
     pub(super) async fn run(&self, now: &str) -> usize {
         let mut billed = 0;
         loop {
-            match run_due_subscriptions(&self.db, Scope::Everyone(at(now)), BATCH).await.expect("a run") {
+            match run_due_subscriptions(&self.db, Scope::AllAccounts(at(now)), BATCH).await.expect("a run") {
                 0 => return billed,
                 more => billed += more,
             }
         }
     }
 
-    async fn shown(&self, id: SubscriptionId) -> Subscription {
-        subscriptions::retrieve(&self.db, self.caller.account_id, id).await.expect("there")
+    async fn stored(&self, id: SubscriptionId) -> Subscription {
+        subscriptions::retrieve(&self.db, self.caller.account_id, id).await.expect("the subscription")
     }
 
-    /// A column of the invoices of a subscription, in the order of their numbers.
-    async fn of_invoices(&self, id: SubscriptionId, column: &str) -> Vec<String> {
+    /// A column of a subscription's invoices, in the order of their numbers.
+    async fn invoice_column(&self, id: SubscriptionId, column: &str) -> Vec<String> {
         let query =
             format!("SELECT coalesce(({column})::text, '') FROM invoices WHERE subscription_id = $1 ORDER BY number");
         sqlx::query_scalar(AssertSqlSafe(query)).bind(id.uuid()).fetch_all(&*self.db).await.expect("invoices")
     }
 
     async fn periods(&self, id: SubscriptionId) -> Vec<String> {
-        self.of_invoices(id, "billing_period").await
+        self.invoice_column(id, "billing_period").await
     }
 
-    /// The kinds of events about a subscription, in their order.
+    /// The event types of a subscription, in order.
     async fn events(&self, id: SubscriptionId) -> Vec<String> {
         let query = "SELECT type FROM events WHERE payload::json -> 'data' -> 'object' ->> 'id' = $1
                      ORDER BY created_at, id";

@@ -1,0 +1,88 @@
+//! How a browser exchanges a card for a token.
+
+use common::accounts::{Mode, Payee};
+use common::checkout::FieldSession;
+use common::providers::ProviderKind;
+use url::Url;
+
+use crate::app::App;
+use crate::pages::html::Text;
+
+/// The provider that exchanges the card for a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CardFieldConfig {
+    /// The script maps test cards to test tokens. Nothing is sent.
+    Mock,
+    Gateway {
+        /// Scheme, host and port.
+        origin: String,
+        /// The URL that the card is posted to.
+        token_url: String,
+        /// Identifies the account at the gateway; public.
+        app_key: String,
+    },
+}
+
+impl CardFieldConfig {
+    /// The configuration for an account's payment pages; `None` if its provider cannot take cards from a browser.
+    pub(crate) fn of_payee(app: &App, payee: &Payee) -> Option<Self> {
+        let card_field_config = Self::find(app, payee.provider, payee.mode, payee.field_key.as_deref());
+        card_field_config.filter(|_| payee.accepts_payments)
+    }
+
+    /// The configuration for a checkout session.
+    pub(super) fn of_session(app: &App, session: &FieldSession) -> Option<Self> {
+        Self::find(app, session.provider, session.mode, session.field_key.as_deref())
+    }
+
+    fn find(app: &App, provider: ProviderKind, mode: Mode, field_key: Option<&str>) -> Option<Self> {
+        match provider {
+            ProviderKind::Mock => (mode == Mode::Test).then_some(Self::Mock),
+            ProviderKind::CardGateway => Self::gateway(app.card_gateway_url.as_deref()?, field_key?),
+        }
+    }
+
+    fn gateway(base: &str, app_key: &str) -> Option<Self> {
+        let origin = Url::parse(base).ok()?.origin();
+        origin.is_tuple().then(|| Self::Gateway {
+            origin: origin.ascii_serialization(),
+            token_url: format!("{base}/services/field_token"),
+            app_key: app_key.to_owned(),
+        })
+    }
+
+    /// The only other origin that the page may connect to.
+    pub(crate) fn origin(&self) -> Option<&str> {
+        match self {
+            Self::Mock => None,
+            Self::Gateway { origin, .. } => Some(origin),
+        }
+    }
+
+    /// The form's data attributes, which the script reads.
+    pub(crate) fn attributes(&self) -> String {
+        match self {
+            Self::Mock => "data-provider=\"mock\"".to_owned(),
+            Self::Gateway { token_url, app_key, .. } => format!(
+                "data-provider=\"processor\" data-token-url=\"{}\" data-app-key=\"{}\"",
+                Text(token_url),
+                Text(app_key)
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gateway_origin_has_no_path() {
+        let card_field_config = CardFieldConfig::gateway("https://cards.example:8443/gw", "a\"b").expect("a gateway");
+        assert_eq!(card_field_config.origin(), Some("https://cards.example:8443"));
+        let attributes = "data-provider=\"processor\" \
+                          data-token-url=\"https://cards.example:8443/gw/services/field_token\" data-app-key=\"a&quot;b\"";
+        assert_eq!(card_field_config.attributes(), attributes);
+        assert_eq!(CardFieldConfig::gateway("not a url", "key"), None);
+    }
+}

@@ -1,0 +1,131 @@
+//! The documentation of one operation; `operations.rs` has one for each.
+
+use serde_json::{Value, json};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use common::page::ListView;
+
+use super::schemas::of_body;
+
+/// Schemas by name, as `utoipa` derives them.
+pub(crate) type Schemas = Vec<(String, RefOr<Schema>)>;
+
+/// The request body of an operation.
+pub(crate) struct BodyDoc {
+    pub(crate) name: &'static str,
+    pub(crate) required: &'static [&'static str],
+    pub(crate) schema: RefOr<Schema>,
+    pub(crate) example: Value,
+}
+
+/// The success response of an operation.
+pub(crate) struct ResponseDoc {
+    pub(crate) status: u16,
+    pub(crate) description: &'static str,
+    pub(crate) schema: String,
+}
+
+/// What is specific to one operation.
+#[derive(Default)]
+pub(crate) struct OperationDoc {
+    pub(crate) summary: &'static str,
+    pub(crate) description: &'static str,
+    pub(crate) parameters: Vec<Value>,
+    pub(crate) body: Option<BodyDoc>,
+    pub(crate) response: Option<ResponseDoc>,
+    /// Another success status with the same object, and its description.
+    pub(crate) other_status: Option<(u16, &'static str)>,
+    /// Error statuses in addition to those of every operation.
+    pub(crate) errors: &'static [u16],
+    /// Operations that take the id of the returned object.
+    pub(crate) links: &'static [&'static str],
+    /// A header of the success response, in addition to those of every response.
+    pub(crate) header: Option<(&'static str, Value)>,
+    /// Schemas that the request body refers to.
+    pub(crate) request_schemas: Schemas,
+    /// Schemas of the responses.
+    pub(crate) response_schemas: Schemas,
+}
+
+impl OperationDoc {
+    pub(crate) fn new(summary: &'static str, description: &'static str) -> Self {
+        Self { summary, description, ..Self::default() }
+    }
+
+    /// Adds a request body. It is optional if no field is required.
+    pub(crate) fn request_body<T: ToSchema>(
+        mut self,
+        name: &'static str,
+        required: &'static [&'static str],
+        example: Value,
+    ) -> Self {
+        T::schemas(&mut self.request_schemas);
+        self.body = Some(BodyDoc { name, required, schema: T::schema(), example });
+        self
+    }
+
+    /// The schema of the request body, with all references inlined.
+    pub(crate) fn body_schema(&self) -> Option<Value> {
+        self.body.as_ref().map(|body| of_body(body, self.request_schemas.clone()))
+    }
+
+    /// Adds a success response with one object.
+    pub(crate) fn response<T: ToSchema>(mut self, status: u16, description: &'static str) -> Self {
+        T::schemas(&mut self.response_schemas);
+        self.response_schemas.push((T::name().into_owned(), T::schema()));
+        self.response = Some(ResponseDoc { status, description, schema: T::name().into_owned() });
+        self
+    }
+
+    /// Adds another success status with the same object.
+    pub(crate) fn or_status(mut self, status: u16, description: &'static str) -> Self {
+        self.other_status = Some((status, description));
+        self
+    }
+
+    /// Adds a response with a page of objects, and the two pagination parameters.
+    pub(crate) fn list_response<T: ToSchema>(mut self, description: &'static str, cursor: Value) -> Self {
+        let name = format!("{}List", T::name());
+        self = self.response::<T>(200, description);
+        self.response_schemas.push((name.clone(), ListView::<T>::schema()));
+        self.response = Some(ResponseDoc { status: 200, description, schema: name });
+        let limit = json!({"type": "integer", "minimum": 1, "maximum": common::page::MAX_LIMIT, "default": common::page::DEFAULT_LIMIT});
+        self.parameter("query", "limit", false, "The page size.", limit).parameter(
+            "query",
+            "startingAfter",
+            false,
+            "`nextCursor` of the previous page. A cursor that is not in the list is 422.",
+            cursor,
+        )
+    }
+
+    pub(crate) fn parameter(
+        mut self,
+        place: &str,
+        name: &str,
+        required: bool,
+        description: &str,
+        schema: Value,
+    ) -> Self {
+        self.parameters.push(
+            json!({"name": name, "in": place, "required": required, "description": description, "schema": schema}),
+        );
+        self
+    }
+
+    pub(crate) fn errors(mut self, statuses: &'static [u16]) -> Self {
+        self.errors = statuses;
+        self
+    }
+
+    pub(crate) fn links(mut self, operations: &'static [&'static str]) -> Self {
+        self.links = operations;
+        self
+    }
+
+    pub(crate) fn header(mut self, name: &'static str, header: Value) -> Self {
+        self.header = Some((name, header));
+        self
+    }
+}

@@ -1,0 +1,53 @@
+//! Errors as HTML pages for cardholders. They repeat nothing from the request.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use common::error::Error;
+
+use super::html::{Text, page};
+use crate::error::ApiError;
+
+/// An error rendered as a page.
+#[derive(Debug)]
+pub(super) struct ErrorPage(ApiError);
+
+impl From<ApiError> for ErrorPage {
+    fn from(error: ApiError) -> Self {
+        Self(error)
+    }
+}
+
+impl From<Error> for ErrorPage {
+    fn from(error: Error) -> Self {
+        Self(error.into())
+    }
+}
+
+impl IntoResponse for ErrorPage {
+    fn into_response(self) -> Response {
+        let status = self.0.status();
+        let (title, message) = match status {
+            StatusCode::NOT_FOUND => (
+                "Nothing to pay here",
+                "This address is not valid. Please check that you have the complete address.",
+            ),
+            StatusCode::METHOD_NOT_ALLOWED => {
+                ("This did not work", "Please open the page in a browser and pay with the button on it.")
+            }
+            StatusCode::TOO_MANY_REQUESTS => (
+                "One moment, please",
+                "There were too many requests. This request charged nothing; please try again in a few seconds.",
+            ),
+            status if status.is_client_error() => (
+                "This did not work",
+                "The request could not be read. Nothing was charged; please go back to the page and try again.",
+            ),
+            _ => ("Something went wrong on our side", "This attempt charged nothing. Please try again."),
+        };
+        let body = format!("<section>\n<h1>{title}</h1>\n<p>{message}</p>\n</section>\n");
+        let mut response = page(status, Text(title), &body);
+        self.0.write_rate_limit(response.headers_mut());
+        self.0.mark_aborted(&mut response);
+        response
+    }
+}

@@ -1,0 +1,56 @@
+//! Messages about failed payments for cardholders.
+
+use common::flows::PageState;
+use common::payments::{Payment, Status};
+
+/// The outcome of a payment that did not pay the page, and what the payer can do. `None` for other payments.
+pub(super) fn of_payment(payment: &Payment, state: PageState) -> Option<[&'static str; 2]> {
+    let hint = if state == PageState::Open { "You can try again, or use another card." } else { "" };
+    let partial = payment.amount < payment.amount_requested;
+    match payment.status {
+        Status::Declined => Some([decline_message(payment.decline_code.as_deref()), hint]),
+        Status::Failed => Some(["The payment could not be made. Nothing was charged.", hint]),
+        Status::Cancelled | Status::Refunded if partial => {
+            Some(["The card's bank approved only part of the amount. That part was returned.", hint])
+        }
+        Status::PartiallyAuthorized | Status::Settled | Status::PartiallyRefunded if partial => {
+            Some(["The card's bank approved only part of the amount. That part is being returned.", hint])
+        }
+        Status::Processing
+        | Status::RequiresAction
+        | Status::Authorized
+        | Status::PartiallyAuthorized
+        | Status::PendingSettlement
+        | Status::Settled
+        | Status::PartiallyRefunded
+        | Status::Refunded
+        | Status::Cancelled
+        | Status::Expired => None,
+    }
+}
+
+/// Lost and stolen cards get the general message: the payer may be the thief. Only the merchant sees the reason.
+fn decline_message(code: Option<&str>) -> &'static str {
+    match code {
+        Some("insufficient_funds") => "The card was declined: insufficient funds. Nothing was charged.",
+        Some("expired_card") => "The card was declined: it has expired. Nothing was charged.",
+        Some("incorrect_cvc") => "The card was declined: the security code is incorrect. Nothing was charged.",
+        Some("authentication_required") => {
+            "The card was declined: its bank requires a confirmation. Nothing was charged."
+        }
+        Some("authentication_failed") => {
+            "The card was declined: the payment was not confirmed with its bank. Nothing was charged."
+        }
+        Some("sale_limit_exceeded") => "The amount exceeds the limit for a card payment. Nothing was charged.",
+        Some("monthly_limit_exceeded" | "transaction_limit_exceeded") => {
+            "No more card payments can be accepted at the moment. Nothing was charged; please try again later."
+        }
+        Some("ip_limit_exceeded") => {
+            "There were too many payments from your network. Nothing was charged; please try again later."
+        }
+        Some("card_not_supported" | "currency_not_supported") => {
+            "The card was declined: it cannot be used here. Nothing was charged."
+        }
+        _ => "The card was declined by its bank. Nothing was charged.",
+    }
+}

@@ -1,0 +1,199 @@
+//! The outermost layer of every request: its id, its log line, its metrics and the panic handler.
+
+use std::any::Any;
+use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use axum::extract::{FromRequestParts, MatchedPath, Request, State};
+use axum::http::header::{CACHE_CONTROL, HOST, X_CONTENT_TYPE_OPTIONS};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use common::clock::ClockError;
+use common::id::{self, AccountId, KeyId};
+use tracing::Instrument;
+
+use crate::app::App;
+use crate::error::ApiError;
+use crate::pages::html::client_address;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
+
+tokio::task_local! {
+    static CURRENT: id::RequestId;
+}
+
+/// The id of the request that this task handles, for error responses.
+pub(crate) fn current_request_id() -> Option<id::RequestId> {
+    CURRENT.try_with(|id| *id).ok()
+}
+
+/// The id of this request: in its response and in each of its log lines, here and in the worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestId(pub(crate) id::RequestId);
+
+impl<S: Send + Sync> FromRequestParts<S> for RequestId {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        // `wrap` inserts it before any handler runs.
+        parts.extensions.get::<Self>().copied().ok_or_else(ApiError::internal)
+    }
+}
+
+/// The caller's identity, as far as it is known when the request is logged. Never the key itself.
+#[derive(Clone, Default)]
+pub(crate) struct RequestContext(Arc<OnceLock<Identity>>);
+
+enum Identity {
+    Authenticated(AccountId, KeyId),
+    /// A key with this public id was sent and rejected.
+    Claimed(KeyId),
+}
+
+impl RequestContext {
+    pub(crate) fn of(request: &Request) -> Self {
+        request.extensions().get::<Self>().cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn set_authenticated(&self, account: AccountId, key: KeyId) {
+        let _ = self.0.set(Identity::Authenticated(account, key));
+    }
+
+    pub(crate) fn set_claimed(&self, key: KeyId) {
+        let _ = self.0.set(Identity::Claimed(key));
+    }
+
+    /// The account, the key, and the rejected key.
+    fn log_fields(&self) -> (Option<AccountId>, Option<KeyId>, Option<KeyId>) {
+        match self.0.get() {
+            Some(Identity::Authenticated(account, key)) => (Some(*account), Some(*key), None),
+            Some(Identity::Claimed(key)) => (None, None, Some(*key)),
+            None => (None, None, None),
+        }
+    }
+}
+
+/// The code of an error response, passed to the log as a response extension.
+#[derive(Clone, Copy)]
+pub(crate) struct ErrorCode(pub(crate) &'static str);
+
+/// Assigns the request id, then logs and counts the request when it ends.
+pub(crate) async fn wrap(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let id = RequestId(id::RequestId::new(app.clock.now()));
+    let context = RequestContext::default();
+    request.extensions_mut().insert(id);
+    request.extensions_mut().insert(context.clone());
+    let client = client_address(&request).to_canonical();
+    let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
+    let method = method_label(request.method());
+    let span = tracing::info_span!("request", request_id = %id.0);
+    let is_of_api = request.uri().path().starts_with("/v1");
+    let responding = async {
+        let mut log =
+            RequestLog { method, route, began: Instant::now(), status: CLIENT_CLOSED, code: None, client, context };
+        let mut response = match check_preconditions(&app, request.method(), request.headers()).await {
+            Ok(()) => next.run(request).await,
+            Err(error) => error.into_response(),
+        };
+        log.status = response.status().as_u16();
+        log.code = response.extensions().get::<ErrorCode>().map(|code| code.0);
+        if let Ok(value) = HeaderValue::try_from(id.0.to_string()) {
+            response.headers_mut().insert(REQUEST_ID, value);
+        }
+        if is_of_api {
+            response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        }
+        response
+    };
+    CURRENT.scope(id.0, responding.instrument(span)).await
+}
+
+/// Rejects a request with two `Host` headers, because a proxy may have routed it by the other one, and rejects writes
+/// while this machine's clock is wrong: other processes can take them.
+async fn check_preconditions(app: &App, method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
+    if headers.get_all(HOST).iter().count() > 1 {
+        return Err(ApiError::duplicate_header("Host"));
+    }
+    if method.is_safe() {
+        return Ok(());
+    }
+    app.clock.verify(&app.db).await.map_err(|error| {
+        tracing::error!(%error, "the clock check failed; the request was rejected");
+        match error {
+            ClockError::Wrong { .. } => ApiError::wrong_clock(),
+            // The database is unavailable, so the request could not succeed.
+            ClockError::NotMeasured => ApiError::internal(),
+        }
+    })
+}
+
+/// Logged for a request whose client disconnected before the response; never sent.
+const CLIENT_CLOSED: u16 = 499;
+
+/// Logs and counts a request when dropped, which also happens when the connection closes early.
+struct RequestLog {
+    method: &'static str,
+    route: String,
+    began: Instant,
+    status: u16,
+    code: Option<&'static str>,
+    client: IpAddr,
+    context: RequestContext,
+}
+
+impl Drop for RequestLog {
+    fn drop(&mut self) {
+        let (Self { method, route, status, context, .. }, took) = (&*self, self.began.elapsed());
+        let (account, key, claimed_key) = context.log_fields();
+        tracing::info!(
+            method,
+            route,
+            status,
+            code = self.code,
+            duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            client = %self.client,
+            account = account.map(display),
+            key = key.map(display),
+            claimed_key = claimed_key.map(display),
+            "answered"
+        );
+        requests(method, route, &status.to_string()).increment(1);
+        let labels = [("method", (*method).to_owned()), ("route", route.clone())];
+        metrics::histogram!("http_request_duration_seconds", &labels).record(took.as_secs_f64());
+    }
+}
+
+/// The method as a metric label and log field. A client can send any token, and each would create a metric series.
+fn method_label(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "PATCH" => "PATCH",
+        "DELETE" => "DELETE",
+        "HEAD" => "HEAD",
+        "OPTIONS" => "OPTIONS",
+        "CONNECT" => "CONNECT",
+        "TRACE" => "TRACE",
+        _ => "other",
+    }
+}
+
+/// The counter of requests with this status.
+pub(crate) fn requests(method: &str, route: &str, status: &str) -> metrics::Counter {
+    let labels = [("method", method.to_owned()), ("route", route.to_owned()), ("status", status.to_owned())];
+    metrics::counter!("http_requests_total", &labels)
+}
+
+/// Turns a panic into a 500 with the usual error body, and logs its message.
+#[expect(clippy::needless_pass_by_value, reason = "the signature that the layer calls")]
+pub(crate) fn panicked(cause: Box<dyn Any + Send>) -> Response {
+    let what =
+        cause.downcast_ref::<&str>().map(ToString::to_string).or_else(|| cause.downcast_ref::<String>().cloned());
+    tracing::error!(what, "a handler panicked; the client gets 500 and may retry");
+    ApiError::internal().into_response()
+}

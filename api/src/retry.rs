@@ -1,0 +1,80 @@
+//! Runs a handler again after Postgres aborted its transaction: a deadlock, a serialization failure or a lock timeout.
+//! Nothing was committed then, and the next run usually succeeds.
+//!
+//! The layer is inside the guard, so the key, the limits and the nonce of a signed request are checked once. A handler
+//! that has committed anything is never run again.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use axum::http::Extensions;
+use axum::middleware::Next;
+use axum::response::Response;
+use common::crypto::random_u32;
+use common::db::watch_commits;
+
+use crate::body;
+use crate::error::ApiError;
+
+const MAX_RUNS: u32 = 5;
+/// No run starts later than this. A lock wait takes up to 10 s, and clients time out after about 30 s.
+const RETRY_WINDOW: Duration = Duration::from_secs(12);
+/// The upper bound of the random pause before the second run; it doubles with each run, so that the transactions that
+/// deadlocked do not collide again.
+const FIRST_PAUSE_MS: u32 = 20;
+
+/// Marks the response to a request whose transaction Postgres aborted.
+#[derive(Clone, Copy)]
+pub(crate) struct TransactionAborted;
+
+/// The body of a request, buffered because it can be read from the connection only once.
+#[derive(Clone, Default)]
+struct BufferedBody(Arc<OnceLock<Bytes>>);
+
+/// Runs the handler, and runs it again if Postgres aborts its transaction.
+pub(crate) async fn run(request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let (mut parts, body) = request.into_parts();
+    parts.extensions.insert(BufferedBody::default());
+    let (mut body, mut runs) = (Some(body), 0);
+    loop {
+        runs += 1;
+        // `read_body` buffers the body before the handler queries the database.
+        let request = Request::from_parts(parts.clone(), body.take().unwrap_or_else(Body::empty));
+        let (response, committed) = watch_commits(next.clone().run(request)).await;
+        if response.extensions().get::<TransactionAborted>().is_none() {
+            return response;
+        }
+        if committed || runs == MAX_RUNS || began.elapsed() >= RETRY_WINDOW {
+            tracing::error!(runs, committed, "Postgres aborted the transaction; giving up, the client may retry");
+            aborted_requests("given_up").increment(1);
+            return response;
+        }
+        tracing::warn!(runs, "Postgres aborted the transaction; running the handler again");
+        aborted_requests("again").increment(1);
+        let longest = FIRST_PAUSE_MS << (runs - 1);
+        tokio::time::sleep(Duration::from_millis((random_u32() % longest).into())).await;
+    }
+}
+
+/// Reads the body of a request whose handler may run again.
+///
+/// # Errors
+/// As for [`body::read_up_to`].
+pub(crate) async fn read_body(extensions: &Extensions, body: Body, limit: usize) -> Result<Bytes, ApiError> {
+    let buffer = extensions.get::<BufferedBody>().cloned();
+    if let Some(bytes) = buffer.as_ref().and_then(|buffer| buffer.0.get()) {
+        return Ok(bytes.clone());
+    }
+    let bytes = body::read_up_to(body, limit).await?;
+    // The cell is still empty: the body was read for the first time.
+    let _ = buffer.map(|buffer| buffer.0.set(bytes.clone()));
+    Ok(bytes)
+}
+
+/// The counter of requests whose transaction was aborted, by what the API did next.
+pub(crate) fn aborted_requests(outcome: &'static str) -> metrics::Counter {
+    metrics::counter!("http_requests_broken_off_total", "outcome" => outcome)
+}

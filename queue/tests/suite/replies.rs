@@ -1,0 +1,82 @@
+//! Notification of waiting requests.
+
+use std::time::Duration;
+
+use queue::{Replies, Waiter};
+use tokio::time::{sleep, timeout};
+use uuid::Uuid;
+
+use crate::rig::{Rig, TIMEOUT};
+
+/// Listens, and waits until the first subscription is established.
+async fn listening(rig: &Rig) -> Replies {
+    let replies = Replies::start(&queue::Redis::new(&rig.redis.url()).unwrap(), "here");
+    let mut waiter = replies.register(Uuid::nil());
+    // A new subscription wakes all waiters, but it may have been established before the registration.
+    while timeout(Duration::from_millis(100), waiter.woken()).await.is_err() {
+        rig.publisher.reply("here", Uuid::nil()).await.unwrap();
+    }
+    replies
+}
+
+async fn woken(waiter: &mut Waiter) {
+    timeout(TIMEOUT, waiter.woken()).await.expect("the waiter was not woken");
+}
+
+async fn stays_asleep(waiter: &mut Waiter) -> bool {
+    timeout(Duration::from_millis(200), waiter.woken()).await.is_err()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replies_wake_exactly_the_waiters_of_their_id() {
+    let rig = Rig::start().await;
+    let replies = listening(&rig).await;
+    let (one, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+    let (mut first, mut second, mut third) = (replies.register(one), replies.register(one), replies.register(other));
+    rig.publisher.reply("elsewhere", one).await.unwrap();
+    assert!(stays_asleep(&mut first).await);
+    rig.publisher.reply("here", one).await.unwrap();
+    woken(&mut first).await;
+    // A reply before the call to woken() counts, but only once.
+    woken(&mut second).await;
+    assert!(stays_asleep(&mut second).await);
+    assert!(stays_asleep(&mut third).await);
+    drop(first);
+    rig.publisher.reply("here", one).await.unwrap();
+    woken(&mut second).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_subscription_wakes_all_waiters() {
+    let mut rig = Rig::start().await;
+    let replies = listening(&rig).await;
+    for _ in 0..2 {
+        let mut waiters = [replies.register(Uuid::from_u128(1)), replies.register(Uuid::from_u128(2))];
+        rig.redis.kill9().unwrap();
+        assert!(stays_asleep(&mut waiters[0]).await);
+        rig.redis.restart().await.unwrap();
+        for waiter in &mut waiters {
+            woken(waiter).await;
+        }
+        rig.publisher.reply("here", Uuid::from_u128(2)).await.unwrap();
+        woken(&mut waiters[1]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn subscriptions_survive_silence_and_a_stall() {
+    let mut rig = Rig::start().await;
+    let replies = listening(&rig).await;
+    let mut waiter = replies.register(Uuid::from_u128(1));
+    // Longer than the silence after which the connection is pinged.
+    sleep(Duration::from_secs(7)).await;
+    rig.publisher.reply("here", Uuid::from_u128(1)).await.unwrap();
+    woken(&mut waiter).await;
+    // Longer than the timeout of the ping.
+    rig.redis.pause().unwrap();
+    sleep(Duration::from_secs(10)).await;
+    rig.redis.resume().unwrap();
+    woken(&mut waiter).await;
+    rig.publisher.reply("here", Uuid::from_u128(1)).await.unwrap();
+    woken(&mut waiter).await;
+}

@@ -1,0 +1,123 @@
+//! Gauges of the whole system, for dashboards and alerts. They are read from the tables, so no process's end loses
+//! them.
+
+use common::db;
+use common::error::Result;
+use common::operations::{self, State};
+use common::providers::ProviderKind;
+use common::webhooks::{DisabledReason, dispatch};
+use common::{flows, invoices, payment_links, queues, recurring_invoices, subscriptions};
+
+use crate::schedule::Scheduler;
+
+/// Open breakers read at most.
+const BREAKER_LIMIT: i64 = 10_000;
+
+/// Unfinished operations, recent anomalies, open breakers and the queues.
+pub(crate) async fn publish(scheduler: &Scheduler) -> Result<()> {
+    publish_operations(scheduler).await?;
+    publish_anomalies(scheduler).await?;
+    publish_breakers(scheduler).await?;
+    for queue in queues::ALL {
+        // Without Redis the gauges keep their last value; Redis has alerts of its own.
+        if let Ok(depth) = scheduler.publisher.depth(queue).await {
+            metrics::gauge!("queue_waiting", "queue" => queue.name()).set(depth.waiting as f64);
+            metrics::gauge!("queue_pending", "queue" => queue.name()).set(depth.pending as f64);
+            metrics::gauge!("queue_oldest_age_seconds", "queue" => queue.name())
+                .set(depth.oldest_age_ms as f64 / 1000.0);
+        }
+    }
+    Ok(())
+}
+
+async fn publish_operations(scheduler: &Scheduler) -> Result<()> {
+    let backlog = operations::backlog(&scheduler.db).await?;
+    for state in [State::Ready, State::Claimed, State::Sending, State::Unknown] {
+        let row = backlog.iter().find(|row| row.state == state);
+        let or_zero = |value: Option<f64>| value.unwrap_or(0.0);
+        metrics::gauge!("payments_operations_unfinished", "state" => state.name())
+            .set(or_zero(row.map(|row| row.count as f64)));
+        metrics::gauge!("payments_operations_oldest_age_seconds", "state" => state.name())
+            .set(or_zero(row.map(|row| row.oldest_seconds)));
+        if state == State::Unknown {
+            metrics::gauge!("payments_operations_in_manual_review").set(or_zero(row.map(|row| row.for_a_person as f64)));
+        } else {
+            metrics::gauge!("payments_background_operations_oldest_age_seconds", "state" => state.name())
+                .set(or_zero(row.map(|row| row.oldest_in_background_seconds)));
+        }
+    }
+    Ok(())
+}
+
+async fn publish_anomalies(scheduler: &Scheduler) -> Result<()> {
+    let charges = flows::second_charges_last_hour(&scheduler.db).await?;
+    for provider in ProviderKind::ALL {
+        let row = charges.iter().find(|row| row.provider == provider);
+        metrics::gauge!("payments_duplicate_charges_last_hour", "provider" => provider.name())
+            .set(row.map_or(0, |row| row.found) as f64);
+        metrics::gauge!("payments_amount_mismatches_last_hour", "provider" => provider.name())
+            .set(row.map_or(0, |row| row.mismatched) as f64);
+        metrics::gauge!("payments_reversals_refused_last_hour", "provider" => provider.name())
+            .set(row.map_or(0, |row| row.kept) as f64);
+    }
+    metrics::gauge!("payments_orphans_last_hour").set(flows::orphans_last_hour(&scheduler.db).await? as f64);
+    for (difference, count) in flows::open_differences(&scheduler.db).await? {
+        metrics::gauge!("payments_book_differences_unresolved", "difference" => difference.name()).set(count as f64);
+    }
+    Ok(())
+}
+
+/// Open breakers by provider. Accounts are not labels, because their number is unbounded.
+async fn publish_breakers(scheduler: &Scheduler) -> Result<()> {
+    let open = operations::breakers(&scheduler.db, BREAKER_LIMIT).await?;
+    for provider in ProviderKind::ALL {
+        let ages = open.iter().filter(|breaker| breaker.provider == provider).map(|breaker| breaker.seconds);
+        metrics::gauge!("provider_breakers_open", "provider" => provider.name()).set(ages.clone().count() as f64);
+        metrics::gauge!("provider_breakers_oldest_seconds", "provider" => provider.name())
+            .set(ages.fold(0.0, f64::max));
+    }
+    Ok(())
+}
+
+/// The age of the oldest due billing work of each kind.
+pub(crate) async fn publish_billing(scheduler: &Scheduler) -> Result<()> {
+    let now = scheduler.clock.now();
+    let recurring = recurring_invoices::oldest_due(&scheduler.db, now).await?;
+    let recurring_ms = recurring.map_or(0, |since| now.as_millisecond() - since.as_millisecond());
+    for (work, seconds) in [
+        ("recurring_invoices", recurring_ms as f64 / 1000.0),
+        ("subscriptions", subscriptions::oldest_due_seconds(&scheduler.db, now).await?),
+        ("collections", invoices::oldest_due_seconds(&scheduler.db, now).await?),
+        ("payment_links", payment_links::oldest_due_seconds(&scheduler.db, now).await?),
+    ] {
+        metrics::gauge!("billing_oldest_due_age_seconds", "work" => work).set(seconds);
+    }
+    Ok(())
+}
+
+/// Pending deliveries, and endpoints that receive none.
+pub(crate) async fn publish_webhooks(scheduler: &Scheduler) -> Result<()> {
+    let webhooks = dispatch::backlog(&scheduler.db).await?;
+    metrics::gauge!("webhooks_pending", "state" => "due").set(webhooks.due as f64);
+    metrics::gauge!("webhooks_pending", "state" => "waiting").set(webhooks.waiting as f64);
+    metrics::gauge!("webhooks_oldest_due_age_seconds").set(webhooks.oldest_due_seconds);
+    metrics::gauge!("webhooks_endpoints_late").set(webhooks.endpoints_late as f64);
+    metrics::gauge!("webhooks_endpoints_failing").set(webhooks.endpoints_failing as f64);
+    metrics::gauge!("webhooks_endpoints_unsigned").set(webhooks.endpoints_unsigned as f64);
+    for reason in DisabledReason::ALL {
+        let disabled =
+            webhooks.disabled.iter().find(|(disabled, _)| *disabled == reason).map_or(0, |(_, count)| *count);
+        metrics::gauge!("webhooks_endpoints_disabled", "reason" => reason.name()).set(disabled as f64);
+    }
+    Ok(())
+}
+
+/// The size of the database and of its largest tables.
+pub(crate) async fn publish_sizes(scheduler: &Scheduler) -> Result<()> {
+    let size = db::size(&scheduler.db).await?;
+    metrics::gauge!("database_bytes").set(size.bytes as f64);
+    for table in size.tables {
+        metrics::gauge!("database_table_bytes", "table" => table.table).set(table.bytes as f64);
+    }
+    Ok(())
+}

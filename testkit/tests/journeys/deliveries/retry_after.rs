@@ -1,0 +1,42 @@
+//! `Retry-After` is respected.
+
+use anyhow::Result;
+
+use super::Endpoint;
+use crate::support::{Receiver, Reply, merchant};
+
+/// Longer than the delay of the first retry.
+const SECONDS: u64 = 7;
+
+async fn check_retry_after(status: u16) -> Result<()> {
+    let receiver = Receiver::start(move |request| match request.path.as_str() {
+        "/busy" if request.nth == 0 => Reply::with_header(status, "Retry-After", SECONDS),
+        _ => Reply::ok(),
+    })
+    .await?;
+    let merchant = merchant().await?;
+    let busy = Endpoint::new(&merchant, &receiver, "/busy", &[]).await?;
+    let other = Endpoint::new(&merchant, &receiver, "/other", &[]).await?;
+    merchant.customer().await?;
+    let first = format!("1 failed status {status}");
+    let failed = busy.wait_for(&[&first, "2 pending"]).await?.remove(0);
+    for _ in 0..3 {
+        merchant.customer().await?;
+    }
+    let deliveries = busy.done(5).await?;
+    let (until, attempted_at) = (failed["nextAttemptAt"].as_str(), failed["attemptedAt"].as_str());
+    let respected = "SELECT $1::timestamptz >= $2::timestamptz + make_interval(secs => $3)";
+    let query = sqlx::query_scalar::<_, bool>(respected).bind(until).bind(attempted_at).bind(SECONDS as f64);
+    assert!(query.fetch_one(&merchant.books.db).await?, "{failed}");
+    for delivery in deliveries.iter().filter(|delivery| delivery["status"] == "succeeded") {
+        assert!(delivery["attemptedAt"].as_str() >= until, "{delivery} before {until:?}");
+    }
+    assert_eq!(receiver.count("/busy"), 5);
+    other.done(4).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn retry_after_pauses_an_endpoint() -> Result<()> {
+    tokio::try_join!(check_retry_after(429), check_retry_after(503)).map(drop)
+}

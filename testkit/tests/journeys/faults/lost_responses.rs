@@ -1,0 +1,87 @@
+//! The provider charges and its response is lost, or it refuses to process requests.
+
+use anyhow::Result;
+
+use super::{in_manual_review, own_cluster, scheduler_url};
+use crate::support::{Merchant, cluster, created, eventually, id, merchant, ok, payment, refused, sale, with};
+
+#[tokio::test]
+async fn a_lost_response_is_recovered() -> Result<()> {
+    let cluster = cluster().await?;
+    for class in ["A", "B"] {
+        let merchant = merchant().await?;
+        merchant.mock(cluster, &["--class", class, "--lose-answer", "3"]).await?;
+        let approved = async { merchant.pay_with_key("k", sale(1500)).await };
+        let held = async { merchant.api.post("/v1/payments", with(sale(700), "capture", false)).await };
+        let half = async { merchant.api.post("/v1/payments", payment(900, "tok_partial")).await };
+        let (approved, held, half) = tokio::try_join!(approved, held, half)?;
+        for (response, status) in
+            [(&approved, "pending_settlement"), (&held, "authorized"), (&half, "partially_authorized")]
+        {
+            assert_eq!(merchant.wait_until_finished(&id(created(response))?).await?["status"], status, "class {class}");
+        }
+        assert_eq!(merchant.books.charges().await?, 3, "class {class}");
+        merchant.books.audit().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lost_decline_is_recovered() -> Result<()> {
+    let merchant = merchant().await?;
+    merchant.mock(cluster().await?, &["--class", "B", "--lose-answer", "1"]).await?;
+    let response = merchant.api.post("/v1/payments", payment(900, "tok_insufficient")).await?;
+    assert_eq!(merchant.wait_until_finished(&id(created(&response))?).await?["status"], "declined");
+    assert_eq!(merchant.books.charges().await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lost_response_to_saving_a_card_is_recovered() -> Result<()> {
+    let cluster = cluster().await?;
+    // Saving moves no money, so the mock accepts a repeated request in every class.
+    for class in ["A", "B", "C"] {
+        let merchant = merchant().await?;
+        let customer = merchant.customer().await?;
+        merchant.mock(cluster, &["--class", class, "--lose-answer", "1"]).await?;
+        let saved = merchant.save_card(&customer, "tok_ok").await?;
+        assert_eq!(created(&saved)["status"], "active", "class {class}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_unrecoverable_lost_response_needs_manual_review() -> Result<()> {
+    let mut cluster = own_cluster().await?;
+    let merchant = Merchant::new(&cluster).await?;
+    merchant.mock(&cluster, &["--class", "C", "--lose-answer", "1"]).await?;
+    let response = merchant.pay_with_key("k", sale(1500)).await?;
+    assert_eq!(created(&response)["status"], "processing", "an unknown outcome is not a failure");
+    let scheduler = scheduler_url(&cluster);
+    eventually("a manual review", async || Ok((in_manual_review(&scheduler).await? == 1.0).then_some(()))).await?;
+
+    cluster.worker(0).restart().await?;
+    cluster.redis.flush_all().await?;
+    assert_eq!(created(&merchant.pay(200).await?)["status"], "pending_settlement", "other payments still work");
+    let payment = merchant.api.get(&format!("/v1/payments/{}", id(&response.body)?)).await?;
+    assert_eq!(ok(&payment)["status"], "processing");
+    assert_eq!(merchant.books.charges().await?, 2, "one charge for each payment");
+    Ok(())
+}
+
+#[tokio::test]
+async fn payments_refused_by_the_provider_fail() -> Result<()> {
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
+    let customer = merchant.customer().await?;
+    merchant.mock(cluster, &["--refuse"]).await?;
+    let response = merchant.pay_with_key("k", sale(1500)).await?;
+    let failed = created(&response);
+    assert_eq!((&failed["status"], &failed["amountCaptured"]), (&"failed".into(), &0.into()));
+    assert_eq!(failed["failureCode"], "provider_unavailable");
+    refused(&merchant.save_card(&customer, "tok_ok").await?, 409, "conflict");
+    assert_eq!(merchant.books.charges().await?, 0);
+    merchant.mock(cluster, &[]).await?;
+    assert_eq!(merchant.pay_with_key("k", sale(1500)).await?.bytes, response.bytes, "a replay returns the original response");
+    assert_eq!(created(&merchant.pay_with_key("another", sale(1500)).await?)["status"], "pending_settlement");
+    Ok(())
+}

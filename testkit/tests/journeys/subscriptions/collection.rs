@@ -1,0 +1,100 @@
+//! Collection of subscription invoices, and the subscription's status.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::{cancel, wait_until_billed, invoices, create_overdue, customer_with_card, plan, current, subscribe, event_types, subscription_body};
+use crate::support::{Merchant, cluster, created, eventually, id, merchant, ok, with};
+
+/// Waits until the subscription has this status, and returns it.
+async fn wait_for_status(merchant: &Merchant, subscription: &str, status: &str) -> Result<Value> {
+    eventually(status, async || {
+        let current = current(merchant, subscription).await?;
+        Ok((current["status"] == status).then_some(current))
+    })
+    .await
+}
+
+/// Waits until all its invoices have this status, and returns them.
+async fn wait_for_invoices(merchant: &Merchant, subscription: &str, status: &str) -> Result<Vec<Value>> {
+    eventually(status, async || {
+        let invoices = invoices(merchant, subscription).await?;
+        Ok(invoices.iter().all(|invoice| invoice["status"] == status).then_some(invoices))
+    })
+    .await
+}
+
+async fn attempts(merchant: &Merchant, invoice: &Value) -> Result<Vec<Value>> {
+    let page = merchant.api.get(&format!("/v1/invoices/{}/attempts", id(invoice)?)).await?;
+    Ok(ok(&page)["data"].as_array().cloned().unwrap_or_default())
+}
+
+#[tokio::test]
+async fn each_cycle_charges_the_named_card() -> Result<()> {
+    let merchant = merchant().await?;
+    let customer = customer_with_card(&merchant).await?;
+    let second = id(created(&merchant.save_card(&customer, "tok_ok").await?))?;
+    let sent = with(subscription_body(&customer, &plan(&merchant, "day").await?), "paymentMethodId", second.clone());
+    let made = create_overdue(&merchant, sent, 3).await?;
+    wait_until_billed(&merchant, &made).await?;
+    let paid = wait_for_invoices(&merchant, &made, "paid").await?;
+    assert!(paid.len() > 3);
+    for invoice in &paid {
+        let payment = merchant.payment(invoice["paymentId"].as_str().unwrap_or_default()).await?;
+        assert_eq!((&payment["paymentMethodId"], &payment["amount"]), (&json!(second), &json!(2900)));
+        assert_eq!(payment["invoiceId"], invoice["id"]);
+    }
+    assert_eq!(merchant.books.charges().await?, i64::try_from(paid.len())?, "each invoice is charged once");
+    assert_eq!(current(&merchant, &made).await?["status"], "active");
+    merchant.books.audit().await
+}
+
+#[tokio::test]
+async fn subscriptions_without_a_card_are_past_due_until_one_is_saved() -> Result<()> {
+    let merchant = merchant().await?;
+    let customer = merchant.customer().await?;
+    let made = create_overdue(&merchant, subscription_body(&customer, &plan(&merchant, "day").await?), 2).await?;
+    wait_until_billed(&merchant, &made).await?;
+    wait_for_status(&merchant, &made, "past_due").await?;
+    eventually("an attempt for each invoice", async || {
+        for invoice in invoices(&merchant, &made).await? {
+            if attempts(&merchant, &invoice).await?.is_empty() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(()))
+    })
+    .await?;
+    created(&merchant.save_card(&customer, "tok_ok").await?);
+    wait_for_status(&merchant, &made, "active").await?;
+    wait_for_invoices(&merchant, &made, "paid").await?;
+    let events = event_types(&merchant, &made).await?;
+    assert!(events.iter().any(|kind| kind == "subscription.past_due"), "{events:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn attempts_in_flight_finish_after_cancellation_without_retries() -> Result<()> {
+    let merchant = merchant().await?;
+    let customer = merchant.customer().await?;
+    created(&merchant.save_card(&customer, "tok_insufficient").await?);
+    merchant.mock(cluster().await?, &["--latency-ms", "3000"]).await?;
+    let made = id(&subscribe(&merchant, subscription_body(&customer, &plan(&merchant, "month").await?)).await?)?;
+    let invoice = invoices(&merchant, &made).await?.remove(0);
+    eventually("an attempt in flight", async || {
+        Ok(attempts(&merchant, &invoice).await?.iter().any(|attempt| attempt["status"] == "processing").then_some(()))
+    })
+    .await?;
+    let response = cancel(&merchant, &made).await?;
+    let cancelled = ok(&response);
+    assert_eq!(invoices(&merchant, &made).await?[0]["status"], "scheduled", "the invoice waits for the outcome");
+    let left = wait_for_invoices(&merchant, &made, "open").await?.remove(0);
+    assert!(left.get("nextAttemptAt").is_none() && left.get("collectAt").is_none(), "{left}");
+    let all_attempts = attempts(&merchant, &left).await?;
+    assert_eq!(all_attempts.len(), 1);
+    assert_eq!(all_attempts[0]["status"], "failed");
+    assert!(all_attempts[0].get("nextAttemptAt").is_none(), "there is no retry: {all_attempts:?}");
+    assert_eq!(&current(&merchant, &made).await?, cancelled);
+    assert_eq!(event_types(&merchant, &made).await?, ["subscription.created", "subscription.cancelled"]);
+    Ok(())
+}
